@@ -1,0 +1,101 @@
+//! Port: what a turn needs to begin: the team's file, its rules, its tools and its model.
+
+use std::{sync::Arc, time::Duration};
+
+use futures_util::future::BoxFuture;
+use serde::{Deserialize, Serialize};
+
+use crate::{
+    clock::Timestamp,
+    engine::{Engine, SystemPrompt},
+    task::{Code, Lane, TopicRef},
+    tool::Toolset,
+};
+
+/// A line of the recent conversation.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Line {
+    /// When it was said.
+    pub at: Timestamp,
+    /// By whom.
+    pub speaker: Speaker,
+    /// What, cut to the length that the interaction log keeps.
+    pub text: String,
+}
+
+/// Who said a line.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Speaker {
+    /// A person, by sender id.
+    Person(String),
+    /// A team, by name.
+    Team(String),
+}
+
+/// The turn to prepare.
+#[derive(Clone, Debug)]
+pub struct Assignment {
+    /// Where it runs.
+    pub lane: Lane,
+    /// The topic it is about.
+    pub topic: Option<TopicRef>,
+    /// What was said before, oldest first, without the message being answered.
+    pub conversation: Vec<Line>,
+}
+
+/// What happens to a message that arrives while a turn runs.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum QueueMode {
+    /// It waits for a turn of its own.
+    #[default]
+    Queue,
+    /// It joins the running turn before the next model call.
+    Steer,
+    /// It ends the running turn and gets the next one.
+    Interrupt,
+}
+
+/// A prepared turn. All of it stays as it is until the turn ends.
+#[derive(Clone)]
+pub struct Brief {
+    /// What the model is told first.
+    pub system: Arc<SystemPrompt>,
+    /// What it may call.
+    pub tools: Arc<dyn Toolset>,
+    /// What answers.
+    pub engine: Arc<dyn Engine>,
+    /// The model API, for the journal.
+    pub provider: String,
+    /// The model, for the journal.
+    pub model: String,
+    /// Names the prompt.
+    pub prompt_hash: String,
+    /// Names the tool set.
+    pub toolset_hash: String,
+    /// The most model calls of a turn.
+    pub max_steps: u32,
+    /// The longest a turn may take.
+    pub turn_timeout: Duration,
+    /// The longest a turn may stand still.
+    pub idle_timeout: Duration,
+    /// What a message during the turn does.
+    pub queue_mode: QueueMode,
+}
+
+/// Why a turn cannot be prepared: names file and field.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{message}")]
+pub struct BriefError {
+    /// [`Code::ConfigError`] or [`Code::NoProvider`].
+    pub code: Code,
+    /// What is wrong where.
+    pub message: String,
+}
+
+/// Prepares turns.
+pub trait Briefing: Send + Sync + 'static {
+    /// Prepares one.
+    fn brief(&self, assignment: Assignment) -> BoxFuture<'static, Result<Brief, BriefError>>;
+}

@@ -1,0 +1,149 @@
+//! Port: what answers a conversation. An HTTP model API, later also command-line agents.
+
+use std::sync::Arc;
+
+use futures_util::future::BoxFuture;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use tokio_util::sync::CancellationToken;
+
+use crate::{
+    ids::{CallId, TeamName, TurnId},
+    task::Code,
+    tool::{ToolCall, ToolFault, ToolSpec},
+    usage::Usage,
+};
+
+/// The system prompt, in the parts that providers cache separately.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct SystemPrompt {
+    /// The same bytes for all teams and sessions.
+    pub shared: Arc<str>,
+    /// The same for the turns of one team.
+    pub team: String,
+    /// Of this turn alone.
+    pub turn: String,
+}
+
+/// One message of a conversation.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Message {
+    /// From outside.
+    User(String),
+    /// From the model.
+    Assistant(Vec<Block>),
+    /// The results of one step, in call order.
+    ToolResults(Vec<ToolOutput>),
+}
+
+/// A part of what the model wrote.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "type", rename_all = "snake_case")]
+pub enum Block {
+    /// Words for the person.
+    Text {
+        /// The words.
+        text: String,
+    },
+    /// Reasoning.
+    Thinking {
+        /// As far as it is shown.
+        text: String,
+        /// The provider's own block, to be sent back unchanged within the turn.
+        block: Option<Value>,
+    },
+    /// A wish to use a tool.
+    Call(ToolCall),
+}
+
+/// A tool result as the conversation holds it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ToolOutput {
+    /// Which call.
+    pub id: CallId,
+    /// The tool.
+    pub name: String,
+    /// What the model reads.
+    pub content: String,
+    /// Why it failed, if it did.
+    pub fault: Option<ToolFault>,
+}
+
+/// One step's worth of work for an engine.
+#[derive(Clone, Debug)]
+pub struct StepRequest {
+    /// Whose turn.
+    pub team: TeamName,
+    /// Which turn.
+    pub turn: TurnId,
+    /// Which step of it, from 1.
+    pub step: u32,
+    /// The system prompt.
+    pub system: Arc<SystemPrompt>,
+    /// What the model may call.
+    pub tools: Arc<[ToolSpec]>,
+    /// The conversation so far.
+    pub messages: Arc<Vec<Message>>,
+    /// Asks the engine to stop.
+    pub cancel: CancellationToken,
+}
+
+/// What an engine reports while it works. None of it is durable.
+#[derive(Clone, Debug, PartialEq)]
+pub enum EngineEvent {
+    /// The next piece of the answer.
+    Text(String),
+    /// A text block is complete.
+    TextEnd,
+    /// The next piece of reasoning.
+    Thinking(String),
+    /// What was said in this step is void: the call broke and is made again.
+    Reset,
+    /// A try failed and another follows.
+    Retry(String),
+    /// Another profile takes over.
+    Fallback(String),
+}
+
+/// Takes the events of a running step. Cheap, never blocks.
+pub type EventSink = Arc<dyn Fn(EngineEvent) + Send + Sync>;
+
+/// The end of a step: a final answer, or calls for us to run.
+#[derive(Clone, Debug, PartialEq)]
+pub struct StepReply {
+    /// What the model wrote, in order.
+    pub blocks: Vec<Block>,
+    /// What it cost.
+    pub usage: Usage,
+    /// Why the model stopped, in the provider's word.
+    pub stop_reason: String,
+    /// The output limit cut the answer.
+    pub truncated: bool,
+    /// The profile that answered.
+    pub profile: String,
+    /// The model that answered.
+    pub model: String,
+}
+
+/// A step that could not be done.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+#[error("{message}")]
+pub struct EngineFailure {
+    /// What kind of failure; a transient one is tried again later.
+    pub code: Code,
+    /// What happened, in words for a person, scrubbed.
+    pub message: String,
+}
+
+/// A model backend.
+///
+/// Dropping the future is how a step is abandoned: an engine that holds a connection or a child
+/// process ends it on drop.
+pub trait Engine: Send + Sync + 'static {
+    /// Does one step.
+    fn run(
+        &self,
+        request: StepRequest,
+        events: EventSink,
+    ) -> BoxFuture<'static, Result<StepReply, EngineFailure>>;
+}

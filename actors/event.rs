@@ -1,0 +1,295 @@
+//! Frames: what a channel tells the person at its other end.
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use crate::{
+    clock::Timestamp,
+    ids::{CallId, ChannelId, MessageId, TaskId, TeamName, TopicId},
+    task::TopicRef,
+};
+
+/// A frame without its number: what is stored, and what adapters translate.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Frame {
+    /// The topic it concerns.
+    pub topic: Option<TopicRef>,
+    /// When it was made.
+    pub ts: Timestamp,
+    /// What it says.
+    pub body: Body,
+}
+
+impl Frame {
+    /// It must reach the client: it is stored before it is sent.
+    pub fn is_durable(&self) -> bool {
+        match &self.body {
+            Body::Ack(_) | Body::Response(_) | Body::Notification(_) => true,
+            Body::Error(error) => error.task_id.is_some(),
+            Body::Progress(progress) => progress.kind != ProgressKind::TextDelta,
+            Body::TopicList { .. } => false,
+        }
+    }
+}
+
+/// The six types of frame.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "type", rename_all = "snake_case")]
+pub enum Body {
+    /// A message is safe with us, and what there is to say about it so far.
+    Ack(Ack),
+    /// A sign of life between ack and end.
+    Progress(Progress),
+    /// The one good end of a message in a topic.
+    Response(Response),
+    /// A result that no message waits for.
+    Notification(Notification),
+    /// A refusal, or the one bad end of a message in a topic.
+    Error(ErrorBody),
+    /// The topics of the channel.
+    TopicList {
+        /// Newest activity first.
+        topics: Vec<TopicRow>,
+    },
+}
+
+/// See [`Body::Ack`].
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Ack {
+    /// First words of the model, or a fixed sentence.
+    pub content: String,
+    /// The message.
+    pub message_id: MessageId,
+    /// The work it became.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub task_id: Option<TaskId>,
+    /// The content is the model's.
+    pub generated: bool,
+    /// How many are before it; 0 is running.
+    pub position: u64,
+    /// The message was known already and is not run again.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub duplicate: Option<bool>,
+    /// What became of the known message.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub status: Option<String>,
+    /// The number of the frame that ended the known message.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub response_seq: Option<u64>,
+}
+
+/// What kind of progress.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ProgressKind {
+    /// The next piece of the answer.
+    TextDelta,
+    /// A tool is called.
+    ToolCall,
+    /// A tool has answered.
+    ToolResult,
+    /// A retry, a fallback, a gap.
+    Note,
+}
+
+/// See [`Body::Progress`].
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Progress {
+    /// Words for the person.
+    pub content: String,
+    /// What kind.
+    pub kind: ProgressKind,
+    /// The message being answered.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub message_id: Option<MessageId>,
+    /// The work.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub task_id: Option<TaskId>,
+    /// The tool.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tool: Option<String>,
+    /// The call.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub call_id: Option<CallId>,
+    /// The call succeeded.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ok: Option<bool>,
+    /// How long the call took.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub duration_ms: Option<u64>,
+    /// The beginning of arguments or result.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub preview: Option<String>,
+    /// Forget the text of the current step: it begins again.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub reset: bool,
+    /// Durable frames that are gone.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub gap: Option<Gap>,
+}
+
+impl Progress {
+    /// Progress of a kind, with nothing but words.
+    pub fn new(kind: ProgressKind, content: impl Into<String>) -> Self {
+        Self {
+            content: content.into(),
+            kind,
+            message_id: None,
+            task_id: None,
+            tool: None,
+            call_id: None,
+            ok: None,
+            duration_ms: None,
+            preview: None,
+            reset: false,
+            gap: None,
+        }
+    }
+}
+
+/// Durable frames that were dropped before the client could have them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Gap {
+    /// The first number that is missing.
+    pub from_seq: u64,
+    /// The last.
+    pub to_seq: u64,
+    /// How many.
+    pub dropped: u64,
+}
+
+/// See [`Body::Response`].
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Response {
+    /// The answer.
+    pub content: String,
+    /// The message it answers.
+    pub message_id: MessageId,
+    /// The work that made it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub task_id: Option<TaskId>,
+    /// `done` or `cancelled`.
+    pub status: String,
+    /// The turn it joined, if it had none of its own.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub joined_task_id: Option<TaskId>,
+    /// The content was cut.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub truncated: bool,
+    /// What it cost.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub usage: Option<FrameUsage>,
+}
+
+/// Usage as frames show it.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct FrameUsage {
+    /// Tokens read.
+    pub input: u64,
+    /// Tokens written.
+    pub output: u64,
+    /// The price, if known.
+    pub cost_usd: Option<f64>,
+}
+
+/// See [`Body::Notification`].
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Notification {
+    /// `[<team>] <text>`.
+    pub content: String,
+    /// Whose result.
+    pub team: TeamName,
+    /// The work.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub task_id: Option<TaskId>,
+    /// How it ended.
+    pub status: String,
+    /// What about.
+    pub kind: String,
+}
+
+/// See [`Body::Error`].
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ErrorBody {
+    /// What is wrong, in words.
+    pub error: String,
+    /// What is wrong, for code.
+    pub code: String,
+    /// The text of the turn so far.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub content: Option<String>,
+    /// The message it concerns.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub message_id: Option<MessageId>,
+    /// The work it ends. Without it nothing was accepted.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub task_id: Option<TaskId>,
+    /// When to try again.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub retry_after_ms: Option<u64>,
+    /// More, by code.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub details: Option<Value>,
+}
+
+impl ErrorBody {
+    /// A refusal: nothing was accepted.
+    pub fn refusal(code: &str, error: impl Into<String>) -> Self {
+        Self {
+            error: error.into(),
+            code: code.to_owned(),
+            content: None,
+            message_id: None,
+            task_id: None,
+            retry_after_ms: None,
+            details: None,
+        }
+    }
+}
+
+/// The life of a topic.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum TopicState {
+    /// In use.
+    Active,
+    /// Unused for a while.
+    Idle,
+    /// Over.
+    Done,
+}
+
+/// A row of [`Body::TopicList`].
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct TopicRow {
+    /// Its id.
+    pub id: TopicId,
+    /// Its name.
+    pub name: String,
+    /// Its life.
+    pub state: TopicState,
+    /// When it was last used.
+    pub last_activity: Timestamp,
+    /// Messages that wait in it.
+    pub queued: u64,
+    /// A turn runs in it.
+    pub running: bool,
+}
+
+/// A frame as it stands on the wire of a channel that speaks JSON.
+#[derive(Debug, Serialize)]
+pub struct WireFrame<'a> {
+    /// `type` and its fields.
+    #[serde(flatten)]
+    pub body: &'a Body,
+    /// The topic's id.
+    pub topic_id: Option<&'a TopicId>,
+    /// The topic's name.
+    pub topic_name: Option<&'a str>,
+    /// The channel.
+    pub channel_id: &'a ChannelId,
+    /// Rises strictly within the channel.
+    pub seq: u64,
+    /// When it was made.
+    pub ts: Timestamp,
+}

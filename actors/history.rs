@@ -1,0 +1,182 @@
+//! History events: the vocabulary of the journal, the only record of what happened in a session.
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use crate::{
+    clock::Timestamp,
+    ids::{CallId, ChannelId, TaskId, TeamName, TopicId, TurnId},
+    task::{Code, Ending},
+    tool::{Effect, ToolFault},
+    usage::Usage,
+};
+
+/// One thing that happened in a session.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct HistoryEvent {
+    /// Its place in the session, without gaps.
+    pub seq: u64,
+    /// The turn it belongs to.
+    pub turn: TurnId,
+    /// When.
+    pub timestamp: Timestamp,
+    /// What.
+    #[serde(flatten)]
+    pub fact: Fact,
+}
+
+/// What happened.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "type", rename_all = "snake_case")]
+pub enum Fact {
+    /// A turn began, or went on after a crash.
+    TurnStart {
+        /// The tasks it works on.
+        task_ids: Vec<TaskId>,
+        /// Whose turn it is.
+        team: TeamName,
+        /// In which topic.
+        topic: Option<TopicId>,
+        /// Who gets the answer.
+        source_channel: Option<ChannelId>,
+        /// Which attempt at the task this is.
+        attempt: u32,
+        /// An earlier attempt was cut off.
+        redelivered: bool,
+        /// The engine.
+        sdk: String,
+        /// The model API.
+        provider: String,
+        /// The model.
+        model: String,
+        /// Names the system prompt without repeating it.
+        prompt_hash: String,
+        /// Names the tool set without repeating it.
+        toolset_hash: String,
+    },
+    /// Words of a person or of another team.
+    User {
+        /// The words.
+        text: String,
+        /// Whose.
+        from: String,
+        /// How they came in.
+        origin: Origin,
+        /// The task they are.
+        task_id: TaskId,
+    },
+    /// A block of text that the model wrote.
+    AssistantText {
+        /// The text, whole.
+        text: String,
+        /// In which step.
+        step: u32,
+    },
+    /// A block of reasoning that the model wrote.
+    AssistantThinking {
+        /// The reasoning, as far as it is shown.
+        text: String,
+        /// In which step.
+        step: u32,
+        /// The provider's own block, for the next request of the turn.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        block: Option<Value>,
+    },
+    /// A tool is about to be called.
+    ToolCall {
+        /// The model's name for this call.
+        id: CallId,
+        /// The tool.
+        name: String,
+        /// Its arguments.
+        args: Value,
+        /// In which step.
+        step: u32,
+        /// What a crash between this and its result means.
+        effect: Effect,
+        /// The same for every try of this call.
+        idempotency_key: String,
+    },
+    /// A tool has answered.
+    ToolResult {
+        /// Which call.
+        id: CallId,
+        /// The tool.
+        name: String,
+        /// What the model reads.
+        content: String,
+        /// Why it failed.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        fault: Option<ToolFault>,
+        /// How long it ran.
+        duration_ms: u64,
+        /// The content was cut.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        truncated: bool,
+    },
+    /// Something about the turn that is not part of the conversation.
+    Meta(Meta),
+    /// The turn ended.
+    TurnEnd {
+        /// How.
+        outcome: Ending,
+        /// Why, if not well.
+        code: Option<Code>,
+        /// Why, in words.
+        message: Option<String>,
+        /// The answer, or what there was of it.
+        text: String,
+        /// How many model calls were made.
+        steps: u32,
+        /// What they cost.
+        usage: Usage,
+        /// How long it took.
+        duration_ms: u64,
+    },
+    /// The turn was set back: its task goes on later from here.
+    TurnSuspended {
+        /// Why.
+        code: Code,
+        /// Why, in words.
+        message: String,
+    },
+}
+
+/// How words came into a turn.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Origin {
+    /// As the message of a person.
+    Person,
+    /// As a task of another kind.
+    Task,
+    /// Said while the turn was running.
+    Steer,
+}
+
+/// A remark in the journal.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "kind", content = "data", rename_all = "snake_case")]
+pub enum Meta {
+    /// A model call ended.
+    Usage {
+        /// In which step.
+        step: u32,
+        /// The profile that answered.
+        profile: String,
+        /// The model that answered.
+        model: String,
+        /// What it cost.
+        usage: Usage,
+        /// Why the model stopped, in the provider's word.
+        stop_reason: String,
+    },
+    /// A model call is tried again.
+    Retry(String),
+    /// Another profile takes over.
+    Fallback(String),
+    /// What the broken call had said so far is void.
+    Reset,
+    /// A person stopped the turn.
+    Cancel(String),
+}

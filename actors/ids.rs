@@ -1,0 +1,144 @@
+//! Names of things: one type each, so that a topic can't be passed where a task is meant.
+
+use std::{borrow::Borrow, fmt, sync::Arc};
+
+use serde::{Deserialize, Serialize};
+
+macro_rules! id {
+    ($(#[$doc:meta])* $name:ident) => {
+        $(#[$doc])*
+        #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+        #[serde(transparent)]
+        pub struct $name(Arc<str>);
+
+        impl $name {
+            /// The id as text.
+            pub fn as_str(&self) -> &str {
+                &self.0
+            }
+        }
+
+        impl From<&str> for $name {
+            fn from(text: &str) -> Self {
+                Self(text.into())
+            }
+        }
+
+        impl From<String> for $name {
+            fn from(text: String) -> Self {
+                Self(text.into())
+            }
+        }
+
+        impl Borrow<str> for $name {
+            fn borrow(&self) -> &str {
+                &self.0
+            }
+        }
+
+        impl fmt::Display for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str(&self.0)
+            }
+        }
+
+        impl fmt::Debug for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                write!(f, "{:?}", &*self.0)
+            }
+        }
+    };
+}
+
+id!(
+    /// A team. `main` is the one that people talk to.
+    TeamName
+);
+id!(
+    /// One place of conversation: a WebSocket channel, later a Discord channel.
+    ChannelId
+);
+id!(
+    /// A thread of conversation within a channel.
+    TopicId
+);
+id!(
+    /// A message of a person, unique in its channel.
+    MessageId
+);
+id!(
+    /// A unit of durable work.
+    TaskId
+);
+id!(
+    /// One grant of a task to one incarnation of a team. A result under an old lease is refused.
+    LeaseId
+);
+id!(
+    /// The work on one leased task, from `turn_start` to `turn_end`.
+    TurnId
+);
+id!(
+    /// A tool call, as the model named it.
+    CallId
+);
+id!(
+    /// Who is authenticated at the other end of a connection.
+    PrincipalId
+);
+
+/// The team that people talk to.
+pub const MAIN: &str = "main";
+
+/// Where unguessable numbers come from. The edges give the system's source, tests a counted one.
+pub trait Entropy: Send + Sync + 'static {
+    /// Sixty-four fresh random bits.
+    fn bits(&self) -> u64;
+}
+
+/// Makes the ids of things that are born here.
+#[derive(Clone)]
+pub struct Ids(Arc<dyn Entropy>);
+
+impl Ids {
+    /// Ids from this source.
+    pub fn new(source: Arc<dyn Entropy>) -> Self {
+        Self(source)
+    }
+
+    /// A new topic.
+    pub fn topic(&self) -> TopicId {
+        format!("t-{:016x}", self.0.bits()).into()
+    }
+
+    /// A new task.
+    pub fn task(&self) -> TaskId {
+        format!("task-{:016x}", self.0.bits()).into()
+    }
+
+    /// A new lease.
+    pub fn lease(&self) -> LeaseId {
+        format!("{:016x}", self.0.bits()).into()
+    }
+
+    /// A new turn.
+    pub fn turn(&self) -> TurnId {
+        format!("turn-{:016x}", self.0.bits()).into()
+    }
+
+    /// A new WebSocket channel.
+    pub fn websocket_channel(&self) -> ChannelId {
+        format!("ws:{:016x}{:016x}", self.0.bits(), self.0.bits()).into()
+    }
+
+    /// An id for a message whose sender gave none.
+    pub fn message(&self) -> MessageId {
+        format!("m-{:016x}", self.0.bits()).into()
+    }
+}
+
+impl fmt::Debug for Ids {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Ids")
+    }
+}
