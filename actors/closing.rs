@@ -1,0 +1,156 @@
+//! Closing: what is written when a task ends, whoever ends it. One commit, one terminal frame.
+
+use crate::{
+    briefing::{Line, Speaker},
+    clock::Timestamp,
+    event::{Ack, Body, ErrorBody, Frame, FrameUsage, Notification, Response},
+    ids::{MessageId, TaskId},
+    store::records::{Interaction, Writes, snippet},
+    task::{Ending, Outcome, Source, Task},
+};
+
+/// An ack holds at most this many characters.
+const ACK_LENGTH: usize = 2_000;
+/// A frame's text may take this many bytes on the wire, so that the frame stays within 1 MiB.
+const FRAME_TEXT: usize = 1_000_000;
+
+/// The sentence of an ack when the model has said nothing yet.
+pub const WORKING: &str = "Working on it.";
+
+/// Ends a task: its row, the frames that tell of it, and its line in the interaction log.
+///
+/// `first_words` is what the model said first, for an ack that has not been sent yet.
+pub fn close(task: &mut Task, outcome: Outcome, first_words: &str, joined: Option<&TaskId>) -> Writes {
+    let mut writes = Writes::new();
+    if let Some(source) = task.source.clone() {
+        let at = outcome.finished_at;
+        let frame = |body| Frame {
+            topic: source.topic.clone(),
+            ts: at,
+            body,
+        };
+        if let Some(message) = &source.message {
+            if !task.acked {
+                let ack = ack(task, message, first_words, 0);
+                writes = writes.frame(&source.channel, frame(Body::Ack(ack)));
+            }
+            let end = terminal(task, message, &outcome, joined);
+            writes = writes.frame(&source.channel, frame(end));
+        } else {
+            let notification = Body::Notification(notification(task, &outcome));
+            writes = writes.frame(&source.channel, frame(notification));
+        }
+        if !outcome.text.is_empty() {
+            writes = writes.interaction(&reply_row(task, &source, &outcome.text, at));
+        }
+    }
+    task.acked = true;
+    task.lease = None;
+    task.outcome = Some(outcome);
+    writes.finished(task)
+}
+
+/// The ack of a message: the model's first words, or a fixed sentence.
+pub fn ack(task: &Task, message: &MessageId, first_words: &str, position: u64) -> Ack {
+    let generated = !first_words.trim().is_empty();
+    Ack {
+        content: if generated {
+            first_words.chars().take(ACK_LENGTH).collect()
+        } else {
+            WORKING.to_owned()
+        },
+        message_id: message.clone(),
+        task_id: Some(task.id.clone()),
+        generated,
+        position,
+        duplicate: None,
+        status: None,
+        response_seq: None,
+    }
+}
+
+fn terminal(task: &Task, message: &MessageId, outcome: &Outcome, joined: Option<&TaskId>) -> Body {
+    let (content, truncated) = fit(&outcome.text);
+    match outcome.ending {
+        Ending::Done | Ending::Cancelled => Body::Response(Response {
+            content,
+            message_id: message.clone(),
+            task_id: Some(task.id.clone()),
+            status: outcome.ending.as_str().to_owned(),
+            joined_task_id: joined.cloned(),
+            truncated,
+            usage: Some(FrameUsage {
+                input: outcome.usage.input,
+                output: outcome.usage.output,
+                cost_usd: outcome.usage.cost_usd,
+            }),
+        }),
+        Ending::Failed | Ending::Expired | Ending::Dead => Body::Error(ErrorBody {
+            error: explanation(outcome),
+            code: outcome
+                .code
+                .map_or_else(|| outcome.ending.as_str(), |code| code.as_str())
+                .to_owned(),
+            content: (!content.is_empty()).then_some(content),
+            message_id: Some(message.clone()),
+            task_id: Some(task.id.clone()),
+            retry_after_ms: None,
+            details: None,
+        }),
+    }
+}
+
+fn notification(task: &Task, outcome: &Outcome) -> Notification {
+    let text = match outcome.ending {
+        Ending::Done => fit(&outcome.text).0,
+        _ => explanation(outcome),
+    };
+    Notification {
+        content: format!("[{}] {text}", task.lane.team),
+        team: task.lane.team.clone(),
+        task_id: Some(task.id.clone()),
+        status: outcome.ending.as_str().to_owned(),
+        kind: "task".to_owned(),
+    }
+}
+
+fn explanation(outcome: &Outcome) -> String {
+    outcome
+        .message
+        .clone()
+        .unwrap_or_else(|| format!("the task ended as {}", outcome.ending.as_str()))
+}
+
+/// The row for what a team said.
+fn reply_row(task: &Task, source: &Source, text: &str, at: Timestamp) -> Interaction {
+    Interaction {
+        channel: source.channel.clone(),
+        topic: source.topic.as_ref().map(|topic| topic.id.clone()),
+        task: task.id.clone(),
+        line: Line {
+            at,
+            speaker: Speaker::Team(task.lane.team.as_str().to_owned()),
+            text: snippet(text),
+        },
+        length: text.len() as u64,
+    }
+}
+
+/// As much of a text as one frame takes. Escapes count as they stand on the wire.
+pub fn fit(text: &str) -> (String, bool) {
+    if text.len() <= FRAME_TEXT / 6 {
+        return (text.to_owned(), false);
+    }
+    let mut bytes = 0;
+    for (place, character) in text.char_indices() {
+        bytes += match character {
+            '"' | '\\' | '\n' | '\r' | '\t' => 2,
+            control if control < ' ' => 6,
+            other => other.len_utf8(),
+        };
+        if bytes > FRAME_TEXT {
+            return (text[..place].to_owned(), true);
+        }
+    }
+    (text.to_owned(), false)
+}

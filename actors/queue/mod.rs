@@ -1,0 +1,695 @@
+//! Queue: durable tasks, their leases, and the ends that no turn gives them.
+
+use std::{
+    collections::{BTreeSet, HashMap},
+    sync::Arc,
+    time::Duration,
+};
+
+use actix::{
+    Actor, ActorFutureExt, Addr, AsyncContext, Context, Handler, Message, MessageResult,
+    Recipient, SpawnHandle, WrapFuture,
+};
+
+use crate::{
+    channel::{Channel, Deliver, Tell},
+    clock::{Clock, Timestamp},
+    closing,
+    event::{Body, ErrorBody, Frame},
+    ids::{ChannelId, Ids, LeaseId, TaskId, TeamName},
+    store::{StoreHandle, StoreError, Numbered, reads, records::Writes},
+    task::{Code, Ending, Lane, MAX_ATTEMPTS, Outcome, Task},
+    usage::Usage,
+};
+
+pub mod schedule;
+#[cfg(test)]
+mod tests;
+
+use schedule::{Full, Limits, Schedule};
+
+/// A message that waits longer than this is acknowledged with a fixed sentence.
+pub const ACK_AFTER: Duration = Duration::from_millis(1_500);
+
+/// Stores a task, with what must become durable beside it, and sees to it that it is done.
+#[derive(Debug, Message)]
+#[rtype(result = "()")]
+pub struct Enqueue {
+    /// The task.
+    pub task: Task,
+    /// What belongs into the same commit.
+    pub writes: Writes,
+}
+
+/// A turn has stored the outcome of its task.
+#[derive(Debug, Message)]
+#[rtype(result = "()")]
+pub struct Finished {
+    /// The task.
+    pub task: TaskId,
+    /// How it ended.
+    pub ending: Ending,
+    /// How long it ran.
+    pub ran: Duration,
+}
+
+/// A turn gives its task back without an outcome.
+#[derive(Debug, Message)]
+#[rtype(result = "()")]
+pub struct Return {
+    /// The task, as the turn left it.
+    pub task: Task,
+    /// When it may be tried again; at once if the process is stopping.
+    pub after: Option<Duration>,
+    /// The attempt does not count.
+    pub uncounted: bool,
+}
+
+/// A running turn asks for the next waiting task of its lane.
+#[derive(Debug, Message)]
+#[rtype(result = "()")]
+pub struct Join {
+    /// The lane.
+    pub lane: Lane,
+}
+
+/// Stops the running turn of a lane, and on request ends what waits behind it.
+#[derive(Debug, Message)]
+#[rtype(result = "()")]
+pub struct Cancel {
+    /// The lane.
+    pub lane: Lane,
+    /// Also end what waits.
+    pub queued: bool,
+    /// Who is told if there is nothing to stop.
+    pub channel: ChannelId,
+}
+
+/// The actor of a team is gone with all it held.
+#[derive(Debug, Message)]
+#[rtype(result = "()")]
+pub struct Orphaned {
+    /// The team.
+    pub team: TeamName,
+    /// None of its tasks is leased before this has passed.
+    pub pause: Duration,
+}
+
+/// No more leases: the process is about to stop.
+#[derive(Debug, Message)]
+#[rtype(result = "()")]
+pub struct Drain;
+
+/// How much waits and runs.
+#[derive(Debug, Message)]
+#[rtype(result = "Counts")]
+pub struct Count;
+
+/// See [`Count`].
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// By team: waiting, running.
+    pub teams: Vec<(TeamName, usize, usize)>,
+    /// Tasks that ended since the start, by team and ending.
+    pub ended: Vec<(TeamName, Ending, u64)>,
+    /// How long tasks waited from acceptance to lease: count and sum.
+    pub waited: (u64, Duration),
+}
+
+/// Fact: a task was leased to its team. It is stored.
+#[derive(Clone, Debug, Message)]
+#[rtype(result = "()")]
+pub struct Leased {
+    /// The task, with its lease.
+    pub task: Task,
+    /// The lease.
+    pub lease: LeaseId,
+    /// It joins the turn that is running in its lane.
+    pub joins: bool,
+}
+
+/// Fact: a task waits behind the running turn of its lane.
+#[derive(Clone, Debug, Message)]
+#[rtype(result = "()")]
+pub struct Waiting {
+    /// The lane.
+    pub lane: Lane,
+}
+
+/// Order to a team: stop the running turn of a lane.
+#[derive(Clone, Debug, Message)]
+#[rtype(result = "()")]
+pub struct Stop {
+    /// The lane.
+    pub lane: Lane,
+}
+
+/// Fact about work that came from a channel, for whoever keeps count of topics.
+#[derive(Clone, Debug, Message)]
+#[rtype(result = "()")]
+pub enum Progressed {
+    /// It could not be accepted; nothing was stored.
+    Refused {
+        /// The task.
+        task: Task,
+        /// Why.
+        full: Full,
+    },
+    /// Its turn started.
+    Started(Task),
+    /// It waits again.
+    Returned(Task),
+    /// It has its outcome.
+    Ended(Task, Ending),
+}
+
+/// Who hears of what happens in the queue.
+#[derive(Clone)]
+pub struct Listeners {
+    /// Gets leases, and hints for running turns.
+    pub leased: Recipient<Leased>,
+    /// Hears of tasks behind a running turn.
+    pub waiting: Recipient<Waiting>,
+    /// Stops turns.
+    pub stop: Recipient<Stop>,
+    /// Keeps count of topics.
+    pub progressed: Recipient<Progressed>,
+}
+
+/// The durable queue: it stores tasks before anyone is told, leases each to one turn at a time, and
+/// gives an end to those that never get one from a turn.
+pub struct Queue {
+    store: StoreHandle,
+    channel: Addr<Channel>,
+    clock: Arc<dyn Clock>,
+    ids: Ids,
+    listeners: Listeners,
+    schedule: Schedule,
+    tasks: HashMap<TaskId, Entry>,
+    due: BTreeSet<(Timestamp, Due, TaskId)>,
+    alarm: Option<(Timestamp, SpawnHandle)>,
+    draining: bool,
+    ended: HashMap<(TeamName, Ending), u64>,
+    waited: (u64, Duration),
+}
+
+/// A task without an outcome.
+struct Entry {
+    task: Task,
+    /// What is to be stored with it, until it is.
+    unwritten: Option<Writes>,
+    /// It was leased into a turn that was running already.
+    joined: bool,
+}
+
+/// What is due for a waiting task.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Due {
+    Ack,
+    Deadline,
+}
+
+impl Queue {
+    /// A queue with the open tasks of former processes, oldest first.
+    pub fn new(
+        store: StoreHandle,
+        channel: Addr<Channel>,
+        clock: Arc<dyn Clock>,
+        ids: Ids,
+        limits: Limits,
+        listeners: Listeners,
+        mut open: Vec<Task>,
+    ) -> Self {
+        open.sort_by(|a, b| (a.created_at, &a.id).cmp(&(b.created_at, &b.id)));
+        let mut queue = Self {
+            store,
+            channel,
+            clock,
+            ids,
+            listeners,
+            schedule: Schedule::new(limits),
+            tasks: HashMap::with_capacity(open.len()),
+            due: BTreeSet::new(),
+            alarm: None,
+            draining: false,
+            ended: HashMap::new(),
+            waited: (0, Duration::ZERO),
+        };
+        for mut task in open {
+            // A lease in the row is of a process that is gone.
+            task.redelivered |= task.lease.take().is_some();
+            queue.wait(task, None);
+        }
+        queue
+    }
+
+    fn wait(&mut self, task: Task, unwritten: Option<Writes>) {
+        self.schedule.push(&task.lane, task.id.clone());
+        if let Some(until) = task.not_before {
+            self.schedule.hold(&task.lane, until);
+        }
+        self.expect(&task);
+        self.tasks.insert(
+            task.id.clone(),
+            Entry {
+                task,
+                unwritten,
+                joined: false,
+            },
+        );
+    }
+
+    /// Notes what will be due if the task goes on waiting.
+    fn expect(&mut self, task: &Task) {
+        self.due
+            .insert((task.deadline_at, Due::Deadline, task.id.clone()));
+        if !task.acked {
+            self.due
+                .insert((task.created_at + ACK_AFTER, Due::Ack, task.id.clone()));
+        }
+    }
+
+    fn expect_no_more(&mut self, task: &Task) {
+        self.due
+            .remove(&(task.deadline_at, Due::Deadline, task.id.clone()));
+        self.due
+            .remove(&(task.created_at + ACK_AFTER, Due::Ack, task.id.clone()));
+    }
+
+    /// Leases all that can start.
+    fn dispatch(&mut self, ctx: &mut Context<Self>) {
+        let now = self.clock.now();
+        while !self.draining
+            && let Some((lane, id)) = self.schedule.next(now)
+        {
+            let Some(entry) = self.tasks.get(&id) else {
+                self.schedule.finished(&lane, Duration::ZERO);
+                continue;
+            };
+            if entry.task.attempts >= MAX_ATTEMPTS {
+                self.schedule.finished(&lane, Duration::ZERO);
+                self.end(&id, Ending::Dead, Code::Crash, ctx);
+            } else {
+                self.lease(&id, false, ctx);
+            }
+        }
+        self.arm(ctx);
+    }
+
+    fn lease(&mut self, id: &TaskId, joins: bool, ctx: &mut Context<Self>) {
+        let lease = self.ids.lease();
+        let now = self.clock.now();
+        let Some(entry) = self.tasks.get_mut(id) else {
+            return;
+        };
+        entry.joined = joins;
+        entry.task.lease = Some(lease.clone());
+        entry.task.attempts += 1;
+        entry.task.not_before = None;
+        let writes = entry.unwritten.take().unwrap_or_default().task(&entry.task);
+        let task = entry.task.clone();
+        self.waited.0 += 1;
+        self.waited.1 += now.since(task.created_at);
+        self.expect_no_more(&task);
+        let committed = self.store.commit(writes);
+        ctx.spawn(committed.into_actor(self).map(move |result, queue, _| {
+            if result.is_ok() {
+                queue.listeners.progressed.do_send(Progressed::Started(task.clone()));
+                queue.listeners.leased.do_send(Leased { task, lease, joins });
+            }
+        }));
+    }
+
+    /// Gives a task an end that no turn gave it.
+    fn end(&mut self, id: &TaskId, ending: Ending, code: Code, ctx: &mut Context<Self>) {
+        let Some(Entry {
+            mut task, unwritten, ..
+        }) = self.tasks.remove(id) else {
+            return;
+        };
+        self.expect_no_more(&task);
+        let message = match ending {
+            Ending::Cancelled => None,
+            Ending::Expired => Some("the deadline passed before its turn came".to_owned()),
+            _ => Some(format!(
+                "given up after {} attempts: the process or the team stopped each time",
+                task.attempts
+            )),
+        };
+        let outcome = Outcome {
+            ending,
+            code: Some(code),
+            message,
+            text: String::new(),
+            usage: Usage::default(),
+            finished_at: self.clock.now(),
+        };
+        if ending == Ending::Dead {
+            tracing::error!(task = %task.id, team = %task.lane.team, code = code.as_str(), "task given up");
+        }
+        let writes = closing::close(&mut task, outcome, "", None);
+        let committed = self.store.commit(unwritten.unwrap_or_default().and(writes));
+        self.note_end(&task, ending);
+        self.deliver(committed, ctx);
+    }
+
+    fn note_end(&mut self, task: &Task, ending: Ending) {
+        *self
+            .ended
+            .entry((task.lane.team.clone(), ending))
+            .or_default() += 1;
+        self.listeners
+            .progressed
+            .do_send(Progressed::Ended(task.clone(), ending));
+    }
+
+    fn deliver(
+        &self,
+        committed: impl Future<Output = Result<Vec<Numbered>, StoreError>> + 'static,
+        ctx: &mut Context<Self>,
+    ) {
+        ctx.spawn(committed.into_actor(self).map(|result, queue, _| {
+            if let Ok(frames) = result {
+                queue.channel.do_send(Deliver { frames });
+            }
+        }));
+    }
+
+    /// A waiting task is told that it waits.
+    fn acknowledge(&mut self, id: &TaskId, ctx: &mut Context<Self>) {
+        let now = self.clock.now();
+        let Some(entry) = self.tasks.get_mut(id) else {
+            return;
+        };
+        let task = &mut entry.task;
+        let Some(source) = task.source.clone() else {
+            return;
+        };
+        let (Some(message), false, None) = (&source.message, task.acked, &task.lease) else {
+            return;
+        };
+        let ahead = self.schedule.ahead_of(&task.lane, id) as u64;
+        let mut ack = closing::ack(task, message, "", ahead);
+        let topic = source.topic.as_ref().map_or("main", |topic| &topic.name);
+        ack.content = match task.not_before {
+            Some(_) => "Waiting: the last attempt failed, the next one follows.".to_owned(),
+            None => format!("Queued behind {ahead} message(s) in \"{topic}\"."),
+        };
+        task.acked = true;
+        let frame = Frame {
+            topic: source.topic.clone(),
+            ts: now,
+            body: Body::Ack(ack),
+        };
+        let writes = entry
+            .unwritten
+            .take()
+            .unwrap_or_default()
+            .task(&entry.task)
+            .frame(&source.channel, frame);
+        let committed = self.store.commit(writes);
+        self.deliver(committed, ctx);
+    }
+
+    /// Sets the alarm for what is due next.
+    fn arm(&mut self, ctx: &mut Context<Self>) {
+        let next = [
+            self.due.first().map(|(at, _, _)| *at),
+            self.schedule.wakes_at(),
+        ]
+        .into_iter()
+        .flatten()
+        .min();
+        let Some(next) = next else { return };
+        if let Some((at, _)) = self.alarm
+            && at <= next
+        {
+            return;
+        }
+        if let Some((_, handle)) = self.alarm.take() {
+            ctx.cancel_future(handle);
+        }
+        let pause = next.since(self.clock.now()).max(Duration::from_millis(1));
+        let handle = ctx.run_later(pause, |queue, ctx| {
+            queue.alarm = None;
+            queue.ring(ctx);
+        });
+        self.alarm = Some((next, handle));
+    }
+
+    fn ring(&mut self, ctx: &mut Context<Self>) {
+        let now = self.clock.now();
+        while let Some((at, _, _)) = self.due.first()
+            && *at <= now
+        {
+            let Some((_, due, id)) = self.due.pop_first() else {
+                break;
+            };
+            match due {
+                Due::Ack => self.acknowledge(&id, ctx),
+                Due::Deadline => {
+                    if let Some(entry) = self.tasks.get(&id)
+                        && self.schedule.remove(&entry.task.lane.clone(), &id)
+                    {
+                        self.end(&id, Ending::Expired, Code::Deadline, ctx);
+                    }
+                }
+            }
+        }
+        self.dispatch(ctx);
+    }
+
+    fn take_back(&mut self, task: Task, after: Option<Duration>, ctx: &mut Context<Self>) {
+        let until = after.map(|pause| self.clock.now() + pause);
+        let task = Task {
+            not_before: until,
+            lease: None,
+            ..task
+        };
+        if !self.tasks.get(&task.id).is_some_and(|entry| entry.joined) {
+            self.schedule.finished(&task.lane, Duration::ZERO);
+        }
+        self.schedule.put_back(&task.lane, task.id.clone(), until);
+        self.expect(&task);
+        self.listeners
+            .progressed
+            .do_send(Progressed::Returned(task.clone()));
+        let committed = self.store.commit(Writes::new().task(&task));
+        self.tasks.insert(
+            task.id.clone(),
+            Entry {
+                task,
+                unwritten: None,
+                joined: false,
+            },
+        );
+        self.deliver(committed, ctx);
+        self.dispatch(ctx);
+    }
+}
+
+impl Actor for Queue {
+    type Context = Context<Self>;
+
+    fn started(&mut self, ctx: &mut Self::Context) {
+        self.dispatch(ctx);
+    }
+}
+
+impl Handler<Enqueue> for Queue {
+    type Result = ();
+
+    fn handle(&mut self, Enqueue { task, writes }: Enqueue, ctx: &mut Self::Context) {
+        if let Err(full) = self.schedule.admits(&task.lane) {
+            self.listeners
+                .progressed
+                .do_send(Progressed::Refused { task, full });
+            return;
+        }
+        let id = task.id.clone();
+        let lane = task.lane.clone();
+        self.wait(task, Some(writes));
+        self.dispatch(ctx);
+        // What could start at once was stored with its lease; the rest is stored as waiting.
+        if let Some(entry) = self.tasks.get_mut(&id)
+            && let Some(writes) = entry.unwritten.take()
+        {
+            let committed = self.store.commit(writes.task(&entry.task));
+            let waiting = Waiting { lane };
+            ctx.spawn(committed.into_actor(self).map(|result, queue, _| {
+                if result.is_ok() {
+                    queue.listeners.waiting.do_send(waiting);
+                }
+            }));
+        }
+    }
+}
+
+impl Handler<Finished> for Queue {
+    type Result = ();
+
+    fn handle(&mut self, Finished { task, ending, ran }: Finished, ctx: &mut Self::Context) {
+        if let Some(entry) = self.tasks.remove(&task) {
+            if !entry.joined {
+                self.schedule.finished(&entry.task.lane, ran);
+            }
+            self.note_end(&entry.task, ending);
+        }
+        self.dispatch(ctx);
+    }
+}
+
+impl Handler<Return> for Queue {
+    type Result = ();
+
+    fn handle(&mut self, message: Return, ctx: &mut Self::Context) {
+        let Return {
+            mut task,
+            after,
+            uncounted,
+        } = message;
+        if !self.tasks.contains_key(&task.id) {
+            return;
+        }
+        if uncounted {
+            task.attempts = task.attempts.saturating_sub(1);
+        }
+        task.redelivered = true;
+        self.take_back(task, after, ctx);
+    }
+}
+
+impl Handler<Join> for Queue {
+    type Result = ();
+
+    fn handle(&mut self, Join { lane }: Join, ctx: &mut Self::Context) {
+        if !self.draining
+            && let Some(id) = self.schedule.take_next(&lane)
+        {
+            self.lease(&id, true, ctx);
+        }
+    }
+}
+
+impl Handler<Cancel> for Queue {
+    type Result = ();
+
+    fn handle(&mut self, message: Cancel, ctx: &mut Self::Context) {
+        let Cancel {
+            lane,
+            queued,
+            channel,
+        } = message;
+        let running = self.schedule.is_running(&lane);
+        let waiting = self.schedule.waiting_in(&lane);
+        // A task between two attempts counts as running: it is what the person sees at work.
+        let resting = !running
+            && waiting
+                .first()
+                .and_then(|id| self.tasks.get(id))
+                .is_some_and(|entry| entry.task.attempts > 0);
+        if running {
+            self.listeners.stop.do_send(Stop { lane: lane.clone() });
+        }
+        let ends = match (queued, resting) {
+            (true, _) => waiting.len(),
+            (false, true) => 1,
+            (false, false) => 0,
+        };
+        for id in waiting.iter().take(ends) {
+            self.schedule.remove(&lane, id);
+            self.end(id, Ending::Cancelled, Code::Cancelled, ctx);
+        }
+        if !running && ends == 0 {
+            let error = ErrorBody::refusal(
+                "nothing_to_cancel",
+                "nothing is running or queued in this topic",
+            );
+            self.channel.do_send(Tell {
+                channel,
+                frame: Frame {
+                    topic: None,
+                    ts: self.clock.now(),
+                    body: Body::Error(error),
+                },
+            });
+        }
+        self.dispatch(ctx);
+    }
+}
+
+impl Handler<Orphaned> for Queue {
+    type Result = ();
+
+    fn handle(&mut self, Orphaned { team, pause }: Orphaned, ctx: &mut Self::Context) {
+        let leased: Vec<TaskId> = self
+            .tasks
+            .values()
+            .filter(|entry| entry.task.lane.team == team && entry.task.lease.is_some())
+            .map(|entry| entry.task.id.clone())
+            .collect();
+        for id in leased {
+            // The team may have stored an outcome and died before it could say so.
+            let read = {
+                let id = id.clone();
+                let store = self.store.clone();
+                async move { store.read(move |storage| reads::task(storage, &id)).await }
+            };
+            ctx.spawn(read.into_actor(self).map(move |row, queue, ctx| {
+                let Some(entry) = queue.tasks.get(&id) else {
+                    return;
+                };
+                match row {
+                    Ok(Some(task)) if task.outcome.is_some() => {
+                        let ending = task.outcome.map_or(Ending::Done, |outcome| outcome.ending);
+                        let lane = task.lane.clone();
+                        if queue.tasks.remove(&id).is_some_and(|entry| !entry.joined) {
+                            queue.schedule.finished(&lane, Duration::ZERO);
+                        }
+                        queue.note_end(
+                            &Task {
+                                outcome: None,
+                                ..task
+                            },
+                            ending,
+                        );
+                        queue.dispatch(ctx);
+                    }
+                    row => {
+                        let mut task = row.ok().flatten().unwrap_or_else(|| entry.task.clone());
+                        task.redelivered = true;
+                        queue.take_back(task, Some(pause), ctx);
+                    }
+                }
+            }));
+        }
+    }
+}
+
+impl Handler<Drain> for Queue {
+    type Result = ();
+
+    fn handle(&mut self, Drain: Drain, _: &mut Self::Context) {
+        self.draining = true;
+    }
+}
+
+impl Handler<Count> for Queue {
+    type Result = MessageResult<Count>;
+
+    fn handle(&mut self, Count: Count, _: &mut Self::Context) -> Self::Result {
+        MessageResult(Counts {
+            teams: self
+                .schedule
+                .teams()
+                .map(|(name, waiting, running)| (name.clone(), waiting, running))
+                .collect(),
+            ended: self
+                .ended
+                .iter()
+                .map(|((team, ending), count)| (team.clone(), *ending, *count))
+                .collect(),
+            waited: self.waited,
+        })
+    }
+}

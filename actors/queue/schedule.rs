@@ -1,0 +1,348 @@
+//! Schedule: which waiting task runs next. Fair between teams, serial within a lane.
+
+use std::{
+    collections::{BTreeSet, HashMap, VecDeque},
+    time::Duration,
+};
+
+use crate::{
+    clock::{Timestamp, millis},
+    ids::{TaskId, TeamName, TopicId},
+    task::Lane,
+};
+
+/// How much may wait and run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// Turns at a time, in all.
+    pub running: usize,
+    /// Tasks that wait in one lane.
+    pub waiting_in_lane: usize,
+    /// Tasks that wait for one team.
+    pub waiting_for_team: usize,
+    /// Tasks that wait in all.
+    pub waiting: usize,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            running: 256,
+            waiting_in_lane: 1_000,
+            waiting_for_team: 10_000,
+            waiting: 100_000,
+        }
+    }
+}
+
+/// Why a task cannot wait here.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Full {
+    /// Its lane holds this many already.
+    Lane(usize),
+    /// Its team, or everything, holds this many already.
+    Queue(usize),
+}
+
+/// The waiting tasks of all teams.
+///
+/// Among teams with work, the next slot goes to the one with the smallest virtual time. A team is
+/// charged for the time its turns ran, and one that was idle starts at the present minimum: it can
+/// neither save up nor be starved.
+#[derive(Debug)]
+pub struct Schedule {
+    limits: Limits,
+    teams: HashMap<TeamName, TeamWork>,
+    /// Teams that could start a turn now, by virtual time.
+    ready: BTreeSet<(u64, TeamName)>,
+    /// Lanes that may not start before a moment.
+    held: BTreeSet<(Timestamp, Lane)>,
+    /// The virtual time of the team chosen last: where idle teams start.
+    floor: u64,
+    arrivals: u64,
+    running: usize,
+    waiting: usize,
+}
+
+#[derive(Debug, Default)]
+struct TeamWork {
+    virtual_time: u64,
+    lanes: HashMap<Option<TopicId>, LaneWork>,
+    /// Lanes that could start a turn now, by the arrival of their first task.
+    ready: BTreeSet<(u64, Option<TopicId>)>,
+    running: usize,
+    waiting: usize,
+}
+
+#[derive(Debug, Default)]
+struct LaneWork {
+    waiting: VecDeque<(u64, TaskId)>,
+    running: bool,
+    held_until: Option<Timestamp>,
+}
+
+impl LaneWork {
+    /// The arrival of the task that could start now.
+    fn startable(&self) -> Option<u64> {
+        if self.running || self.held_until.is_some() {
+            return None;
+        }
+        self.waiting.front().map(|(arrival, _)| *arrival)
+    }
+
+    fn is_empty(&self) -> bool {
+        self.waiting.is_empty() && !self.running && self.held_until.is_none()
+    }
+}
+
+impl Schedule {
+    /// An empty schedule.
+    pub fn new(limits: Limits) -> Self {
+        Self {
+            limits,
+            teams: HashMap::new(),
+            ready: BTreeSet::new(),
+            held: BTreeSet::new(),
+            floor: 0,
+            arrivals: 0,
+            running: 0,
+            waiting: 0,
+        }
+    }
+
+    /// Whether one more task may wait in a lane.
+    pub fn admits(&self, lane: &Lane) -> Result<(), Full> {
+        if self.waiting >= self.limits.waiting {
+            return Err(Full::Queue(self.waiting));
+        }
+        let Some(team) = self.teams.get(&lane.team) else {
+            return Ok(());
+        };
+        if team.waiting >= self.limits.waiting_for_team {
+            return Err(Full::Queue(team.waiting));
+        }
+        match team.lanes.get(&lane.topic) {
+            Some(work) if work.waiting.len() >= self.limits.waiting_in_lane => {
+                Err(Full::Lane(work.waiting.len()))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// A task arrives behind those of its lane.
+    pub fn push(&mut self, lane: &Lane, task: TaskId) {
+        self.arrivals += 1;
+        let arrival = self.arrivals;
+        self.change(lane, |work| work.waiting.push_back((arrival, task)));
+        self.count_waiting(&lane.team, 1);
+    }
+
+    /// The next task to start, which now runs.
+    pub fn next(&mut self, now: Timestamp) -> Option<(Lane, TaskId)> {
+        self.release(now);
+        if self.running >= self.limits.running {
+            return None;
+        }
+        let per_team = (self.limits.running * 3 / 4).max(1);
+        let (virtual_time, name) = self
+            .ready
+            .iter()
+            .find(|(_, name)| {
+                self.teams
+                    .get(name)
+                    .is_some_and(|team| team.running < per_team)
+            })?
+            .clone();
+        let team = self.teams.get_mut(&name)?;
+        let topic = team.ready.first()?.1.clone();
+        let lane = Lane { team: name, topic };
+        self.floor = self.floor.max(virtual_time);
+        let mut started = None;
+        self.change(&lane, |work| {
+            started = work.waiting.pop_front();
+            work.running = true;
+        });
+        self.count_waiting(&lane.team, -1);
+        self.running += 1;
+        if let Some(team) = self.teams.get_mut(&lane.team) {
+            team.running += 1;
+        }
+        // Something is charged at once, so that equals take turns while both only start.
+        self.charge(&lane.team, 1);
+        started.map(|(_, task)| (lane, task))
+    }
+
+    /// The running turn of a lane is over.
+    pub fn finished(&mut self, lane: &Lane, ran: Duration) {
+        if !self.is_running(lane) {
+            return;
+        }
+        self.running -= 1;
+        if let Some(team) = self.teams.get_mut(&lane.team) {
+            team.running -= 1;
+        }
+        self.charge(&lane.team, millis(ran));
+        self.change(lane, |work| work.running = false);
+    }
+
+    /// A task that was taken waits again, first in its lane, which rests until then.
+    pub fn put_back(&mut self, lane: &Lane, task: TaskId, not_before: Option<Timestamp>) {
+        self.arrivals += 1;
+        let arrival = self.arrivals;
+        self.change(lane, |work| {
+            let first = work.waiting.front().map_or(arrival, |(first, _)| *first);
+            work.waiting.push_front((first.saturating_sub(1), task));
+        });
+        self.count_waiting(&lane.team, 1);
+        if let Some(until) = not_before {
+            self.hold(lane, until);
+        }
+    }
+
+    /// No turn of the lane starts before a moment.
+    pub fn hold(&mut self, lane: &Lane, until: Timestamp) {
+        let mut former = None;
+        self.change(lane, |work| former = work.held_until.replace(until));
+        if let Some(former) = former {
+            self.held.remove(&(former, lane.clone()));
+        }
+        self.held.insert((until, lane.clone()));
+    }
+
+    /// Takes the first waiting task of a lane whose turn is running, to join that turn.
+    pub fn take_next(&mut self, lane: &Lane) -> Option<TaskId> {
+        let mut taken = None;
+        self.change(lane, |work| {
+            if work.running {
+                taken = work.waiting.pop_front();
+            }
+        });
+        if taken.is_some() {
+            self.count_waiting(&lane.team, -1);
+        }
+        taken.map(|(_, task)| task)
+    }
+
+    /// A waiting task is not to run any more. Returns whether it was waiting.
+    pub fn remove(&mut self, lane: &Lane, task: &TaskId) -> bool {
+        let mut removed = false;
+        self.change(lane, |work| {
+            if let Some(place) = work.waiting.iter().position(|(_, id)| id == task) {
+                work.waiting.remove(place);
+                removed = true;
+            }
+        });
+        if removed {
+            self.count_waiting(&lane.team, -1);
+        }
+        removed
+    }
+
+    /// The waiting tasks of a lane, first come first.
+    pub fn waiting_in(&self, lane: &Lane) -> Vec<TaskId> {
+        self.lane(lane)
+            .map(|work| work.waiting.iter().map(|(_, id)| id.clone()).collect())
+            .unwrap_or_default()
+    }
+
+    /// How many of its lane go before a waiting task, the running one included.
+    pub fn ahead_of(&self, lane: &Lane, task: &TaskId) -> usize {
+        let Some(work) = self.lane(lane) else {
+            return 0;
+        };
+        let waiting = work.waiting.iter().take_while(|(_, id)| id != task).count();
+        waiting + usize::from(work.running)
+    }
+
+    /// Whether a turn runs in a lane.
+    pub fn is_running(&self, lane: &Lane) -> bool {
+        self.lane(lane).is_some_and(|work| work.running)
+    }
+
+    /// When a resting lane may go on.
+    pub fn wakes_at(&self) -> Option<Timestamp> {
+        self.held.first().map(|(until, _)| *until)
+    }
+
+    /// Turns that run now.
+    pub fn running(&self) -> usize {
+        self.running
+    }
+
+    /// Waiting tasks and running turns of each team that has any.
+    pub fn teams(&self) -> impl Iterator<Item = (&TeamName, usize, usize)> {
+        self.teams
+            .iter()
+            .map(|(name, team)| (name, team.waiting, team.running))
+    }
+
+    fn lane(&self, lane: &Lane) -> Option<&LaneWork> {
+        self.teams.get(&lane.team)?.lanes.get(&lane.topic)
+    }
+
+    fn release(&mut self, now: Timestamp) {
+        while let Some((until, lane)) = self.held.first()
+            && *until <= now
+        {
+            let lane = lane.clone();
+            self.held.pop_first();
+            self.change(&lane, |work| work.held_until = None);
+        }
+    }
+
+    fn count_waiting(&mut self, team: &TeamName, by: isize) {
+        self.waiting = self.waiting.saturating_add_signed(by);
+        if let Some(team) = self.teams.get_mut(team) {
+            team.waiting = team.waiting.saturating_add_signed(by);
+        }
+    }
+
+    fn charge(&mut self, name: &TeamName, time: u64) {
+        let Some(team) = self.teams.get_mut(name) else {
+            return;
+        };
+        let was_ready = self.ready.remove(&(team.virtual_time, name.clone()));
+        team.virtual_time += time;
+        if was_ready {
+            self.ready.insert((team.virtual_time, name.clone()));
+        }
+    }
+
+    /// Changes a lane and keeps all that is derived from it.
+    fn change(&mut self, lane: &Lane, change: impl FnOnce(&mut LaneWork)) {
+        let floor = self.floor;
+        let team = self.teams.entry(lane.team.clone()).or_insert_with(|| TeamWork {
+            virtual_time: floor,
+            ..TeamWork::default()
+        });
+        if team.lanes.is_empty() {
+            team.virtual_time = team.virtual_time.max(floor);
+        }
+        let was_ready = !team.ready.is_empty();
+        let work = team.lanes.entry(lane.topic.clone()).or_default();
+        let before = work.startable();
+        change(work);
+        let after = work.startable();
+        let empty = work.is_empty();
+        if before != after {
+            if let Some(arrival) = before {
+                team.ready.remove(&(arrival, lane.topic.clone()));
+            }
+            if let Some(arrival) = after {
+                team.ready.insert((arrival, lane.topic.clone()));
+            }
+        }
+        if empty {
+            team.lanes.remove(&lane.topic);
+        }
+        let is_ready = !team.ready.is_empty();
+        if was_ready != is_ready {
+            let entry = (team.virtual_time, lane.team.clone());
+            if is_ready {
+                self.ready.insert(entry);
+            } else {
+                self.ready.remove(&entry);
+            }
+        }
+    }
+}

@@ -1,0 +1,283 @@
+//! Store: the one writer. Gathers what is asked of it into groups, each made durable once.
+
+use std::{collections::HashMap, sync::Arc};
+
+use actix::{Actor, Addr, AsyncContext, Context, Handler, Message};
+use tokio::sync::oneshot;
+
+use crate::{
+    event::Frame,
+    ids::{ChannelId, LeaseId, TaskId},
+    storage::{Batch, Order, Storage, StorageError},
+};
+
+pub mod reads;
+pub mod records;
+#[cfg(test)]
+mod tests;
+
+use records::{Write, Writes};
+
+/// A group holds at most this many requests …
+const GROUP_REQUESTS: usize = 512;
+/// … or this many bytes.
+const GROUP_BYTES: usize = 1024 * 1024;
+/// A single request above this is refused rather than stalling everyone.
+const LARGEST_COMMIT: usize = 16 * 1024 * 1024;
+
+/// Writes that become durable together, or not at all.
+#[derive(Debug, Message)]
+#[rtype(result = "()")]
+struct Commit {
+    writes: Writes,
+    reply: oneshot::Sender<Result<Vec<Numbered>, StoreError>>,
+}
+
+/// The gathered group is due.
+#[derive(Debug, Message)]
+#[rtype(result = "()")]
+struct Flush;
+
+/// A frame that is now in its channel's outbox.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Numbered {
+    /// The channel.
+    pub channel: ChannelId,
+    /// Its place among the channel's durable frames, from 1, without gaps.
+    pub ordinal: u64,
+    /// The frame.
+    pub frame: Arc<Frame>,
+}
+
+/// Why a commit was not made.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum StoreError {
+    /// The task belongs to someone else by now. Nothing was written.
+    #[error("the lease of {0} is no longer valid")]
+    LeaseLost(TaskId),
+    /// The request is larger than the store takes. Nothing was written.
+    #[error("{0} bytes are more than one commit may hold")]
+    TooLarge(usize),
+    /// The store went away before the record was safe. It may or may not be there.
+    #[error("the store stopped before the record was safe")]
+    Gone,
+}
+
+/// How the rest of the spine reaches the store.
+#[derive(Clone)]
+pub struct StoreHandle {
+    address: Addr<Store>,
+    storage: Arc<dyn Storage>,
+}
+
+impl StoreHandle {
+    /// Hands in writes at once, in the order of the calls; the future ends when they are durable.
+    pub fn commit(
+        &self,
+        writes: Writes,
+    ) -> impl Future<Output = Result<Vec<Numbered>, StoreError>> + use<> {
+        let (reply, answer) = oneshot::channel();
+        self.address.do_send(Commit { writes, reply });
+        async move { answer.await.unwrap_or(Err(StoreError::Gone)) }
+    }
+
+    /// Runs a read on the blocking pool.
+    pub async fn read<T: Send + 'static>(
+        &self,
+        read: impl FnOnce(&dyn Storage) -> Result<T, StorageError> + Send + 'static,
+    ) -> Result<T, StorageError> {
+        let storage = self.storage.clone();
+        tokio::task::spawn_blocking(move || read(&*storage))
+            .await
+            .unwrap_or_else(|error| Err(StorageError::Read(error.to_string())))
+    }
+}
+
+impl std::fmt::Debug for StoreHandle {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("StoreHandle")
+    }
+}
+
+/// Told of the error after which nothing can be promised any more. The process ends by it.
+pub type OnFailure = Box<dyn Fn(&StorageError) + Send>;
+
+/// Told of each group: how many requests it held and how long it took.
+pub type OnGroup = Box<dyn Fn(usize, std::time::Duration) + Send>;
+
+/// The one writer. It blocks while it writes, so it lives alone on its arbiter.
+pub struct Store {
+    storage: Arc<dyn Storage>,
+    on_failure: OnFailure,
+    on_group: OnGroup,
+    waiting: Vec<Commit>,
+    waiting_bytes: usize,
+    /// Leases that this process granted and that are still good.
+    leases: HashMap<TaskId, LeaseId>,
+    /// The newest ordinal of each channel's outbox.
+    heads: HashMap<ChannelId, u64>,
+}
+
+impl Store {
+    /// Starts the store on its arbiter.
+    pub fn start(
+        arbiter: &actix::ArbiterHandle,
+        storage: Arc<dyn Storage>,
+        on_failure: OnFailure,
+        on_group: OnGroup,
+    ) -> StoreHandle {
+        let store = Self {
+            storage: storage.clone(),
+            on_failure,
+            on_group,
+            waiting: Vec::new(),
+            waiting_bytes: 0,
+            leases: HashMap::new(),
+            heads: HashMap::new(),
+        };
+        StoreHandle {
+            address: Self::start_in_arbiter(arbiter, |_| store),
+            storage,
+        }
+    }
+
+    fn flush(&mut self) {
+        let group = std::mem::take(&mut self.waiting);
+        self.waiting_bytes = 0;
+        if group.is_empty() {
+            return;
+        }
+        let began = std::time::Instant::now();
+        let requests = group.len();
+        let mut batch = Batch::default();
+        let mut answers = Vec::with_capacity(requests);
+        for Commit { writes, reply } in group {
+            let outcome = match self.admit(&writes) {
+                Ok(()) => match self.apply(writes, &mut batch) {
+                    Ok(numbered) => Ok(numbered),
+                    Err(error) => return self.fail(&error),
+                },
+                Err(refusal) => Err(refusal),
+            };
+            answers.push((reply, outcome));
+        }
+        if !batch.changes.is_empty()
+            && let Err(error) = self.storage.commit(&batch)
+        {
+            return self.fail(&error);
+        }
+        for (reply, outcome) in answers {
+            // Whoever asked may have gone; the record is safe all the same.
+            let _ = reply.send(outcome);
+        }
+        (self.on_group)(requests, began.elapsed());
+    }
+
+    /// Each request of a group stands for itself: a refused one takes no other with it.
+    fn admit(&self, writes: &Writes) -> Result<(), StoreError> {
+        if let Some((task, lease)) = &writes.guard
+            && self.leases.get(task) != Some(lease)
+        {
+            return Err(StoreError::LeaseLost(task.clone()));
+        }
+        let size = writes.size();
+        if size > LARGEST_COMMIT {
+            return Err(StoreError::TooLarge(size));
+        }
+        Ok(())
+    }
+
+    fn apply(
+        &mut self,
+        writes: Writes,
+        batch: &mut Batch,
+    ) -> Result<Vec<Numbered>, StorageError> {
+        let mut numbered = Vec::new();
+        for write in writes.list {
+            match write {
+                Write::Put { key, value } => batch.changes.push((key, Some(value))),
+                Write::Delete { key } => batch.changes.push((key, None)),
+                Write::Fence { task, lease } => {
+                    match lease {
+                        Some(lease) => self.leases.insert(task, lease),
+                        None => self.leases.remove(&task),
+                    };
+                }
+                Write::Frame {
+                    channel,
+                    frame,
+                    value,
+                } => {
+                    let ordinal = self.next_ordinal(&channel)?;
+                    batch
+                        .changes
+                        .push((records::outbox_key(&channel, ordinal), Some(value)));
+                    numbered.push(Numbered {
+                        channel,
+                        ordinal,
+                        frame,
+                    });
+                }
+                Write::ForgetChannel { channel } => {
+                    self.heads.remove(&channel);
+                }
+            }
+        }
+        Ok(numbered)
+    }
+
+    fn next_ordinal(&mut self, channel: &ChannelId) -> Result<u64, StorageError> {
+        let newest = match self.heads.get(channel) {
+            Some(newest) => *newest,
+            None => reads::newest_ordinal(&*self.storage, channel)?,
+        };
+        self.heads.insert(channel.clone(), newest + 1);
+        Ok(newest + 1)
+    }
+
+    /// After a failed sync nobody knows what is on the disk: nothing is answered, and the next
+    /// start finds out.
+    fn fail(&mut self, error: &StorageError) {
+        (self.on_failure)(error);
+    }
+}
+
+impl Actor for Store {
+    type Context = Context<Self>;
+}
+
+impl Handler<Commit> for Store {
+    type Result = ();
+
+    fn handle(&mut self, commit: Commit, ctx: &mut Self::Context) {
+        if self.waiting.is_empty() {
+            // The mailbox is drained before this arrives: all that has gathered meanwhile shares
+            // one flush.
+            ctx.notify(Flush);
+        }
+        self.waiting_bytes += commit.writes.size();
+        self.waiting.push(commit);
+        if self.waiting.len() >= GROUP_REQUESTS || self.waiting_bytes >= GROUP_BYTES {
+            self.flush();
+        }
+    }
+}
+
+impl Handler<Flush> for Store {
+    type Result = ();
+
+    fn handle(&mut self, Flush: Flush, _: &mut Self::Context) {
+        self.flush();
+    }
+}
+
+/// Shows the records under a prefix.
+fn scan_prefix(
+    storage: &dyn Storage,
+    prefix: &[u8],
+    order: Order,
+    visit: &mut crate::storage::Visit<'_>,
+) -> Result<(), StorageError> {
+    storage.scan(prefix, &records::after_prefix(prefix), order, visit)
+}

@@ -1,0 +1,322 @@
+//! Reads: what the spine looks up, by type. All of them block: see `StoreHandle::read`.
+
+use std::ops::ControlFlow;
+
+use serde::de::DeserializeOwned;
+
+use super::{
+    records::{
+        self, ChannelRow, Interaction, MessageRow, Undecided, channel_key, decode, finished_key,
+        interaction_prefix, journal_prefix, message_prefix, number_at_end, outbox_prefix,
+        task_key, task_prefix, topic_prefix, undecided_prefix,
+    },
+    scan_prefix,
+};
+use crate::{
+    briefing::Speaker,
+    clock::Timestamp,
+    event::Frame,
+    history::{Fact, HistoryEvent},
+    ids::{ChannelId, MessageId, TaskId, TeamName, TopicId},
+    router::topics::Topic,
+    storage::{Order, Storage, StorageError},
+    task::{Lane, Task},
+};
+
+/// What a scan found: rows that can be read, and complaints about those that cannot.
+#[derive(Debug)]
+pub struct Found<T> {
+    /// Rows in the order of the scan.
+    pub rows: Vec<T>,
+    /// Damaged records, left where they are.
+    pub damaged: Vec<StorageError>,
+}
+
+fn collect<T: DeserializeOwned>(
+    storage: &dyn Storage,
+    prefix: &[u8],
+) -> Result<Found<T>, StorageError> {
+    let mut found = Found {
+        rows: Vec::new(),
+        damaged: Vec::new(),
+    };
+    scan_prefix(storage, prefix, Order::Rising, &mut |key, value| {
+        match value.and_then(|value| decode(key, value)) {
+            Ok(row) => found.rows.push(row),
+            Err(error) => found.damaged.push(error),
+        }
+        ControlFlow::Continue(())
+    })?;
+    Ok(found)
+}
+
+/// All tasks without an outcome.
+pub fn open_tasks(storage: &dyn Storage) -> Result<Found<Task>, StorageError> {
+    collect(storage, &task_prefix())
+}
+
+/// A task, open or finished.
+pub fn task(storage: &dyn Storage, id: &TaskId) -> Result<Option<Task>, StorageError> {
+    for key in [task_key(id), finished_key(id)] {
+        if let Some(value) = storage.get(&key)? {
+            return decode(&key, &value).map(Some);
+        }
+    }
+    Ok(None)
+}
+
+/// All accepted messages whose topic was not yet known.
+pub fn undecided(storage: &dyn Storage) -> Result<Found<Undecided>, StorageError> {
+    collect(storage, &undecided_prefix())
+}
+
+/// What is known of a channel.
+#[derive(Debug)]
+pub struct ChannelHistory {
+    /// Who opened it.
+    pub row: ChannelRow,
+    /// Its topics.
+    pub topics: Vec<Topic>,
+    /// Its known messages.
+    pub messages: Vec<(MessageId, MessageRow)>,
+}
+
+/// A channel, if it exists.
+pub fn channel(
+    storage: &dyn Storage,
+    id: &ChannelId,
+) -> Result<Option<ChannelHistory>, StorageError> {
+    let key = channel_key(id);
+    let Some(value) = storage.get(&key)? else {
+        return Ok(None);
+    };
+    let row = decode(&key, &value)?;
+    let topics = collect(storage, &topic_prefix(id))?.rows;
+    let prefix = message_prefix(id);
+    let mut messages = Vec::new();
+    scan_prefix(storage, &prefix, Order::Rising, &mut |key, value| {
+        let id = String::from_utf8_lossy(&key[prefix.len()..]).into_owned();
+        if let Ok(row) = value.and_then(|value| decode(key, value)) {
+            messages.push((MessageId::from(id), row));
+        }
+        ControlFlow::Continue(())
+    })?;
+    Ok(Some(ChannelHistory {
+        row,
+        topics,
+        messages,
+    }))
+}
+
+/// A stored frame with its ordinal and its size.
+#[derive(Clone, Debug)]
+pub struct StoredFrame {
+    /// Its place among the channel's durable frames.
+    pub ordinal: u64,
+    /// Its size in the store.
+    pub bytes: usize,
+    /// The frame.
+    pub frame: Frame,
+}
+
+/// All that a channel's outbox holds, oldest first.
+pub fn outbox(storage: &dyn Storage, id: &ChannelId) -> Result<Vec<StoredFrame>, StorageError> {
+    let mut frames = Vec::new();
+    scan_prefix(storage, &outbox_prefix(id), Order::Rising, &mut |key, value| {
+        if let (Some(ordinal), Ok(value)) = (number_at_end(key), value)
+            && let Ok(frame) = decode(key, value)
+        {
+            frames.push(StoredFrame {
+                ordinal,
+                bytes: value.len(),
+                frame,
+            });
+        }
+        ControlFlow::Continue(())
+    })?;
+    Ok(frames)
+}
+
+/// The newest ordinal of a channel's outbox; 0 if it never had one.
+pub fn newest_ordinal(storage: &dyn Storage, id: &ChannelId) -> Result<u64, StorageError> {
+    let mut newest = 0;
+    scan_prefix(storage, &outbox_prefix(id), Order::Falling, &mut |key, _| {
+        newest = number_at_end(key).unwrap_or(0);
+        ControlFlow::Break(())
+    })?;
+    Ok(newest)
+}
+
+/// What a lane needs before its first turn.
+#[derive(Debug, Default)]
+pub struct LaneHistory {
+    /// The `seq` of the next event.
+    pub next_seq: u64,
+    /// The recent conversation, oldest first.
+    pub recent: Vec<Interaction>,
+}
+
+/// The end of a lane's journal, and what was last said in its channel.
+pub fn lane(
+    storage: &dyn Storage,
+    lane: &Lane,
+    channel: Option<&ChannelId>,
+    not_before: Timestamp,
+    most: usize,
+) -> Result<LaneHistory, StorageError> {
+    let mut next_seq = 1;
+    let mut damaged = None;
+    scan_prefix(
+        storage,
+        &journal_prefix(lane),
+        Order::Falling,
+        &mut |key, value| {
+            match value.and_then(|value| decode::<Vec<HistoryEvent>>(key, value)) {
+                Ok(events) => next_seq = events.last().map_or(1, |event| event.seq + 1),
+                Err(error) => damaged = Some(error),
+            }
+            ControlFlow::Break(())
+        },
+    )?;
+    if let Some(error) = damaged {
+        return Err(error);
+    }
+    let recent = match channel {
+        Some(channel) => recent(storage, channel, &lane.team, lane.topic.as_ref(), not_before, most)?,
+        None => Vec::new(),
+    };
+    Ok(LaneHistory { next_seq, recent })
+}
+
+fn recent(
+    storage: &dyn Storage,
+    channel: &ChannelId,
+    team: &TeamName,
+    topic: Option<&TopicId>,
+    not_before: Timestamp,
+    most: usize,
+) -> Result<Vec<Interaction>, StorageError> {
+    let mut rows: Vec<Interaction> = Vec::new();
+    scan_prefix(
+        storage,
+        &interaction_prefix(channel),
+        Order::Falling,
+        &mut |key, value| {
+            let Ok(row) = value.and_then(|value| decode::<Interaction>(key, value)) else {
+                return ControlFlow::Continue(());
+            };
+            if row.line.at < not_before || rows.len() == most {
+                return ControlFlow::Break(());
+            }
+            let of_topic = topic.is_none() || row.topic.is_none() || row.topic.as_ref() == topic;
+            let of_team = match &row.line.speaker {
+                Speaker::Person(_) => true,
+                Speaker::Team(name) => name == team.as_str(),
+            };
+            if of_topic && of_team {
+                rows.push(row);
+            }
+            ControlFlow::Continue(())
+        },
+    )?;
+    rows.reverse();
+    Ok(rows)
+}
+
+/// The events of a task's unfinished turn, oldest first; empty if it has none.
+///
+/// A lane is serial and keeps a task that is tried again at its head, so that the events of such a
+/// turn are the last of the lane's journal.
+pub fn unfinished_turn(
+    storage: &dyn Storage,
+    lane: &Lane,
+    task: &TaskId,
+) -> Result<Vec<HistoryEvent>, StorageError> {
+    let mut found: Vec<Vec<HistoryEvent>> = Vec::new();
+    let mut damaged = None;
+    scan_prefix(
+        storage,
+        &journal_prefix(lane),
+        Order::Falling,
+        &mut |key, value| match value.and_then(|value| decode::<Vec<HistoryEvent>>(key, value)) {
+            Ok(events) => {
+                let turn = events.first().map(|event| &event.turn);
+                let newest = found.first().and_then(|events| events.first());
+                if newest.is_some_and(|newest| Some(&newest.turn) != turn) {
+                    return ControlFlow::Break(());
+                }
+                found.push(events);
+                ControlFlow::Continue(())
+            }
+            Err(error) => {
+                damaged = Some(error);
+                ControlFlow::Break(())
+            }
+        },
+    )?;
+    if let Some(error) = damaged {
+        return Err(error);
+    }
+    let events: Vec<_> = found.into_iter().rev().flatten().collect();
+    let of_task = events.iter().any(|event| {
+        matches!(&event.fact, Fact::TurnStart { task_ids, .. } if task_ids.contains(task))
+    });
+    let ended = events
+        .iter()
+        .any(|event| matches!(event.fact, Fact::TurnEnd { .. }));
+    Ok(if of_task && !ended { events } else { Vec::new() })
+}
+
+/// Keys of interactions older than a moment.
+pub fn old_interactions(
+    storage: &dyn Storage,
+    before: Timestamp,
+) -> Result<Vec<Vec<u8>>, StorageError> {
+    let mut keys = Vec::new();
+    scan_prefix(
+        storage,
+        &records::interactions_prefix(),
+        Order::Rising,
+        &mut |key, value| {
+            let old = value
+                .and_then(|value| decode::<Interaction>(key, value))
+                .is_ok_and(|row| row.line.at < before);
+            if old {
+                keys.push(key.to_vec());
+            }
+            ControlFlow::Continue(())
+        },
+    )?;
+    Ok(keys)
+}
+
+/// All used channels.
+pub fn channels(storage: &dyn Storage) -> Result<Vec<(ChannelId, ChannelRow)>, StorageError> {
+    let prefix = records::channels_prefix();
+    let mut rows = Vec::new();
+    scan_prefix(storage, &prefix, Order::Rising, &mut |key, value| {
+        let id = String::from_utf8_lossy(&key[prefix.len()..]).into_owned();
+        if let Ok(row) = value.and_then(|value| decode(key, value)) {
+            rows.push((ChannelId::from(id), row));
+        }
+        ControlFlow::Continue(())
+    })?;
+    Ok(rows)
+}
+
+/// Every key of a channel: for when it is forgotten.
+pub fn channel_keys(storage: &dyn Storage, id: &ChannelId) -> Result<Vec<Vec<u8>>, StorageError> {
+    let mut keys = vec![channel_key(id)];
+    for prefix in [
+        topic_prefix(id),
+        message_prefix(id),
+        outbox_prefix(id),
+        interaction_prefix(id),
+    ] {
+        scan_prefix(storage, &prefix, Order::Rising, &mut |key, _| {
+            keys.push(key.to_vec());
+            ControlFlow::Continue(())
+        })?;
+    }
+    Ok(keys)
+}

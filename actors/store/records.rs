@@ -1,0 +1,448 @@
+//! Records: what is stored under which key, and how a commit is put together.
+
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize, de::DeserializeOwned};
+
+use crate::{
+    briefing::Line,
+    clock::Timestamp,
+    event::Frame,
+    history::HistoryEvent,
+    ids::{ChannelId, LeaseId, MessageId, PrincipalId, TaskId, TopicId},
+    router::topics::Topic,
+    storage::StorageError,
+    task::{Lane, Task},
+};
+
+/// The version of all records below. A change of their form raises it and adds a migration.
+pub const SCHEMA_VERSION: u16 = 1;
+
+/// One change of a commit.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) enum Write {
+    Put {
+        key: Vec<u8>,
+        value: Vec<u8>,
+    },
+    Delete {
+        key: Vec<u8>,
+    },
+    Frame {
+        channel: ChannelId,
+        frame: Arc<Frame>,
+        value: Vec<u8>,
+    },
+    Fence {
+        task: TaskId,
+        lease: Option<LeaseId>,
+    },
+    ForgetChannel {
+        channel: ChannelId,
+    },
+}
+
+/// A commit in the making.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Writes {
+    pub(super) guard: Option<(TaskId, LeaseId)>,
+    pub(super) list: Vec<Write>,
+}
+
+impl Writes {
+    /// A commit with nothing in it yet.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Nothing was added.
+    pub fn is_empty(&self) -> bool {
+        self.list.is_empty()
+    }
+
+    /// The commit is made only while this lease is good.
+    pub fn under_lease(mut self, task: &TaskId, lease: &LeaseId) -> Self {
+        self.guard = Some((task.clone(), lease.clone()));
+        self
+    }
+
+    /// Adds all changes of another commit.
+    pub fn and(mut self, other: Self) -> Self {
+        debug_assert!(other.guard.is_none());
+        self.list.extend(other.list);
+        self
+    }
+
+    /// An open task, with its present lease.
+    pub fn task(self, task: &Task) -> Self {
+        let fence = Write::Fence {
+            task: task.id.clone(),
+            lease: task.lease.clone(),
+        };
+        self.put(task_key(&task.id), task).with(fence)
+    }
+
+    /// A task that has its outcome. Its lease ends with it.
+    pub fn finished(self, task: &Task) -> Self {
+        self.with(Write::Delete {
+            key: task_key(&task.id),
+        })
+        .put(finished_key(&task.id), task)
+        .with(Write::Fence {
+            task: task.id.clone(),
+            lease: None,
+        })
+    }
+
+    /// A frame for a channel's outbox. The store numbers it.
+    pub fn frame(self, channel: &ChannelId, frame: Frame) -> Self {
+        let value = encode(&frame);
+        self.with(Write::Frame {
+            channel: channel.clone(),
+            frame: Arc::new(frame),
+            value,
+        })
+    }
+
+    /// Events of a session, whose `seq` go on from one another.
+    pub fn events(self, lane: &Lane, events: &[HistoryEvent]) -> Self {
+        match events.first() {
+            Some(first) => self.put(journal_key(lane, first.seq), &events),
+            None => self,
+        }
+    }
+
+    /// A known message and what became of it.
+    pub fn message(self, channel: &ChannelId, id: &MessageId, row: &MessageRow) -> Self {
+        self.put(message_key(channel, id), row)
+    }
+
+    /// A message whose topic is still being found out.
+    pub fn undecided(self, row: &Undecided) -> Self {
+        self.put(undecided_key(&row.channel, &row.id), row)
+    }
+
+    /// The topic has been found out.
+    pub fn decided(self, channel: &ChannelId, id: &MessageId) -> Self {
+        self.with(Write::Delete {
+            key: undecided_key(channel, id),
+        })
+    }
+
+    /// Removes a message that was refused after it was stored.
+    pub fn forget_message(self, channel: &ChannelId, id: &MessageId) -> Self {
+        self.with(Write::Delete {
+            key: message_key(channel, id),
+        })
+    }
+
+    /// A channel that has been used.
+    pub fn channel(self, channel: &ChannelId, row: &ChannelRow) -> Self {
+        self.put(channel_key(channel), row)
+    }
+
+    /// A topic.
+    pub fn topic(self, channel: &ChannelId, topic: &Topic) -> Self {
+        self.put(topic_key(channel, &topic.id), topic)
+    }
+
+    /// A row of the interaction log.
+    pub fn interaction(self, row: &Interaction) -> Self {
+        self.put(interaction_key(row), row)
+    }
+
+    /// Removes frames of an outbox.
+    pub fn drop_frames(
+        mut self,
+        channel: &ChannelId,
+        ordinals: impl IntoIterator<Item = u64>,
+    ) -> Self {
+        self.list
+            .extend(ordinals.into_iter().map(|ordinal| Write::Delete {
+                key: outbox_key(channel, ordinal),
+            }));
+        self
+    }
+
+    /// Removes records by key, as a sweep found them.
+    pub fn drop_keys(mut self, keys: impl IntoIterator<Item = Vec<u8>>) -> Self {
+        self.list
+            .extend(keys.into_iter().map(|key| Write::Delete { key }));
+        self
+    }
+
+    /// The channel is gone for good, with all keys that a sweep found.
+    pub fn forget_channel(self, channel: &ChannelId) -> Self {
+        self.with(Write::ForgetChannel {
+            channel: channel.clone(),
+        })
+    }
+
+    /// Any other record of the edges, under a key of theirs.
+    pub fn edge<T: Serialize>(self, key: &EdgeKey, row: &T) -> Self {
+        self.put(key.bytes(), row)
+    }
+
+    /// Removes a record of the edges.
+    pub fn drop_edge(self, key: &EdgeKey) -> Self {
+        self.with(Write::Delete { key: key.bytes() })
+    }
+
+    fn put<T: Serialize>(self, key: Vec<u8>, row: &T) -> Self {
+        let value = encode(row);
+        self.with(Write::Put { key, value })
+    }
+
+    fn with(mut self, write: Write) -> Self {
+        self.list.push(write);
+        self
+    }
+
+    /// Roughly the bytes that this will write.
+    pub(super) fn size(&self) -> usize {
+        self.list
+            .iter()
+            .map(|write| match write {
+                Write::Put { key, value } => key.len() + value.len(),
+                Write::Frame { value, .. } => value.len() + 64,
+                Write::Delete { key } => key.len(),
+                Write::Fence { .. } | Write::ForgetChannel { .. } => 0,
+            })
+            .sum()
+    }
+}
+
+/// What became of a message.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct MessageRow {
+    /// Tells a repeat from another message under the same id.
+    pub digest: u64,
+    /// When it was accepted.
+    pub at: Timestamp,
+    /// The work it became, once its topic was known.
+    pub task: Option<TaskId>,
+}
+
+/// An accepted message whose topic is not yet known.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Undecided {
+    /// Where it came in.
+    pub channel: ChannelId,
+    /// Its id there.
+    pub id: MessageId,
+    /// Who wrote it.
+    pub sender: String,
+    /// What.
+    pub content: String,
+    /// When.
+    pub at: Timestamp,
+    /// The ack frame has been stored.
+    pub acked: bool,
+}
+
+/// A channel that has been used, and who may use it again.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ChannelRow {
+    /// Who opened it.
+    pub principal: PrincipalId,
+    /// When.
+    pub opened_at: Timestamp,
+}
+
+/// A row of the interaction log: one thing said in a channel.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Interaction {
+    /// The channel.
+    pub channel: ChannelId,
+    /// In which topic.
+    pub topic: Option<TopicId>,
+    /// The work it belongs to.
+    pub task: TaskId,
+    /// Who said what when; cut to [`SNIPPET`].
+    pub line: Line,
+    /// How long the whole text was, in bytes.
+    pub length: u64,
+}
+
+/// The interaction log keeps this many characters of a text.
+pub const SNIPPET: usize = 2_000;
+
+/// The first [`SNIPPET`] characters of a text.
+pub fn snippet(text: &str) -> String {
+    match text.char_indices().nth(SNIPPET) {
+        Some((end, _)) => text[..end].to_owned(),
+        None => text.to_owned(),
+    }
+}
+
+/// Tells texts apart (FNV-1a): the same on every machine and in every version.
+pub fn digest(text: &str) -> u64 {
+    text.bytes().fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
+        (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
+    })
+}
+
+/// A key of the edges: a kind and a name, apart from all keys of the spine.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct EdgeKey {
+    kind: &'static str,
+    name: String,
+}
+
+impl EdgeKey {
+    /// The record `name` among those of a kind.
+    pub fn new(kind: &'static str, name: impl Into<String>) -> Self {
+        Self {
+            kind,
+            name: name.into(),
+        }
+    }
+
+    /// As it is stored.
+    pub fn bytes(&self) -> Vec<u8> {
+        join(&["edge", self.kind, &self.name])
+    }
+
+    /// What the keys of all records of a kind begin with.
+    pub fn prefix(kind: &str) -> Vec<u8> {
+        prefix(&["edge", kind])
+    }
+}
+
+/// Parts separated by a byte that no id contains.
+fn join(parts: &[&str]) -> Vec<u8> {
+    parts.join("\0").into_bytes()
+}
+
+fn prefix(parts: &[&str]) -> Vec<u8> {
+    let mut key = join(parts);
+    key.push(0);
+    key
+}
+
+/// The first key after all that begin with a prefix.
+pub fn after_prefix(prefix: &[u8]) -> Vec<u8> {
+    let mut end = prefix.to_vec();
+    while let Some(last) = end.pop() {
+        if last < u8::MAX {
+            end.push(last + 1);
+            break;
+        }
+    }
+    end
+}
+
+pub(super) fn task_key(id: &TaskId) -> Vec<u8> {
+    join(&["task", id.as_str()])
+}
+
+pub(super) fn task_prefix() -> Vec<u8> {
+    prefix(&["task"])
+}
+
+pub(super) fn finished_key(id: &TaskId) -> Vec<u8> {
+    join(&["done", id.as_str()])
+}
+
+pub(super) fn message_key(channel: &ChannelId, id: &MessageId) -> Vec<u8> {
+    join(&["msg", channel.as_str(), id.as_str()])
+}
+
+pub(super) fn message_prefix(channel: &ChannelId) -> Vec<u8> {
+    prefix(&["msg", channel.as_str()])
+}
+
+pub(super) fn undecided_key(channel: &ChannelId, id: &MessageId) -> Vec<u8> {
+    join(&["und", channel.as_str(), id.as_str()])
+}
+
+pub(super) fn undecided_prefix() -> Vec<u8> {
+    prefix(&["und"])
+}
+
+pub(super) fn channel_key(channel: &ChannelId) -> Vec<u8> {
+    join(&["chan", channel.as_str()])
+}
+
+pub(super) fn channels_prefix() -> Vec<u8> {
+    prefix(&["chan"])
+}
+
+pub(super) fn topic_key(channel: &ChannelId, id: &TopicId) -> Vec<u8> {
+    join(&["topic", channel.as_str(), id.as_str()])
+}
+
+pub(super) fn topic_prefix(channel: &ChannelId) -> Vec<u8> {
+    prefix(&["topic", channel.as_str()])
+}
+
+pub(super) fn outbox_prefix(channel: &ChannelId) -> Vec<u8> {
+    prefix(&["out", channel.as_str()])
+}
+
+pub(super) fn outbox_key(channel: &ChannelId, ordinal: u64) -> Vec<u8> {
+    let mut key = outbox_prefix(channel);
+    key.extend(ordinal.to_be_bytes());
+    key
+}
+
+pub(super) fn interactions_prefix() -> Vec<u8> {
+    prefix(&["log"])
+}
+
+pub(super) fn interaction_prefix(channel: &ChannelId) -> Vec<u8> {
+    prefix(&["log", channel.as_str()])
+}
+
+fn interaction_key(row: &Interaction) -> Vec<u8> {
+    let mut key = interaction_prefix(&row.channel);
+    key.extend(row.line.at.0.to_be_bytes());
+    key.extend(row.task.as_str().bytes());
+    key.push(match row.line.speaker {
+        crate::briefing::Speaker::Person(_) => b'i',
+        crate::briefing::Speaker::Team(_) => b'o',
+    });
+    key
+}
+
+pub(super) fn journal_prefix(lane: &Lane) -> Vec<u8> {
+    match &lane.topic {
+        Some(topic) => prefix(&["hist", lane.team.as_str(), topic.as_str()]),
+        None => prefix(&["hist", lane.team.as_str(), "main"]),
+    }
+}
+
+pub(super) fn journal_key(lane: &Lane, seq: u64) -> Vec<u8> {
+    let mut key = journal_prefix(lane);
+    key.extend(seq.to_be_bytes());
+    key
+}
+
+/// The number at the end of an outbox or journal key.
+pub(super) fn number_at_end(key: &[u8]) -> Option<u64> {
+    key.last_chunk().map(|bytes| u64::from_be_bytes(*bytes))
+}
+
+/// A record as stored. The types above have no map keys or values that JSON cannot hold.
+fn encode<T: Serialize>(row: &T) -> Vec<u8> {
+    serde_json::to_vec(row).unwrap_or_default()
+}
+
+/// A record as read.
+pub fn decode<T: DeserializeOwned>(key: &[u8], value: &[u8]) -> Result<T, StorageError> {
+    serde_json::from_slice(value).map_err(|error| StorageError::Damaged {
+        key: printable(key),
+        reason: error.to_string(),
+    })
+}
+
+/// A key for people.
+pub fn printable(key: &[u8]) -> String {
+    key.iter()
+        .map(|byte| match byte {
+            0 => '/',
+            b'!'..=b'~' => char::from(*byte),
+            _ => '.',
+        })
+        .collect()
+}

@@ -1,0 +1,254 @@
+//! Supervisor: which teams live. Starts one when it gets work, and again after it died.
+
+use std::{
+    collections::{HashMap, VecDeque},
+    sync::Arc,
+    time::Duration,
+};
+
+use actix::{
+    Actor, Addr, Arbiter, ArbiterHandle, AsyncContext, Context, Handler, Message, MessageResult,
+};
+use dashmap::DashMap;
+use tokio::time::Instant;
+
+use crate::{
+    clock::millis,
+    ids::TeamName,
+    queue::{Leased, Orphaned, Queue, Stop, Waiting},
+    team::{Exited, Idle, PutAway, Recipe, Retire, Team},
+};
+
+/// A team that died is started again after the first pause, then the next.
+const PAUSES: [Duration; 5] = [
+    Duration::from_secs(1),
+    Duration::from_secs(2),
+    Duration::from_secs(4),
+    Duration::from_secs(8),
+    Duration::from_secs(30),
+];
+/// A team that dies this often …
+const DEATHS: usize = 5;
+/// … within this time rests for as long.
+const PERIOD: Duration = Duration::from_secs(600);
+
+/// The teams that live now. Look one up each time: a kept address may be of a dead one.
+pub type Directory = Arc<DashMap<TeamName, Addr<Team>>>;
+
+/// How often teams died since the start.
+#[derive(Debug, Message)]
+#[rtype(result = "Vec<(TeamName, u64)>")]
+pub struct CountRestarts;
+
+/// All teams are to reach their next commit point and give their tasks back.
+#[derive(Debug, Message)]
+#[rtype(result = "()")]
+pub struct Drain;
+
+/// Starts teams on demand, puts idle ones away, and starts dead ones again with growing pauses.
+pub struct Supervisor {
+    queue: Addr<Queue>,
+    recipe: Recipe,
+    directory: Directory,
+    arbiters: Vec<ArbiterHandle>,
+    next_arbiter: usize,
+    incarnations: u64,
+    alive: HashMap<TeamName, Alive>,
+    deaths: HashMap<TeamName, Deaths>,
+    draining: bool,
+}
+
+struct Alive {
+    incarnation: u64,
+    address: Addr<Team>,
+    /// How many leases it was sent.
+    leases: u64,
+}
+
+#[derive(Default)]
+struct Deaths {
+    recent: VecDeque<Instant>,
+    total: u64,
+}
+
+impl Supervisor {
+    /// A supervisor that spreads teams over these arbiters; on none it uses its own.
+    pub fn new(
+        queue: Addr<Queue>,
+        recipe: Recipe,
+        directory: Directory,
+        arbiters: Vec<ArbiterHandle>,
+    ) -> Self {
+        Self {
+            queue,
+            recipe,
+            directory,
+            arbiters,
+            next_arbiter: 0,
+            incarnations: 0,
+            alive: HashMap::new(),
+            deaths: HashMap::new(),
+            draining: false,
+        }
+    }
+
+    /// Passes a lease to its team, which is started if need be.
+    ///
+    /// A team that has died and not yet been reported still gets it: the report gives all its
+    /// leases back.
+    fn pass_on(&mut self, leased: Leased, ctx: &mut Context<Self>) {
+        let name = leased.task.lane.team.clone();
+        if !self.alive.contains_key(&name) {
+            let alive = self.start_team(&name, ctx);
+            self.directory.insert(name.clone(), alive.address.clone());
+            self.alive.insert(name.clone(), alive);
+        }
+        if let Some(alive) = self.alive.get_mut(&name) {
+            alive.leases += 1;
+            alive.address.do_send(leased);
+        }
+    }
+
+    fn start_team(&mut self, name: &TeamName, ctx: &mut Context<Self>) -> Alive {
+        self.incarnations += 1;
+        let incarnation = self.incarnations;
+        let team = Team::new(
+            name.clone(),
+            incarnation,
+            self.recipe.clone(),
+            self.queue.clone(),
+            ctx.address().recipient(),
+            ctx.address().recipient(),
+        );
+        let arbiter = match self.arbiters.get(self.next_arbiter) {
+            Some(arbiter) => arbiter.clone(),
+            None => Arbiter::current(),
+        };
+        self.next_arbiter = (self.next_arbiter + 1) % self.arbiters.len().max(1);
+        tracing::debug!(team = %name, incarnation, "team started");
+        Alive {
+            incarnation,
+            address: Team::start_in_arbiter(&arbiter, |_| team),
+            leases: 0,
+        }
+    }
+
+    /// How long a team that has just died rests.
+    fn pause(&mut self, name: &TeamName) -> Duration {
+        let now = Instant::now();
+        let deaths = self.deaths.entry(name.clone()).or_default();
+        deaths.total += 1;
+        deaths.recent.push_back(now);
+        while let Some(first) = deaths.recent.front()
+            && now.duration_since(*first) > PERIOD
+        {
+            deaths.recent.pop_front();
+        }
+        if deaths.recent.len() >= DEATHS {
+            tracing::error!(team = %name, deaths = deaths.recent.len(), "team degraded: it keeps dying, so it rests");
+            return PERIOD;
+        }
+        PAUSES[deaths.recent.len().clamp(1, PAUSES.len()) - 1]
+    }
+}
+
+impl Actor for Supervisor {
+    type Context = Context<Self>;
+}
+
+impl Handler<Leased> for Supervisor {
+    type Result = ();
+
+    fn handle(&mut self, leased: Leased, ctx: &mut Self::Context) {
+        if self.draining {
+            self.queue.do_send(crate::queue::Return {
+                task: leased.task,
+                after: None,
+                uncounted: true,
+            });
+            return;
+        }
+        self.pass_on(leased, ctx);
+    }
+}
+
+impl Handler<Idle> for Supervisor {
+    type Result = ();
+
+    fn handle(&mut self, idle: Idle, _: &mut Self::Context) {
+        // A lease may be on its way to it: then it is not idle after all.
+        if let Some(alive) = self.alive.get(&idle.team)
+            && alive.incarnation == idle.incarnation
+            && alive.leases == idle.leases
+        {
+            alive.address.do_send(PutAway);
+            self.alive.remove(&idle.team);
+            self.directory.remove(&idle.team);
+            tracing::debug!(team = %idle.team, "team put away");
+        }
+    }
+}
+
+impl Handler<Waiting> for Supervisor {
+    type Result = ();
+
+    fn handle(&mut self, waiting: Waiting, _: &mut Self::Context) {
+        if let Some(team) = self.directory.get(&waiting.lane.team) {
+            team.do_send(waiting);
+        }
+    }
+}
+
+impl Handler<Stop> for Supervisor {
+    type Result = ();
+
+    fn handle(&mut self, stop: Stop, _: &mut Self::Context) {
+        if let Some(team) = self.directory.get(&stop.lane.team) {
+            team.do_send(stop);
+        }
+    }
+}
+
+impl Handler<Exited> for Supervisor {
+    type Result = ();
+
+    fn handle(&mut self, exited: Exited, _: &mut Self::Context) {
+        let Exited { team, incarnation } = exited;
+        if self
+            .alive
+            .get(&team)
+            .is_none_or(|alive| alive.incarnation != incarnation)
+        {
+            return;
+        }
+        self.alive.remove(&team);
+        self.directory.remove(&team);
+        let pause = self.pause(&team);
+        tracing::error!(%team, pause_ms = millis(pause), "team died; its tasks go back to the queue");
+        self.queue.do_send(Orphaned { team, pause });
+    }
+}
+
+impl Handler<Drain> for Supervisor {
+    type Result = ();
+
+    fn handle(&mut self, Drain: Drain, _: &mut Self::Context) {
+        self.draining = true;
+        for team in self.directory.iter() {
+            team.do_send(Retire);
+        }
+    }
+}
+
+impl Handler<CountRestarts> for Supervisor {
+    type Result = MessageResult<CountRestarts>;
+
+    fn handle(&mut self, CountRestarts: CountRestarts, _: &mut Self::Context) -> Self::Result {
+        MessageResult(
+            self.deaths
+                .iter()
+                .map(|(team, deaths)| (team.clone(), deaths.total))
+                .collect(),
+        )
+    }
+}

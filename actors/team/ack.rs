@@ -1,0 +1,99 @@
+//! The ack of a running turn: the first frame about its message, with the model's first words.
+
+/// An ack is made of what has arrived this long after the text began.
+pub(super) const TEXT_SETTLES: std::time::Duration = std::time::Duration::from_millis(400);
+
+/// Holds text back until its message is acknowledged, and says with which words it can be.
+#[derive(Debug, Default)]
+pub(super) struct Gate {
+    open: bool,
+    held: String,
+}
+
+impl Gate {
+    /// The gate of a message that may be acknowledged already.
+    pub(super) fn new(acked: bool) -> Self {
+        Self {
+            open: acked,
+            held: String::new(),
+        }
+    }
+
+    pub(super) fn is_open(&self) -> bool {
+        self.open
+    }
+
+    /// Text has begun and waits for the ack.
+    pub(super) fn is_holding(&self) -> bool {
+        !self.held.is_empty()
+    }
+
+    /// A piece of text: what may go on to the client now.
+    pub(super) fn pass(&mut self, piece: String) -> Option<String> {
+        if self.open {
+            return Some(piece);
+        }
+        self.held.push_str(&piece);
+        None
+    }
+
+    /// The text so far is void.
+    pub(super) fn reset(&mut self) {
+        self.held.clear();
+    }
+
+    /// The words of an ack that is sent now: all of a complete block, else up to the last sentence
+    /// end, else up to the last word end.
+    pub(super) fn words(&self, complete: bool) -> &str {
+        if complete {
+            return &self.held;
+        }
+        let sentence = self
+            .held
+            .char_indices()
+            .zip(self.held.chars().skip(1).chain([' ']))
+            .filter(|((_, character), next)| {
+                matches!(character, '.' | '!' | '?' | '。' | '！' | '？') && next.is_whitespace()
+            })
+            .map(|((place, character), _)| place + character.len_utf8())
+            .last();
+        let word = || self.held.rfind(char::is_whitespace);
+        match sentence.or_else(word) {
+            Some(end) => &self.held[..end],
+            None => "",
+        }
+    }
+
+    /// The ack is on its way: what was held follows it.
+    pub(super) fn open(&mut self) -> String {
+        self.open = true;
+        std::mem::take(&mut self.held)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// CH-81
+    #[test]
+    fn an_ack_ends_at_the_last_sentence_else_at_the_last_word() {
+        let mut gate = Gate::new(false);
+        assert_eq!(gate.pass("I will look".into()), None);
+        assert_eq!(gate.words(false), "I will");
+
+        gate.pass(" into it. Then we s".into());
+        assert_eq!(gate.words(false), "I will look into it.");
+        assert_eq!(gate.words(true), "I will look into it. Then we s");
+    }
+
+    /// CH-81
+    #[test]
+    fn text_made_before_the_ack_follows_it() {
+        let mut gate = Gate::new(false);
+        gate.pass("Hello ".into());
+
+        assert_eq!(gate.open(), "Hello ");
+        assert_eq!(gate.pass("there".into()), Some("there".into()));
+    }
+}

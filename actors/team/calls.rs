@@ -1,0 +1,189 @@
+//! Calls into foreign code: models and tools, each on a task of its own.
+
+use actix::{ActorFutureExt, AsyncContext, Context, WrapFuture};
+use tokio::{task::JoinError, time::Instant};
+
+use super::{Spoke, Team, turn::Input};
+use crate::{
+    engine::{Block, EngineFailure, StepReply, StepRequest},
+    ids::{CallId, TopicId, TurnId},
+    task::Code,
+    tool::{CallContext, ToolCall, ToolFault, ToolReply},
+};
+
+impl Team {
+    pub(super) fn call_model(
+        &mut self,
+        topic: &Option<TopicId>,
+        turn: &TurnId,
+        ctx: &mut Context<Self>,
+    ) {
+        let now = self.recipe.clock.now();
+        let Some(running) = self.lanes.running(topic, turn) else {
+            return;
+        };
+        running.streaming.clear();
+        running.last_sign = Instant::now();
+        if !running.requested {
+            running.requested = true;
+            let overhead = now.since(running.charge.task.created_at);
+            self.recipe.meter.turn_began(&self.name, overhead);
+        }
+        let request = StepRequest {
+            team: self.name.clone(),
+            turn: turn.clone(),
+            step: running.turn.step(),
+            system: running.brief.system.clone(),
+            tools: running.brief.tools.specs(),
+            messages: running.turn.messages(),
+            cancel: running.cancel.child_token(),
+        };
+        let address = ctx.address();
+        let spoke = (topic.clone(), turn.clone());
+        let events = std::sync::Arc::new(move |event| {
+            address.do_send(Spoke {
+                topic: spoke.0.clone(),
+                turn: spoke.1.clone(),
+                event,
+            });
+        });
+        let engine = running.brief.engine.clone();
+        let call = actix::spawn(async move { engine.run(request, events).await });
+        running.model = Some(call.abort_handle());
+        let (topic, turn) = (topic.clone(), turn.clone());
+        ctx.spawn(call.into_actor(self).map(move |joined, team, ctx| {
+            team.model_replied(&topic, &turn, joined, ctx);
+        }));
+    }
+
+    fn model_replied(
+        &mut self,
+        topic: &Option<TopicId>,
+        turn: &TurnId,
+        joined: Result<Result<StepReply, EngineFailure>, JoinError>,
+        ctx: &mut Context<Self>,
+    ) {
+        let Some(running) = self.lanes.running(topic, turn) else {
+            return;
+        };
+        running.model = None;
+        let input = match joined {
+            Ok(Ok(reply)) => {
+                let team = &self.name;
+                self.recipe
+                    .meter
+                    .model_called(team, &reply.profile, &reply.usage);
+                let checks = reply
+                    .blocks
+                    .iter()
+                    .filter_map(|block| match block {
+                        Block::Call(call) => Some(running.brief.tools.check(call)),
+                        _ => None,
+                    })
+                    .collect();
+                Input::Replied(reply, checks)
+            }
+            Ok(Err(failure)) => Input::Failed(failure),
+            Err(error) if error.is_cancelled() => return,
+            Err(error) => {
+                tracing::error!(team = %self.name, %turn, %error, "engine panicked");
+                Input::Failed(EngineFailure {
+                    code: Code::Internal,
+                    message: "the engine failed unexpectedly".to_owned(),
+                })
+            }
+        };
+        self.hear(topic, turn, input, ctx);
+    }
+
+    pub(super) fn call_tool(
+        &mut self,
+        topic: &Option<TopicId>,
+        turn: &TurnId,
+        call: ToolCall,
+        rerun: bool,
+        ctx: &mut Context<Self>,
+    ) {
+        let Some(running) = self.lanes.running(topic, turn) else {
+            return;
+        };
+        running.last_sign = Instant::now();
+        let cx = CallContext {
+            team: self.name.clone(),
+            turn: turn.clone(),
+            idempotency_key: running.turn.idempotency_key(&call.id),
+            rerun,
+            cancel: running.cancel.child_token(),
+        };
+        let (id, name) = (call.id.clone(), call.name.clone());
+        let tools = running.brief.tools.clone();
+        let began = Instant::now();
+        let task = actix::spawn(async move { tools.run(call, cx).await });
+        running.tools.insert(id.clone(), task.abort_handle());
+        let (topic, turn) = (topic.clone(), turn.clone());
+        ctx.spawn(task.into_actor(self).map(move |joined, team, ctx| {
+            let reply = team.tool_reply(&name, joined);
+            team.tool_replied(&topic, &turn, id, reply, began, ctx);
+        }));
+    }
+
+    fn tool_reply(&self, name: &str, joined: Result<ToolReply, JoinError>) -> ToolReply {
+        let reply = joined.unwrap_or_else(|error| {
+            if error.is_cancelled() {
+                return ToolReply::failed(ToolFault::Cancelled, "cancelled");
+            }
+            tracing::error!(team = %self.name, tool = name, %error, "tool panicked");
+            ToolReply::failed(ToolFault::ToolFailed, "the tool failed unexpectedly")
+        });
+        self.recipe
+            .meter
+            .tool_called(name, reply.fault.is_none());
+        reply
+    }
+
+    fn tool_replied(
+        &mut self,
+        topic: &Option<TopicId>,
+        turn: &TurnId,
+        id: CallId,
+        reply: ToolReply,
+        began: Instant,
+        ctx: &mut Context<Self>,
+    ) {
+        if let Some(running) = self.lanes.running(topic, turn) {
+            running.tools.remove(&id);
+        }
+        let took = began.elapsed();
+        self.hear(topic, turn, Input::Called { id, reply, took }, ctx);
+    }
+
+    /// Drops the model request, tells the tools to stop, and aborts those that have not stopped by
+    /// the end of the grace period.
+    pub(super) fn stop_calls(
+        &mut self,
+        topic: &Option<TopicId>,
+        turn: &TurnId,
+        ctx: &mut Context<Self>,
+    ) {
+        let Some(running) = self.lanes.running(topic, turn) else {
+            return;
+        };
+        running.stopping = true;
+        running.cancel.cancel();
+        if let Some(model) = running.model.take() {
+            model.abort();
+        }
+        if running.tools.is_empty() {
+            return;
+        }
+        let (topic, turn) = (topic.clone(), turn.clone());
+        ctx.run_later(self.recipe.grace, move |team, ctx| {
+            if let Some(running) = team.lanes.running(&topic, &turn) {
+                for (_, call) in running.tools.drain() {
+                    call.abort();
+                }
+                team.perform(&topic, &turn, ctx);
+            }
+        });
+    }
+}

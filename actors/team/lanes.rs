@@ -1,0 +1,165 @@
+//! Lanes: what a team is working on. At most one turn in each, by construction.
+
+use std::collections::{HashMap, VecDeque};
+
+use actix::SpawnHandle;
+use tokio::{task::AbortHandle, time::Instant};
+use tokio_util::sync::{CancellationToken, DropGuard};
+
+use super::{
+    ack::Gate,
+    turn::{Stop, Turn, Want},
+};
+use crate::{
+    briefing::{Brief, Line},
+    clock::Timestamp,
+    ids::{CallId, LeaseId, TopicId, TurnId},
+    task::Task,
+};
+
+/// The conversation that a turn is shown holds this many lines …
+pub(super) const RECENT_LINES: usize = 10;
+/// … that are not older than this.
+pub(super) const RECENT_AGE: std::time::Duration = std::time::Duration::from_secs(24 * 60 * 60);
+/// More lanes than this are not kept while they are idle.
+const KEPT_LANES: usize = 1_000;
+
+/// The lanes of one team, by topic.
+#[derive(Default)]
+pub(super) struct Lanes {
+    lanes: HashMap<Option<TopicId>, LaneState>,
+}
+
+/// What is known of a lane.
+#[derive(Default)]
+pub(super) struct LaneState {
+    /// Set once the lane's history has been read.
+    pub(super) memory: Option<Memory>,
+    pub(super) work: Work,
+}
+
+/// What a lane keeps from turn to turn.
+pub(super) struct Memory {
+    /// The `seq` of the next event.
+    pub(super) next_seq: u64,
+    pub(super) recent: VecDeque<Line>,
+}
+
+impl Memory {
+    /// What was said lately, oldest first.
+    pub(super) fn conversation(&self, now: Timestamp) -> Vec<Line> {
+        self.recent
+            .iter()
+            .filter(|line| line.at + RECENT_AGE > now)
+            .cloned()
+            .collect()
+    }
+
+    pub(super) fn remember(&mut self, line: Line) {
+        self.recent.push_back(line);
+        if self.recent.len() > RECENT_LINES {
+            self.recent.pop_front();
+        }
+    }
+}
+
+/// What a lane is doing.
+#[derive(Default)]
+pub(super) enum Work {
+    #[default]
+    Idle,
+    /// Its turn is being prepared; a stop meanwhile is kept for it.
+    Preparing {
+        charge: Charge,
+        stop: Option<Stop>,
+    },
+    Running(Box<Running>),
+}
+
+/// A leased task in the hands of a turn.
+#[derive(Clone)]
+pub(super) struct Charge {
+    pub(super) task: Task,
+    pub(super) lease: LeaseId,
+    pub(super) turn: TurnId,
+    pub(super) began: Instant,
+}
+
+/// A turn at work. Dropping it cancels what it started.
+pub(super) struct Running {
+    pub(super) charge: Charge,
+    pub(super) turn: Turn,
+    pub(super) brief: Brief,
+    pub(super) cancel: CancellationToken,
+    pub(super) _cancel_on_drop: DropGuard,
+    pub(super) model: Option<AbortHandle>,
+    pub(super) tools: HashMap<CallId, AbortHandle>,
+    /// What the turn wants done, in order.
+    pub(super) wants: VecDeque<Want>,
+    /// A commit is under way; what follows waits for it.
+    pub(super) committing: bool,
+    /// The turn was stopped; its end waits for its tools, up to the grace period.
+    pub(super) stopping: bool,
+    pub(super) gate: Gate,
+    /// An ack is being stored.
+    pub(super) acking: bool,
+    /// What the model has said in the present step.
+    pub(super) streaming: String,
+    /// What of it has not been sent yet.
+    pub(super) unsent: String,
+    pub(super) flush: Option<SpawnHandle>,
+    pub(super) watch: Option<SpawnHandle>,
+    pub(super) settle: Option<SpawnHandle>,
+    pub(super) deadline: Instant,
+    pub(super) ack_due: Instant,
+    pub(super) last_sign: Instant,
+    /// Tasks that joined the turn.
+    pub(super) joined: Vec<(Task, LeaseId)>,
+    pub(super) requested: bool,
+}
+
+impl Lanes {
+    pub(super) fn get(&mut self, topic: &Option<TopicId>) -> &mut LaneState {
+        self.lanes.entry(topic.clone()).or_default()
+    }
+
+    /// The running turn of a lane, if it is still this one: a reply of a turn that has ended
+    /// meanwhile finds no one.
+    pub(super) fn running(
+        &mut self,
+        topic: &Option<TopicId>,
+        turn: &TurnId,
+    ) -> Option<&mut Running> {
+        match &mut self.lanes.get_mut(topic)?.work {
+            Work::Running(running) if running.charge.turn == *turn => Some(running),
+            _ => None,
+        }
+    }
+
+    /// The turn of a lane, whichever it is.
+    pub(super) fn any_running(&mut self, topic: &Option<TopicId>) -> Option<&mut Running> {
+        match &mut self.lanes.get_mut(topic)?.work {
+            Work::Running(running) => Some(running),
+            _ => None,
+        }
+    }
+
+    pub(super) fn are_idle(&self) -> bool {
+        self.lanes
+            .values()
+            .all(|lane| matches!(lane.work, Work::Idle))
+    }
+
+    pub(super) fn topics(&self) -> Vec<Option<TopicId>> {
+        self.lanes.keys().cloned().collect()
+    }
+
+    /// A lane has nothing to do now.
+    pub(super) fn rest(&mut self, topic: &Option<TopicId>) {
+        self.get(topic).work = Work::Idle;
+        if self.lanes.len() > KEPT_LANES {
+            self.lanes
+                .retain(|_, lane| !matches!(lane.work, Work::Idle));
+        }
+    }
+}

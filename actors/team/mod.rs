@@ -1,0 +1,373 @@
+//! Team: the work. The session loop runs in its mailbox, one message at a time.
+
+use std::{sync::Arc, time::Duration};
+
+use actix::{
+    Actor, ActorFutureExt, Addr, AsyncContext, Context, Handler, Message, Recipient, WrapFuture,
+};
+use actix::ActorContext;
+use tokio::time::Instant;
+
+use crate::{
+    briefing::Briefing,
+    channel::Channel,
+    clock::Clock,
+    engine::EngineEvent,
+    ids::{Ids, TeamName, TopicId, TurnId},
+    meter::Meter,
+    queue::{self, Leased, Queue, Waiting},
+    store::StoreHandle,
+};
+
+mod ack;
+mod calls;
+mod commits;
+mod lanes;
+mod prepare;
+mod speech;
+#[cfg(test)]
+mod tests;
+pub mod turn;
+
+use lanes::{Lanes, Running, Work};
+use turn::{Input, Stop, Want};
+
+/// The process is stopping: each turn goes on to its next commit point and gives its task back.
+#[derive(Debug, Message)]
+#[rtype(result = "()")]
+pub struct Retire;
+
+/// Nobody sends this team anything any more: it is to go.
+#[derive(Debug, Message)]
+#[rtype(result = "()")]
+pub struct PutAway;
+
+/// Fact: a team has had nothing to do for a while.
+#[derive(Debug, Message)]
+#[rtype(result = "()")]
+pub struct Idle {
+    /// The team.
+    pub team: TeamName,
+    /// Which of its lives.
+    pub incarnation: u64,
+    /// How many leases it has received in it.
+    pub leases: u64,
+}
+
+/// Fact: a team has died.
+#[derive(Debug, Message)]
+#[rtype(result = "()")]
+pub struct Exited {
+    /// The team.
+    pub team: TeamName,
+    /// Which of its lives.
+    pub incarnation: u64,
+}
+
+/// An engine says something about a running step.
+#[derive(Debug, Message)]
+#[rtype(result = "()")]
+struct Spoke {
+    topic: Option<TopicId>,
+    turn: TurnId,
+    event: EngineEvent,
+}
+
+/// All that a team is made of.
+#[derive(Clone)]
+pub struct Recipe {
+    /// Where the journal is.
+    pub store: StoreHandle,
+    /// The way out.
+    pub channel: Addr<Channel>,
+    /// Wall time.
+    pub clock: Arc<dyn Clock>,
+    /// Names turns.
+    pub ids: Ids,
+    /// Prepares turns.
+    pub briefing: Arc<dyn Briefing>,
+    /// Counts.
+    pub meter: Arc<dyn Meter>,
+    /// A team with nothing to do for this long is put away.
+    pub idle: Duration,
+    /// Calls that do not stop when told are aborted after this.
+    pub grace: Duration,
+}
+
+/// One team: its lanes, and a turn in each that has work.
+pub struct Team {
+    name: TeamName,
+    incarnation: u64,
+    recipe: Recipe,
+    queue: Addr<Queue>,
+    supervisor: Recipient<Exited>,
+    idler: Recipient<Idle>,
+    lanes: Lanes,
+    leases: u64,
+    idle_since: Instant,
+    retiring: bool,
+    leaving: bool,
+}
+
+impl Team {
+    /// A team that has nothing to do yet.
+    pub fn new(
+        name: TeamName,
+        incarnation: u64,
+        recipe: Recipe,
+        queue: Addr<Queue>,
+        supervisor: Recipient<Exited>,
+        idler: Recipient<Idle>,
+    ) -> Self {
+        Self {
+            name,
+            incarnation,
+            recipe,
+            queue,
+            supervisor,
+            idler,
+            lanes: Lanes::default(),
+            leases: 0,
+            idle_since: Instant::now(),
+            retiring: false,
+            leaving: false,
+        }
+    }
+
+    /// Tells a turn something and does what it then wants.
+    fn hear(
+        &mut self,
+        topic: &Option<TopicId>,
+        turn: &TurnId,
+        input: Input,
+        ctx: &mut Context<Self>,
+    ) {
+        let Some(running) = self.lanes.running(topic, turn) else {
+            return;
+        };
+        running.last_sign = Instant::now();
+        if matches!(input, Input::Stop(..)) {
+            // What was wanted but not begun is not wanted any more; what happened is still kept.
+            running
+                .wants
+                .retain(|want| matches!(want, Want::Record(..) | Want::End(..)));
+        }
+        let wants = running.turn.on(input);
+        running.wants.extend(wants);
+        self.perform(topic, turn, ctx);
+    }
+
+    /// Does what a turn wants, in order, up to the next thing that must be durable first.
+    fn perform(&mut self, topic: &Option<TopicId>, turn: &TurnId, ctx: &mut Context<Self>) {
+        while let Some(running) = self.lanes.running(topic, turn) {
+            if running.committing || running.holds_its_end() {
+                return;
+            }
+            let Some(want) = running.wants.pop_front() else {
+                return;
+            };
+            let begins = matches!(want, Want::CallModel | Want::CallTool { .. });
+            if begins && self.retiring {
+                return self.give_back_unfinished(topic, turn, ctx);
+            }
+            match want {
+                Want::Record(facts, frames) => self.record(topic, turn, facts, frames, ctx),
+                Want::CallModel => self.call_model(topic, turn, ctx),
+                Want::CallTool { call, rerun } => self.call_tool(topic, turn, call, rerun, ctx),
+                Want::StopCalls => self.stop_calls(topic, turn, ctx),
+                Want::End(facts, end) => self.end(topic, turn, facts, end, ctx),
+                Want::Suspend(facts, frames, pause) => {
+                    self.suspend(topic, turn, facts, frames, pause, ctx);
+                }
+            }
+        }
+    }
+
+    /// Stops the turn of a lane, also one that is still being prepared.
+    fn stop(&mut self, topic: &Option<TopicId>, stop: Stop, ctx: &mut Context<Self>) {
+        match &mut self.lanes.get(topic).work {
+            Work::Idle => {}
+            Work::Preparing { stop: wanted, .. } => *wanted = Some(stop),
+            Work::Running(running) => {
+                let turn = running.charge.turn.clone();
+                let said = std::mem::take(&mut running.streaming);
+                self.hear(topic, &turn, Input::Stop(stop, said), ctx);
+            }
+        }
+    }
+
+    /// Looks at the clock for a turn: its ack, its deadline, its signs of life.
+    fn watch(&mut self, topic: &Option<TopicId>, turn: &TurnId, ctx: &mut Context<Self>) {
+        let now = Instant::now();
+        let Some(running) = self.lanes.running(topic, turn) else {
+            return;
+        };
+        if now >= running.deadline {
+            return self.stop(topic, Stop::Deadline, ctx);
+        }
+        if now >= running.stalls_at() {
+            return self.stop(topic, Stop::Stalled, ctx);
+        }
+        if now >= running.ack_due {
+            self.acknowledge(topic, turn, true, ctx);
+        }
+        self.arm_watch(topic, turn, ctx);
+    }
+
+    fn arm_watch(&mut self, topic: &Option<TopicId>, turn: &TurnId, ctx: &mut Context<Self>) {
+        let Some(running) = self.lanes.running(topic, turn) else {
+            return;
+        };
+        let mut next = running.deadline.min(running.stalls_at());
+        if !running.gate.is_open() && !running.acking {
+            next = next.min(running.ack_due);
+        }
+        let (topic, turn) = (topic.clone(), turn.clone());
+        let pause = next.saturating_duration_since(Instant::now());
+        let watch = ctx.run_later(pause, move |team, ctx| team.watch(&topic, &turn, ctx));
+        running.watch = Some(watch);
+    }
+
+    /// A lane is free again.
+    fn rest(&mut self, topic: &Option<TopicId>, ctx: &mut Context<Self>) {
+        if let Some(running) = self.lanes.any_running(topic) {
+            for timer in [&mut running.flush, &mut running.watch, &mut running.settle] {
+                if let Some(timer) = timer.take() {
+                    ctx.cancel_future(timer);
+                }
+            }
+        }
+        self.lanes.rest(topic);
+        self.idle_since = Instant::now();
+    }
+
+    /// Offers to be put away once there has been nothing to do for long enough.
+    fn consider_leaving(&mut self, ctx: &mut Context<Self>) {
+        let idle = self.idle_since.elapsed();
+        let mut pause = self.recipe.idle;
+        if self.lanes.are_idle() {
+            if idle >= self.recipe.idle {
+                self.idler.do_send(Idle {
+                    team: self.name.clone(),
+                    incarnation: self.incarnation,
+                    leases: self.leases,
+                });
+            } else {
+                pause -= idle;
+            }
+        }
+        ctx.run_later(pause, Self::consider_leaving);
+    }
+}
+
+impl Running {
+    /// The end of a stopped turn waits until its tools have stopped too.
+    fn holds_its_end(&self) -> bool {
+        self.stopping
+            && !self.tools.is_empty()
+            && matches!(self.wants.front(), Some(Want::End(..) | Want::Suspend(..)))
+    }
+
+    /// When a turn without a sign of life counts as stalled. A running tool has its own limit.
+    fn stalls_at(&self) -> Instant {
+        let patience = match self.turn.longest_call() {
+            Some(limit) => limit + Duration::from_secs(60),
+            None => self.brief.idle_timeout,
+        };
+        self.last_sign + patience
+    }
+}
+
+impl Actor for Team {
+    type Context = Context<Self>;
+
+    fn started(&mut self, ctx: &mut Self::Context) {
+        ctx.run_later(self.recipe.idle, Self::consider_leaving);
+    }
+
+    fn stopped(&mut self, _: &mut Self::Context) {
+        // Also runs while a panic unwinds, so it does nothing else.
+        if !self.leaving {
+            self.supervisor.do_send(Exited {
+                team: self.name.clone(),
+                incarnation: self.incarnation,
+            });
+        }
+    }
+}
+
+impl Handler<Leased> for Team {
+    type Result = ();
+
+    fn handle(&mut self, leased: Leased, ctx: &mut Self::Context) {
+        self.leases += 1;
+        let topic = leased.task.lane.topic.clone();
+        if leased.joins {
+            return self.join(&topic, leased, ctx);
+        }
+        if self.retiring || !matches!(self.lanes.get(&topic).work, Work::Idle) {
+            self.queue.do_send(queue::Return {
+                task: leased.task,
+                after: None,
+                uncounted: true,
+            });
+            return;
+        }
+        self.prepare(&topic, leased, ctx);
+    }
+}
+
+impl Handler<Waiting> for Team {
+    type Result = ();
+
+    fn handle(&mut self, Waiting { lane }: Waiting, ctx: &mut Self::Context) {
+        use crate::briefing::QueueMode;
+        let Some(running) = self.lanes.any_running(&lane.topic) else {
+            return;
+        };
+        match running.brief.queue_mode {
+            QueueMode::Queue => {}
+            QueueMode::Steer => self.queue.do_send(queue::Join { lane }),
+            QueueMode::Interrupt => self.stop(&lane.topic, Stop::Interrupted, ctx),
+        }
+    }
+}
+
+impl Handler<queue::Stop> for Team {
+    type Result = ();
+
+    fn handle(&mut self, queue::Stop { lane }: queue::Stop, ctx: &mut Self::Context) {
+        self.stop(&lane.topic, Stop::Cancelled, ctx);
+    }
+}
+
+impl Handler<Spoke> for Team {
+    type Result = ();
+
+    fn handle(&mut self, spoke: Spoke, ctx: &mut Self::Context) {
+        self.spoke(&spoke.topic, &spoke.turn, spoke.event, ctx);
+    }
+}
+
+impl Handler<Retire> for Team {
+    type Result = ();
+
+    fn handle(&mut self, Retire: Retire, ctx: &mut Self::Context) {
+        self.retiring = true;
+        for topic in self.lanes.topics() {
+            if let Some(running) = self.lanes.any_running(&topic) {
+                let turn = running.charge.turn.clone();
+                self.perform(&topic, &turn, ctx);
+            }
+        }
+    }
+}
+
+impl Handler<PutAway> for Team {
+    type Result = ();
+
+    fn handle(&mut self, PutAway: PutAway, ctx: &mut Self::Context) {
+        self.leaving = true;
+        ctx.stop();
+    }
+}

@@ -1,0 +1,297 @@
+//! The beginning of a turn: its lane's history, its brief, its first or next step.
+
+use std::collections::{HashMap, VecDeque};
+
+use actix::{ActorFutureExt, AsyncContext, Context, WrapFuture};
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+
+use super::{
+    Team,
+    ack::Gate,
+    lanes::{Charge, Memory, RECENT_AGE, RECENT_LINES, Running, Work},
+    turn::{End, Input, Stop, Turn},
+};
+use crate::{
+    briefing::{Assignment, Brief, Line, Speaker},
+    history::{Fact, HistoryEvent},
+    ids::{TopicId, TurnId},
+    queue::{ACK_AFTER, Leased, Return},
+    storage::StorageError,
+    store::{reads, records::snippet},
+    task::{Code, Ending, Task},
+};
+
+/// What a turn begins with.
+struct Prepared {
+    memory: Option<Memory>,
+    journal: Vec<HistoryEvent>,
+    brief: Brief,
+}
+
+/// Why it cannot begin.
+struct Unprepared {
+    code: Code,
+    message: String,
+}
+
+impl From<StorageError> for Unprepared {
+    fn from(error: StorageError) -> Self {
+        Self {
+            code: Code::Internal,
+            message: error.to_string(),
+        }
+    }
+}
+
+impl Team {
+    pub(super) fn prepare(
+        &mut self,
+        topic: &Option<TopicId>,
+        leased: Leased,
+        ctx: &mut Context<Self>,
+    ) {
+        let Leased { task, lease, .. } = leased;
+        let lane = self.lanes.get(topic);
+        let charge = Charge {
+            task: task.clone(),
+            lease,
+            turn: self.recipe.ids.turn(),
+            began: Instant::now(),
+        };
+        let id = charge.turn.clone();
+        lane.work = Work::Preparing { charge, stop: None };
+        let now = self.recipe.clock.now();
+        let conversation = lane.memory.as_ref().map(|memory| memory.conversation(now));
+        let store = self.recipe.store.clone();
+        let briefing = self.recipe.briefing.clone();
+        let preparation = async move {
+            let mut memory = None;
+            let conversation = match conversation {
+                Some(conversation) => conversation,
+                None => {
+                    let (lane, channel) = (
+                        task.lane.clone(),
+                        task.source.as_ref().map(|source| source.channel.clone()),
+                    );
+                    let history = store
+                        .read(move |storage| {
+                            reads::lane(
+                                storage,
+                                &lane,
+                                channel.as_ref(),
+                                now - RECENT_AGE,
+                                RECENT_LINES + 1,
+                            )
+                        })
+                        .await?;
+                    let recent: VecDeque<Line> = history
+                        .recent
+                        .into_iter()
+                        .filter(|row| row.task != task.id)
+                        .map(|row| row.line)
+                        .collect();
+                    let loaded = Memory {
+                        next_seq: history.next_seq,
+                        recent,
+                    };
+                    let conversation = loaded.conversation(now);
+                    memory = Some(loaded);
+                    conversation
+                }
+            };
+            let journal = if task.redelivered {
+                let (lane, id) = (task.lane.clone(), task.id.clone());
+                store
+                    .read(move |storage| reads::unfinished_turn(storage, &lane, &id))
+                    .await?
+            } else {
+                Vec::new()
+            };
+            let assignment = Assignment {
+                lane: task.lane.clone(),
+                topic: task.source.and_then(|source| source.topic),
+                conversation,
+            };
+            // On a task of its own: a panic in there ends this turn, not the team.
+            let brief = actix::spawn(async move { briefing.brief(assignment).await })
+                .await
+                .map_err(|_| Unprepared {
+                    code: Code::Internal,
+                    message: "preparing the turn failed unexpectedly".to_owned(),
+                })?
+                .map_err(|error| Unprepared {
+                    code: error.code,
+                    message: error.message,
+                })?;
+            Ok(Prepared {
+                memory,
+                journal,
+                brief,
+            })
+        };
+        let topic = topic.clone();
+        ctx.spawn(
+            preparation
+                .into_actor(self)
+                .map(move |result, team, ctx| team.prepared(&topic, &id, result, ctx)),
+        );
+    }
+
+    fn prepared(
+        &mut self,
+        topic: &Option<TopicId>,
+        id: &TurnId,
+        result: Result<Prepared, Unprepared>,
+        ctx: &mut Context<Self>,
+    ) {
+        let lane = self.lanes.get(topic);
+        let (charge, stop) = match std::mem::take(&mut lane.work) {
+            Work::Preparing { charge, stop } if charge.turn == *id => (charge, stop),
+            other => {
+                lane.work = other;
+                return;
+            }
+        };
+        if self.retiring {
+            self.queue.do_send(Return {
+                task: charge.task,
+                after: None,
+                uncounted: true,
+            });
+            return;
+        }
+        match result {
+            Ok(Prepared {
+                memory,
+                journal,
+                brief,
+            }) => {
+                if let Some(memory) = memory {
+                    lane.memory = Some(memory);
+                }
+                self.begin(topic, charge, journal, brief, stop, ctx);
+            }
+            Err(Unprepared { code, message }) => {
+                let end = End {
+                    ending: Ending::Failed,
+                    code: Some(code),
+                    message: Some(message),
+                    text: String::new(),
+                };
+                self.end_unprepared(topic, charge, end, ctx);
+            }
+        }
+    }
+
+    fn begin(
+        &mut self,
+        topic: &Option<TopicId>,
+        mut charge: Charge,
+        journal: Vec<HistoryEvent>,
+        brief: Brief,
+        stop: Option<Stop>,
+        ctx: &mut Context<Self>,
+    ) {
+        let now = self.recipe.clock.now();
+        // A turn that goes on keeps its name.
+        if let Some(first) = journal.first() {
+            charge.turn = first.turn.clone();
+        }
+        let id = charge.turn.clone();
+        let task = &charge.task;
+        let began = charge.began;
+        let until_deadline = task.deadline_at.since(now).min(brief.turn_timeout);
+        let ack_due = Instant::now() + (task.created_at + ACK_AFTER).since(now);
+        let cancel = CancellationToken::new();
+        let mut turn = Turn::new(id.clone(), task.clone(), brief.max_steps);
+        let start = turn_start(task, &brief);
+        let tools = brief.tools.clone();
+        let wants = if journal.is_empty() {
+            turn.begin(start)
+        } else {
+            turn.resume(start, &journal, |call| tools.check(call))
+        };
+        let awaits_ack = task
+            .source
+            .as_ref()
+            .is_some_and(|source| source.message.is_some());
+        let line = Line {
+            at: task.created_at,
+            speaker: Speaker::Person(task.from.clone()),
+            text: snippet(&task.body),
+        };
+        let running = Running {
+            gate: Gate::new(task.acked || !awaits_ack),
+            charge,
+            turn,
+            brief,
+            _cancel_on_drop: cancel.clone().drop_guard(),
+            cancel,
+            model: None,
+            tools: HashMap::new(),
+            wants: wants.into(),
+            committing: false,
+            stopping: false,
+            acking: false,
+            streaming: String::new(),
+            unsent: String::new(),
+            flush: None,
+            watch: None,
+            settle: None,
+            deadline: began + until_deadline,
+            ack_due,
+            last_sign: Instant::now(),
+            joined: Vec::new(),
+            requested: false,
+        };
+        let lane = self.lanes.get(topic);
+        lane.work = Work::Running(Box::new(running));
+        if let Some(memory) = &mut lane.memory {
+            memory.remember(line);
+        }
+        self.arm_watch(topic, &id, ctx);
+        match stop {
+            Some(stop) => self.hear(topic, &id, Input::Stop(stop, String::new()), ctx),
+            None => self.perform(topic, &id, ctx),
+        }
+    }
+
+    /// A message enters the running turn; if that has just ended, it waits for its own.
+    pub(super) fn join(
+        &mut self,
+        topic: &Option<TopicId>,
+        leased: Leased,
+        ctx: &mut Context<Self>,
+    ) {
+        let Leased { task, lease, .. } = leased;
+        match self.lanes.any_running(topic) {
+            Some(running) if !running.turn.has_ended() => {
+                let turn = running.charge.turn.clone();
+                running.joined.push((task.clone(), lease));
+                self.hear(topic, &turn, Input::Steered(task), ctx);
+            }
+            _ => self.queue.do_send(Return {
+                task,
+                after: None,
+                uncounted: true,
+            }),
+        }
+    }
+}
+
+fn turn_start(task: &Task, brief: &Brief) -> Fact {
+    Fact::TurnStart {
+        task_ids: vec![task.id.clone()],
+        team: task.lane.team.clone(),
+        topic: task.lane.topic.clone(),
+        source_channel: task.source.as_ref().map(|source| source.channel.clone()),
+        attempt: task.attempts,
+        redelivered: task.redelivered,
+        sdk: "native".to_owned(),
+        provider: brief.provider.clone(),
+        model: brief.model.clone(),
+        prompt_hash: brief.prompt_hash.clone(),
+        toolset_hash: brief.toolset_hash.clone(),
+    }
+}

@@ -1,0 +1,180 @@
+//! What a running step says, on its way to the person: held until the ack, merged, marked void.
+
+use std::time::Duration;
+
+use actix::{AsyncContext, Context};
+use tokio::time::Instant;
+
+use super::{
+    Team,
+    ack::TEXT_SETTLES,
+    turn::Want,
+};
+use crate::{
+    channel::Tell,
+    engine::EngineEvent,
+    event::{Body, Frame, Progress, ProgressKind},
+    history::{Fact, Meta},
+    ids::{TopicId, TurnId},
+};
+
+/// Pieces of text are merged to at most one frame in this time.
+const MERGE: Duration = Duration::from_millis(50);
+
+impl Team {
+    pub(super) fn spoke(
+        &mut self,
+        topic: &Option<TopicId>,
+        turn: &TurnId,
+        event: EngineEvent,
+        ctx: &mut Context<Self>,
+    ) {
+        let Some(running) = self.lanes.running(topic, turn) else {
+            return;
+        };
+        running.last_sign = Instant::now();
+        match event {
+            EngineEvent::Text(piece) => self.heard_text(topic, turn, piece, ctx),
+            EngineEvent::TextEnd => {
+                if running.gate.is_holding() {
+                    self.settled(topic, turn, ctx);
+                }
+            }
+            EngineEvent::Thinking(_) => {}
+            EngineEvent::Reset => {
+                let nothing_said = running.streaming.is_empty();
+                running.streaming.clear();
+                running.unsent.clear();
+                running.gate.reset();
+                if !nothing_said {
+                    let mut note = Progress::new(ProgressKind::Note, "The answer broke off and begins again.");
+                    note.reset = true;
+                    self.note(topic, turn, Meta::Reset, note, ctx);
+                }
+            }
+            EngineEvent::Retry(text) => {
+                let note = Progress::new(ProgressKind::Note, text.clone());
+                self.note(topic, turn, Meta::Retry(text), note, ctx);
+            }
+            EngineEvent::Fallback(text) => {
+                let note = Progress::new(ProgressKind::Note, text.clone());
+                self.note(topic, turn, Meta::Fallback(text), note, ctx);
+            }
+        }
+    }
+
+    fn note(
+        &mut self,
+        topic: &Option<TopicId>,
+        turn: &TurnId,
+        meta: Meta,
+        note: Progress,
+        ctx: &mut Context<Self>,
+    ) {
+        if let Some(running) = self.lanes.running(topic, turn) {
+            running
+                .wants
+                .push_back(Want::Record(vec![Fact::Meta(meta)], vec![note]));
+            self.perform(topic, turn, ctx);
+        }
+    }
+
+    fn heard_text(
+        &mut self,
+        topic: &Option<TopicId>,
+        turn: &TurnId,
+        piece: String,
+        ctx: &mut Context<Self>,
+    ) {
+        let Some(running) = self.lanes.running(topic, turn) else {
+            return;
+        };
+        running.streaming.push_str(&piece);
+        let first = !running.gate.is_holding();
+        match running.gate.pass(piece) {
+            Some(piece) => {
+                running.unsent.push_str(&piece);
+                self.merge(topic, turn, ctx);
+            }
+            None if first => {
+                let (topic, turn) = (topic.clone(), turn.clone());
+                let later = ctx.run_later(TEXT_SETTLES, {
+                    move |team, ctx| team.settled(&topic, &turn, ctx)
+                });
+                running.settle = Some(later);
+            }
+            None => {}
+        }
+    }
+
+    /// Text has stood for long enough, or is complete: it makes the ack.
+    fn settled(&mut self, topic: &Option<TopicId>, turn: &TurnId, ctx: &mut Context<Self>) {
+        self.acknowledge(topic, turn, false, ctx);
+    }
+
+    /// The ack has gone out: what was held follows it.
+    pub(super) fn open_gate(
+        &mut self,
+        topic: &Option<TopicId>,
+        turn: &TurnId,
+        ctx: &mut Context<Self>,
+    ) {
+        let Some(running) = self.lanes.running(topic, turn) else {
+            return;
+        };
+        if running.acking {
+            running.acking = false;
+            let held = running.gate.open();
+            running.unsent.insert_str(0, &held);
+            self.flush(topic, turn);
+            self.merge(topic, turn, ctx);
+        }
+    }
+
+    /// Sends the pieces so far, now or together with those that come soon.
+    fn merge(&mut self, topic: &Option<TopicId>, turn: &TurnId, ctx: &mut Context<Self>) {
+        let Some(running) = self.lanes.running(topic, turn) else {
+            return;
+        };
+        if running.flush.is_some() || running.unsent.is_empty() {
+            return;
+        }
+        let (topic, turn) = (topic.clone(), turn.clone());
+        let later = ctx.run_later(MERGE, move |team, _| {
+            if let Some(running) = team.lanes.running(&topic, &turn) {
+                running.flush = None;
+            }
+            team.flush(&topic, &turn);
+        });
+        running.flush = Some(later);
+    }
+
+    pub(super) fn flush(&mut self, topic: &Option<TopicId>, turn: &TurnId) {
+        let now = self.recipe.clock.now();
+        let Some(running) = self.lanes.running(topic, turn) else {
+            return;
+        };
+        let task = &running.charge.task;
+        let Some(source) = &task.source else {
+            running.unsent.clear();
+            return;
+        };
+        if running.unsent.is_empty() || !running.gate.is_open() {
+            return;
+        }
+        let text = std::mem::take(&mut running.unsent);
+        let progress = Progress {
+            message_id: source.message.clone(),
+            task_id: Some(task.id.clone()),
+            ..Progress::new(ProgressKind::TextDelta, text)
+        };
+        self.recipe.channel.do_send(Tell {
+            channel: source.channel.clone(),
+            frame: Frame {
+                topic: source.topic.clone(),
+                ts: now,
+                body: Body::Progress(progress),
+            },
+        });
+    }
+}

@@ -1,0 +1,739 @@
+//! Turn: the decisions of a turn. What it is told, what it wants done; no clock, no I/O.
+
+use std::{sync::Arc, time::Duration};
+
+use crate::{
+    clock::millis,
+    engine::{Block, EngineFailure, Message, StepReply, ToolOutput},
+    event::{Progress, ProgressKind},
+    history::{Fact, HistoryEvent, Meta, Origin},
+    ids::{CallId, TurnId},
+    task::{Code, Ending, MAX_ATTEMPTS, Task},
+    tool::{Args, Checked, Effect, ToolCall, ToolFault, ToolReply},
+    usage::Usage,
+};
+
+/// Calls of one step that run at a time.
+const PARALLEL_CALLS: usize = 8;
+/// Progress frames show this many characters of arguments and results.
+const PREVIEW: usize = 500;
+
+/// Something a turn hears.
+#[derive(Clone, Debug)]
+pub enum Input {
+    /// The model answered; each call it asks for has been looked at.
+    Replied(StepReply, Vec<Result<Checked, ToolReply>>),
+    /// The model could not be had.
+    Failed(EngineFailure),
+    /// A call ended.
+    Called {
+        /// Which.
+        id: CallId,
+        /// How.
+        reply: ToolReply,
+        /// How long it took.
+        took: Duration,
+    },
+    /// A message joins the turn.
+    Steered(Task),
+    /// The turn is to end now. The text that was streaming goes with it.
+    Stop(Stop, String),
+}
+
+/// Why a turn is stopped from outside.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Stop {
+    /// A person said so.
+    Cancelled,
+    /// A newer message takes its place.
+    Interrupted,
+    /// Its time is up.
+    Deadline,
+    /// Nothing moved for too long.
+    Stalled,
+}
+
+/// Something a turn wants done. An effect waits for those before it.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Want {
+    /// Make this durable, and tell it, before all that follows.
+    Record(Vec<Fact>, Vec<Progress>),
+    /// Call the model with the conversation.
+    CallModel,
+    /// Run a tool.
+    CallTool {
+        /// The call.
+        call: ToolCall,
+        /// An earlier try may have taken effect.
+        rerun: bool,
+    },
+    /// Stop what runs.
+    StopCalls,
+    /// The end, durable with its last facts.
+    End(Vec<Fact>, End),
+    /// Not yet the end: the task goes back and is tried again after a pause.
+    Suspend(Vec<Fact>, Vec<Progress>, Duration),
+}
+
+/// How a turn ends.
+#[derive(Clone, Debug, PartialEq)]
+pub struct End {
+    /// How.
+    pub ending: Ending,
+    /// Why, if not well.
+    pub code: Option<Code>,
+    /// Why, in words.
+    pub message: Option<String>,
+    /// The answer, or what there was of it.
+    pub text: String,
+}
+
+/// One turn: a pure state machine. The same inputs give the same effects.
+#[derive(Debug)]
+pub struct Turn {
+    id: TurnId,
+    task: Task,
+    max_steps: u32,
+    step: u32,
+    messages: Arc<Vec<Message>>,
+    calls: Vec<Slot>,
+    /// Messages that joined and wait for the next model call.
+    steered: Vec<Task>,
+    said: Vec<String>,
+    tools_used: Vec<String>,
+    usage: Usage,
+    ended: bool,
+}
+
+/// A call of the present step.
+#[derive(Debug)]
+struct Slot {
+    call: ToolCall,
+    checked: Option<Checked>,
+    state: CallState,
+}
+
+#[derive(Debug, PartialEq)]
+enum CallState {
+    Waiting { rerun: bool },
+    Running,
+    Done(ToolOutput),
+}
+
+impl Turn {
+    /// A turn that has not begun.
+    pub fn new(id: TurnId, task: Task, max_steps: u32) -> Self {
+        let messages = Arc::new(vec![Message::User(task.body.clone())]);
+        Self {
+            id,
+            task,
+            max_steps,
+            step: 0,
+            messages,
+            calls: Vec::new(),
+            steered: Vec::new(),
+            said: Vec::new(),
+            tools_used: Vec::new(),
+            usage: Usage::default(),
+            ended: false,
+        }
+    }
+
+    /// Begins: `start` is the fact that opens the turn.
+    pub fn begin(&mut self, start: Fact) -> Vec<Want> {
+        let origin = match self.task.source.as_ref().and_then(|source| source.message.as_ref()) {
+            Some(_) => Origin::Person,
+            None => Origin::Task,
+        };
+        let user = user(&self.task, origin);
+        let mut wants = vec![Want::Record(vec![start, user], Vec::new())];
+        wants.extend(self.next_step());
+        wants
+    }
+
+    /// Goes on after a crash or a pause, from what the journal holds. Completed steps are never
+    /// repeated; a call in flight is treated by its effect.
+    pub fn resume(
+        &mut self,
+        start: Fact,
+        journal: &[HistoryEvent],
+        check: impl Fn(&ToolCall) -> Result<Checked, ToolReply>,
+    ) -> Vec<Want> {
+        self.replay(journal);
+        let mut facts = vec![start];
+        let mut frames = Vec::new();
+        if !self.calls.is_empty() {
+            for place in 0..self.calls.len() {
+                if let CallState::Waiting { .. } = self.calls[place].state {
+                    let effect = effect_of(journal, &self.calls[place].call.id);
+                    let verdict = check(&self.calls[place].call);
+                    self.retake(place, effect, verdict, &mut facts, &mut frames);
+                }
+            }
+            let mut wants = vec![Want::Record(facts, frames)];
+            wants.extend(self.proceed());
+            return wants;
+        }
+        if let Some(Message::Assistant(blocks)) = self.messages.last() {
+            // The answer is there; only the end was not written.
+            let end = self.answer(text_of(blocks), false);
+            return match end {
+                Want::End(mut last, end) => {
+                    facts.append(&mut last);
+                    self.ended = true;
+                    vec![Want::End(facts, end)]
+                }
+                other => vec![other],
+            };
+        }
+        let mut again = Progress::new(ProgressKind::Note, "Going on after an interruption.");
+        again.reset = true;
+        let mut wants = vec![Want::Record(facts, vec![again])];
+        wants.extend(self.next_step());
+        wants
+    }
+
+    /// Hears something.
+    pub fn on(&mut self, input: Input) -> Vec<Want> {
+        if self.ended {
+            return Vec::new();
+        }
+        match input {
+            Input::Replied(reply, checks) => self.replied(reply, checks),
+            Input::Failed(failure) => self.failed(failure),
+            Input::Called { id, reply, took } => self.called(&id, reply, took),
+            Input::Steered(task) => {
+                self.steered.push(task);
+                Vec::new()
+            }
+            Input::Stop(stop, streaming) => self.stop(stop, streaming),
+        }
+    }
+
+    /// The conversation so far.
+    pub fn messages(&self) -> Arc<Vec<Message>> {
+        self.messages.clone()
+    }
+
+    /// It has decided how it ends.
+    pub fn has_ended(&self) -> bool {
+        self.ended
+    }
+
+    /// The present step, from 1.
+    pub fn step(&self) -> u32 {
+        self.step
+    }
+
+    /// What the model calls cost so far.
+    pub fn usage(&self) -> Usage {
+        self.usage
+    }
+
+    /// The longest that a running call of this step may take.
+    pub fn longest_call(&self) -> Option<Duration> {
+        self.calls
+            .iter()
+            .filter(|slot| slot.state == CallState::Running)
+            .map(|slot| slot.checked.as_ref().map_or(Duration::ZERO, |checked| checked.limit))
+            .max()
+    }
+
+    /// The key that is the same for every try of a call of the present step.
+    pub fn idempotency_key(&self, call: &CallId) -> String {
+        let place = self.calls.iter().position(|slot| slot.call.id == *call);
+        self.key_at(place.unwrap_or(self.calls.len()))
+    }
+
+    fn key_at(&self, place: usize) -> String {
+        format!("{}:{}:{place}", self.id, self.step)
+    }
+
+    /// The first words that the model said in this turn.
+    pub fn first_words(&self) -> &str {
+        self.said.first().map_or("", String::as_str)
+    }
+
+    fn next_step(&mut self) -> Vec<Want> {
+        let mut wants = Vec::new();
+        if !self.steered.is_empty() {
+            let joined = std::mem::take(&mut self.steered);
+            let facts = joined.iter().map(|task| user(task, Origin::Steer)).collect();
+            let texts = joined.into_iter().map(|task| Message::User(task.body));
+            Arc::make_mut(&mut self.messages).extend(texts);
+            wants.push(Want::Record(facts, Vec::new()));
+        }
+        if self.step >= self.max_steps {
+            let notice = format!("Stopped after {} steps without a final answer.", self.step);
+            wants.push(self.end(Ending::Failed, Some(Code::StepLimit), Some(notice), String::new()));
+            return wants;
+        }
+        self.step += 1;
+        wants.push(Want::CallModel);
+        wants
+    }
+
+    fn replied(&mut self, reply: StepReply, checks: Vec<Result<Checked, ToolReply>>) -> Vec<Want> {
+        self.usage += reply.usage;
+        let mut facts = self.block_facts(&reply.blocks);
+        facts.push(Fact::Meta(Meta::Usage {
+            step: self.step,
+            profile: reply.profile,
+            model: reply.model,
+            usage: reply.usage,
+            stop_reason: reply.stop_reason,
+        }));
+        let text = text_of(&reply.blocks);
+        if !text.is_empty() {
+            self.said.push(text.clone());
+        }
+        let calls: Vec<ToolCall> = reply
+            .blocks
+            .iter()
+            .filter_map(|block| match block {
+                Block::Call(call) => Some(call.clone()),
+                _ => None,
+            })
+            .collect();
+        if calls.is_empty() && self.steered.is_empty() {
+            return match self.answer(text, reply.truncated) {
+                Want::End(mut last, end) => {
+                    facts.append(&mut last);
+                    vec![Want::End(facts, end)]
+                }
+                other => vec![other],
+            };
+        }
+        if !reply.blocks.is_empty() {
+            Arc::make_mut(&mut self.messages).push(Message::Assistant(reply.blocks));
+        }
+        let mut frames = Vec::new();
+        let mut refusals = Vec::new();
+        for (call, verdict) in calls.into_iter().zip(checks) {
+            let checked = verdict.as_ref().ok();
+            facts.push(self.call_fact(&call, checked));
+            frames.push(call_frame(&call));
+            self.tools_used.push(call.name.clone());
+            let state = match &verdict {
+                Ok(_) => CallState::Waiting { rerun: false },
+                Err(refusal) => {
+                    let (fact, frame) = result(&call, refusal, Duration::ZERO);
+                    refusals.push((fact, frame));
+                    CallState::Done(output(&call, refusal))
+                }
+            };
+            self.calls.push(Slot {
+                call,
+                checked: verdict.ok(),
+                state,
+            });
+        }
+        for (fact, frame) in refusals {
+            facts.push(fact);
+            frames.push(frame);
+        }
+        let mut wants = vec![Want::Record(facts, frames)];
+        wants.extend(self.proceed());
+        wants
+    }
+
+    fn block_facts(&self, blocks: &[Block]) -> Vec<Fact> {
+        blocks
+            .iter()
+            .filter_map(|block| match block {
+                Block::Text { text } => Some(Fact::AssistantText {
+                    text: text.clone(),
+                    step: self.step,
+                }),
+                Block::Thinking { text, block } => Some(Fact::AssistantThinking {
+                    text: text.clone(),
+                    step: self.step,
+                    block: block.clone(),
+                }),
+                Block::Call(_) => None,
+            })
+            .collect()
+    }
+
+    fn call_fact(&self, call: &ToolCall, checked: Option<&Checked>) -> Fact {
+        Fact::ToolCall {
+            id: call.id.clone(),
+            name: call.name.clone(),
+            args: serde_json::to_value(&call.args).unwrap_or_default(),
+            step: self.step,
+            effect: checked.map_or(Effect::Pure, |checked| checked.effect),
+            idempotency_key: self.key_at(self.calls.len()),
+        }
+    }
+
+    /// Starts the calls that may run now; when all have ended, the next step.
+    fn proceed(&mut self) -> Vec<Want> {
+        let mut wants = Vec::new();
+        let mut running = self
+            .calls
+            .iter()
+            .filter(|slot| slot.state == CallState::Running)
+            .count();
+        for slot in &mut self.calls {
+            let exclusive = slot.checked.as_ref().is_some_and(|checked| checked.exclusive);
+            match slot.state {
+                CallState::Done(_) => {}
+                CallState::Running if exclusive => break,
+                CallState::Running => {}
+                CallState::Waiting { rerun } => {
+                    if running >= PARALLEL_CALLS || (exclusive && running > 0) {
+                        break;
+                    }
+                    slot.state = CallState::Running;
+                    running += 1;
+                    wants.push(Want::CallTool {
+                        call: slot.call.clone(),
+                        rerun,
+                    });
+                    if exclusive {
+                        break;
+                    }
+                }
+            }
+        }
+        let all_done = self
+            .calls
+            .iter()
+            .all(|slot| matches!(slot.state, CallState::Done(_)));
+        if wants.is_empty() && all_done {
+            self.fold_results();
+            return self.next_step();
+        }
+        wants
+    }
+
+    /// The results of the step become part of the conversation, in call order.
+    fn fold_results(&mut self) {
+        let results: Vec<_> = self
+            .calls
+            .drain(..)
+            .filter_map(|slot| match slot.state {
+                CallState::Done(output) => Some(output),
+                _ => None,
+            })
+            .collect();
+        if !results.is_empty() {
+            Arc::make_mut(&mut self.messages).push(Message::ToolResults(results));
+        }
+    }
+
+    fn called(&mut self, id: &CallId, reply: ToolReply, took: Duration) -> Vec<Want> {
+        let Some(slot) = self
+            .calls
+            .iter_mut()
+            .find(|slot| slot.call.id == *id && slot.state == CallState::Running)
+        else {
+            return Vec::new();
+        };
+        let (fact, frame) = result(&slot.call, &reply, took);
+        slot.state = CallState::Done(output(&slot.call, &reply));
+        let mut wants = vec![Want::Record(vec![fact], vec![frame])];
+        wants.extend(self.proceed());
+        wants
+    }
+
+    fn answer(&mut self, text: String, truncated: bool) -> Want {
+        if text.trim().is_empty() {
+            let tools = match self.tools_used.as_slice() {
+                [] => "no tool ran".to_owned(),
+                used => format!("tools that ran: {}", used.join(", ")),
+            };
+            let message = format!("the model answered with nothing ({tools})");
+            return self.end(Ending::Failed, Some(Code::EmptyAnswer), Some(message), String::new());
+        }
+        let message = truncated.then(|| "the answer was cut by the model's output limit".to_owned());
+        self.ended = true;
+        Want::End(
+            Vec::new(),
+            End {
+                ending: Ending::Done,
+                code: None,
+                message,
+                text,
+            },
+        )
+    }
+
+    fn failed(&mut self, failure: EngineFailure) -> Vec<Want> {
+        let EngineFailure { code, message } = failure;
+        if code.is_transient() {
+            return self.give_back(code, message);
+        }
+        vec![self.end(Ending::Failed, Some(code), Some(message), String::new())]
+    }
+
+    /// A passing failure: the task is tried again, up to its last attempt.
+    fn give_back(&mut self, code: Code, message: String) -> Vec<Want> {
+        self.ended = true;
+        let Some(pause) = pause_after(self.task.attempts) else {
+            let message = format!("{message} (given up after {} attempts)", self.task.attempts);
+            return vec![self.end(Ending::Dead, Some(code), Some(message), String::new())];
+        };
+        let seconds = pause.as_secs();
+        let mut note = Progress::new(
+            ProgressKind::Note,
+            format!("{message}. Trying again in {seconds} s."),
+        );
+        note.reset = true;
+        vec![Want::Suspend(
+            vec![Fact::TurnSuspended { code, message }],
+            vec![note],
+            pause,
+        )]
+    }
+
+    fn stop(&mut self, stop: Stop, streaming: String) -> Vec<Want> {
+        let mut facts = Vec::new();
+        for slot in &mut self.calls {
+            if !matches!(slot.state, CallState::Done(_)) && stop != Stop::Stalled {
+                let reply = ToolReply::failed(ToolFault::Cancelled, "cancelled");
+                facts.push(result(&slot.call, &reply, Duration::ZERO).0);
+            }
+        }
+        if !streaming.is_empty() {
+            facts.push(Fact::AssistantText {
+                text: streaming.clone(),
+                step: self.step,
+            });
+        }
+        let mut wants = vec![Want::StopCalls];
+        let (ending, code, message) = match stop {
+            Stop::Cancelled => (Ending::Cancelled, Code::Cancelled, None),
+            Stop::Interrupted => (Ending::Cancelled, Code::Interrupted, None),
+            Stop::Deadline => (
+                Ending::Expired,
+                Code::Deadline,
+                Some("the turn ran out of time".to_owned()),
+            ),
+            Stop::Stalled => {
+                wants.extend(self.give_back(Code::Stalled, "nothing moved for too long".to_owned()));
+                return wants;
+            }
+        };
+        if let Want::End(last, end) = self.end(ending, Some(code), message, streaming) {
+            facts.extend(last);
+            wants.push(Want::End(facts, end));
+        }
+        wants
+    }
+
+    /// An end that is not an answer keeps all that was said.
+    fn end(
+        &mut self,
+        ending: Ending,
+        code: Option<Code>,
+        message: Option<String>,
+        streaming: String,
+    ) -> Want {
+        self.ended = true;
+        let mut said = self.said.clone();
+        if !streaming.trim().is_empty() {
+            said.push(streaming);
+        }
+        Want::End(
+            Vec::new(),
+            End {
+                ending,
+                code,
+                message,
+                text: said.join("\n\n"),
+            },
+        )
+    }
+
+    /// Folds a journal into the state it describes.
+    fn replay(&mut self, journal: &[HistoryEvent]) {
+        let mut blocks: Vec<Block> = Vec::new();
+        for event in journal {
+            match &event.fact {
+                Fact::AssistantText { text, step } => {
+                    self.open_step(*step);
+                    blocks.push(Block::Text { text: text.clone() });
+                }
+                Fact::AssistantThinking { text, step, block } => {
+                    self.open_step(*step);
+                    blocks.push(Block::Thinking {
+                        text: text.clone(),
+                        block: block.clone(),
+                    });
+                }
+                Fact::ToolCall { id, name, args, step, .. } => {
+                    self.open_step(*step);
+                    let call = ToolCall {
+                        id: id.clone(),
+                        name: name.clone(),
+                        args: serde_json::from_value(args.clone())
+                            .unwrap_or_else(|_| Args::Json(args.clone())),
+                    };
+                    blocks.push(Block::Call(call.clone()));
+                    self.tools_used.push(name.clone());
+                    self.calls.push(Slot {
+                        call,
+                        checked: None,
+                        state: CallState::Waiting { rerun: true },
+                    });
+                }
+                Fact::ToolResult { id, content, fault, .. } => {
+                    self.take_blocks(&mut blocks);
+                    if let Some(slot) = self.calls.iter_mut().find(|slot| slot.call.id == *id) {
+                        slot.state = CallState::Done(ToolOutput {
+                            id: id.clone(),
+                            name: slot.call.name.clone(),
+                            content: content.clone(),
+                            fault: *fault,
+                        });
+                    }
+                    if self.calls.iter().all(|slot| matches!(slot.state, CallState::Done(_))) {
+                        self.fold_results();
+                    }
+                }
+                Fact::User { text, origin: Origin::Steer, .. } => {
+                    self.take_blocks(&mut blocks);
+                    Arc::make_mut(&mut self.messages).push(Message::User(text.clone()));
+                }
+                Fact::Meta(Meta::Usage { step, usage, .. }) => {
+                    self.open_step(*step);
+                    self.usage += *usage;
+                }
+                _ => {}
+            }
+        }
+        self.take_blocks(&mut blocks);
+    }
+
+    fn open_step(&mut self, step: u32) {
+        self.step = self.step.max(step);
+    }
+
+    fn take_blocks(&mut self, blocks: &mut Vec<Block>) {
+        if blocks.is_empty() {
+            return;
+        }
+        let blocks = std::mem::take(blocks);
+        let text = text_of(&blocks);
+        if !text.is_empty() {
+            self.said.push(text);
+        }
+        Arc::make_mut(&mut self.messages).push(Message::Assistant(blocks));
+    }
+
+    /// Decides a call that was in flight when the process stopped.
+    fn retake(
+        &mut self,
+        place: usize,
+        effect: Effect,
+        verdict: Result<Checked, ToolReply>,
+        facts: &mut Vec<Fact>,
+        frames: &mut Vec<Progress>,
+    ) {
+        let slot = &mut self.calls[place];
+        let refusal = match (effect, verdict) {
+            (Effect::Irreversible, _) => Some(ToolReply::failed(
+                ToolFault::UnknownOutcome,
+                "outcome unknown: the process stopped during this call; check before repeating",
+            )),
+            (_, Err(refusal)) => Some(refusal),
+            (_, Ok(checked)) => {
+                slot.checked = Some(checked);
+                None
+            }
+        };
+        if let Some(reply) = refusal {
+            let (fact, frame) = result(&slot.call, &reply, Duration::ZERO);
+            slot.state = CallState::Done(output(&slot.call, &reply));
+            facts.push(fact);
+            frames.push(frame);
+        }
+    }
+}
+
+/// The pause before the next attempt; none if this was the last.
+pub fn pause_after(attempts: u32) -> Option<Duration> {
+    match attempts {
+        0 | 1 => Some(Duration::from_secs(30)),
+        made if made < MAX_ATTEMPTS => Some(Duration::from_secs(120)),
+        _ => None,
+    }
+}
+
+fn user(task: &Task, origin: Origin) -> Fact {
+    Fact::User {
+        text: task.body.clone(),
+        from: task.from.clone(),
+        origin,
+        task_id: task.id.clone(),
+    }
+}
+
+fn effect_of(journal: &[HistoryEvent], call: &CallId) -> Effect {
+    journal
+        .iter()
+        .rev()
+        .find_map(|event| match &event.fact {
+            Fact::ToolCall { id, effect, .. } if id == call => Some(*effect),
+            _ => None,
+        })
+        .unwrap_or(Effect::Irreversible)
+}
+
+fn text_of(blocks: &[Block]) -> String {
+    let texts: Vec<&str> = blocks
+        .iter()
+        .filter_map(|block| match block {
+            Block::Text { text } => Some(text.as_str()),
+            _ => None,
+        })
+        .collect();
+    texts.join("\n")
+}
+
+fn output(call: &ToolCall, reply: &ToolReply) -> ToolOutput {
+    ToolOutput {
+        id: call.id.clone(),
+        name: call.name.clone(),
+        content: reply.content.clone(),
+        fault: reply.fault,
+    }
+}
+
+fn call_frame(call: &ToolCall) -> Progress {
+    let args = match &call.args {
+        Args::Json(args) => args.to_string(),
+        Args::Unreadable { unreadable, .. } => unreadable.clone(),
+    };
+    Progress {
+        tool: Some(call.name.clone()),
+        call_id: Some(call.id.clone()),
+        preview: Some(preview(&args)),
+        ..Progress::new(ProgressKind::ToolCall, format!("Using {}", call.name))
+    }
+}
+
+fn result(call: &ToolCall, reply: &ToolReply, took: Duration) -> (Fact, Progress) {
+    let fact = Fact::ToolResult {
+        id: call.id.clone(),
+        name: call.name.clone(),
+        content: reply.content.clone(),
+        fault: reply.fault,
+        duration_ms: millis(took),
+        truncated: reply.truncated,
+    };
+    let frame = Progress {
+        tool: Some(call.name.clone()),
+        call_id: Some(call.id.clone()),
+        ok: Some(reply.fault.is_none()),
+        duration_ms: Some(millis(took)),
+        preview: Some(preview(&reply.content)),
+        ..Progress::new(ProgressKind::ToolResult, format!("Used {}", call.name))
+    };
+    (fact, frame)
+}
+
+fn preview(text: &str) -> String {
+    text.chars().take(PREVIEW).collect()
+}
