@@ -6,6 +6,7 @@ pub mod engine;
 pub mod event;
 pub mod history;
 pub mod ids;
+pub mod router;
 pub mod storage;
 pub mod task;
 pub mod tool;

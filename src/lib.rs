@@ -1,1 +1,3 @@
+//! The edges of Hivewright: what the spine needs from outside, and the service that it makes.
 
+pub mod channels;

@@ -1,0 +1,175 @@
+//! The topics of one channel.
+
+use std::{
+    cmp::Reverse,
+    collections::{BTreeMap, VecDeque},
+    time::Duration,
+};
+
+use serde::{Deserialize, Serialize};
+
+use super::{score::REMEMBERED, words::Words};
+use crate::{
+    clock::Timestamp,
+    event::{TopicRow, TopicState},
+    ids::TopicId,
+};
+
+#[cfg(test)]
+mod tests;
+
+/// An idle topic is over after this time.
+const DONE_AFTER: Duration = Duration::from_secs(7 * 24 * 60 * 60);
+/// How many topics that are over a list still shows.
+const DONE_LISTED: usize = 20;
+
+/// A topic as it is stored.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Topic {
+    /// Its id.
+    pub id: TopicId,
+    /// Its name, unique in the channel.
+    pub name: String,
+    /// When its first message came.
+    pub created_at: Timestamp,
+    /// When its last message came or its last work ended.
+    pub last_activity: Timestamp,
+    /// Someone ended it.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub closed: bool,
+    /// The words of its last ten messages, newest first.
+    #[serde(default, skip_serializing_if = "VecDeque::is_empty")]
+    pub recent: VecDeque<Words>,
+}
+
+impl Topic {
+    /// Its state follows from the time, so nothing has to run for it to change.
+    pub fn state(&self, now: Timestamp, open_work: bool, idle_after: Duration) -> TopicState {
+        let quiet = now.since(self.last_activity);
+        if self.closed {
+            TopicState::Done
+        } else if open_work || quiet < idle_after {
+            TopicState::Active
+        } else if quiet < idle_after.saturating_add(DONE_AFTER) {
+            TopicState::Idle
+        } else {
+            TopicState::Done
+        }
+    }
+
+    fn remember(&mut self, content: &str, now: Timestamp) {
+        self.last_activity = self.last_activity.max(now);
+        self.recent.truncate(REMEMBERED - 1);
+        self.recent.push_front(Words::of(content));
+    }
+}
+
+/// The topics of one channel.
+#[derive(Clone, Debug, Default)]
+pub struct Topics(pub(super) BTreeMap<TopicId, Entry>);
+
+/// A topic with what is derived from it.
+#[derive(Clone, Debug)]
+pub(super) struct Entry {
+    pub(super) topic: Topic,
+    /// The words of its name.
+    pub(super) name: Words,
+}
+
+impl FromIterator<Topic> for Topics {
+    fn from_iter<T: IntoIterator<Item = Topic>>(topics: T) -> Self {
+        let entry = |topic: Topic| (topic.id.clone(), Entry::from(topic));
+        Self(topics.into_iter().map(entry).collect())
+    }
+}
+
+impl From<Topic> for Entry {
+    fn from(topic: Topic) -> Self {
+        let name = Words::of(&topic.name);
+        Self { topic, name }
+    }
+}
+
+impl Topics {
+    /// A topic of the channel.
+    pub fn get(&self, id: &str) -> Option<&Topic> {
+        self.0.get(id).map(|entry| &entry.topic)
+    }
+
+    /// Begins a topic with its first message.
+    pub fn open(&mut self, id: TopicId, name: String, content: &str, now: Timestamp) -> &Topic {
+        let mut topic = Topic {
+            id: id.clone(),
+            name,
+            created_at: now,
+            last_activity: now,
+            closed: false,
+            recent: VecDeque::new(),
+        };
+        topic.remember(content, now);
+        let entry = self.0.entry(id).insert_entry(Entry::from(topic));
+        &entry.into_mut().topic
+    }
+
+    /// Adds a message to a topic; an idle one is active again. Nothing for one that was closed.
+    pub fn record(&mut self, id: &TopicId, content: &str, now: Timestamp) -> Option<&Topic> {
+        let topic = &mut self.0.get_mut(id)?.topic;
+        if topic.closed {
+            return None;
+        }
+        topic.remember(content, now);
+        Some(topic)
+    }
+
+    /// Work in a topic ended: it is idle only some time after that.
+    pub fn touch(&mut self, id: &TopicId, now: Timestamp) -> Option<&Topic> {
+        let topic = &mut self.0.get_mut(id)?.topic;
+        topic.last_activity = topic.last_activity.max(now);
+        Some(topic)
+    }
+
+    /// Ends a topic for good. Ending it twice is no error.
+    pub fn close(&mut self, id: &TopicId) -> Option<&Topic> {
+        let topic = &mut self.0.get_mut(id)?.topic;
+        topic.closed = true;
+        // No message is compared with it any more.
+        topic.recent = VecDeque::new();
+        Some(topic)
+    }
+
+    /// The rows of a topic list: newest activity first, of those that are over the last twenty.
+    ///
+    /// `work` tells how many messages wait in a topic, and whether a turn runs.
+    pub fn rows(
+        &self,
+        now: Timestamp,
+        idle_after: Duration,
+        work: impl Fn(&TopicId) -> (u64, bool),
+    ) -> Vec<TopicRow> {
+        let mut topics: Vec<&Topic> = self.0.values().map(|entry| &entry.topic).collect();
+        topics.sort_unstable_by_key(|topic| (Reverse(topic.last_activity), &topic.id));
+        let mut done = 0;
+        topics
+            .into_iter()
+            .filter_map(|topic| {
+                let (queued, running) = work(&topic.id);
+                let state = topic.state(now, queued > 0 || running, idle_after);
+                done += usize::from(state == TopicState::Done);
+                (state != TopicState::Done || done <= DONE_LISTED).then(|| TopicRow {
+                    id: topic.id.clone(),
+                    name: topic.name.clone(),
+                    state,
+                    last_activity: topic.last_activity,
+                    queued,
+                    running,
+                })
+            })
+            .collect()
+    }
+}
+
+/// Text of the form of a topic's id.
+pub fn is_topic_id(text: &str) -> bool {
+    text.strip_prefix("t-")
+        .is_some_and(|hex| hex.len() == 16 && hex.bytes().all(|byte| byte.is_ascii_hexdigit()))
+}

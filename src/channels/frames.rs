@@ -1,0 +1,249 @@
+//! What a client may send: text frames, each one JSON object.
+
+use hivewright_actors::{
+    event::ErrorBody,
+    ids::{ChannelId, MessageId, TopicId},
+    router::topics::is_topic_id,
+};
+use serde_json::{Map, Value};
+
+#[cfg(test)]
+mod tests;
+
+/// Deeper nesting is not taken for JSON.
+const MAX_DEPTH: u32 = 64;
+/// The longest id that a client may give, in characters.
+const MAX_ID: usize = 128;
+/// So much of an unknown type is repeated to the client, in characters.
+const SHOWN: usize = 40;
+
+/// A frame of a client.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ClientFrame {
+    /// Words for a team.
+    Message {
+        /// Not blank, without U+0000 and space around it, otherwise as sent.
+        content: String,
+        /// The topic, unchecked: the router refuses a wrong one, since it can name the right ones.
+        /// What is no string comes as an empty one, which is no topic's id.
+        topic_id: Option<String>,
+        /// The client's own name for the message, for sending it twice without harm.
+        message_id: Option<MessageId>,
+    },
+    /// Asks for the topics of the channel.
+    TopicListRequest,
+    /// Goes on with an earlier channel.
+    Resume {
+        /// The channel.
+        channel_id: ChannelId,
+        /// The last frame that the client has; 0 is none.
+        last_seq: u64,
+    },
+    /// Stops the turn of a topic.
+    Cancel {
+        /// The topic.
+        topic_id: TopicId,
+        /// Also what waits in it.
+        queued: bool,
+    },
+}
+
+/// Why a frame is refused. The connection stays.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{error}")]
+pub struct Refusal {
+    /// For code.
+    pub code: &'static str,
+    /// In words, for the client.
+    pub error: String,
+    /// The message it concerns, if the client named it properly.
+    pub message_id: Option<MessageId>,
+}
+
+impl Refusal {
+    fn new(code: &'static str, error: impl Into<String>) -> Self {
+        Self {
+            code,
+            error: error.into(),
+            message_id: None,
+        }
+    }
+
+    /// The answer to a frame that is not text.
+    pub fn binary_frame() -> Self {
+        Self::new("binary_frame", "send text frames")
+    }
+}
+
+impl From<Refusal> for ErrorBody {
+    fn from(refusal: Refusal) -> Self {
+        Self {
+            message_id: refusal.message_id,
+            ..Self::refusal(refusal.code, refusal.error)
+        }
+    }
+}
+
+/// Reads one text frame.
+///
+/// A field that is null counts as absent, a field that no one knows is ignored, and of two with the
+/// same name the last holds.
+///
+/// # Errors
+///
+/// What the client is to be told.
+pub fn parse(text: &str) -> Result<ClientFrame, Refusal> {
+    if is_too_deep(text) {
+        return Err(Refusal::new(
+            "invalid_json",
+            "invalid JSON: nested too deep",
+        ));
+    }
+    let frame: Value = serde_json::from_str(text)
+        .map_err(|error| Refusal::new("invalid_json", format!("invalid JSON: {error}")))?;
+    let Value::Object(mut fields) = frame else {
+        return Err(Refusal::new("invalid_frame", "a frame is a JSON object"));
+    };
+    fields.retain(|_, value| !value.is_null());
+
+    match fields.get("type") {
+        None => message(fields),
+        Some(Value::String(name)) => match name.as_str() {
+            "message" => message(fields),
+            "topic_list_request" => Ok(ClientFrame::TopicListRequest),
+            "resume" => resume(&fields),
+            "cancel" => cancel(&fields),
+            name => Err(unknown_type(&format!("`{name:.SHOWN$}`"), &fields)),
+        },
+        Some(_) => Err(unknown_type("that is not a string", &fields)),
+    }
+}
+
+fn message(mut fields: Map<String, Value>) -> Result<ClientFrame, Refusal> {
+    let message_id = message_id(&fields);
+    let Some(content) = fields.remove("content").and_then(content) else {
+        return Err(Refusal {
+            message_id: message_id.ok().flatten(),
+            ..Refusal::new("missing_content", "missing content field")
+        });
+    };
+    Ok(ClientFrame::Message {
+        content,
+        topic_id: fields.remove("topic_id").map(|topic| match topic {
+            Value::String(id) => id,
+            _ => String::new(),
+        }),
+        message_id: message_id?,
+    })
+}
+
+fn content(value: Value) -> Option<String> {
+    let Value::String(mut content) = value else {
+        return None;
+    };
+    content.retain(|c| c != '\0');
+    let trimmed = content.trim();
+    if trimmed.is_empty() {
+        return None;
+    }
+    // Most content has nothing to trim and needs no copy.
+    Some(if trimmed.len() == content.len() {
+        content
+    } else {
+        trimmed.to_owned()
+    })
+}
+
+fn message_id(fields: &Map<String, Value>) -> Result<Option<MessageId>, Refusal> {
+    match fields.get("message_id") {
+        None => Ok(None),
+        Some(Value::String(id)) if is_client_id(id) => Ok(Some(id.as_str().into())),
+        Some(_) => Err(Refusal::new(
+            "bad_message_id",
+            "`message_id` must be a string of 1 to 128 printable characters",
+        )),
+    }
+}
+
+fn resume(fields: &Map<String, Value>) -> Result<ClientFrame, Refusal> {
+    let bad = |error| Refusal::new("bad_resume", error);
+    let channel_id = fields
+        .get("channel_id")
+        .and_then(Value::as_str)
+        .filter(|id| is_client_id(id))
+        .ok_or_else(|| bad("`channel_id` must be the id of an earlier channel"))?;
+    let last_seq = match fields.get("last_seq") {
+        None => 0,
+        Some(seq) => seq
+            .as_u64()
+            .ok_or_else(|| bad("`last_seq` must be an integer, 0 or more"))?,
+    };
+    Ok(ClientFrame::Resume {
+        channel_id: channel_id.into(),
+        last_seq,
+    })
+}
+
+fn cancel(fields: &Map<String, Value>) -> Result<ClientFrame, Refusal> {
+    let topic_id = fields
+        .get("topic_id")
+        .and_then(Value::as_str)
+        .filter(|id| is_topic_id(id))
+        .ok_or_else(|| {
+            Refusal::new(
+                "bad_topic_id",
+                "`topic_id` must be the id of a topic: `t-` and 16 hex digits",
+            )
+        })?;
+    let queued = match fields.get("queued") {
+        None => false,
+        Some(Value::Bool(queued)) => *queued,
+        Some(_) => {
+            let error = "`queued` must be true or false";
+            return Err(Refusal::new("invalid_frame", error));
+        }
+    };
+    Ok(ClientFrame::Cancel {
+        topic_id: topic_id.into(),
+        queued,
+    })
+}
+
+fn unknown_type(found: &str, fields: &Map<String, Value>) -> Refusal {
+    let error =
+        format!("unknown type {found}; known: `message`, `topic_list_request`, `resume`, `cancel`");
+    Refusal {
+        message_id: message_id(fields).ok().flatten(),
+        ..Refusal::new("unknown_type", error)
+    }
+}
+
+fn is_client_id(text: &str) -> bool {
+    (1..=MAX_ID).contains(&text.chars().take(MAX_ID + 1).count())
+        && !text.chars().any(char::is_control)
+}
+
+/// Counts brackets before anything is built. What is wrong otherwise, the parser finds.
+fn is_too_deep(text: &str) -> bool {
+    let mut depth = 0_u32;
+    let mut in_string = false;
+    let mut bytes = text.bytes();
+    while let Some(byte) = bytes.next() {
+        match byte {
+            b'"' => in_string = !in_string,
+            // The next one is escaped, be it a quote or the rest of a code.
+            b'\\' if in_string => {
+                bytes.next();
+            }
+            b'[' | b'{' if !in_string => {
+                depth += 1;
+                if depth > MAX_DEPTH {
+                    return true;
+                }
+            }
+            b']' | b'}' if !in_string => depth = depth.saturating_sub(1),
+            _ => {}
+        }
+    }
+    false
+}

@@ -1,0 +1,3 @@
+//! Where people talk to teams.
+
+pub mod frames;
