@@ -1,5 +1,7 @@
 //! The dependencies keep the shape of the project: the spine cannot reach the outside.
 
+#![allow(clippy::unwrap_used)]
+
 use std::{
     collections::{BTreeMap, BTreeSet},
     process::Command,

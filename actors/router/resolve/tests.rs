@@ -160,6 +160,37 @@ fn a_good_score_without_a_lead_is_ambiguous() {
     assert_eq!(fallback, Resolution::Existing(id(2)));
 }
 
+/// CH-123, CH-130
+#[test]
+fn the_best_needs_its_score_and_its_lead() {
+    // A word is worth 0.8 to the power of its age; the second topic may have it too.
+    let resolve = |age: u32, second: Option<u32>| {
+        let mut topics = topics([("garden", 2 * MINUTE), ("billing", MINUTE)]);
+        for (number, age) in [(1, Some(age)), (2, second)] {
+            if let Some(age) = age {
+                topics.record(&id(number), "fence", NOW - MINUTE);
+                for _ in 0..age {
+                    topics.record(&id(number), "filler", NOW - MINUTE);
+                }
+            }
+        }
+        topics.resolve(&request("fence"))
+    };
+
+    assert_eq!(resolve(4, None), Resolution::Existing(id(1)), "0.41");
+    assert_eq!(ambiguous(resolve(5, None)).0, [id(1), id(2)], "0.33");
+    assert_eq!(
+        resolve(1, Some(2)),
+        Resolution::Existing(id(1)),
+        "0.16 ahead"
+    );
+    assert_eq!(
+        ambiguous(resolve(2, Some(3))).0,
+        [id(1), id(2)],
+        "0.13 ahead"
+    );
+}
+
 /// CH-130, CH-138
 #[test]
 fn an_idle_topic_that_a_message_reaches_is_active_again() {
