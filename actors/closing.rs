@@ -15,12 +15,17 @@ const ACK_LENGTH: usize = 2_000;
 const FRAME_TEXT: usize = 1_000_000;
 
 /// The sentence of an ack when the model has said nothing yet.
-pub const WORKING: &str = "Working on it.";
+pub(crate) const WORKING: &str = "Working on it.";
 
 /// Ends a task: its row, the frames that tell of it, and its line in the interaction log.
 ///
 /// `first_words` is what the model said first, for an ack that has not been sent yet.
-pub fn close(task: &mut Task, outcome: Outcome, first_words: &str, joined: Option<&TaskId>) -> Writes {
+pub(crate) fn close(
+    task: &mut Task,
+    outcome: Outcome,
+    first_words: &str,
+    joined: Option<&TaskId>,
+) -> Writes {
     let mut writes = Writes::new();
     if let Some(source) = task.source.clone() {
         let at = outcome.finished_at;
@@ -51,7 +56,7 @@ pub fn close(task: &mut Task, outcome: Outcome, first_words: &str, joined: Optio
 }
 
 /// The ack of a message: the model's first words, or a fixed sentence.
-pub fn ack(task: &Task, message: &MessageId, first_words: &str, position: u64) -> Ack {
+pub(crate) fn ack(task: &Task, message: &MessageId, first_words: &str, position: u64) -> Ack {
     let generated = !first_words.trim().is_empty();
     Ack {
         content: if generated {
@@ -137,7 +142,7 @@ fn reply_row(task: &Task, source: &Source, text: &str, at: Timestamp) -> Interac
 }
 
 /// As much of a text as one frame takes. Escapes count as they stand on the wire.
-pub fn fit(text: &str) -> (String, bool) {
+fn fit(text: &str) -> (String, bool) {
     if text.len() <= FRAME_TEXT / 6 {
         return (text.to_owned(), false);
     }

@@ -1,13 +1,33 @@
 //! The spine of Hivewright: its actors, their messages, and the ports to the outside.
+//!
+//! ```text
+//! socket ──Receive──▶ Router ──Enqueue──▶ Queue ──Leased──▶ Team ──Deliver──▶ Channel ──▶ socket
+//!                                                            │ model call, tool call: own tasks
+//!                                                            └ commit ──▶ Store (leaf)
+//! ```
+//!
+//! Messages go one way round and are told, never awaited; only leaves are asked. Decisions are pure
+//! (`queue::schedule`, `team::turn`, `router::resolve`, `channel::outbox`), actors are shells around
+//! them, and what they need from the world is a port: `storage`, `engine`, `tool`, `briefing`,
+//! `classifier`, `clock`, `meter`. Nothing here does I/O.
 
 pub mod briefing;
+pub mod channel;
+pub mod classifier;
 pub mod clock;
+mod closing;
 pub mod engine;
 pub mod event;
 pub mod history;
 pub mod ids;
+pub mod meter;
+pub mod queue;
 pub mod router;
+pub mod spine;
 pub mod storage;
+pub mod store;
+pub mod supervisor;
 pub mod task;
+pub mod team;
 pub mod tool;
 pub mod usage;

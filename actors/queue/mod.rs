@@ -7,8 +7,8 @@ use std::{
 };
 
 use actix::{
-    Actor, ActorFutureExt, Addr, AsyncContext, Context, Handler, Message, MessageResult,
-    Recipient, SpawnHandle, WrapFuture,
+    Actor, ActorFutureExt, Addr, AsyncContext, Context, Handler, Message, MessageResult, Recipient,
+    SpawnHandle, WrapFuture,
 };
 
 use crate::{
@@ -17,7 +17,7 @@ use crate::{
     closing,
     event::{Body, ErrorBody, Frame},
     ids::{ChannelId, Ids, LeaseId, TaskId, TeamName},
-    store::{StoreHandle, StoreError, Numbered, reads, records::Writes},
+    store::{Numbered, StoreError, StoreHandle, reads, records::Writes},
     task::{Code, Ending, Lane, MAX_ATTEMPTS, Outcome, Task},
     usage::Usage,
 };
@@ -82,7 +82,7 @@ pub struct Cancel {
     /// Also end what waits.
     pub queued: bool,
     /// Who is told if there is nothing to stop.
-    pub channel: ChannelId,
+    pub channel: Option<ChannelId>,
 }
 
 /// The actor of a team is gone with all it held.
@@ -160,7 +160,14 @@ pub enum Progressed {
     /// It waits again.
     Returned(Task),
     /// It has its outcome.
-    Ended(Task, Ending),
+    Ended {
+        /// The task.
+        task: Task,
+        /// How it ended.
+        ending: Ending,
+        /// A turn had begun on it.
+        was_running: bool,
+    },
 }
 
 /// Who hears of what happens in the queue.
@@ -314,8 +321,14 @@ impl Queue {
         let committed = self.store.commit(writes);
         ctx.spawn(committed.into_actor(self).map(move |result, queue, _| {
             if result.is_ok() {
-                queue.listeners.progressed.do_send(Progressed::Started(task.clone()));
-                queue.listeners.leased.do_send(Leased { task, lease, joins });
+                queue
+                    .listeners
+                    .progressed
+                    .do_send(Progressed::Started(task.clone()));
+                queue
+                    .listeners
+                    .leased
+                    .do_send(Leased { task, lease, joins });
             }
         }));
     }
@@ -323,8 +336,11 @@ impl Queue {
     /// Gives a task an end that no turn gave it.
     fn end(&mut self, id: &TaskId, ending: Ending, code: Code, ctx: &mut Context<Self>) {
         let Some(Entry {
-            mut task, unwritten, ..
-        }) = self.tasks.remove(id) else {
+            mut task,
+            unwritten,
+            ..
+        }) = self.tasks.remove(id)
+        else {
             return;
         };
         self.expect_no_more(&task);
@@ -349,18 +365,20 @@ impl Queue {
         }
         let writes = closing::close(&mut task, outcome, "", None);
         let committed = self.store.commit(unwritten.unwrap_or_default().and(writes));
-        self.note_end(&task, ending);
+        self.note_end(task, ending, false);
         self.deliver(committed, ctx);
     }
 
-    fn note_end(&mut self, task: &Task, ending: Ending) {
+    fn note_end(&mut self, task: Task, ending: Ending, was_running: bool) {
         *self
             .ended
             .entry((task.lane.team.clone(), ending))
             .or_default() += 1;
-        self.listeners
-            .progressed
-            .do_send(Progressed::Ended(task.clone(), ending));
+        self.listeners.progressed.do_send(Progressed::Ended {
+            task,
+            ending,
+            was_running,
+        });
     }
 
     fn deliver(
@@ -533,7 +551,7 @@ impl Handler<Finished> for Queue {
             if !entry.joined {
                 self.schedule.finished(&entry.task.lane, ran);
             }
-            self.note_end(&entry.task, ending);
+            self.note_end(entry.task, ending, true);
         }
         self.dispatch(ctx);
     }
@@ -600,7 +618,10 @@ impl Handler<Cancel> for Queue {
             self.schedule.remove(&lane, id);
             self.end(id, Ending::Cancelled, Code::Cancelled, ctx);
         }
-        if !running && ends == 0 {
+        if !running
+            && ends == 0
+            && let Some(channel) = channel
+        {
             let error = ErrorBody::refusal(
                 "nothing_to_cancel",
                 "nothing is running or queued in this topic",
@@ -641,18 +662,15 @@ impl Handler<Orphaned> for Queue {
                 };
                 match row {
                     Ok(Some(task)) if task.outcome.is_some() => {
-                        let ending = task.outcome.map_or(Ending::Done, |outcome| outcome.ending);
+                        let ending = task
+                            .outcome
+                            .as_ref()
+                            .map_or(Ending::Done, |outcome| outcome.ending);
                         let lane = task.lane.clone();
                         if queue.tasks.remove(&id).is_some_and(|entry| !entry.joined) {
                             queue.schedule.finished(&lane, Duration::ZERO);
                         }
-                        queue.note_end(
-                            &Task {
-                                outcome: None,
-                                ..task
-                            },
-                            ending,
-                        );
+                        queue.note_end(task, ending, true);
                         queue.dispatch(ctx);
                     }
                     row => {

@@ -311,10 +311,13 @@ impl Schedule {
     /// Changes a lane and keeps all that is derived from it.
     fn change(&mut self, lane: &Lane, change: impl FnOnce(&mut LaneWork)) {
         let floor = self.floor;
-        let team = self.teams.entry(lane.team.clone()).or_insert_with(|| TeamWork {
-            virtual_time: floor,
-            ..TeamWork::default()
-        });
+        let team = self
+            .teams
+            .entry(lane.team.clone())
+            .or_insert_with(|| TeamWork {
+                virtual_time: floor,
+                ..TeamWork::default()
+            });
         if team.lanes.is_empty() {
             team.virtual_time = team.virtual_time.max(floor);
         }

@@ -1,10 +1,570 @@
-//! The way in: what a message of a person passes before it is work.
+//! Router: the way in. What a message of a person passes before it is work.
+
+use std::{
+    collections::{HashMap, VecDeque},
+    sync::Arc,
+    time::Duration,
+};
+
+use actix::{Actor, ActorFutureExt, Addr, AsyncContext, Context, Handler, Message, WrapFuture};
+
+use crate::{
+    channel::{
+        Adopt, Attach, Channel, Deliver, Detach, Tell, outbox,
+        socket::{Item, Socket},
+    },
+    classifier::Classifier,
+    clock::{Clock, Timestamp},
+    event::{Body, ErrorBody, Frame},
+    ids::{ChannelId, Ids, MAIN, MessageId, PrincipalId, TaskId, TopicId},
+    queue::{Cancel, Progressed, Queue, schedule::Full},
+    store::{
+        StoreHandle,
+        reads::{self, ChannelHistory},
+        records::{ChannelRow, Undecided, Writes},
+    },
+    task::{Lane, Task, TopicRef},
+};
 
 pub mod choice;
+mod commands;
+mod intake;
 pub mod names;
 pub mod rate;
 pub mod refusal;
 pub mod resolve;
 pub mod score;
+mod sweep;
+#[cfg(test)]
+mod tests;
 pub mod topics;
 pub mod words;
+
+use rate::{Bucket, Rate};
+use topics::Topics;
+
+/// A task that is not done by then ends as expired.
+const TASK_DEADLINE: Duration = Duration::from_secs(24 * 60 * 60);
+
+/// A connection has been made; it speaks for a new channel.
+#[derive(Debug, Message)]
+#[rtype(result = "()")]
+pub struct Open {
+    /// The new channel.
+    pub channel: ChannelId,
+    /// Who is at the other end.
+    pub principal: PrincipalId,
+    /// Who writes, for the record.
+    pub sender: String,
+    /// What waits for the connection.
+    pub socket: Arc<Socket>,
+}
+
+/// A connection has ended.
+#[derive(Debug, Message)]
+#[rtype(result = "()")]
+pub struct Close {
+    /// The channel it spoke for.
+    pub channel: ChannelId,
+    /// The connection.
+    pub connection: u64,
+}
+
+/// Someone said something.
+#[derive(Debug, Message)]
+#[rtype(result = "()")]
+pub struct Receive {
+    /// The channel.
+    pub channel: ChannelId,
+    /// What.
+    pub inbound: Inbound,
+}
+
+/// A connection wants to go on with an earlier channel.
+#[derive(Debug, Message)]
+#[rtype(result = "()")]
+pub struct Resume {
+    /// The channel it has now.
+    pub fresh: ChannelId,
+    /// The channel it wants.
+    pub channel: ChannelId,
+    /// The newest number that the client has.
+    pub last_seq: u64,
+    /// What waits for the connection.
+    pub socket: Arc<Socket>,
+}
+
+/// What can be said on a channel.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Inbound {
+    /// Words for the main team.
+    Message {
+        /// The words.
+        content: String,
+        /// The topic, if the sender chose one.
+        topic: Option<String>,
+        /// The sender's name for the message, if there is one.
+        id: Option<MessageId>,
+    },
+    /// A wish to see the topics.
+    TopicList,
+    /// A wish to stop a turn.
+    Cancel {
+        /// Of which topic.
+        topic: TopicId,
+        /// And what waits in it.
+        queued: bool,
+    },
+    /// A frame that could not be read: its sender is told.
+    Malformed(ErrorBody),
+}
+
+/// The rules of the way in.
+#[derive(Clone, Copy, Debug)]
+pub struct Settings {
+    /// Of topics.
+    pub topics: resolve::Settings,
+    /// Whether a model is asked when words don't tell the topic.
+    pub ask_model: bool,
+    /// Of messages per sender.
+    pub rate: Rate,
+}
+
+/// What the router goes on with after a restart.
+#[derive(Default)]
+pub struct Recovered {
+    /// Tasks without an outcome.
+    pub tasks: Vec<Task>,
+    /// Messages without a topic.
+    pub undecided: Vec<Undecided>,
+    /// The channels of both.
+    pub channels: HashMap<ChannelId, ChannelHistory>,
+}
+
+/// Everything that the router talks to.
+pub struct Neighbours {
+    /// The journal.
+    pub store: StoreHandle,
+    /// Where work goes.
+    pub queue: Addr<Queue>,
+    /// The way out.
+    pub channel: Addr<Channel>,
+    /// Wall time.
+    pub clock: Arc<dyn Clock>,
+    /// Names topics and tasks.
+    pub ids: Ids,
+    /// A model's opinion.
+    pub classifier: Arc<dyn Classifier>,
+}
+
+/// The way in: check → trust → accept → commands → topic → task, in order within a channel.
+///
+/// The trust gate has no rules yet: whoever is authenticated is trusted.
+pub struct Router {
+    to: Neighbours,
+    settings: Settings,
+    conversations: HashMap<ChannelId, Conversation>,
+    buckets: HashMap<String, Bucket>,
+}
+
+/// A channel that is connected or has open work.
+struct Conversation {
+    row: ChannelRow,
+    /// The channel is in the store: it has had a message.
+    stored: bool,
+    sender: String,
+    connection: Option<u64>,
+    topics: Topics,
+    known: HashMap<MessageId, Known>,
+    work: HashMap<TopicId, OpenWork>,
+    /// Messages whose topic is being found out, in order of arrival.
+    deciding: VecDeque<Arrival>,
+}
+
+#[derive(Clone, Debug)]
+struct Known {
+    digest: u64,
+    at: Timestamp,
+    task: Option<TaskId>,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+struct OpenWork {
+    queued: u64,
+    running: u64,
+}
+
+/// A message on its way in.
+#[derive(Clone, Debug)]
+struct Arrival {
+    message: Undecided,
+    topic: Option<String>,
+    /// A model has been asked about it.
+    asked: bool,
+}
+
+impl Conversation {
+    fn new(row: ChannelRow, sender: String, connection: Option<u64>) -> Self {
+        Self {
+            row,
+            stored: false,
+            sender,
+            connection,
+            topics: Topics::default(),
+            known: HashMap::new(),
+            work: HashMap::new(),
+            deciding: VecDeque::new(),
+        }
+    }
+
+    fn from_history(history: ChannelHistory, sender: String, connection: Option<u64>) -> Self {
+        let known = history.messages.into_iter().map(|(id, row)| {
+            let known = Known {
+                digest: row.digest,
+                at: row.at,
+                task: row.task,
+            };
+            (id, known)
+        });
+        Self {
+            known: known.collect(),
+            topics: history.topics.into_iter().collect(),
+            stored: true,
+            ..Self::new(history.row, sender, connection)
+        }
+    }
+
+    fn has_open_work(&self, topic: &TopicId) -> bool {
+        self.work.contains_key(topic)
+    }
+
+    /// Nobody is connected and nothing is to be done: the store knows the rest.
+    fn can_be_put_away(&self) -> bool {
+        self.connection.is_none() && self.work.is_empty() && self.deciding.is_empty()
+    }
+
+    /// Counts work of a topic up or down.
+    fn count(&mut self, topic: &TopicId, queued: i64, running: i64) {
+        let work = self.work.entry(topic.clone()).or_default();
+        work.queued = work.queued.saturating_add_signed(queued);
+        work.running = work.running.saturating_add_signed(running);
+        if work.queued == 0 && work.running == 0 {
+            self.work.remove(topic);
+        }
+    }
+}
+
+impl Router {
+    /// A router that goes on where the last process stopped.
+    pub fn new(to: Neighbours, settings: Settings, recovered: Recovered) -> Self {
+        let mut conversations: HashMap<_, _> = recovered
+            .channels
+            .into_iter()
+            .map(|(id, history)| {
+                let sender = history.row.principal.as_str().to_owned();
+                (id, Conversation::from_history(history, sender, None))
+            })
+            .collect();
+        for task in &recovered.tasks {
+            if let (Some(source), Some(topic)) = (&task.source, &task.lane.topic)
+                && let Some(conversation) = conversations.get_mut(&source.channel)
+            {
+                conversation.count(topic, 1, 0);
+            }
+        }
+        for message in recovered.undecided {
+            if let Some(conversation) = conversations.get_mut(&message.channel) {
+                conversation.deciding.push_back(Arrival {
+                    message,
+                    topic: None,
+                    asked: false,
+                });
+            }
+        }
+        for conversation in conversations.values_mut() {
+            conversation
+                .deciding
+                .make_contiguous()
+                .sort_by_key(|arrival| arrival.message.at);
+        }
+        Self {
+            to,
+            settings,
+            conversations,
+            buckets: HashMap::new(),
+        }
+    }
+
+    /// Tells a channel something that need not arrive.
+    fn tell(&self, channel: &ChannelId, topic: Option<TopicRef>, body: Body) {
+        self.to.channel.do_send(Tell {
+            channel: channel.clone(),
+            frame: Frame {
+                topic,
+                ts: self.to.clock.now(),
+                body,
+            },
+        });
+    }
+
+    fn refuse(&self, channel: &ChannelId, error: ErrorBody) {
+        self.tell(channel, None, Body::Error(error));
+    }
+
+    /// Makes something durable and sends the frames in it.
+    fn commit(&self, writes: Writes, ctx: &mut Context<Self>) {
+        let committed = self.to.store.commit(writes);
+        ctx.spawn(committed.into_actor(self).map(|result, router, _| {
+            if let Ok(frames) = result
+                && !frames.is_empty()
+            {
+                router.to.channel.do_send(Deliver { frames });
+            }
+        }));
+    }
+
+    fn put_away_if_idle(&mut self, channel: &ChannelId) {
+        if self
+            .conversations
+            .get(channel)
+            .is_some_and(Conversation::can_be_put_away)
+        {
+            self.conversations.remove(channel);
+        }
+    }
+
+    fn list_topics(&self, channel: &ChannelId) {
+        let Some(conversation) = self.conversations.get(channel) else {
+            return;
+        };
+        let topics = conversation.topics.rows(
+            self.to.clock.now(),
+            self.settings.topics.idle_after,
+            |topic| {
+                let work = conversation.work.get(topic).copied().unwrap_or_default();
+                (work.queued, work.running > 0)
+            },
+        );
+        self.tell(channel, None, Body::TopicList { topics });
+    }
+
+    fn cancel(&self, channel: &ChannelId, topic: TopicId, queued: bool) {
+        let Some(conversation) = self.conversations.get(channel) else {
+            return;
+        };
+        if conversation.topics.get(topic.as_str()).is_none() {
+            let error = "this channel has no topic with that `topic_id`";
+            return self.refuse(channel, ErrorBody::refusal("unknown_topic", error));
+        }
+        self.to.queue.do_send(Cancel {
+            lane: main_lane(topic),
+            queued,
+            channel: Some(channel.clone()),
+        });
+    }
+
+    /// Gives a connection the channel it asked for, if it is its own.
+    fn resume(&mut self, resume: Resume, history: Option<ChannelHistory>, newest: u64) {
+        let Resume {
+            fresh,
+            channel,
+            last_seq,
+            socket,
+        } = resume;
+        let Some(mine) = self.conversations.get(&fresh) else {
+            return;
+        };
+        let owner = match (self.conversations.get(&channel), &history) {
+            (Some(conversation), _) => Some(&conversation.row.principal),
+            (None, Some(history)) => Some(&history.row.principal),
+            (None, None) => None,
+        };
+        if owner != Some(&mine.row.principal) || fresh == channel {
+            socket.tell(Item::NotAdopted);
+            let error = "that channel cannot be resumed here";
+            return self.refuse(&fresh, ErrorBody::refusal("cannot_resume", error));
+        }
+        if outbox::ordinal(last_seq) > newest {
+            socket.tell(Item::NotAdopted);
+            let error = "`last_seq` is above the newest frame of that channel";
+            return self.refuse(&fresh, ErrorBody::refusal("bad_resume", error));
+        }
+        let Some(mine) = self.conversations.remove(&fresh) else {
+            return;
+        };
+        match (self.conversations.get_mut(&channel), history) {
+            (Some(conversation), _) => {
+                conversation.connection = mine.connection;
+                conversation.sender = mine.sender;
+            }
+            (None, Some(history)) => {
+                let resumed = Conversation::from_history(history, mine.sender, mine.connection);
+                self.conversations.insert(channel.clone(), resumed);
+            }
+            (None, None) => {}
+        }
+        self.to.channel.do_send(Adopt {
+            fresh,
+            channel,
+            socket,
+            last_seq,
+        });
+    }
+}
+
+/// The lane of a topic.
+fn main_lane(topic: TopicId) -> Lane {
+    Lane {
+        team: MAIN.into(),
+        topic: Some(topic),
+    }
+}
+
+impl Actor for Router {
+    type Context = Context<Self>;
+
+    fn started(&mut self, ctx: &mut Self::Context) {
+        self.sweep(ctx);
+        ctx.run_interval(sweep::EVERY, Self::sweep);
+        let waiting: Vec<ChannelId> = self.conversations.keys().cloned().collect();
+        for channel in waiting {
+            self.decide(&channel, ctx);
+        }
+    }
+}
+
+impl Handler<Open> for Router {
+    type Result = ();
+
+    fn handle(&mut self, open: Open, _: &mut Self::Context) {
+        let row = ChannelRow {
+            principal: open.principal,
+            last_seen: self.to.clock.now(),
+        };
+        let conversation = Conversation::new(row, open.sender, Some(open.socket.connection()));
+        self.conversations
+            .insert(open.channel.clone(), conversation);
+        self.to.channel.do_send(Attach {
+            channel: open.channel,
+            socket: open.socket,
+        });
+    }
+}
+
+impl Handler<Close> for Router {
+    type Result = ();
+
+    fn handle(&mut self, close: Close, ctx: &mut Self::Context) {
+        let Close {
+            channel,
+            connection,
+        } = close;
+        self.to.channel.do_send(Detach {
+            channel: channel.clone(),
+            connection,
+        });
+        let now = self.to.clock.now();
+        let Some(conversation) = self.conversations.get_mut(&channel) else {
+            return;
+        };
+        if conversation.connection != Some(connection) {
+            return;
+        }
+        conversation.connection = None;
+        if conversation.stored {
+            conversation.row.last_seen = now;
+            let writes = Writes::new().channel(&channel, &conversation.row);
+            self.commit(writes, ctx);
+        }
+        self.put_away_if_idle(&channel);
+    }
+}
+
+impl Handler<Receive> for Router {
+    type Result = ();
+
+    fn handle(&mut self, Receive { channel, inbound }: Receive, ctx: &mut Self::Context) {
+        match inbound {
+            Inbound::Message { content, topic, id } => {
+                self.receive(&channel, content, topic, id, ctx);
+            }
+            Inbound::TopicList => self.list_topics(&channel),
+            Inbound::Cancel { topic, queued } => self.cancel(&channel, topic, queued),
+            Inbound::Malformed(error) => self.refuse(&channel, error),
+        }
+    }
+}
+
+impl Handler<Resume> for Router {
+    type Result = ();
+
+    fn handle(&mut self, resume: Resume, ctx: &mut Self::Context) {
+        let store = self.to.store.clone();
+        let channel = resume.channel.clone();
+        let read = async move {
+            store
+                .read(move |storage| {
+                    let newest = reads::newest_ordinal(storage, &channel)?;
+                    Ok((reads::channel(storage, &channel)?, newest))
+                })
+                .await
+        };
+        ctx.spawn(read.into_actor(self).map(move |found, router, _| {
+            let (history, newest) = found.unwrap_or_else(|error| {
+                tracing::error!(channel = %resume.channel, %error, "channel cannot be read");
+                (None, 0)
+            });
+            router.resume(resume, history, newest);
+        }));
+    }
+}
+
+impl Handler<Progressed> for Router {
+    type Result = ();
+
+    fn handle(&mut self, progressed: Progressed, ctx: &mut Self::Context) {
+        let (task, queued, running) = match &progressed {
+            Progressed::Refused { task, .. } => (task, -1, 0),
+            Progressed::Started(task) => (task, -1, 1),
+            Progressed::Returned(task) => (task, 1, -1),
+            Progressed::Ended {
+                task, was_running, ..
+            } => match was_running {
+                true => (task, 0, -1),
+                false => (task, -1, 0),
+            },
+        };
+        let (Some(source), Some(topic)) = (&task.source, &task.lane.topic) else {
+            return;
+        };
+        let channel = source.channel.clone();
+        if let Some(conversation) = self.conversations.get_mut(&channel) {
+            conversation.count(topic, queued, running);
+            if matches!(progressed, Progressed::Ended { .. }) {
+                conversation.topics.touch(topic, self.to.clock.now());
+            }
+        }
+        if let Progressed::Refused { task, full } = &progressed {
+            self.queue_refused(task, *full, ctx);
+        }
+        self.put_away_if_idle(&channel);
+    }
+}
+
+/// The words of a refusal by the queue.
+fn full_error(full: Full, message: Option<MessageId>) -> ErrorBody {
+    let (code, error) = match full {
+        Full::Lane(waiting) => (
+            "topic_queue_full",
+            format!("{waiting} messages wait in this topic already"),
+        ),
+        Full::Queue(waiting) => (
+            "queue_full",
+            format!("{waiting} tasks wait already; try again later"),
+        ),
+    };
+    ErrorBody {
+        message_id: message,
+        ..ErrorBody::refusal(code, error)
+    }
+}

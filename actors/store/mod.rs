@@ -188,11 +188,7 @@ impl Store {
         Ok(())
     }
 
-    fn apply(
-        &mut self,
-        writes: Writes,
-        batch: &mut Batch,
-    ) -> Result<Vec<Numbered>, StorageError> {
+    fn apply(&mut self, writes: Writes, batch: &mut Batch) -> Result<Vec<Numbered>, StorageError> {
         let mut numbered = Vec::new();
         for write in writes.list {
             match write {

@@ -7,8 +7,8 @@ use serde::de::DeserializeOwned;
 use super::{
     records::{
         self, ChannelRow, Interaction, MessageRow, Undecided, channel_key, decode, finished_key,
-        interaction_prefix, journal_prefix, message_prefix, number_at_end, outbox_prefix,
-        task_key, task_prefix, topic_prefix, undecided_prefix,
+        interaction_prefix, journal_prefix, message_prefix, number_at_end, outbox_prefix, task_key,
+        task_prefix, topic_prefix, undecided_prefix,
     },
     scan_prefix,
 };
@@ -122,28 +122,38 @@ pub struct StoredFrame {
 /// All that a channel's outbox holds, oldest first.
 pub fn outbox(storage: &dyn Storage, id: &ChannelId) -> Result<Vec<StoredFrame>, StorageError> {
     let mut frames = Vec::new();
-    scan_prefix(storage, &outbox_prefix(id), Order::Rising, &mut |key, value| {
-        if let (Some(ordinal), Ok(value)) = (number_at_end(key), value)
-            && let Ok(frame) = decode(key, value)
-        {
-            frames.push(StoredFrame {
-                ordinal,
-                bytes: value.len(),
-                frame,
-            });
-        }
-        ControlFlow::Continue(())
-    })?;
+    scan_prefix(
+        storage,
+        &outbox_prefix(id),
+        Order::Rising,
+        &mut |key, value| {
+            if let (Some(ordinal), Ok(value)) = (number_at_end(key), value)
+                && let Ok(frame) = decode(key, value)
+            {
+                frames.push(StoredFrame {
+                    ordinal,
+                    bytes: value.len(),
+                    frame,
+                });
+            }
+            ControlFlow::Continue(())
+        },
+    )?;
     Ok(frames)
 }
 
 /// The newest ordinal of a channel's outbox; 0 if it never had one.
 pub fn newest_ordinal(storage: &dyn Storage, id: &ChannelId) -> Result<u64, StorageError> {
     let mut newest = 0;
-    scan_prefix(storage, &outbox_prefix(id), Order::Falling, &mut |key, _| {
-        newest = number_at_end(key).unwrap_or(0);
-        ControlFlow::Break(())
-    })?;
+    scan_prefix(
+        storage,
+        &outbox_prefix(id),
+        Order::Falling,
+        &mut |key, _| {
+            newest = number_at_end(key).unwrap_or(0);
+            ControlFlow::Break(())
+        },
+    )?;
     Ok(newest)
 }
 
@@ -182,7 +192,14 @@ pub fn lane(
         return Err(error);
     }
     let recent = match channel {
-        Some(channel) => recent(storage, channel, &lane.team, lane.topic.as_ref(), not_before, most)?,
+        Some(channel) => recent(
+            storage,
+            channel,
+            &lane.team,
+            lane.topic.as_ref(),
+            not_before,
+            most,
+        )?,
         None => Vec::new(),
     };
     Ok(LaneHistory { next_seq, recent })
@@ -258,13 +275,17 @@ pub fn unfinished_turn(
         return Err(error);
     }
     let events: Vec<_> = found.into_iter().rev().flatten().collect();
-    let of_task = events.iter().any(|event| {
-        matches!(&event.fact, Fact::TurnStart { task_ids, .. } if task_ids.contains(task))
-    });
+    let of_task = events.iter().any(
+        |event| matches!(&event.fact, Fact::TurnStart { task_ids, .. } if task_ids.contains(task)),
+    );
     let ended = events
         .iter()
         .any(|event| matches!(event.fact, Fact::TurnEnd { .. }));
-    Ok(if of_task && !ended { events } else { Vec::new() })
+    Ok(if of_task && !ended {
+        events
+    } else {
+        Vec::new()
+    })
 }
 
 /// Keys of interactions older than a moment.

@@ -245,8 +245,8 @@ pub struct Undecided {
 pub struct ChannelRow {
     /// Who opened it.
     pub principal: PrincipalId,
-    /// When.
-    pub opened_at: Timestamp,
+    /// When it was last connected, as far as that is known.
+    pub last_seen: Timestamp,
 }
 
 /// A row of the interaction log: one thing said in a channel.

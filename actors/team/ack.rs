@@ -3,6 +3,21 @@
 /// An ack is made of what has arrived this long after the text began.
 pub(super) const TEXT_SETTLES: std::time::Duration = std::time::Duration::from_millis(400);
 
+/// A complete block of text makes the ack after this: a turn that ends with it needs no commit for
+/// the ack alone.
+pub(super) const BLOCK_SETTLES: std::time::Duration = std::time::Duration::from_millis(10);
+
+/// With which words a message is acknowledged.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Words {
+    /// All that has been said.
+    All,
+    /// What has been said up to a good place to stop; without any, no ack.
+    Settled,
+    /// The same; without any, a fixed sentence.
+    OrNone,
+}
+
 /// Holds text back until its message is acknowledged, and says with which words it can be.
 #[derive(Debug, Default)]
 pub(super) struct Gate {
@@ -42,10 +57,10 @@ impl Gate {
         self.held.clear();
     }
 
-    /// The words of an ack that is sent now: all of a complete block, else up to the last sentence
-    /// end, else up to the last word end.
-    pub(super) fn words(&self, complete: bool) -> &str {
-        if complete {
+    /// The words of an ack that is sent now: all, or up to the last sentence end, else up to the
+    /// last word end.
+    pub(super) fn words(&self, words: Words) -> &str {
+        if words == Words::All {
             return &self.held;
         }
         let sentence = self
@@ -80,11 +95,11 @@ mod tests {
     fn an_ack_ends_at_the_last_sentence_else_at_the_last_word() {
         let mut gate = Gate::new(false);
         assert_eq!(gate.pass("I will look".into()), None);
-        assert_eq!(gate.words(false), "I will");
+        assert_eq!(gate.words(Words::Settled), "I will");
 
         gate.pass(" into it. Then we s".into());
-        assert_eq!(gate.words(false), "I will look into it.");
-        assert_eq!(gate.words(true), "I will look into it. Then we s");
+        assert_eq!(gate.words(Words::OrNone), "I will look into it.");
+        assert_eq!(gate.words(Words::All), "I will look into it. Then we s");
     }
 
     /// CH-81

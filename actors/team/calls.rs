@@ -135,9 +135,7 @@ impl Team {
             tracing::error!(team = %self.name, tool = name, %error, "tool panicked");
             ToolReply::failed(ToolFault::ToolFailed, "the tool failed unexpectedly")
         });
-        self.recipe
-            .meter
-            .tool_called(name, reply.fault.is_none());
+        self.recipe.meter.tool_called(name, reply.fault.is_none());
         reply
     }
 

@@ -6,6 +6,7 @@ use actix::{ActorFutureExt, AsyncContext, Context, WrapFuture};
 
 use super::{
     Team,
+    ack::Words,
     lanes::{Charge, Running},
     turn::End,
 };
@@ -64,7 +65,12 @@ impl Team {
         };
         let usage = running.turn.usage();
         let charge = &mut running.charge;
-        facts.push(turn_end(&end, running.turn.step(), usage, charge.began.elapsed()));
+        facts.push(turn_end(
+            &end,
+            running.turn.step(),
+            usage,
+            charge.began.elapsed(),
+        ));
         let outcome = outcome(&end, usage, now);
         let first_words = match running.turn.first_words() {
             "" => end.text.clone(),
@@ -89,7 +95,13 @@ impl Team {
             }
         }
         let writes = self.journal(topic, turn, facts).and(closing);
-        self.commit(topic, turn, writes, After::Ended(end.ending, ended, line), ctx);
+        self.commit(
+            topic,
+            turn,
+            writes,
+            After::Ended(end.ending, ended, line),
+            ctx,
+        );
     }
 
     /// Sets a turn aside: its task is tried again after a pause.
@@ -152,12 +164,12 @@ impl Team {
         }));
     }
 
-    /// Acknowledges the message of a turn with the words there are; `due` also without any.
+    /// Acknowledges the message of a turn.
     pub(super) fn acknowledge(
         &mut self,
         topic: &Option<TopicId>,
         turn: &TurnId,
-        due: bool,
+        words: Words,
         ctx: &mut Context<Self>,
     ) {
         let Some(running) = self.lanes.running(topic, turn) else {
@@ -165,13 +177,12 @@ impl Team {
         };
         if running.gate.is_open()
             || running.acking
-            || (!due && running.gate.words(false).is_empty())
+            || (words != Words::OrNone && running.gate.words(words).is_empty())
         {
             return;
         }
         let writes = running.lease_guard();
-        let complete = false;
-        let writes = self.add_ack(topic, turn, complete, writes);
+        let writes = self.add_ack(topic, turn, words, writes);
         let committed = self.recipe.store.commit(writes);
         let (topic, turn) = (topic.clone(), turn.clone());
         ctx.spawn(committed.into_actor(self).map(move |result, team, ctx| {
@@ -187,7 +198,7 @@ impl Team {
         &mut self,
         topic: &Option<TopicId>,
         turn: &TurnId,
-        complete: bool,
+        words: Words,
         writes: Writes,
     ) -> Writes {
         let now = self.recipe.clock.now();
@@ -201,7 +212,7 @@ impl Team {
         let (Some(message), false) = (&source.message, task.acked) else {
             return writes;
         };
-        let ack = closing::ack(task, message, running.gate.words(complete), 0);
+        let ack = closing::ack(task, message, running.gate.words(words), 0);
         task.acked = true;
         running.acking = true;
         let frame = Frame {
@@ -223,7 +234,7 @@ impl Team {
         if frames.is_empty() {
             return writes;
         }
-        writes = self.add_ack(topic, turn, true, writes);
+        writes = self.add_ack(topic, turn, Words::All, writes);
         let now = self.recipe.clock.now();
         let Some(running) = self.lanes.running(topic, turn) else {
             return writes;

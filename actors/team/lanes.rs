@@ -70,7 +70,7 @@ pub(super) enum Work {
     Idle,
     /// Its turn is being prepared; a stop meanwhile is kept for it.
     Preparing {
-        charge: Charge,
+        charge: Box<Charge>,
         stop: Option<Stop>,
     },
     Running(Box<Running>),

@@ -2,10 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use actix::{
-    Actor, ActorFutureExt, Addr, AsyncContext, Context, Handler, Message, Recipient, WrapFuture,
-};
-use actix::ActorContext;
+use actix::{Actor, ActorContext, Addr, AsyncContext, Context, Handler, Message, Recipient};
 use tokio::time::Instant;
 
 use crate::{
@@ -29,6 +26,7 @@ mod speech;
 mod tests;
 pub mod turn;
 
+use ack::Words;
 use lanes::{Lanes, Running, Work};
 use turn::{Input, Stop, Want};
 
@@ -209,7 +207,7 @@ impl Team {
             return self.stop(topic, Stop::Stalled, ctx);
         }
         if now >= running.ack_due {
-            self.acknowledge(topic, turn, true, ctx);
+            self.acknowledge(topic, turn, Words::OrNone, ctx);
         }
         self.arm_watch(topic, turn, ctx);
     }

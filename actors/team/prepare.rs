@@ -60,7 +60,10 @@ impl Team {
             began: Instant::now(),
         };
         let id = charge.turn.clone();
-        lane.work = Work::Preparing { charge, stop: None };
+        lane.work = Work::Preparing {
+            charge: Box::new(charge),
+            stop: None,
+        };
         let now = self.recipe.clock.now();
         let conversation = lane.memory.as_ref().map(|memory| memory.conversation(now));
         let store = self.recipe.store.clone();
@@ -147,7 +150,7 @@ impl Team {
     ) {
         let lane = self.lanes.get(topic);
         let (charge, stop) = match std::mem::take(&mut lane.work) {
-            Work::Preparing { charge, stop } if charge.turn == *id => (charge, stop),
+            Work::Preparing { charge, stop } if charge.turn == *id => (*charge, stop),
             other => {
                 lane.work = other;
                 return;

@@ -7,7 +7,7 @@ use tokio::time::Instant;
 
 use super::{
     Team,
-    ack::TEXT_SETTLES,
+    ack::{BLOCK_SETTLES, TEXT_SETTLES, Words},
     turn::Want,
 };
 use crate::{
@@ -37,7 +37,7 @@ impl Team {
             EngineEvent::Text(piece) => self.heard_text(topic, turn, piece, ctx),
             EngineEvent::TextEnd => {
                 if running.gate.is_holding() {
-                    self.settled(topic, turn, ctx);
+                    self.settle(topic, turn, BLOCK_SETTLES, Words::All, ctx);
                 }
             }
             EngineEvent::Thinking(_) => {}
@@ -47,7 +47,8 @@ impl Team {
                 running.unsent.clear();
                 running.gate.reset();
                 if !nothing_said {
-                    let mut note = Progress::new(ProgressKind::Note, "The answer broke off and begins again.");
+                    let mut note =
+                        Progress::new(ProgressKind::Note, "The answer broke off and begins again.");
                     note.reset = true;
                     self.note(topic, turn, Meta::Reset, note, ctx);
                 }
@@ -96,20 +97,31 @@ impl Team {
                 running.unsent.push_str(&piece);
                 self.merge(topic, turn, ctx);
             }
-            None if first => {
-                let (topic, turn) = (topic.clone(), turn.clone());
-                let later = ctx.run_later(TEXT_SETTLES, {
-                    move |team, ctx| team.settled(&topic, &turn, ctx)
-                });
-                running.settle = Some(later);
-            }
+            None if first => self.settle(topic, turn, TEXT_SETTLES, Words::Settled, ctx),
             None => {}
         }
     }
 
-    /// Text has stood for long enough, or is complete: it makes the ack.
-    fn settled(&mut self, topic: &Option<TopicId>, turn: &TurnId, ctx: &mut Context<Self>) {
-        self.acknowledge(topic, turn, false, ctx);
+    /// The text makes the ack once it has stood for a while.
+    fn settle(
+        &mut self,
+        topic: &Option<TopicId>,
+        turn: &TurnId,
+        pause: Duration,
+        words: Words,
+        ctx: &mut Context<Self>,
+    ) {
+        let Some(running) = self.lanes.running(topic, turn) else {
+            return;
+        };
+        if let Some(former) = running.settle.take() {
+            ctx.cancel_future(former);
+        }
+        let (topic, turn) = (topic.clone(), turn.clone());
+        let later = ctx.run_later(pause, move |team, ctx| {
+            team.acknowledge(&topic, &turn, words, ctx);
+        });
+        running.settle = Some(later);
     }
 
     /// The ack has gone out: what was held follows it.

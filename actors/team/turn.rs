@@ -141,7 +141,12 @@ impl Turn {
 
     /// Begins: `start` is the fact that opens the turn.
     pub fn begin(&mut self, start: Fact) -> Vec<Want> {
-        let origin = match self.task.source.as_ref().and_then(|source| source.message.as_ref()) {
+        let origin = match self
+            .task
+            .source
+            .as_ref()
+            .and_then(|source| source.message.as_ref())
+        {
             Some(_) => Origin::Person,
             None => Origin::Task,
         };
@@ -235,7 +240,11 @@ impl Turn {
         self.calls
             .iter()
             .filter(|slot| slot.state == CallState::Running)
-            .map(|slot| slot.checked.as_ref().map_or(Duration::ZERO, |checked| checked.limit))
+            .map(|slot| {
+                slot.checked
+                    .as_ref()
+                    .map_or(Duration::ZERO, |checked| checked.limit)
+            })
             .max()
     }
 
@@ -258,14 +267,22 @@ impl Turn {
         let mut wants = Vec::new();
         if !self.steered.is_empty() {
             let joined = std::mem::take(&mut self.steered);
-            let facts = joined.iter().map(|task| user(task, Origin::Steer)).collect();
+            let facts = joined
+                .iter()
+                .map(|task| user(task, Origin::Steer))
+                .collect();
             let texts = joined.into_iter().map(|task| Message::User(task.body));
             Arc::make_mut(&mut self.messages).extend(texts);
             wants.push(Want::Record(facts, Vec::new()));
         }
         if self.step >= self.max_steps {
             let notice = format!("Stopped after {} steps without a final answer.", self.step);
-            wants.push(self.end(Ending::Failed, Some(Code::StepLimit), Some(notice), String::new()));
+            wants.push(self.end(
+                Ending::Failed,
+                Some(Code::StepLimit),
+                Some(notice),
+                String::new(),
+            ));
             return wants;
         }
         self.step += 1;
@@ -375,7 +392,10 @@ impl Turn {
             .filter(|slot| slot.state == CallState::Running)
             .count();
         for slot in &mut self.calls {
-            let exclusive = slot.checked.as_ref().is_some_and(|checked| checked.exclusive);
+            let exclusive = slot
+                .checked
+                .as_ref()
+                .is_some_and(|checked| checked.exclusive);
             match slot.state {
                 CallState::Done(_) => {}
                 CallState::Running if exclusive => break,
@@ -444,9 +464,15 @@ impl Turn {
                 used => format!("tools that ran: {}", used.join(", ")),
             };
             let message = format!("the model answered with nothing ({tools})");
-            return self.end(Ending::Failed, Some(Code::EmptyAnswer), Some(message), String::new());
+            return self.end(
+                Ending::Failed,
+                Some(Code::EmptyAnswer),
+                Some(message),
+                String::new(),
+            );
         }
-        let message = truncated.then(|| "the answer was cut by the model's output limit".to_owned());
+        let message =
+            truncated.then(|| "the answer was cut by the model's output limit".to_owned());
         self.ended = true;
         Want::End(
             Vec::new(),
@@ -511,7 +537,8 @@ impl Turn {
                 Some("the turn ran out of time".to_owned()),
             ),
             Stop::Stalled => {
-                wants.extend(self.give_back(Code::Stalled, "nothing moved for too long".to_owned()));
+                wants
+                    .extend(self.give_back(Code::Stalled, "nothing moved for too long".to_owned()));
                 return wants;
             }
         };
@@ -562,7 +589,13 @@ impl Turn {
                         block: block.clone(),
                     });
                 }
-                Fact::ToolCall { id, name, args, step, .. } => {
+                Fact::ToolCall {
+                    id,
+                    name,
+                    args,
+                    step,
+                    ..
+                } => {
                     self.open_step(*step);
                     let call = ToolCall {
                         id: id.clone(),
@@ -578,7 +611,9 @@ impl Turn {
                         state: CallState::Waiting { rerun: true },
                     });
                 }
-                Fact::ToolResult { id, content, fault, .. } => {
+                Fact::ToolResult {
+                    id, content, fault, ..
+                } => {
                     self.take_blocks(&mut blocks);
                     if let Some(slot) = self.calls.iter_mut().find(|slot| slot.call.id == *id) {
                         slot.state = CallState::Done(ToolOutput {
@@ -588,11 +623,19 @@ impl Turn {
                             fault: *fault,
                         });
                     }
-                    if self.calls.iter().all(|slot| matches!(slot.state, CallState::Done(_))) {
+                    if self
+                        .calls
+                        .iter()
+                        .all(|slot| matches!(slot.state, CallState::Done(_)))
+                    {
                         self.fold_results();
                     }
                 }
-                Fact::User { text, origin: Origin::Steer, .. } => {
+                Fact::User {
+                    text,
+                    origin: Origin::Steer,
+                    ..
+                } => {
                     self.take_blocks(&mut blocks);
                     Arc::make_mut(&mut self.messages).push(Message::User(text.clone()));
                 }

@@ -1,0 +1,405 @@
+//! Channel: the way out. Numbers frames, keeps those that must arrive, and brings a client that
+//! comes back up to date.
+
+use std::{collections::HashMap, sync::Arc, time::Duration};
+
+use actix::{
+    Actor, ActorFutureExt, AsyncContext, Context, Handler, Message, MessageResult, WrapFuture,
+};
+
+use crate::{
+    clock::Clock,
+    event::{Body, Frame, Progress, ProgressKind, WireFrame},
+    ids::ChannelId,
+    store::{Numbered, StoreHandle, reads, records::Writes},
+};
+
+pub mod outbox;
+pub mod socket;
+#[cfg(test)]
+mod tests;
+
+use outbox::{Outbox, Replay};
+use socket::{Closing, Item, Socket};
+
+/// A stored frame that waits longer than this for one before it is looked up.
+const OVERDUE: Duration = Duration::from_secs(1);
+/// How often old frames are looked for.
+const SWEEP: Duration = Duration::from_secs(600);
+
+/// Frames that are stored go out.
+#[derive(Debug, Message)]
+#[rtype(result = "()")]
+pub struct Deliver {
+    /// The frames, with their ordinals.
+    pub frames: Vec<Numbered>,
+}
+
+/// A frame that need not arrive goes out.
+#[derive(Debug, Message)]
+#[rtype(result = "()")]
+pub struct Tell {
+    /// To whom.
+    pub channel: ChannelId,
+    /// What.
+    pub frame: Frame,
+}
+
+/// A connection speaks for a channel that is new.
+#[derive(Debug, Message)]
+#[rtype(result = "()")]
+pub struct Attach {
+    /// The channel.
+    pub channel: ChannelId,
+    /// The connection.
+    pub socket: Arc<Socket>,
+}
+
+/// A connection speaks for an earlier channel, and gets what it misses.
+#[derive(Debug, Message)]
+#[rtype(result = "()")]
+pub struct Adopt {
+    /// The channel that it had until now, which is discarded.
+    pub fresh: ChannelId,
+    /// The channel.
+    pub channel: ChannelId,
+    /// The connection.
+    pub socket: Arc<Socket>,
+    /// The newest number that the client has.
+    pub last_seq: u64,
+}
+
+/// A connection has ended.
+#[derive(Debug, Message)]
+#[rtype(result = "()")]
+pub struct Detach {
+    /// The channel it spoke for.
+    pub channel: ChannelId,
+    /// The connection.
+    pub connection: u64,
+}
+
+/// The channel is gone for good.
+#[derive(Debug, Message)]
+#[rtype(result = "()")]
+pub struct Forget {
+    /// The channel.
+    pub channel: ChannelId,
+}
+
+/// Closes all connections.
+#[derive(Debug, Message)]
+#[rtype(result = "()")]
+pub struct Shutdown;
+
+/// How many connections there are.
+#[derive(Debug, Message)]
+#[rtype(result = "usize")]
+pub struct CountConnections;
+
+/// The way out of all channels of one kind.
+pub struct Channel {
+    store: StoreHandle,
+    clock: Arc<dyn Clock>,
+    conversations: HashMap<ChannelId, Conversation>,
+}
+
+#[derive(Default)]
+struct Conversation {
+    outbox: Outbox,
+    socket: Option<Arc<Socket>>,
+    /// The outbox is being read for a client that came back.
+    loading: bool,
+}
+
+impl Channel {
+    /// A way out that nobody uses yet.
+    pub fn new(store: StoreHandle, clock: Arc<dyn Clock>) -> Self {
+        Self {
+            store,
+            clock,
+            conversations: HashMap::new(),
+        }
+    }
+
+    /// Reads the outbox and sends what the client misses.
+    fn load(&mut self, channel: &ChannelId, last_seq: u64, first: bool, ctx: &mut Context<Self>) {
+        let store = self.store.clone();
+        let id = channel.clone();
+        let read = async move { store.read(move |storage| reads::outbox(storage, &id)).await };
+        let channel = channel.clone();
+        ctx.spawn(read.into_actor(self).map(move |rows, this, ctx| {
+            let rows = match rows {
+                Ok(rows) => rows,
+                Err(error) => {
+                    tracing::error!(%channel, %error, "outbox cannot be read");
+                    return;
+                }
+            };
+            let rows = rows
+                .into_iter()
+                .map(|row| (row.ordinal, row.bytes, Arc::new(row.frame)))
+                .collect();
+            this.loaded(&channel, rows, last_seq, first, ctx);
+        }));
+    }
+
+    fn loaded(
+        &mut self,
+        channel: &ChannelId,
+        rows: Vec<(u64, usize, Arc<Frame>)>,
+        last_seq: u64,
+        first: bool,
+        ctx: &mut Context<Self>,
+    ) {
+        let now = self.clock.now();
+        let Some(conversation) = self.conversations.get_mut(channel) else {
+            return;
+        };
+        conversation.loading = false;
+        let replay = conversation.outbox.reload(rows, last_seq);
+        let Some(socket) = &conversation.socket else {
+            return;
+        };
+        if first {
+            socket.tell(Item::Adopted(channel.clone()));
+        }
+        for part in replay {
+            match part {
+                Replay::Frame(ordinal, frame) => {
+                    socket.push(wire(channel, &frame, outbox::seq(ordinal)), true);
+                }
+                Replay::Hole(gap) => {
+                    let mut note = Progress::new(ProgressKind::Note, "Some frames are gone.");
+                    note.gap = Some(gap);
+                    let frame = Frame {
+                        topic: None,
+                        ts: now,
+                        body: Body::Progress(note),
+                    };
+                    socket.push(wire(channel, &frame, gap.to_seq), true);
+                }
+            }
+        }
+        let mut gone = conversation.outbox.confirm(last_seq);
+        gone.extend(conversation.outbox.excess(now));
+        self.drop_frames(channel, gone, ctx);
+        self.expect_missing(channel, ctx);
+    }
+
+    /// Looks a frame up that is stored but was not announced: whoever stored it may have died.
+    fn expect_missing(&mut self, channel: &ChannelId, ctx: &mut Context<Self>) {
+        let waiting_for = |this: &Self, channel: &ChannelId| {
+            let conversation = this.conversations.get(channel)?;
+            (conversation.outbox.is_waiting() && !conversation.loading)
+                .then(|| conversation.outbox.next())
+        };
+        let Some(missing) = waiting_for(self, channel) else {
+            return;
+        };
+        let channel = channel.clone();
+        ctx.run_later(OVERDUE, move |this, ctx| {
+            if waiting_for(this, &channel) == Some(missing) {
+                this.load(&channel, outbox::seq(missing - 1), false, ctx);
+            }
+        });
+    }
+
+    fn drop_frames(&self, channel: &ChannelId, ordinals: Vec<u64>, ctx: &mut Context<Self>) {
+        if ordinals.is_empty() {
+            return;
+        }
+        let commit = self
+            .store
+            .commit(Writes::new().drop_frames(channel, ordinals));
+        ctx.spawn(commit.into_actor(self).map(|_, _, _| ()));
+    }
+
+    fn sweep(&mut self, ctx: &mut Context<Self>) {
+        let now = self.clock.now();
+        let excess: Vec<_> = self
+            .conversations
+            .iter_mut()
+            .map(|(channel, conversation)| (channel.clone(), conversation.outbox.excess(now)))
+            .collect();
+        for (channel, ordinals) in excess {
+            self.drop_frames(&channel, ordinals, ctx);
+        }
+    }
+}
+
+/// A frame for the wire.
+fn wire(channel: &ChannelId, frame: &Frame, seq: u64) -> String {
+    let wire = WireFrame {
+        body: &frame.body,
+        topic_id: frame.topic.as_ref().map(|topic| &topic.id),
+        topic_name: frame.topic.as_ref().map(|topic| topic.name.as_str()),
+        channel_id: channel,
+        seq,
+        ts: frame.ts,
+    };
+    serde_json::to_string(&wire).unwrap_or_default()
+}
+
+impl Actor for Channel {
+    type Context = Context<Self>;
+
+    fn started(&mut self, ctx: &mut Self::Context) {
+        ctx.run_interval(SWEEP, Self::sweep);
+    }
+}
+
+impl Handler<Deliver> for Channel {
+    type Result = ();
+
+    fn handle(&mut self, Deliver { frames }: Deliver, ctx: &mut Self::Context) {
+        let now = self.clock.now();
+        for Numbered {
+            channel,
+            ordinal,
+            frame,
+        } in frames
+        {
+            // Nobody listens: the frame stays in the store until someone resumes the channel.
+            let Some(conversation) = self.conversations.get_mut(&channel) else {
+                continue;
+            };
+            let size = frame_size(&frame);
+            let ready = conversation.outbox.stored(ordinal, size, frame);
+            if let Some(socket) = &conversation.socket
+                && !conversation.loading
+            {
+                for (ordinal, frame) in ready {
+                    socket.push(wire(&channel, &frame, outbox::seq(ordinal)), true);
+                }
+            }
+            let excess = conversation.outbox.excess(now);
+            let waiting = conversation.outbox.is_waiting();
+            self.drop_frames(&channel, excess, ctx);
+            if waiting {
+                self.expect_missing(&channel, ctx);
+            }
+        }
+    }
+}
+
+/// Roughly what a frame takes in the store.
+fn frame_size(frame: &Frame) -> usize {
+    let text = match &frame.body {
+        Body::Ack(ack) => ack.content.len(),
+        Body::Progress(progress) => {
+            progress.content.len() + progress.preview.as_ref().map_or(0, String::len)
+        }
+        Body::Response(response) => response.content.len(),
+        Body::Notification(notification) => notification.content.len(),
+        Body::Error(error) => error.error.len() + error.content.as_ref().map_or(0, String::len),
+        Body::TopicList { .. } => 0,
+    };
+    text + 256
+}
+
+impl Handler<Tell> for Channel {
+    type Result = ();
+
+    fn handle(&mut self, Tell { channel, frame }: Tell, _: &mut Self::Context) {
+        if let Some(conversation) = self.conversations.get_mut(&channel)
+            && !conversation.loading
+            && let Some(socket) = &conversation.socket
+            && let Some(seq) = conversation.outbox.passing()
+        {
+            socket.push(wire(&channel, &frame, seq), false);
+        }
+    }
+}
+
+impl Handler<Attach> for Channel {
+    type Result = ();
+
+    fn handle(&mut self, Attach { channel, socket }: Attach, _: &mut Self::Context) {
+        let conversation = Conversation {
+            socket: Some(socket),
+            ..Conversation::default()
+        };
+        self.conversations.insert(channel, conversation);
+    }
+}
+
+impl Handler<Adopt> for Channel {
+    type Result = ();
+
+    fn handle(&mut self, adopt: Adopt, ctx: &mut Self::Context) {
+        let Adopt {
+            fresh,
+            channel,
+            socket,
+            last_seq,
+        } = adopt;
+        self.conversations.remove(&fresh);
+        let conversation = self.conversations.entry(channel.clone()).or_default();
+        conversation.loading = true;
+        if let Some(older) = conversation.socket.replace(socket) {
+            older.tell(Item::Close(Closing::TakenOver));
+        }
+        self.load(&channel, last_seq, true, ctx);
+    }
+}
+
+impl Handler<Detach> for Channel {
+    type Result = ();
+
+    fn handle(&mut self, detach: Detach, _: &mut Self::Context) {
+        let Detach {
+            channel,
+            connection,
+        } = detach;
+        if self
+            .conversations
+            .get(&channel)
+            .is_some_and(|conversation| {
+                conversation
+                    .socket
+                    .as_ref()
+                    .is_some_and(|socket| socket.connection() == connection)
+            })
+        {
+            self.conversations.remove(&channel);
+        }
+    }
+}
+
+impl Handler<Forget> for Channel {
+    type Result = ();
+
+    fn handle(&mut self, Forget { channel }: Forget, _: &mut Self::Context) {
+        self.conversations.remove(&channel);
+    }
+}
+
+impl Handler<Shutdown> for Channel {
+    type Result = ();
+
+    fn handle(&mut self, Shutdown: Shutdown, _: &mut Self::Context) {
+        for conversation in self.conversations.values() {
+            if let Some(socket) = &conversation.socket {
+                socket.tell(Item::Close(Closing::Shutdown));
+            }
+        }
+    }
+}
+
+impl Handler<CountConnections> for Channel {
+    type Result = MessageResult<CountConnections>;
+
+    fn handle(
+        &mut self,
+        CountConnections: CountConnections,
+        _: &mut Self::Context,
+    ) -> Self::Result {
+        MessageResult(
+            self.conversations
+                .values()
+                .filter(|conversation| conversation.socket.is_some())
+                .count(),
+        )
+    }
+}

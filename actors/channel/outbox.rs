@@ -1,0 +1,243 @@
+//! Outbox: the order and the bounds of a channel's durable frames.
+
+use std::{
+    collections::{BTreeMap, VecDeque},
+    sync::Arc,
+    time::Duration,
+};
+
+use crate::{
+    clock::Timestamp,
+    event::{Body, Frame, Gap},
+};
+
+/// So many frames are kept …
+pub const MOST_FRAMES: usize = 1_000;
+/// … so many bytes of them …
+pub const MOST_BYTES: usize = 16 * 1024 * 1024;
+/// … for so long.
+pub const MOST_AGE: Duration = Duration::from_secs(24 * 60 * 60);
+/// A full outbox makes room for this many frames at once.
+const ROOM: usize = 64;
+
+/// Passing frames are numbered between durable ones: a number is an ordinal and a count.
+const COUNT_BITS: u32 = 20;
+
+/// The number of a durable frame on the wire.
+pub fn seq(ordinal: u64) -> u64 {
+    ordinal << COUNT_BITS
+}
+
+/// The ordinal of the newest durable frame that a number is not before.
+pub fn ordinal(seq: u64) -> u64 {
+    seq >> COUNT_BITS
+}
+
+/// A durable frame that is kept.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Kept {
+    ordinal: u64,
+    bytes: usize,
+    at: Timestamp,
+    progress: bool,
+}
+
+/// The durable frames of one channel: which are kept, and which may be sent next.
+#[derive(Debug)]
+pub struct Outbox {
+    kept: VecDeque<Kept>,
+    bytes: usize,
+    /// The ordinal that is sent next.
+    next: u64,
+    /// Frames that came before their turn.
+    early: BTreeMap<u64, Arc<Frame>>,
+    /// Passing frames since the last durable one.
+    passing: u64,
+}
+
+impl Default for Outbox {
+    fn default() -> Self {
+        Self {
+            kept: VecDeque::new(),
+            bytes: 0,
+            next: 1,
+            early: BTreeMap::new(),
+            passing: 0,
+        }
+    }
+}
+
+impl Outbox {
+    /// A frame has been stored. Returns what may now be sent, in order.
+    pub fn stored(
+        &mut self,
+        ordinal: u64,
+        bytes: usize,
+        frame: Arc<Frame>,
+    ) -> Vec<(u64, Arc<Frame>)> {
+        self.keep(ordinal, bytes, &frame);
+        if ordinal >= self.next {
+            self.early.insert(ordinal, frame);
+        }
+        self.take_ready()
+    }
+
+    /// Frames wait for one that has not come yet.
+    pub fn is_waiting(&self) -> bool {
+        !self.early.is_empty()
+    }
+
+    /// The ordinal that is sent next.
+    pub fn next(&self) -> u64 {
+        self.next
+    }
+
+    /// The number of a passing frame that is sent now; none if there were too many of them.
+    pub fn passing(&mut self) -> Option<u64> {
+        let count = self.passing + 1;
+        (count < 1 << COUNT_BITS).then(|| {
+            self.passing = count;
+            seq(self.next - 1) + count
+        })
+    }
+
+    /// Starts again from what the store holds, for a client that has all up to `last_seq`.
+    ///
+    /// Returns what it misses, in order, and holes where frames are gone.
+    pub fn reload(&mut self, stored: Vec<(u64, usize, Arc<Frame>)>, last_seq: u64) -> Vec<Replay> {
+        let early = std::mem::take(&mut self.early);
+        self.kept.clear();
+        self.bytes = 0;
+        let had = ordinal(last_seq);
+        let mut expected = if last_seq == 0 {
+            stored.first().map_or(1, |(first, _, _)| *first)
+        } else {
+            had + 1
+        };
+        let mut replay = Vec::new();
+        for (place, bytes, frame) in stored {
+            self.keep(place, bytes, &frame);
+            if place <= had {
+                continue;
+            }
+            if place > expected {
+                replay.push(Replay::Hole(Gap {
+                    from_seq: seq(expected),
+                    to_seq: seq(place - 1),
+                    dropped: place - expected,
+                }));
+            }
+            replay.push(Replay::Frame(place, frame));
+            expected = place + 1;
+        }
+        let newest = self.kept.back().map_or(had, |kept| kept.ordinal.max(had));
+        self.next = newest + 1;
+        self.passing = if had == newest {
+            last_seq - seq(had)
+        } else {
+            0
+        };
+        for (place, frame) in early {
+            if place >= self.next {
+                self.early.insert(place, frame);
+            }
+        }
+        replay.extend(
+            self.take_ready()
+                .into_iter()
+                .map(|(place, frame)| Replay::Frame(place, frame)),
+        );
+        replay
+    }
+
+    /// The client has all frames up to a number: they are kept no longer, but for the newest, whose
+    /// number the next one builds on.
+    pub fn confirm(&mut self, last_seq: u64) -> Vec<u64> {
+        let had = ordinal(last_seq);
+        let mut confirmed = Vec::new();
+        while self.kept.len() > 1
+            && let Some(first) = self.kept.front()
+            && first.ordinal <= had
+        {
+            confirmed.push(first.ordinal);
+            self.bytes -= first.bytes;
+            self.kept.pop_front();
+        }
+        confirmed
+    }
+
+    /// Frames that are beyond the bounds: progress first, then the oldest. Never the newest.
+    pub fn excess(&mut self, now: Timestamp) -> Vec<u64> {
+        let over =
+            |outbox: &Self, frames: usize| outbox.kept.len() > frames || outbox.bytes > MOST_BYTES;
+        let old = |kept: &Kept| kept.at + MOST_AGE < now;
+        let full = over(self, MOST_FRAMES);
+        let frames = if full {
+            MOST_FRAMES - ROOM
+        } else {
+            MOST_FRAMES
+        };
+        let mut dropped = Vec::new();
+        while self.kept.len() > 1 && (over(self, frames) || self.kept.front().is_some_and(old)) {
+            let newest = self.kept.len() - 1;
+            let place = match self.kept.front() {
+                Some(first) if old(first) => 0,
+                _ => self
+                    .kept
+                    .range(..newest)
+                    .position(|kept| kept.progress)
+                    .unwrap_or(0),
+            };
+            let Some(kept) = self.kept.remove(place) else {
+                break;
+            };
+            self.bytes -= kept.bytes;
+            dropped.push(kept.ordinal);
+        }
+        dropped
+    }
+
+    fn keep(&mut self, ordinal: u64, bytes: usize, frame: &Frame) {
+        if self
+            .kept
+            .back()
+            .is_some_and(|newest| newest.ordinal >= ordinal)
+            && self.kept.iter().any(|kept| kept.ordinal == ordinal)
+        {
+            return;
+        }
+        let place = self.kept.partition_point(|kept| kept.ordinal < ordinal);
+        self.bytes += bytes;
+        self.kept.insert(
+            place,
+            Kept {
+                ordinal,
+                bytes,
+                at: frame.ts,
+                progress: matches!(frame.body, Body::Progress(_)),
+            },
+        );
+    }
+
+    fn take_ready(&mut self) -> Vec<(u64, Arc<Frame>)> {
+        let mut ready = Vec::new();
+        while let Some(frame) = self.early.remove(&self.next) {
+            ready.push((self.next, frame));
+            self.next += 1;
+            self.passing = 0;
+        }
+        ready
+    }
+}
+
+/// A part of what a client misses.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Replay {
+    /// A frame.
+    Frame(u64, Arc<Frame>),
+    /// Frames that are gone.
+    Hole(Gap),
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,194 @@
+//! Socket: what waits for one connection. The channel fills it, the connection empties it.
+
+use std::{
+    collections::VecDeque,
+    sync::{Mutex, MutexGuard, PoisonError},
+    time::Duration,
+};
+
+use tokio::{sync::Notify, time::Instant};
+
+use crate::ids::ChannelId;
+
+/// So many frames may wait …
+const MOST_FRAMES: usize = 1_000;
+/// … or so many bytes.
+const MOST_BYTES: usize = 4 * 1024 * 1024;
+/// A client that lets more wait for this long is cut off. Its durable frames stay in the outbox.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// Something for a connection.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Item {
+    /// A frame, ready for the wire.
+    Frame(String),
+    /// The connection now speaks for this channel.
+    Adopted(ChannelId),
+    /// It does not; it keeps the channel it has.
+    NotAdopted,
+    /// The connection is to close.
+    Close(Closing),
+}
+
+/// Why a connection is closed from our side.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Closing {
+    /// The process stops.
+    Shutdown,
+    /// The client does not read.
+    Slow,
+    /// Its credential has ended.
+    CredentialEnded,
+    /// The channel goes on over another connection.
+    TakenOver,
+}
+
+/// What waits for one connection.
+#[derive(Debug)]
+pub struct Socket {
+    connection: u64,
+    state: Mutex<State>,
+    filled: Notify,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    waiting: VecDeque<(Item, bool)>,
+    bytes: usize,
+    overfull_since: Option<Instant>,
+    closing: bool,
+}
+
+impl Socket {
+    /// Nothing waits for a new connection.
+    pub fn new(connection: u64) -> Self {
+        Self {
+            connection,
+            state: Mutex::default(),
+            filled: Notify::new(),
+        }
+    }
+
+    /// Which connection this is.
+    pub fn connection(&self) -> u64 {
+        self.connection
+    }
+
+    /// Adds a frame. A durable one may wait for a slow client; others are dropped for it.
+    pub fn push(&self, frame: String, durable: bool) {
+        let mut state = self.state();
+        if state.closing {
+            return;
+        }
+        state.bytes += frame.len();
+        state.waiting.push_back((Item::Frame(frame), durable));
+        if state.is_overfull() {
+            state.drop_passing();
+        }
+        let now = Instant::now();
+        if !state.is_overfull() {
+            state.overfull_since = None;
+        } else if now.duration_since(*state.overfull_since.get_or_insert(now)) > PATIENCE {
+            state.close(Closing::Slow);
+        }
+        drop(state);
+        self.filled.notify_one();
+    }
+
+    /// Adds something that is not a frame.
+    pub fn tell(&self, item: Item) {
+        let mut state = self.state();
+        match item {
+            Item::Close(closing) => state.close(closing),
+            item => state.waiting.push_back((item, true)),
+        }
+        drop(state);
+        self.filled.notify_one();
+    }
+
+    /// The next thing, as soon as there is one. Cancel-safe.
+    pub async fn next(&self) -> Item {
+        loop {
+            if let Some(item) = self.take() {
+                return item;
+            }
+            self.filled.notified().await;
+        }
+    }
+
+    fn take(&self) -> Option<Item> {
+        let mut state = self.state();
+        let (item, _) = state.waiting.pop_front()?;
+        if let Item::Frame(frame) = &item {
+            state.bytes -= frame.len();
+        }
+        Some(item)
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl State {
+    fn is_overfull(&self) -> bool {
+        self.waiting.len() > MOST_FRAMES || self.bytes > MOST_BYTES
+    }
+
+    fn drop_passing(&mut self) {
+        let bytes = &mut self.bytes;
+        self.waiting.retain(|(item, durable)| {
+            if let (Item::Frame(frame), false) = (item, durable) {
+                *bytes -= frame.len();
+                return false;
+            }
+            true
+        });
+    }
+
+    /// What still waits would only delay the end; durable frames are in the outbox.
+    fn close(&mut self, closing: Closing) {
+        if closing != Closing::Shutdown {
+            self.waiting.clear();
+            self.bytes = 0;
+        }
+        self.waiting.push_back((Item::Close(closing), true));
+        self.closing = true;
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+
+    /// CH-71
+    #[tokio::test(start_paused = true)]
+    async fn a_slow_client_loses_passing_frames_first_and_is_cut_off_at_last() {
+        let socket = Socket::new(1);
+        for number in 0..600 {
+            socket.push(format!("delta {number}"), false);
+            socket.push(format!("kept {number}"), true);
+        }
+        assert_eq!(socket.next().await, Item::Frame("kept 0".into()));
+        for number in 600..1_700 {
+            socket.push(format!("kept {number}"), true);
+        }
+        tokio::time::advance(PATIENCE + Duration::from_secs(1)).await;
+        socket.push("one more".into(), true);
+
+        assert_eq!(socket.next().await, Item::Close(Closing::Slow));
+    }
+
+    #[tokio::test]
+    async fn frames_leave_in_the_order_they_came() {
+        let socket = Socket::new(1);
+        socket.push("a".into(), false);
+        socket.push("b".into(), true);
+        socket.tell(Item::Close(Closing::Shutdown));
+
+        assert_eq!(socket.next().await, Item::Frame("a".into()));
+        assert_eq!(socket.next().await, Item::Frame("b".into()));
+        assert_eq!(socket.next().await, Item::Close(Closing::Shutdown));
+    }
+}

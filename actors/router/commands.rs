@@ -1,0 +1,155 @@
+//! Text commands: read by code, never by a model.
+
+use actix::Context;
+
+use super::{Router, main_lane};
+use crate::{
+    event::TopicState,
+    ids::{ChannelId, TopicId},
+    queue::Cancel,
+    store::records::{Undecided, Writes},
+};
+
+/// A command. Other words behind a slash are ordinary messages.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Command {
+    Help,
+    Topics,
+    /// Of a topic by id or name; without one, of the one used last.
+    Close(Option<String>),
+    Stop(Option<String>),
+}
+
+/// Reads a message as a command.
+pub(super) fn parse(content: &str) -> Option<Command> {
+    let (word, rest) = content
+        .split_once(char::is_whitespace)
+        .unwrap_or((content, ""));
+    let rest = rest.trim();
+    let topic = (!rest.is_empty()).then(|| rest.to_owned());
+    match (word.to_ascii_lowercase().as_str(), &topic) {
+        ("/help", None) => Some(Command::Help),
+        ("/topics", None) => Some(Command::Topics),
+        ("/close", _) => Some(Command::Close(topic)),
+        ("/stop" | "/abort", _) => Some(Command::Stop(topic)),
+        _ => None,
+    }
+}
+
+const HELP: &str = "Commands:\n\
+    /topics lists the topics of this channel.\n\
+    /close [topic] ends a topic and what runs in it.\n\
+    /stop [topic] stops the running turn of a topic.\n\
+    A topic is named by its id or its name; without one, the topic used last is meant.";
+
+impl Router {
+    pub(super) fn obey(&mut self, command: Command, message: Undecided, ctx: &mut Context<Self>) {
+        let channel = message.channel.clone();
+        let (answer, writes) = match command {
+            Command::Help => (HELP.to_owned(), Writes::new()),
+            Command::Topics => (self.describe_topics(&channel), Writes::new()),
+            Command::Close(topic) => self.close_topic(&channel, topic.as_deref()),
+            Command::Stop(topic) => (self.stop_topic(&channel, topic.as_deref()), Writes::new()),
+        };
+        self.respond(&message, answer, writes, ctx);
+    }
+
+    fn describe_topics(&self, channel: &ChannelId) -> String {
+        let Some(conversation) = self.conversations.get(channel) else {
+            return String::new();
+        };
+        let now = self.to.clock.now();
+        let rows = conversation
+            .topics
+            .rows(now, self.settings.topics.idle_after, |topic| {
+                let work = conversation.work.get(topic).copied().unwrap_or_default();
+                (work.queued, work.running > 0)
+            });
+        let lines: Vec<String> = rows
+            .iter()
+            .filter(|row| row.state != TopicState::Done)
+            .map(|row| {
+                let state = match (row.running, row.state) {
+                    (true, _) => "running",
+                    (false, TopicState::Active) => "active",
+                    (false, _) => "idle",
+                };
+                format!("{} ({}): {state}, {} waiting", row.name, row.id, row.queued)
+            })
+            .collect();
+        if lines.is_empty() {
+            return "There are no open topics.".to_owned();
+        }
+        lines.join("\n")
+    }
+
+    /// A topic by id or name, or the one used last.
+    fn find_topic(&self, channel: &ChannelId, wanted: Option<&str>) -> Result<TopicId, String> {
+        let conversation = self.conversations.get(channel);
+        let rows = conversation
+            .map(|conversation| {
+                let idle_after = self.settings.topics.idle_after;
+                conversation
+                    .topics
+                    .rows(self.to.clock.now(), idle_after, |_| (0, false))
+            })
+            .unwrap_or_default();
+        let found = match wanted {
+            Some(wanted) => rows
+                .iter()
+                .find(|row| row.id.as_str() == wanted || row.name.eq_ignore_ascii_case(wanted)),
+            None => rows.iter().find(|row| row.state != TopicState::Done),
+        };
+        match (found, wanted) {
+            (Some(row), _) => Ok(row.id.clone()),
+            (None, Some(wanted)) => Err(format!(
+                "There is no topic \"{wanted}\".\n{}",
+                self.describe_topics(channel)
+            )),
+            (None, None) => Err("There are no open topics.".to_owned()),
+        }
+    }
+
+    fn close_topic(&mut self, channel: &ChannelId, wanted: Option<&str>) -> (String, Writes) {
+        let id = match self.find_topic(channel, wanted) {
+            Ok(id) => id,
+            Err(answer) => return (answer, Writes::new()),
+        };
+        self.to.queue.do_send(Cancel {
+            lane: main_lane(id.clone()),
+            queued: true,
+            channel: None,
+        });
+        let closed = self
+            .conversations
+            .get_mut(channel)
+            .and_then(|conversation| conversation.topics.close(&id));
+        match closed {
+            Some(topic) => (
+                format!("Closed \"{}\".", topic.name),
+                Writes::new().topic(channel, topic),
+            ),
+            None => ("There are no open topics.".to_owned(), Writes::new()),
+        }
+    }
+
+    fn stop_topic(&self, channel: &ChannelId, wanted: Option<&str>) -> String {
+        let id = match self.find_topic(channel, wanted) {
+            Ok(id) => id,
+            Err(answer) => return answer,
+        };
+        let running = self
+            .conversations
+            .get(channel)
+            .is_some_and(|conversation| conversation.has_open_work(&id));
+        if !running {
+            return "Nothing is running.".to_owned();
+        }
+        self.to.queue.do_send(Cancel {
+            lane: main_lane(id),
+            queued: false,
+            channel: None,
+        });
+        "Stopped.".to_owned()
+    }
+}

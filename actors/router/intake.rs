@@ -1,0 +1,531 @@
+//! The steps of a message: known already? a command? which topic? then a task.
+
+use actix::{ActorFutureExt, AsyncContext, Context, WrapFuture};
+
+use super::{
+    Arrival, Known, Router, TASK_DEADLINE,
+    choice::{self, Candidate},
+    commands, full_error, main_lane,
+    rate::Bucket,
+    resolve::{Resolution, Resolve},
+};
+use crate::{
+    briefing::{Line, Speaker},
+    channel::{Deliver, outbox},
+    clock::millis,
+    closing,
+    event::{Ack, Body, ErrorBody, Frame},
+    ids::{ChannelId, MessageId, TopicId},
+    queue::{ACK_AFTER, Enqueue, schedule::Full},
+    storage::{Storage, StorageError},
+    store::{
+        reads,
+        records::{Interaction, MessageRow, Undecided, Writes, digest, snippet},
+    },
+    task::{Source, Task, TopicRef},
+};
+
+impl Router {
+    /// A message comes in.
+    pub(super) fn receive(
+        &mut self,
+        channel: &ChannelId,
+        content: String,
+        topic: Option<String>,
+        id: Option<MessageId>,
+        ctx: &mut Context<Self>,
+    ) {
+        let now = self.to.clock.now();
+        let Some(conversation) = self.conversations.get_mut(channel) else {
+            return;
+        };
+        if let Some(id) = &id
+            && let Some(known) = conversation.known.get(id).cloned()
+        {
+            return self.repeated(channel, id, &content, known, ctx);
+        }
+        let sender = conversation.sender.clone();
+        let rate = self.settings.rate;
+        let bucket = self
+            .buckets
+            .entry(sender.clone())
+            .or_insert_with(|| Bucket::new(rate, now));
+        if let Err(pause) = bucket.take(now) {
+            let refusal = ErrorBody {
+                message_id: id,
+                retry_after_ms: Some(millis(pause)),
+                ..ErrorBody::refusal("rate_limited", "too many messages; slow down")
+            };
+            return self.refuse(channel, refusal);
+        }
+        let message = Undecided {
+            channel: channel.clone(),
+            id: id.unwrap_or_else(|| self.to.ids.message()),
+            sender,
+            content,
+            at: now,
+            acked: false,
+        };
+        if let Some(command) = commands::parse(&message.content) {
+            return self.obey(command, message, ctx);
+        }
+        let arrival = Arrival {
+            message,
+            topic,
+            asked: false,
+        };
+        self.arrive(channel, arrival, ctx);
+    }
+
+    /// A message that is not known: its topic is found at once, or after those before it.
+    fn arrive(&mut self, channel: &ChannelId, arrival: Arrival, ctx: &mut Context<Self>) {
+        let waits = self
+            .conversations
+            .get(channel)
+            .is_some_and(|conversation| !conversation.deciding.is_empty());
+        let resolution = (!waits).then(|| self.resolve(channel, &arrival));
+        match resolution {
+            Some(Resolution::Refused(refusal)) => {
+                let error = ErrorBody {
+                    message_id: Some(arrival.message.id),
+                    ..ErrorBody::from(&refusal)
+                };
+                self.refuse(channel, error);
+            }
+            Some(Resolution::Existing(_) | Resolution::New { .. }) => {
+                if let Some(resolution) = resolution {
+                    self.become_task(channel, arrival, resolution, Writes::new(), ctx);
+                }
+            }
+            // Code can't tell, or not yet: the message is stored before a model is asked.
+            Some(Resolution::Ambiguous { .. }) | None => self.set_aside(channel, arrival, ctx),
+        }
+    }
+
+    fn resolve(&self, channel: &ChannelId, arrival: &Arrival) -> Resolution {
+        let resolution =
+            self.with_request(channel, arrival, |topics, request| topics.resolve(request));
+        match resolution {
+            Resolution::Ambiguous { fallback, .. } if !self.settings.ask_model => *fallback,
+            resolution => resolution,
+        }
+    }
+
+    fn with_request<T>(
+        &self,
+        channel: &ChannelId,
+        arrival: &Arrival,
+        ask: impl FnOnce(&super::Topics, &Resolve<'_>) -> T,
+    ) -> T {
+        let empty = super::Topics::default();
+        let conversation = self.conversations.get(channel);
+        let open_work =
+            |topic: &TopicId| conversation.is_some_and(|found| found.has_open_work(topic));
+        let request = Resolve {
+            content: &arrival.message.content,
+            explicit: arrival.topic.as_deref(),
+            now: self.to.clock.now(),
+            settings: self.settings.topics,
+            open_work: &open_work,
+        };
+        ask(conversation.map_or(&empty, |found| &found.topics), &request)
+    }
+
+    /// Stores a message whose topic takes time.
+    fn set_aside(&mut self, channel: &ChannelId, arrival: Arrival, ctx: &mut Context<Self>) {
+        let writes = self
+            .accept(channel, &arrival.message, None)
+            .undecided(&arrival.message);
+        let (id, at) = (arrival.message.id.clone(), arrival.message.at);
+        if let Some(conversation) = self.conversations.get_mut(channel) {
+            conversation.deciding.push_back(arrival);
+        }
+        let committed = self.to.store.commit(writes);
+        let named = channel.clone();
+        ctx.spawn(committed.into_actor(self).map(move |result, router, ctx| {
+            if result.is_ok() {
+                router.decide(&named, ctx);
+            }
+        }));
+        let channel = channel.clone();
+        let pause = (at + ACK_AFTER).since(self.to.clock.now());
+        ctx.run_later(pause, move |router, ctx| {
+            router.acknowledge(&channel, &id, ctx)
+        });
+    }
+
+    /// Finds the topic of the first message that waits for one.
+    pub(super) fn decide(&mut self, channel: &ChannelId, ctx: &mut Context<Self>) {
+        while let Some(first) = self
+            .conversations
+            .get(channel)
+            .and_then(|conversation| conversation.deciding.front())
+        {
+            if first.asked {
+                return;
+            }
+            let first = first.clone();
+            match self.resolve(channel, &first) {
+                Resolution::Ambiguous { candidates, .. } => {
+                    return self.ask(channel, &first, candidates, ctx);
+                }
+                resolution => self.decided(channel, resolution, ctx),
+            }
+        }
+    }
+
+    fn ask(
+        &mut self,
+        channel: &ChannelId,
+        arrival: &Arrival,
+        candidates: Vec<Candidate>,
+        ctx: &mut Context<Self>,
+    ) {
+        if let Some(first) = self
+            .conversations
+            .get_mut(channel)
+            .and_then(|conversation| conversation.deciding.front_mut())
+        {
+            first.asked = true;
+        }
+        let question = choice::question(&candidates, &arrival.message.content, self.to.clock.now());
+        let classifier = self.to.classifier.clone();
+        // On a task of its own: a panic in there costs an opinion, not the router.
+        let answer = actix::spawn(async move { classifier.ask(question).await });
+        let channel = channel.clone();
+        ctx.spawn(answer.into_actor(self).map(move |answer, router, ctx| {
+            let choice = answer
+                .ok()
+                .flatten()
+                .and_then(|answer| choice::parse_choice(&answer, &candidates));
+            let Some(first) = router
+                .conversations
+                .get(&channel)
+                .and_then(|conversation| conversation.deciding.front())
+                .cloned()
+            else {
+                return;
+            };
+            let resolution = router.with_request(&channel, &first, |topics, request| {
+                topics.choose(choice, request)
+            });
+            router.decided(&channel, resolution, ctx);
+            router.decide(&channel, ctx);
+        }));
+    }
+
+    /// The topic of the first waiting message is known.
+    fn decided(&mut self, channel: &ChannelId, resolution: Resolution, ctx: &mut Context<Self>) {
+        let Some(arrival) = self
+            .conversations
+            .get_mut(channel)
+            .and_then(|conversation| conversation.deciding.pop_front())
+        else {
+            return;
+        };
+        let id = arrival.message.id.clone();
+        let writes = Writes::new().decided(channel, &id);
+        match resolution {
+            Resolution::Refused(refusal) => {
+                let error = ErrorBody {
+                    message_id: Some(id.clone()),
+                    ..ErrorBody::from(&refusal)
+                };
+                self.end_unheard(channel, &id, error, writes, ctx);
+            }
+            resolution => self.become_task(channel, arrival, resolution, writes, ctx),
+        }
+    }
+
+    /// The message becomes a task of its topic, in the commit that stores both.
+    fn become_task(
+        &mut self,
+        channel: &ChannelId,
+        arrival: Arrival,
+        resolution: Resolution,
+        writes: Writes,
+        ctx: &mut Context<Self>,
+    ) {
+        let now = self.to.clock.now();
+        let message = arrival.message;
+        let fresh = self.to.ids.topic();
+        let Some(conversation) = self.conversations.get_mut(channel) else {
+            return;
+        };
+        let topic = match resolution {
+            Resolution::New { name } => {
+                Some(conversation.topics.open(fresh, name, &message.content, now))
+            }
+            Resolution::Existing(id) => conversation.topics.record(&id, &message.content, now),
+            Resolution::Ambiguous { .. } | Resolution::Refused(_) => None,
+        };
+        let Some(topic) = topic.cloned() else {
+            let error = ErrorBody::refusal("topic_done", "that topic has just been closed");
+            return self.end_unheard(channel, &message.id, error, writes, ctx);
+        };
+        let task = Task {
+            id: self.to.ids.task(),
+            lane: main_lane(topic.id.clone()),
+            body: message.content.clone(),
+            from: message.sender.clone(),
+            source: Some(Source {
+                channel: channel.clone(),
+                message: Some(message.id.clone()),
+                topic: Some(TopicRef {
+                    id: topic.id.clone(),
+                    name: topic.name.clone(),
+                }),
+            }),
+            created_at: message.at,
+            not_before: None,
+            deadline_at: message.at + TASK_DEADLINE,
+            attempts: 0,
+            redelivered: false,
+            acked: message.acked,
+            lease: None,
+            outcome: None,
+        };
+        conversation.count(&topic.id, 1, 0);
+        let interaction = Interaction {
+            channel: channel.clone(),
+            topic: Some(topic.id.clone()),
+            task: task.id.clone(),
+            line: Line {
+                at: message.at,
+                speaker: Speaker::Person(message.sender.clone()),
+                text: snippet(&message.content),
+            },
+            length: message.content.len() as u64,
+        };
+        let writes = writes
+            .and(self.accept(channel, &message, Some(&task)))
+            .topic(channel, &topic)
+            .interaction(&interaction);
+        self.to.queue.do_send(Enqueue { task, writes });
+    }
+
+    /// What makes a message known, and its channel if this is its first.
+    fn accept(&mut self, channel: &ChannelId, message: &Undecided, task: Option<&Task>) -> Writes {
+        let mut writes = Writes::new();
+        let Some(conversation) = self.conversations.get_mut(channel) else {
+            return writes;
+        };
+        let row = MessageRow {
+            digest: digest(&message.content),
+            at: message.at,
+            task: task.map(|task| task.id.clone()),
+        };
+        let known = Known {
+            digest: row.digest,
+            at: row.at,
+            task: row.task.clone(),
+        };
+        conversation.known.insert(message.id.clone(), known);
+        if !conversation.stored {
+            conversation.stored = true;
+            writes = writes.channel(channel, &conversation.row);
+        }
+        writes.message(channel, &message.id, &row)
+    }
+
+    /// A message with a null topic is acknowledged while its topic is being found out.
+    fn acknowledge(&mut self, channel: &ChannelId, id: &MessageId, ctx: &mut Context<Self>) {
+        let now = self.to.clock.now();
+        let Some(arrival) = self
+            .conversations
+            .get_mut(channel)
+            .and_then(|conversation| {
+                conversation
+                    .deciding
+                    .iter_mut()
+                    .find(|arrival| arrival.message.id == *id)
+            })
+        else {
+            return;
+        };
+        arrival.message.acked = true;
+        let ack = Ack {
+            content: closing::WORKING.to_owned(),
+            message_id: id.clone(),
+            task_id: None,
+            generated: false,
+            position: 0,
+            duplicate: None,
+            status: None,
+            response_seq: None,
+        };
+        let frame = Frame {
+            topic: None,
+            ts: now,
+            body: Body::Ack(ack),
+        };
+        let writes = Writes::new()
+            .undecided(&arrival.message)
+            .frame(channel, frame);
+        self.commit(writes, ctx);
+    }
+
+    /// The queue has no room for a message: that is its end, and it may be sent again.
+    pub(super) fn queue_refused(&mut self, task: &Task, full: Full, ctx: &mut Context<Self>) {
+        let Some(source) = &task.source else {
+            return;
+        };
+        if let Some(id) = &source.message {
+            let error = full_error(full, Some(id.clone()));
+            let writes = Writes::new().decided(&source.channel, id);
+            self.end_unheard(&source.channel, id, error, writes, ctx);
+        }
+    }
+
+    /// A message ends without having been work. It may be sent again.
+    fn end_unheard(
+        &mut self,
+        channel: &ChannelId,
+        id: &MessageId,
+        error: ErrorBody,
+        writes: Writes,
+        ctx: &mut Context<Self>,
+    ) {
+        if let Some(conversation) = self.conversations.get_mut(channel) {
+            conversation.known.remove(id);
+        }
+        let frame = Frame {
+            topic: None,
+            ts: self.to.clock.now(),
+            body: Body::Error(error),
+        };
+        let writes = writes.forget_message(channel, id).frame(channel, frame);
+        self.commit(writes, ctx);
+    }
+
+    /// A message that is known is not run again: its sender hears what became of it.
+    fn repeated(
+        &mut self,
+        channel: &ChannelId,
+        id: &MessageId,
+        content: &str,
+        known: Known,
+        ctx: &mut Context<Self>,
+    ) {
+        if known.digest != digest(content) {
+            let error = ErrorBody {
+                message_id: Some(id.clone()),
+                ..ErrorBody::refusal(
+                    "message_id_conflict",
+                    "another message was sent under this `message_id`",
+                )
+            };
+            return self.refuse(channel, error);
+        }
+        let undecided = self.conversations.get(channel).is_some_and(|conversation| {
+            conversation
+                .deciding
+                .iter()
+                .any(|arrival| arrival.message.id == *id)
+        });
+        let store = self.to.store.clone();
+        let (named, message) = (channel.clone(), id.clone());
+        let read = async move {
+            store
+                .read(move |storage| fate(storage, &named, &message, &known, undecided))
+                .await
+        };
+        let (channel, id) = (channel.clone(), id.clone());
+        ctx.spawn(read.into_actor(self).map(move |found, router, _| {
+            let (status, response_seq, task) = match found {
+                Ok(found) => found,
+                Err(error) => {
+                    tracing::error!(%channel, %error, "message cannot be looked up");
+                    return;
+                }
+            };
+            let ack = Ack {
+                content: "This message is known already.".to_owned(),
+                message_id: id,
+                task_id: task.as_ref().map(|task| task.id.clone()),
+                generated: false,
+                position: 0,
+                duplicate: Some(true),
+                status: Some(status.to_owned()),
+                response_seq,
+            };
+            let topic = task
+                .and_then(|task| task.source)
+                .and_then(|source| source.topic);
+            router.tell(&channel, topic, Body::Ack(ack));
+        }));
+    }
+
+    /// A command has been carried out: one response, no ack.
+    pub(super) fn respond(
+        &mut self,
+        message: &Undecided,
+        content: String,
+        writes: Writes,
+        ctx: &mut Context<Self>,
+    ) {
+        let response = crate::event::Response {
+            content,
+            message_id: message.id.clone(),
+            task_id: None,
+            status: "done".to_owned(),
+            joined_task_id: None,
+            truncated: false,
+            usage: None,
+        };
+        let frame = Frame {
+            topic: None,
+            ts: self.to.clock.now(),
+            body: Body::Response(response),
+        };
+        let channel = message.channel.clone();
+        let writes = self
+            .accept(&channel, message, None)
+            .and(writes)
+            .frame(&channel, frame);
+        let committed = self.to.store.commit(writes);
+        ctx.spawn(committed.into_actor(self).map(|result, router, _| {
+            if let Ok(frames) = result {
+                router.to.channel.do_send(Deliver { frames });
+            }
+        }));
+    }
+}
+
+/// What became of a message: its status, the number of the frame that ended it, its task.
+fn fate(
+    storage: &dyn Storage,
+    channel: &ChannelId,
+    message: &MessageId,
+    known: &Known,
+    undecided: bool,
+) -> Result<(&'static str, Option<u64>, Option<Task>), StorageError> {
+    let task = match &known.task {
+        Some(id) => reads::task(storage, id)?,
+        None => None,
+    };
+    let status = match &task {
+        Some(task) => match (&task.outcome, &task.lease) {
+            (Some(outcome), _) => outcome.ending.as_str(),
+            (None, Some(_)) => "running",
+            (None, None) => "queued",
+        },
+        None if undecided => "queued",
+        None => "done",
+    };
+    let finished = !matches!(status, "queued" | "running");
+    let response_seq = if finished {
+        reads::outbox(storage, channel)?
+            .into_iter()
+            .rev()
+            .find(|row| match &row.frame.body {
+                Body::Response(response) => response.message_id == *message,
+                Body::Error(error) => error.message_id.as_ref() == Some(message),
+                _ => false,
+            })
+            .map(|row| outbox::seq(row.ordinal))
+    } else {
+        None
+    };
+    Ok((status, response_seq, task))
+}

@@ -1,0 +1,125 @@
+//! Sweep: what nobody needs any more is forgotten, a slice at a time.
+
+use std::time::Duration;
+
+use actix::{ActorFutureExt, AsyncContext, Context, WrapFuture};
+
+use super::Router;
+use crate::{
+    channel::Forget,
+    clock::Timestamp,
+    ids::ChannelId,
+    storage::StorageError,
+    store::{StoreHandle, reads, records::Writes},
+};
+
+/// How often it is done.
+pub(super) const EVERY: Duration = Duration::from_secs(60 * 60);
+/// Interactions, message ids and unused channels are kept this long.
+const KEPT: Duration = Duration::from_secs(24 * 60 * 60);
+/// At least so many of a channel's newest message ids stay known.
+const KNOWN: usize = 10_000;
+/// Records that are removed in one commit.
+const SLICE: usize = 500;
+
+impl Router {
+    pub(super) fn sweep(&mut self, ctx: &mut Context<Self>) {
+        let now = self.to.clock.now();
+        self.buckets.retain(|_, bucket| !bucket.is_full(now));
+        self.forget_messages(now, ctx);
+        let store = self.to.store.clone();
+        let before = now - KEPT;
+        let read = async move {
+            store
+                .read(move |storage| {
+                    let rows = reads::old_interactions(storage, before)?;
+                    let channels = reads::channels(storage)?;
+                    let unused = channels
+                        .into_iter()
+                        .filter(|(_, row)| row.last_seen < before)
+                        .map(|(channel, _)| channel)
+                        .collect::<Vec<_>>();
+                    Ok((rows, unused))
+                })
+                .await
+        };
+        ctx.spawn(
+            read.into_actor(self)
+                .map(move |found, router, ctx| match found {
+                    Ok((rows, unused)) => {
+                        router.forget_keys(rows, ctx);
+                        for channel in unused {
+                            router.forget_channel(channel, ctx);
+                        }
+                    }
+                    Err(error) => tracing::error!(%error, "old records cannot be looked up"),
+                }),
+        );
+    }
+
+    fn forget_messages(&mut self, now: Timestamp, ctx: &mut Context<Self>) {
+        let mut writes = Writes::new();
+        for (channel, conversation) in &mut self.conversations {
+            let surplus = conversation.known.len().saturating_sub(KNOWN);
+            if surplus == 0 {
+                continue;
+            }
+            let mut old: Vec<_> = conversation
+                .known
+                .iter()
+                .filter(|(_, known)| known.at + KEPT < now)
+                .map(|(id, known)| (known.at, id.clone()))
+                .collect();
+            old.sort_unstable();
+            for (_, id) in old.into_iter().take(surplus) {
+                conversation.known.remove(&id);
+                writes = writes.forget_message(channel, &id);
+            }
+        }
+        if !writes.is_empty() {
+            self.commit(writes, ctx);
+        }
+    }
+
+    /// A channel without connection and open work.
+    fn forget_channel(&mut self, channel: ChannelId, ctx: &mut Context<Self>) {
+        if self.conversations.contains_key(&channel) {
+            return;
+        }
+        let store = self.to.store.clone();
+        let id = channel.clone();
+        let read = async move {
+            store
+                .read(move |storage| reads::channel_keys(storage, &id))
+                .await
+        };
+        ctx.spawn(
+            read.into_actor(self)
+                .map(move |keys: Result<_, StorageError>, router, ctx| {
+                    // It may have been resumed meanwhile.
+                    if let Ok(keys) = keys
+                        && !router.conversations.contains_key(&channel)
+                    {
+                        router.to.channel.do_send(Forget {
+                            channel: channel.clone(),
+                        });
+                        let writes = Writes::new().drop_keys(keys).forget_channel(&channel);
+                        router.commit(writes, ctx);
+                    }
+                }),
+        );
+    }
+
+    fn forget_keys(&self, keys: Vec<Vec<u8>>, ctx: &mut Context<Self>) {
+        let store: StoreHandle = self.to.store.clone();
+        let work = async move {
+            for slice in keys.chunks(SLICE) {
+                let commit = store.commit(Writes::new().drop_keys(slice.to_vec()));
+                if commit.await.is_err() {
+                    return;
+                }
+            }
+        };
+        ctx.spawn(work.into_actor(self));
+    }
+}
