@@ -1,1 +1,3 @@
+//! The edges of Hivewright: binary, settings, engines, tools, channels, HTTP.
 
+pub mod http;
