@@ -42,6 +42,8 @@ let turns;
 let chosen = UNDECIDED;
 let pinned = true;
 let drawing = false;
+/** Ids of the turns that were told to stop. */
+const stopping = new Set();
 let announced = { turn: null, length: 0 };
 
 const narrow = matchMedia("(max-width: 760px)");
@@ -125,8 +127,7 @@ function open() {
   conversation.onChange = draw;
   conversation.onMoved = (turn, from, to) => {
     if (from === chosen && from === UNDECIDED) choose(to, { keepDraft: true });
-    if (turn.stopWhenKnown) link.send({ type: "cancel", topic_id: to });
-    delete turn.stopWhenKnown;
+    if (stopping.has(turn.id)) link.send({ type: "cancel", topic_id: to });
   };
   turns = new Turns(byId("turns"), { onRetry: retry });
   link = new Link(conversation, {
@@ -267,10 +268,10 @@ function submit() {
 }
 
 function retry(turn) {
-  if (!mayWrite()) return;
+  if (link.state !== "online") return;
   if (turn.refused || turn.status === "unconfirmed") conversation.remove(turn);
+  if (!mayWrite()) choose(UNDECIDED);
   const again = conversation.compose(turn.text, chosen);
-  if (conversation.logs[chosen]?.past) again.addressed = null;
   conversation.save();
   link.send(conversation.frameOf(again));
   toEnd(true);
@@ -279,9 +280,9 @@ function retry(turn) {
 function stop() {
   const turn = conversation.running(chosen);
   if (!turn || link.state !== "online") return;
-  turn.stopping = true;
-  if (chosen === UNDECIDED) turn.stopWhenKnown = true;
-  else link.send({ type: "cancel", topic_id: chosen });
+  stopping.add(turn.id);
+  // Without a topic yet it is stopped as soon as the server names one.
+  if (chosen !== UNDECIDED) link.send({ type: "cancel", topic_id: chosen });
   showActions();
 }
 
@@ -305,7 +306,7 @@ function frameCame(frame) {
   }
   if (frame.type === "progress" && frame.gap) toast(`The connection was away for long: ${frame.gap.dropped} older update(s) are no longer kept.`);
   if (frame.type === "error" && !frame.message_id && !frame.task_id) {
-    for (const turn of conversation.turns(chosen)) delete turn.stopping;
+    stopping.clear();
     showActions();
     toast(frame.error, frame.code);
   }
@@ -354,7 +355,7 @@ function redraw() {
   const topic = topicOf(chosen);
   turns.update(items);
   byId("empty").hidden = items.length > 0 || chosen !== UNDECIDED;
-  const name = topic ? clean(topic.name) : items.length ? "Choosing a topic…" : "New topic";
+  const name = topic ? clean(topic.name) : conversation.turns(chosen).some((turn) => !hasEnded(turn)) ? "Choosing a topic…" : "New topic";
   byId("topic-name").textContent = name;
   const tag = byId("topic-state");
   tag.hidden = !topic || topic.state === "active";
@@ -372,7 +373,7 @@ function showActions() {
   const over = topic && ["done", "past"].includes(topic.state);
   const running = conversation.running(chosen);
   byId("stop").hidden = !running;
-  byId("stop").disabled = Boolean(running?.stopping) || link.state !== "online";
+  byId("stop").disabled = stopping.has(running?.id) || link.state !== "online";
   byId("send").disabled = !composer.value.trim() || !mayWrite();
   const reason = BLOCKED[link.state] ?? (over ? "This topic is over." : "");
   byId("blocked").hidden = !reason;
@@ -411,7 +412,7 @@ function sized() {
 
 function toEnd(now) {
   if (now) pinned = true;
-  scroll.scrollTop = scroll.scrollHeight;
+  scroll.scrollTop = byId("empty").hidden ? scroll.scrollHeight : 0;
   byId("to-end").hidden = true;
 }
 

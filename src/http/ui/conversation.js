@@ -49,7 +49,7 @@ export class Conversation {
   }
 
   saveSoon() {
-    this.timer ??= setTimeout(() => this.save(), 300);
+    this.timer ??= setTimeout(() => this.save(), 800);
   }
 
   save() {
@@ -137,6 +137,7 @@ export class Conversation {
       at: Date.now(),
       ended: null,
       status: "sending",
+      seq: 0,
       attempted: false,
       addressed: topic || null,
       position: 0,
@@ -250,12 +251,14 @@ export class Conversation {
       ((frame.message_id && item.id === frame.message_id) || (frame.task_id && item.task === frame.task_id));
     for (const [key, log] of Object.entries(this.logs)) {
       const turn = log.items.find(same);
-      if (turn && (frame.topic_id == null || key === frame.topic_id || key === UNDECIDED)) return { key, turn };
+      // A message that named no topic may be waiting anywhere until the server says where it belongs.
+      const movable = key === UNDECIDED || (turn && !turn.addressed && !turn.task);
+      if (turn && (frame.topic_id == null || key === frame.topic_id || movable)) return { key, turn };
     }
     return null;
   }
 
-  /** The turn a frame is about, in the topic the frame names. */
+  /** The turn a frame is about, in the topic the frame names; null if the turn has had this frame before. */
   turnOf(frame) {
     let found = this.find(frame);
     const key = frame.topic_id ?? found?.key ?? UNDECIDED;
@@ -274,12 +277,19 @@ export class Conversation {
       log.items.push(found.turn);
       this.onMoved?.(found.turn, found.key, key);
     }
-    found.turn.task ??= frame.task_id ?? null;
-    return { key, turn: found.turn };
+    const { turn } = found;
+    turn.task ??= frame.task_id ?? null;
+    if (Number.isInteger(frame.seq)) {
+      if (frame.seq <= turn.seq) return null;
+      turn.seq = frame.seq;
+    }
+    return { key, turn };
   }
 
   takeAck(frame) {
-    const { key, turn } = this.turnOf(frame);
+    const found = this.turnOf(frame);
+    if (!found) return;
+    const { key, turn } = found;
     if (!hasEnded(turn)) {
       turn.position = frame.position ?? 0;
       const queued = frame.duplicate ? frame.status === "queued" : turn.position > 0;
@@ -295,7 +305,9 @@ export class Conversation {
   takeProgress(frame) {
     if (frame.gap) this.expectLoss = true;
     if (!frame.message_id && !frame.task_id) return;
-    const { key, turn } = this.turnOf(frame);
+    const found = this.turnOf(frame);
+    if (!found) return;
+    const { key, turn } = found;
     if (hasEnded(turn)) return;
     turn.status = "running";
     turn.position = 0;
@@ -321,7 +333,9 @@ export class Conversation {
   }
 
   takeResponse(frame) {
-    const { key, turn } = this.turnOf(frame);
+    const found = this.turnOf(frame);
+    if (!found) return;
+    const { key, turn } = found;
     turn.status = frame.status === "cancelled" ? "cancelled" : "done";
     turn.usage = frame.usage ?? null;
     turn.truncated = Boolean(frame.truncated);
@@ -332,7 +346,9 @@ export class Conversation {
 
   takeError(frame) {
     if (!frame.message_id && !frame.task_id) return;
-    const { key, turn } = this.turnOf(frame);
+    const found = this.turnOf(frame);
+    if (!found) return;
+    const { key, turn } = found;
     turn.status = "failed";
     turn.refused = !frame.task_id;
     turn.error = { code: frame.code, text: frame.error };
@@ -360,8 +376,10 @@ export class Conversation {
     const key = frame.topic_id ?? this.viewed ?? UNDECIDED;
     const log = this.log(key);
     if (frame.topic_name) log.name = frame.topic_name;
+    const id = `${frame.channel_id}-${frame.seq}`;
+    if (log.items.some((item) => item.id === id)) return;
     const { content, team, status, kind } = frame;
-    log.items.push({ kind: "notice", id: `n-${frame.seq}`, at: frame.ts ?? Date.now(), revision: 0, content, team, status, about: kind });
+    log.items.push({ kind: "notice", id, at: frame.ts ?? Date.now(), revision: 0, content, team, status, about: kind });
     log.touched = Math.max(log.touched, frame.ts ?? 0);
     log.unread += 1;
     this.changed(key);

@@ -9,6 +9,7 @@ const ITEM = /^( *)([-*+]|\d{1,9}[.)])\s+(.*)$/;
 const QUOTE = /^ {0,3}> ?(.*)$/;
 const TABLE_RULE = /^ {0,3}\|?\s*:?-+:?\s*(\|\s*:?-+:?\s*)*\|?\s*$/;
 const DEEPEST = 12;
+const LONGEST = 20_000;
 
 /**
  * Shows `text` in `container`. Called again with more text it keeps the blocks that did not change, so a growing
@@ -175,26 +176,31 @@ const INLINE = [
   { pattern: / {2,}\n|\n/, make: () => make("br") },
 ];
 
-/** A line to nodes: each time the pattern that matches first, what stands before it being plain. */
+/**
+ * A line to nodes: each time the pattern that matches first, what stands before it being plain. A pattern is
+ * searched again only once its match lies behind, so hostile text costs no more than honest text.
+ */
 function inline(text, depth = 0) {
+  if (depth >= DEEPEST || text.length > LONGEST) return [text];
+  const searches = INLINE.map((rule) => ({ rule, pattern: new RegExp(rule.pattern, `${rule.pattern.flags}g`), match: undefined }));
   const nodes = [];
-  let rest = text;
-  while (rest) {
+  let at = 0;
+  for (;;) {
     let first = null;
-    if (depth < DEEPEST) {
-      for (const rule of INLINE) {
-        const match = rest.match(rule.pattern);
-        if (match && (first === null || match.index < first.match.index)) first = { rule, match };
+    for (const search of searches) {
+      if (search.match === undefined || search.match?.index < at) {
+        search.pattern.lastIndex = at;
+        search.match = search.pattern.exec(text);
       }
+      if (search.match && (first === null || search.match.index < first.match.index)) first = search;
     }
-    if (!first) {
-      nodes.push(rest);
-      break;
-    }
-    if (first.match.index > 0) nodes.push(rest.slice(0, first.match.index));
-    nodes.push(first.rule.make(first.match, depth + 1));
-    rest = rest.slice(first.match.index + first.match[0].length);
+    if (!first) break;
+    const { rule, match } = first;
+    if (match.index > at) nodes.push(text.slice(at, match.index));
+    nodes.push(rule.make(match, depth + 1));
+    at = match.index + match[0].length;
   }
+  if (at < text.length) nodes.push(text.slice(at));
   return nodes;
 }
 

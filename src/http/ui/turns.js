@@ -71,8 +71,8 @@ class TurnView {
     this.foot = make("div", { class: "foot" });
     this.element = make("article", { class: "turn", "data-message": turn.id });
     if (turn.text) {
-      const bubble = make("div", { class: "bubble" });
-      // Scripts and code keep their lines; a person's text is shown as it was written.
+      // A person's text is shown as it was written; a script of the demo reads better in equal widths.
+      const bubble = make("div", { class: turn.text.startsWith("#") ? "bubble script" : "bubble" });
       bubble.textContent = clean(turn.text);
       this.mark = make("span", { class: "sent" });
       this.element.append(make("div", { class: "said" }, make("h2", { class: "hidden" }, "You"), bubble, this.mark));
@@ -117,11 +117,14 @@ class TurnView {
     }
     if (turn.status === "sending") return [];
     const again = (word) => make("button", { type: "button", class: "link", onclick: () => this.onRetry(turn) }, word);
-    if (turn.status === "unconfirmed") return [make("p", { class: "problem" }, "The connection ended before this was confirmed, so it may or may not have run. ", again("Send again"))];
+    if (turn.status === "unconfirmed") return [make("div", { class: "problem" }, icon("alert"), make("div", {}, "The connection ended before this was confirmed, so it may or may not have run. ", again("Send again")))];
     if (turn.status === "unknown") return [make("span", {}, "This turn ended, but its answer is no longer kept here.")];
     const parts = [];
     if (turn.status === "failed") {
-      parts.push(make("p", { class: "problem", role: "alert" }, icon("alert"), make("span", {}, clean(turn.error.text), " ", make("code", {}, clean(turn.error.code)), " ", turn.text ? again("Try again") : null)));
+      const words = make("div", { class: "markdown" });
+      show(words, turn.error.text);
+      const below = make("div", {}, make("code", {}, clean(turn.error.code)), " ", turn.text ? again("Try again") : null);
+      parts.push(make("div", { class: "problem", role: "alert" }, icon("alert"), make("div", {}, words, below)));
     }
     if (turn.status === "cancelled") parts.push(make("span", { class: "tag" }, "Stopped"));
     if (turn.joined) parts.push(make("span", {}, "Joined the running turn"));
