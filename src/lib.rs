@@ -1,3 +1,4 @@
 //! The edges of Hivewright: what the spine needs from outside, and the service that it makes.
 
 pub mod channels;
+pub mod http;

@@ -1,0 +1,3 @@
+//! The way in over HTTP.
+
+pub mod ui;

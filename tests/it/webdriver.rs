@@ -1,0 +1,234 @@
+//! A small WebDriver client: a real browser, driven over chromedriver.
+
+use std::{
+    io::ErrorKind,
+    process::Stdio,
+    time::{Duration, Instant},
+};
+
+use serde_json::{Value, json};
+use tempfile::TempDir;
+use tokio::{
+    io::{AsyncBufReadExt, BufReader},
+    process::{Child, Command},
+};
+
+/// How long a condition may take to come true.
+const DEADLINE: Duration = Duration::from_secs(20);
+const PAUSE: Duration = Duration::from_millis(30);
+
+/// The keys that have no letter, as WebDriver writes them.
+pub(crate) mod key {
+    pub(crate) const ENTER: &str = "\u{e007}";
+    pub(crate) const SHIFT: &str = "\u{e008}";
+    pub(crate) const CONTROL: &str = "\u{e009}";
+}
+
+const ARGUMENTS: [&str; 11] = [
+    "--headless",
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--disable-dev-shm-usage",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+    "--lang=en-GB",
+    "--window-size=1280,800",
+];
+
+/// A browser with one window and an empty profile. Dropping it ends both browser and driver.
+pub(crate) struct Browser {
+    http: reqwest::Client,
+    session: String,
+    _driver: Child,
+    _profile: TempDir,
+}
+
+impl Browser {
+    /// `None` only where there is no chromedriver and `HIVEWRIGHT_TESTS=quick` allows to do without.
+    pub(crate) async fn start() -> Option<Self> {
+        let mut driver = match Command::new("chromedriver")
+            .arg("--port=0")
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .kill_on_drop(true)
+            .spawn()
+        {
+            Ok(driver) => driver,
+            Err(error) if error.kind() == ErrorKind::NotFound && is_quick() => {
+                println!("skipped: no chromedriver in PATH");
+                return None;
+            }
+            Err(error) => panic!(
+                "chromedriver cannot be started (HIVEWRIGHT_TESTS=quick does without): {error}"
+            ),
+        };
+        let port = port_of(&mut driver).await;
+        // One provider per process; another test may have been first.
+        let _ = rustls::crypto::ring::default_provider().install_default();
+        let http = reqwest::Client::new();
+        let profile = TempDir::new().unwrap();
+        let mut arguments: Vec<String> = ARGUMENTS.map(str::to_owned).to_vec();
+        arguments.push(format!("--user-data-dir={}", profile.path().display()));
+        let wanted = json!({"capabilities": {"alwaysMatch": {
+            "goog:loggingPrefs": {"browser": "ALL"},
+            "goog:chromeOptions": {"args": arguments},
+        }}});
+        let base = format!("http://127.0.0.1:{port}/session");
+        let made = answer(http.post(&base).json(&wanted)).await;
+        let id = made["sessionId"].as_str().unwrap();
+        Some(Self {
+            session: format!("{base}/{id}"),
+            http,
+            _driver: driver,
+            _profile: profile,
+        })
+    }
+
+    /// Ends the browser in good order, so that it leaves no process behind.
+    pub(crate) async fn close(self) {
+        answer(self.http.delete(&self.session)).await;
+    }
+
+    /// Loads an address, also one that differs from the present one in its fragment only.
+    pub(crate) async fn open(&self, url: &str) {
+        self.post("url", json!({"url": "about:blank"})).await;
+        self.post("url", json!({"url": url})).await;
+    }
+
+    pub(crate) async fn reload(&self) {
+        self.post("refresh", json!({})).await;
+    }
+
+    pub(crate) async fn forget_cookies(&self) {
+        answer(self.http.delete(format!("{}/cookie", self.session))).await;
+    }
+
+    /// The value of an expression in the page.
+    pub(crate) async fn value(&self, expression: &str) -> Value {
+        self.run(&format!("return ({expression})")).await
+    }
+
+    pub(crate) async fn run(&self, script: &str) -> Value {
+        self.post("execute/sync", json!({"script": script, "args": []}))
+            .await
+    }
+
+    pub(crate) async fn text(&self, selector: &str) -> String {
+        let id = self.find(selector).await;
+        let text = answer(self.http.get(format!("{}/element/{id}/text", self.session))).await;
+        text.as_str().unwrap().to_owned()
+    }
+
+    /// Waits until an expression in the page is true.
+    pub(crate) async fn until(&self, expression: &str) {
+        let began = Instant::now();
+        while self.value(&format!("Boolean({expression})")).await != Value::Bool(true) {
+            if began.elapsed() > DEADLINE {
+                let page = self.value("document.body.innerText").await;
+                panic!(
+                    "never true: {expression}\nthe page says:\n{}",
+                    page.as_str().unwrap_or("")
+                );
+            }
+            tokio::time::sleep(PAUSE).await;
+        }
+    }
+
+    /// Types into an element, as a person would.
+    pub(crate) async fn keys(&self, selector: &str, text: &str) {
+        let id = self.find(selector).await;
+        self.post(&format!("element/{id}/value"), json!({"text": text}))
+            .await;
+    }
+
+    pub(crate) async fn click(&self, selector: &str) {
+        let id = self.find(selector).await;
+        self.post(&format!("element/{id}/click"), json!({})).await;
+    }
+
+    pub(crate) async fn resize(&self, width: u32, height: u32) {
+        let size =
+            json!({"width": width, "height": height, "deviceScaleFactor": 1, "mobile": false});
+        self.devtools("Emulation.setDeviceMetricsOverride", size)
+            .await;
+    }
+
+    /// What the system prefers: `light` or `dark`.
+    pub(crate) async fn prefer(&self, colours: &str) {
+        let features = json!({"features": [{"name": "prefers-color-scheme", "value": colours}]});
+        self.devtools("Emulation.setEmulatedMedia", features).await;
+    }
+
+    pub(crate) async fn unplug(&self, unplugged: bool) {
+        self.devtools("Network.enable", json!({})).await;
+        let conditions = json!({"offline": unplugged, "latency": 0, "downloadThroughput": -1, "uploadThroughput": -1});
+        self.devtools("Network.emulateNetworkConditions", conditions)
+            .await;
+    }
+
+    /// A PNG, in base64.
+    pub(crate) async fn screenshot(&self) -> String {
+        let image = answer(self.http.get(format!("{}/screenshot", self.session))).await;
+        image.as_str().unwrap().to_owned()
+    }
+
+    /// What the console holds against the page since the last call.
+    pub(crate) async fn complaints(&self) -> Vec<String> {
+        let entries = self.post("se/log", json!({"type": "browser"})).await;
+        let entries = entries.as_array().unwrap().iter();
+        entries
+            .filter(|entry| entry["level"] == "SEVERE" || entry["level"] == "WARNING")
+            .map(|entry| entry["message"].as_str().unwrap().to_owned())
+            .collect()
+    }
+
+    async fn find(&self, selector: &str) -> String {
+        let wanted = json!({"using": "css selector", "value": selector});
+        let found = self.post("element", wanted).await;
+        let id = found.as_object().unwrap().values().next().unwrap();
+        id.as_str().unwrap().to_owned()
+    }
+
+    async fn devtools(&self, command: &str, parameters: Value) {
+        let body = json!({"cmd": command, "params": parameters});
+        self.post("goog/cdp/execute", body).await;
+    }
+
+    async fn post(&self, path: &str, body: Value) -> Value {
+        answer(
+            self.http
+                .post(format!("{}/{path}", self.session))
+                .json(&body),
+        )
+        .await
+    }
+}
+
+fn is_quick() -> bool {
+    std::env::var("HIVEWRIGHT_TESTS").is_ok_and(|value| value == "quick")
+}
+
+/// The driver chooses a free port and says which.
+async fn port_of(driver: &mut Child) -> u16 {
+    let mut lines = BufReader::new(driver.stdout.take().unwrap()).lines();
+    let port = async {
+        while let Some(line) = lines.next_line().await.unwrap() {
+            if let Some((_, rest)) = line.split_once("started successfully on port ") {
+                return rest.trim_end_matches('.').parse().unwrap();
+            }
+        }
+        panic!("chromedriver ended without saying its port");
+    };
+    tokio::time::timeout(DEADLINE, port).await.unwrap()
+}
+
+async fn answer(request: reqwest::RequestBuilder) -> Value {
+    let mut body: Value = request.send().await.unwrap().json().await.unwrap();
+    let value = body["value"].take();
+    assert_eq!(value["error"], Value::Null, "{}", value["message"]);
+    value
+}
