@@ -1,1 +1,3 @@
+//! Hivewright: teams of AI agents as actors.
 
+pub mod settings;
