@@ -4,6 +4,7 @@ use std::{
     fs::{self, Metadata},
     os::unix::fs::MetadataExt,
     path::{Path, PathBuf},
+    sync::Arc,
     time::{Duration, SystemTime},
 };
 
@@ -72,7 +73,7 @@ impl<T> Kept<T> {
 
 /// What was read, by path. All calls read files and may block.
 #[derive(Debug)]
-pub(crate) struct FileCache<T>(DashMap<PathBuf, Kept<T>>);
+pub(crate) struct FileCache<T>(DashMap<PathBuf, Arc<Kept<T>>>);
 
 impl<T> Default for FileCache<T> {
     fn default() -> Self {
@@ -83,7 +84,8 @@ impl<T> Default for FileCache<T> {
 impl<T: Clone> FileCache<T> {
     /// What the file holds now. `load` also names further files that the value was made from.
     pub(crate) fn get(&self, path: &Path, load: impl FnOnce() -> (T, Vec<PathBuf>)) -> T {
-        if let Some(kept) = self.0.get(path)
+        let kept = self.0.get(path).map(|kept| kept.clone());
+        if let Some(kept) = kept
             && kept.is_current()
         {
             return kept.value.clone();
@@ -100,7 +102,8 @@ impl<T: Clone> FileCache<T> {
             .all(|(_, stamp)| stamp.is_none_or(Stamp::is_settled))
         {
             let value = value.clone();
-            self.0.insert(path.to_owned(), Kept { value, stamps });
+            let kept = Arc::new(Kept { value, stamps });
+            self.0.insert(path.to_owned(), kept);
         } else {
             self.0.remove(path);
         }

@@ -97,6 +97,13 @@ fn null_is_the_default() {
     assert_eq!(config("# nothing\n---\n"), Config::default());
 }
 
+#[test]
+fn a_byte_order_mark_and_windows_lines_are_fine() {
+    let found = config("\u{feff}log:\r\n  level: warn\r\n");
+
+    assert_eq!(found.log.level, Level::Warn);
+}
+
 /// OR-09, OR-10
 #[test]
 fn every_fault_of_a_file_is_reported_at_once() {
