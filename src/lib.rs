@@ -2,3 +2,5 @@
 
 pub mod channels;
 pub mod http;
+pub mod prompt;
+pub mod settings;

@@ -1,0 +1,142 @@
+//! Composes the system prompt of a turn from rules, team and conversation.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use hivewright_actors::{briefing::Line, engine::SystemPrompt, ids::TeamName, task::TopicRef};
+use sha2::{Digest, Sha256};
+use tokio::task::spawn_blocking;
+
+use super::{
+    folder::{Links, RuleFiles},
+    parts,
+    rules::{self, Tier},
+};
+use crate::settings::home::Home;
+
+/// The turn to compose for.
+#[derive(Clone, Debug)]
+pub struct Request {
+    /// Whose turn.
+    pub team: TeamName,
+    /// What the team is for, from its file.
+    pub description: String,
+    /// The built-in tools, in the order in which they are to be shown.
+    pub builtins: Vec<Availability>,
+    /// What the turn is about.
+    pub topic: Option<TopicRef>,
+    /// What was said before, oldest first, without the message being answered.
+    pub conversation: Vec<Line>,
+}
+
+/// Whether the team has a built-in tool.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Availability {
+    /// The tool.
+    pub tool: String,
+    /// It is there.
+    pub enabled: bool,
+}
+
+/// A prompt, ready for an engine.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Composed {
+    /// What the model is told.
+    pub system: Arc<SystemPrompt>,
+    /// Names the rules and the role, not the conversation: it stays the same from turn to turn.
+    pub prompt_hash: String,
+    /// Rule files that were left out, and why.
+    pub warnings: Vec<String>,
+}
+
+/// The prompt was not finished: the process is stopping, or composing it panicked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("composing the prompt was cut off")]
+pub struct CutOff;
+
+/// Composes prompts, and keeps what it read. Cheap to clone.
+#[derive(Clone, Debug)]
+pub struct Prompts(Arc<Inner>);
+
+#[derive(Debug)]
+struct Inner {
+    home: Home,
+    system: Tier,
+    files: RuleFiles,
+    /// The last static prefix, so that all turns share one.
+    shared: Mutex<Arc<str>>,
+}
+
+impl Prompts {
+    /// Prompts from the rules of this home.
+    pub fn new(home: Home) -> Self {
+        Self(Arc::new(Inner {
+            home,
+            system: rules::system(),
+            files: RuleFiles::default(),
+            shared: Mutex::new("".into()),
+        }))
+    }
+
+    /// Composes one. Files are read off the calling thread; unchanged ones are only looked at.
+    pub async fn compose(&self, request: Request) -> Result<Composed, CutOff> {
+        let inner = self.0.clone();
+        spawn_blocking(move || inner.compose(&request))
+            .await
+            .map_err(|_| CutOff)
+    }
+}
+
+impl Inner {
+    fn compose(&self, request: &Request) -> Composed {
+        let Request { team, .. } = request;
+        let workspace = self.home.team(team.as_str());
+        let organisation = self.files.tier(self.home.data(), "rules", Links::Followed);
+        let lineage = self.files.tier(&workspace, "org-rules", Links::Refused);
+        let own = self.files.tier(&workspace, "team-rules", Links::Refused);
+
+        let shared = self.share(parts::shared(&self.system, &organisation));
+        let role = parts::role(team, [&self.system, &organisation], &lineage, &own);
+        let system = SystemPrompt {
+            team: parts::join([
+                parts::identity(team, &request.description, &workspace),
+                parts::availability(&request.builtins),
+                role,
+            ]),
+            turn: parts::join([
+                parts::topic(request.topic.as_ref()),
+                parts::conversation(&request.conversation),
+            ]),
+            shared,
+        };
+        let tiers = [&self.system, &organisation, &lineage, &own];
+        Composed {
+            prompt_hash: hash(&system),
+            system: Arc::new(system),
+            warnings: tiers
+                .iter()
+                .flat_map(|tier| tier.warnings.clone())
+                .collect(),
+        }
+    }
+
+    fn share(&self, text: String) -> Arc<str> {
+        let mut shared = self.shared.lock().unwrap_or_else(PoisonError::into_inner);
+        if **shared != *text {
+            *shared = text.into();
+        }
+        shared.clone()
+    }
+}
+
+/// The first 16 hex digits of the SHA-256 of shared and team part.
+fn hash(system: &SystemPrompt) -> String {
+    let mut hasher = Sha256::new();
+    hasher.update(system.shared.as_bytes());
+    hasher.update([0]);
+    hasher.update(system.team.as_bytes());
+    let digest = hasher.finalize();
+    digest[..8]
+        .iter()
+        .map(|byte| format!("{byte:02x}"))
+        .collect()
+}

@@ -1,0 +1,212 @@
+//! Rules: short texts that say how to work, and whom they concern.
+
+use std::sync::Arc;
+
+use hivewright_actors::ids::{MAIN, TeamName};
+
+use crate::settings::reader::Document;
+
+/// Whom a rule concerns.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) enum Audience {
+    /// Everybody.
+    #[default]
+    All,
+    /// The main team.
+    Main,
+    /// All other teams.
+    Teams,
+    /// Subagents, not the teams that call them.
+    Subagents,
+}
+
+impl Audience {
+    /// The rule belongs into the prompt of this team.
+    pub(super) fn concerns(self, team: &TeamName) -> bool {
+        match self {
+            Self::All => true,
+            Self::Main => team.as_str() == MAIN,
+            Self::Teams => team.as_str() != MAIN,
+            Self::Subagents => false,
+        }
+    }
+}
+
+/// One rule file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Rule {
+    pub(super) audience: Audience,
+    pub(super) text: String,
+}
+
+impl Rule {
+    /// Reads a file: front matter, if there is any, then the text.
+    pub(super) fn parse(file: &str, source: &str) -> Result<Self, String> {
+        let source = source.strip_prefix('\u{feff}').unwrap_or(source);
+        let (front, text) = split_front_matter(source);
+        let document = Document::plain(file);
+        let audience = document.read(front, |front| {
+            front.get("audience", Audience::All, |field| {
+                field.choice(&[
+                    ("all", Audience::All),
+                    ("main", Audience::Main),
+                    ("teams", Audience::Teams),
+                    ("subagents", Audience::Subagents),
+                ])
+            })
+        });
+        match document.finish(audience) {
+            Ok((audience, _)) => Ok(Self {
+                audience,
+                text: text.trim().to_owned(),
+            }),
+            Err(problems) => Err(format!("{problems}; the rule is left out")),
+        }
+    }
+}
+
+/// The YAML between two lines `---` at the beginning, and what follows.
+///
+/// The first of them stays with the YAML, so that lines are counted as in the file.
+fn split_front_matter(source: &str) -> (&str, &str) {
+    let is_mark = |line: &str| line.trim_end() == "---";
+    let mut lines = source.split_inclusive('\n');
+    let Some(first) = lines.next().filter(|line| is_mark(line)) else {
+        return ("", source);
+    };
+    let mut end = first.len();
+    for line in lines {
+        if is_mark(line) {
+            return (&source[..end], &source[end + line.len()..]);
+        }
+        end += line.len();
+    }
+    ("", source)
+}
+
+/// The rules of one level, general first.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Tier {
+    pub(super) rules: Vec<Arc<Rule>>,
+    /// Files that were left out, and why.
+    pub(super) warnings: Vec<String>,
+}
+
+impl Tier {
+    /// The texts of the chosen rules, one after another.
+    pub(super) fn texts(&self, chosen: impl Fn(Audience) -> bool) -> String {
+        let texts: Vec<_> = self
+            .rules
+            .iter()
+            .filter(|rule| chosen(rule.audience) && !rule.text.is_empty())
+            .map(|rule| &*rule.text)
+            .collect();
+        texts.join("\n\n")
+    }
+}
+
+/// The rules that ship with the program.
+pub(super) fn system() -> Tier {
+    let files = [
+        ("10-work.md", include_str!("../../config/rules/10-work.md")),
+        (
+            "20-instructions-and-data.md",
+            include_str!("../../config/rules/20-instructions-and-data.md"),
+        ),
+        (
+            "30-secrets.md",
+            include_str!("../../config/rules/30-secrets.md"),
+        ),
+        (
+            "40-files.md",
+            include_str!("../../config/rules/40-files.md"),
+        ),
+        ("50-main.md", include_str!("../../config/rules/50-main.md")),
+        (
+            "60-teams.md",
+            include_str!("../../config/rules/60-teams.md"),
+        ),
+    ];
+    let mut tier = Tier::default();
+    for (name, source) in files {
+        match Rule::parse(name, source) {
+            Ok(rule) => tier.rules.push(Arc::new(rule)),
+            Err(warning) => tier.warnings.push(warning),
+        }
+    }
+    tier
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use super::*;
+
+    fn rule(audience: Audience, text: &str) -> Result<Rule, String> {
+        Ok(Rule {
+            audience,
+            text: text.into(),
+        })
+    }
+
+    /// SE-67
+    #[test]
+    fn front_matter_names_the_audience() {
+        let parse = |source| Rule::parse("a.md", source);
+
+        assert_eq!(parse("Be kind.\n"), rule(Audience::All, "Be kind."));
+        assert_eq!(
+            parse("---\naudience: all\n---\nA"),
+            rule(Audience::All, "A")
+        );
+        assert_eq!(
+            parse("---\r\naudience: main\r\n---\r\nA"),
+            rule(Audience::Main, "A")
+        );
+        assert_eq!(
+            parse("---\naudience: teams\n---\n"),
+            rule(Audience::Teams, "")
+        );
+        assert_eq!(
+            parse("---\naudience: subagents\n---\nA"),
+            rule(Audience::Subagents, "A")
+        );
+        assert_eq!(
+            parse("---\n---\nA\n---\nB"),
+            rule(Audience::All, "A\n---\nB")
+        );
+        assert_eq!(
+            parse("---\nnever closed"),
+            rule(Audience::All, "---\nnever closed")
+        );
+    }
+
+    /// A rule whose audience cannot be read is for nobody, rather than for all.
+    #[test]
+    fn wrong_front_matter_leaves_the_rule_out() {
+        for (source, reason) in [
+            (
+                "---\naudience: everyone\n---\nA",
+                "a.md:2:11: audience: expected one of all, main",
+            ),
+            (
+                "---\naudiense: main\n---\nA",
+                "a.md:2:1: audiense: unknown key (did you mean",
+            ),
+            ("---\naudience: [\n---\nA", "a.md:2:11: audience: syntax"),
+        ] {
+            let warning = Rule::parse("a.md", source).unwrap_err();
+            assert!(warning.starts_with(reason), "{warning}");
+        }
+    }
+
+    #[test]
+    fn all_shipped_rules_are_read() {
+        let tier = system();
+
+        assert_eq!(tier.warnings, [] as [String; 0]);
+        assert_eq!(tier.rules.len(), 6);
+        assert!(tier.rules.iter().all(|rule| !rule.text.is_empty()));
+    }
+}

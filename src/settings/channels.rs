@@ -1,0 +1,148 @@
+//! `config/channels.yaml`: how people reach the teams.
+
+use std::time::Duration;
+
+use super::{
+    config::SHORTEST,
+    problem::{Problem, Problems},
+    reader::{Document, Section},
+};
+
+/// The whole file.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Channels {
+    /// Who may open a WebSocket.
+    pub ws: WebSocket,
+    /// How much may come in.
+    pub limits: Limits,
+    /// How conversations are kept apart.
+    pub topics: Topics,
+}
+
+/// Who may open a WebSocket.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum WebSocket {
+    /// Nobody: the file does not name it.
+    Off,
+    /// Clients on this machine: there is no file.
+    #[default]
+    Loopback,
+    /// Whoever reaches the server.
+    On,
+}
+
+/// How much may come in.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Limits {
+    /// By type of channel.
+    pub rate: Rates,
+}
+
+/// How many messages each sender may send, by type of channel.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Rates {
+    /// Over WebSockets.
+    pub ws: Rate,
+}
+
+impl Default for Rates {
+    fn default() -> Self {
+        Self {
+            ws: Rate {
+                per_minute: 3000,
+                burst: 1000,
+            },
+        }
+    }
+}
+
+/// A token bucket. A rate of 0 is no limit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Rate {
+    /// Messages a minute, in the long run.
+    pub per_minute: u32,
+    /// Messages at once.
+    pub burst: u32,
+}
+
+/// How conversations are kept apart.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Topics {
+    /// Active topics of one channel.
+    pub max_active: usize,
+    /// A topic without work for this long is idle.
+    pub idle_after: Duration,
+    /// When a model chooses the topic.
+    pub model: TopicModel,
+    /// The profile of that model; none is the main team's.
+    pub profile: Option<String>,
+}
+
+/// When a model chooses the topic of a message.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum TopicModel {
+    /// If words alone don't decide.
+    #[default]
+    Ambiguous,
+    /// Not at all.
+    Never,
+}
+
+impl Default for Topics {
+    fn default() -> Self {
+        Self {
+            max_active: 5,
+            idle_after: Duration::from_secs(30 * 60),
+            model: TopicModel::default(),
+            profile: None,
+        }
+    }
+}
+
+/// The longest time after which a topic is idle.
+const LONGEST_IDLE: Duration = Duration::from_secs(7 * 24 * 60 * 60);
+
+/// Reads the file. That it is there at all means that WebSockets must be named in it.
+pub(crate) fn read(text: &str, document: Document) -> Result<(Channels, Vec<Problem>), Problems> {
+    let channels = document.read(text, |root| Channels {
+        ws: root.section("ws", |ws| {
+            match ws.get("enabled", false, |field| field.boolean()) {
+                true => WebSocket::On,
+                false => WebSocket::Off,
+            }
+        }),
+        limits: root.section("limits", |limits| Limits {
+            rate: limits.section("rate", |rate| Rates {
+                ws: rate.section("ws", |ws| read_rate(ws, Rates::default().ws)),
+            }),
+        }),
+        topics: root.section("topics", |topics| {
+            let default = Topics::default();
+            Topics {
+                max_active: topics.get("max_active", default.max_active, |field| {
+                    field.integer(1..=1_000)
+                }),
+                idle_after: topics.get("idle_after", default.idle_after, |field| {
+                    field.duration(SHORTEST..=LONGEST_IDLE)
+                }),
+                model: topics.get("model", default.model, |field| {
+                    field.choice(&[
+                        ("ambiguous", TopicModel::Ambiguous),
+                        ("never", TopicModel::Never),
+                    ])
+                }),
+                profile: topics.maybe("profile", |field| field.text()),
+            }
+        }),
+    });
+    document.finish(channels)
+}
+
+fn read_rate(section: &mut Section<'_>, default: Rate) -> Rate {
+    Rate {
+        per_minute: section.get("per_minute", default.per_minute, |field| {
+            field.integer(0..=1_000_000)
+        }),
+        burst: section.get("burst", default.burst, |field| field.integer(1..=1_000_000)),
+    }
+}

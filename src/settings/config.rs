@@ -1,0 +1,290 @@
+//! `config/config.yaml`: how the service runs.
+
+use std::{
+    net::{IpAddr, Ipv4Addr},
+    path::{Path, PathBuf},
+    time::Duration,
+};
+
+use super::{
+    error::StartError,
+    network::{Network, Origin},
+    problem::{Problem, Problems},
+    reader::{Document, Section},
+};
+
+/// The whole file.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Config {
+    /// What is logged.
+    pub log: Log,
+    /// Where the service listens.
+    pub server: Server,
+    /// How data is kept.
+    pub store: Store,
+    /// What runs at once.
+    pub runtime: Runtime,
+    /// How long work may take.
+    pub tasks: Tasks,
+    /// What tools may use.
+    pub sandbox: Sandbox,
+    /// Where backups go.
+    pub backup: Backup,
+}
+
+/// What is logged.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Log {
+    /// The least important lines that are written.
+    pub level: Level,
+}
+
+/// How important a log line is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Level {
+    /// Every step.
+    Trace,
+    /// What a developer asks.
+    Debug,
+    /// What happens.
+    #[default]
+    Info,
+    /// What should not happen.
+    Warn,
+    /// What failed.
+    Error,
+}
+
+impl Level {
+    /// As filters write it.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Trace => "trace",
+            Self::Debug => "debug",
+            Self::Info => "info",
+            Self::Warn => "warn",
+            Self::Error => "error",
+        }
+    }
+}
+
+/// Where the service listens.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Server {
+    /// The address.
+    pub bind: IpAddr,
+    /// The port; 0 is any free one.
+    pub port: u16,
+    /// Under which browsers reach the server.
+    pub public_url: Option<Origin>,
+    /// How connections are encrypted.
+    pub tls: Option<Tls>,
+    /// Who ends TLS in front of us, and so may say who the client is.
+    pub trusted_proxies: Vec<Network>,
+    /// Whose pages may talk to us, beside our own.
+    pub allowed_origins: Vec<Origin>,
+}
+
+/// A certificate with its key, as PEM files.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Tls {
+    /// The certificate chain.
+    pub cert: PathBuf,
+    /// The private key.
+    pub key: PathBuf,
+}
+
+impl Default for Server {
+    fn default() -> Self {
+        Self {
+            bind: Ipv4Addr::LOCALHOST.into(),
+            port: 8080,
+            public_url: None,
+            tls: None,
+            trusted_proxies: Vec::new(),
+            allowed_origins: Vec::new(),
+        }
+    }
+}
+
+impl Server {
+    /// Refuses to be open to the network without encryption. To be asked after flags were applied.
+    pub fn check_exposure(&self) -> Result<(), StartError> {
+        let loopback = self.bind.to_canonical().is_loopback();
+        if loopback || self.tls.is_some() || !self.trusted_proxies.is_empty() {
+            Ok(())
+        } else {
+            Err(StartError::Exposed { bind: self.bind })
+        }
+    }
+}
+
+/// How data is kept.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Store {
+    /// What acknowledged work survives.
+    pub durability: Durability,
+}
+
+/// What acknowledged work survives.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Durability {
+    /// A power cut.
+    #[default]
+    Power,
+    /// A killed process, not a power cut.
+    Process,
+}
+
+/// What runs at once.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Runtime {
+    /// Turns of all teams together.
+    pub max_running_turns: usize,
+}
+
+impl Default for Runtime {
+    fn default() -> Self {
+        Self {
+            max_running_turns: 256,
+        }
+    }
+}
+
+/// How long work may take.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Tasks {
+    /// One turn; a team may set its own.
+    pub turn_timeout: Duration,
+    /// One turn without any sign of life.
+    pub idle_timeout: Duration,
+}
+
+impl Default for Tasks {
+    fn default() -> Self {
+        Self {
+            turn_timeout: Duration::from_secs(30 * 60),
+            idle_timeout: Duration::from_secs(5 * 60),
+        }
+    }
+}
+
+/// What tools may use.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Sandbox {
+    /// Memory of one tool and all its children, in bytes.
+    pub memory: u64,
+}
+
+impl Default for Sandbox {
+    fn default() -> Self {
+        Self { memory: 1 << 30 }
+    }
+}
+
+/// Where backups go.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Backup {
+    /// None is `backups/` in the run dir.
+    pub dir: Option<PathBuf>,
+}
+
+/// The shortest duration that is not nothing.
+pub(crate) const SHORTEST: Duration = Duration::from_millis(1);
+/// The longest that a turn may be given.
+pub(crate) const LONGEST_TURN: Duration = Duration::from_secs(6 * 60 * 60);
+
+/// Reads the file. Relative paths in it begin at `folder`.
+pub(crate) fn read(
+    text: &str,
+    document: Document,
+    folder: &Path,
+) -> Result<(Config, Vec<Problem>), Problems> {
+    let config = document.read(text, |root| Config {
+        log: root.section("log", |log| Log {
+            level: log.get("level", Level::default(), |field| {
+                field.choice(&[
+                    ("trace", Level::Trace),
+                    ("debug", Level::Debug),
+                    ("info", Level::Info),
+                    ("warn", Level::Warn),
+                    ("error", Level::Error),
+                ])
+            }),
+        }),
+        server: root.section("server", |server| read_server(server, folder)),
+        store: root.section("store", |store| Store {
+            durability: store.get("durability", Durability::default(), |field| {
+                field.choice(&[
+                    ("power", Durability::Power),
+                    ("process", Durability::Process),
+                ])
+            }),
+        }),
+        runtime: root.section("runtime", |runtime| Runtime {
+            max_running_turns: runtime.get(
+                "max_running_turns",
+                Runtime::default().max_running_turns,
+                |field| field.integer(1..=10_000),
+            ),
+        }),
+        tasks: root.section("tasks", |tasks| {
+            let default = Tasks::default();
+            Tasks {
+                turn_timeout: tasks.get("turn_timeout", default.turn_timeout, |field| {
+                    field.duration(SHORTEST..=LONGEST_TURN)
+                }),
+                idle_timeout: tasks.get("idle_timeout", default.idle_timeout, |field| {
+                    field.duration(SHORTEST..=LONGEST_TURN)
+                }),
+            }
+        }),
+        sandbox: root.section("sandbox", |sandbox| Sandbox {
+            memory: sandbox.get("memory", Sandbox::default().memory, |field| {
+                field.size(16 << 20..=1024 << 30)
+            }),
+        }),
+        backup: root.section("backup", |backup| Backup {
+            dir: path(backup, "dir", folder),
+        }),
+    });
+    document.finish(config)
+}
+
+fn read_server(server: &mut Section<'_>, folder: &Path) -> Server {
+    let default = Server::default();
+    Server {
+        bind: server.get("bind", default.bind, |field| {
+            field.parse(|text| text.parse().map_err(|_| "expected an IP address"))
+        }),
+        port: server.get("port", default.port, |field| field.integer(0..=65_535)),
+        public_url: server.maybe("public_url", |field| field.parse(str::parse)),
+        tls: server.section("tls", |tls| read_tls(tls, folder)),
+        trusted_proxies: server.get("trusted_proxies", Vec::new(), |field| {
+            field.list(|item| item.parse(str::parse))
+        }),
+        allowed_origins: server.get("allowed_origins", Vec::new(), |field| {
+            field.list(|item| item.parse(str::parse))
+        }),
+    }
+}
+
+fn read_tls(tls: &mut Section<'_>, folder: &Path) -> Option<Tls> {
+    match (path(tls, "cert", folder), path(tls, "key", folder)) {
+        (Some(cert), Some(key)) => Some(Tls { cert, key }),
+        (None, None) => None,
+        _ => {
+            tls.reject("`cert` and `key` belong together; give both or none");
+            None
+        }
+    }
+}
+
+fn path(section: &mut Section<'_>, key: &'static str, folder: &Path) -> Option<PathBuf> {
+    section.maybe(key, |field| {
+        field.parse(|text| match text {
+            "" => Err("expected a path"),
+            _ => Ok(folder.join(text)),
+        })
+    })
+}

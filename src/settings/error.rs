@@ -1,0 +1,83 @@
+//! Why the service does not start.
+
+use std::{io, net::IpAddr, path::PathBuf};
+
+use super::problem::Problems;
+
+/// A start that was refused. Each says what to do about it.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum StartError {
+    /// `config.yaml` is wrong.
+    #[error("{0}")]
+    Invalid(#[from] Problems),
+    /// There is no place for the files.
+    #[error("no home folder: set `HOME` or `HIVEWRIGHT_HOME`, or give `--home`")]
+    NoHome,
+    /// A directory holds the other.
+    #[error(
+        "data dir `{data}` and run dir `{run}` lie inside each other; give them separate folders",
+        data = data.display(),
+        run = run.display()
+    )]
+    Nested {
+        /// The data dir.
+        data: PathBuf,
+        /// The run dir.
+        run: PathBuf,
+    },
+    /// Others can read a secret.
+    #[error(
+        "`{path}` is open to other users of this machine; `chmod {wanted} {path}`",
+        path = path.display()
+    )]
+    OpenSecret {
+        /// The file or folder.
+        path: PathBuf,
+        /// The mode it should have.
+        wanted: &'static str,
+    },
+    /// The server would be open to the network without encryption.
+    #[error(
+        "listening on {bind} needs encryption: set `server.tls`, or name the proxy that ends TLS in `server.trusted_proxies`"
+    )]
+    Exposed {
+        /// The address.
+        bind: IpAddr,
+    },
+    /// Another process holds the run dir.
+    #[error(
+        "already running as process {} in `{run}`",
+        pid.map_or("(unknown)".to_owned(), |pid| pid.to_string()),
+        run = run.display()
+    )]
+    Running {
+        /// That process, as far as it is known.
+        pid: Option<u32>,
+        /// The run dir.
+        run: PathBuf,
+    },
+    /// A file or folder could not be made or read.
+    #[error("`{path}` cannot be used", path = path.display())]
+    Unusable {
+        /// The file or folder.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+}
+
+impl StartError {
+    /// What the process ends with.
+    pub fn exit_code(&self) -> u8 {
+        match self {
+            Self::Unusable { .. } => 1,
+            Self::Running { .. } => 6,
+            Self::Invalid(_)
+            | Self::NoHome
+            | Self::Nested { .. }
+            | Self::OpenSecret { .. }
+            | Self::Exposed { .. } => 3,
+        }
+    }
+}

@@ -1,0 +1,256 @@
+//! A value in a settings file, read as the type that it should have.
+
+use std::{fmt::Display, ops::RangeInclusive, time::Duration};
+
+use super::{
+    reader::{Document, Section, join},
+    references::ReferenceError,
+    secret::Secret,
+    units,
+    yaml::{Entry, Node, Value},
+};
+
+/// A value with its place and its way.
+#[derive(Clone)]
+pub(crate) struct Field<'a> {
+    document: &'a Document,
+    path: String,
+    node: &'a Node,
+}
+
+impl<'a> Field<'a> {
+    /// The value at the end of this way.
+    pub(super) fn new(document: &'a Document, path: String, node: &'a Node) -> Self {
+        Self {
+            document,
+            path,
+            node,
+        }
+    }
+
+    /// Reports the value as wrong.
+    pub(crate) fn reject<T>(&self, reason: impl Into<String>) -> Option<T> {
+        self.document.report(self.node.at, &self.path, reason);
+        None
+    }
+
+    /// Reports something that works and should not stay.
+    pub(crate) fn warn(&self, reason: impl Into<String>) {
+        self.document.warn(self.node.at, &self.path, reason);
+    }
+
+    /// Reads a map with known keys, and reports the unknown ones.
+    pub(crate) fn section<T>(&self, read: impl FnOnce(&mut Section<'_>) -> T) -> T {
+        let entries: &[Entry] = match &self.node.value {
+            Value::Map(entries) => entries,
+            Value::Null => &[],
+            _ => {
+                self.expected::<()>("a map");
+                &[]
+            }
+        };
+        Section::read(self.document, &self.path, self.node.at, entries, read)
+    }
+
+    /// A map whose keys are names.
+    pub(crate) fn members(&self) -> Option<Vec<(&'a str, Field<'a>)>> {
+        let Value::Map(entries) = &self.node.value else {
+            return self.expected("a map");
+        };
+        Some(
+            entries
+                .iter()
+                .map(|entry| {
+                    let path = join(&self.path, &entry.key);
+                    (&*entry.key, Field::new(self.document, path, &entry.value))
+                })
+                .collect(),
+        )
+    }
+
+    /// A list. Wrong items are reported and left out.
+    pub(crate) fn list<T>(&self, mut read: impl FnMut(Field<'a>) -> Option<T>) -> Option<Vec<T>> {
+        let Value::List(items) = &self.node.value else {
+            return self.expected("a list");
+        };
+        let fields = items.iter().enumerate().map(|(index, node)| {
+            let path = format!("{}[{index}]", self.path);
+            Field::new(self.document, path, node)
+        });
+        Some(fields.filter_map(&mut read).collect())
+    }
+
+    /// It is a map, for fields that may be one or a word.
+    pub(crate) fn is_map(&self) -> bool {
+        matches!(self.node.value, Value::Map(_))
+    }
+
+    /// Text, references expanded.
+    pub(crate) fn text(&self) -> Option<String> {
+        self.expand().map(|(text, _)| text)
+    }
+
+    /// Text that must not be shown, and whether it stands in the file itself.
+    pub(crate) fn secret(&self) -> Option<(Secret, bool)> {
+        self.expand()
+            .map(|(text, literal)| (Secret::new(text), literal))
+    }
+
+    fn expand(&self) -> Option<(String, bool)> {
+        let text = match &self.node.value {
+            Value::Scalar { text, quoted: true } => text,
+            Value::Scalar { text, .. } if kind(text) == "text" => text,
+            _ => return self.expected("text"),
+        };
+        let Some(references) = self.document.references() else {
+            if text.contains("${env:") || text.contains("${file:") {
+                return self.reject("`${env:` and `${file:` are not allowed in this file");
+            }
+            return Some((text.clone(), true));
+        };
+        match references.expand(text) {
+            Ok(expanded) => {
+                for warning in expanded.warnings {
+                    self.warn(warning);
+                }
+                Some((expanded.text, expanded.literal))
+            }
+            Err(ReferenceError::Malformed(reason)) => self.reject(reason),
+            Err(ReferenceError::Unresolved(reason)) => {
+                self.document
+                    .report_unresolved(self.node.at, &self.path, reason);
+                None
+            }
+        }
+    }
+
+    /// One of a few words.
+    pub(crate) fn choice<T: Copy>(&self, choices: &[(&str, T)]) -> Option<T> {
+        let text = self.text()?;
+        match choices.iter().find(|(word, _)| *word == text) {
+            Some((_, value)) => Some(*value),
+            None => {
+                let words: Vec<_> = choices.iter().map(|(word, _)| *word).collect();
+                self.reject(format!("expected one of {}", words.join(", ")))
+            }
+        }
+    }
+
+    /// Text of a certain form; `read` says what is wrong with it.
+    pub(crate) fn parse<T, E: Display>(
+        &self,
+        read: impl FnOnce(&str) -> Result<T, E>,
+    ) -> Option<T> {
+        match read(&self.text()?) {
+            Ok(value) => Some(value),
+            Err(reason) => self.reject(reason.to_string()),
+        }
+    }
+
+    /// A whole number in a range.
+    pub(crate) fn integer<T: TryFrom<u64>>(&self, range: RangeInclusive<u64>) -> Option<T> {
+        let (low, high) = (range.start(), range.end());
+        let expected = format!("a whole number from {low} to {high}");
+        let Value::Scalar {
+            text,
+            quoted: false,
+        } = &self.node.value
+        else {
+            return self.expected(&expected);
+        };
+        match text.parse::<i128>() {
+            Ok(number) => u64::try_from(number)
+                .ok()
+                .filter(|number| range.contains(number))
+                .and_then(|number| T::try_from(number).ok())
+                .or_else(|| self.reject(format!("{number} is not {expected}"))),
+            Err(_) => self.expected(&expected),
+        }
+    }
+
+    /// A number that is not negative.
+    pub(crate) fn amount(&self) -> Option<f64> {
+        match &self.node.value {
+            Value::Scalar {
+                text,
+                quoted: false,
+            } => text.parse().ok(),
+            _ => None,
+        }
+        .filter(|number: &f64| number.is_finite() && *number >= 0.0)
+        .or_else(|| self.expected("a number of 0 or more"))
+    }
+
+    /// `true` or `false`.
+    pub(crate) fn boolean(&self) -> Option<bool> {
+        match &self.node.value {
+            Value::Scalar {
+                text,
+                quoted: false,
+            } => match &**text {
+                "true" | "True" | "TRUE" => Some(true),
+                "false" | "False" | "FALSE" => Some(false),
+                _ => None,
+            },
+            _ => None,
+        }
+        .or_else(|| self.expected("true or false"))
+    }
+
+    /// A duration in a range.
+    pub(crate) fn duration(&self, range: RangeInclusive<Duration>) -> Option<Duration> {
+        let low = units::show_duration(*range.start());
+        let high = units::show_duration(*range.end());
+        self.measure("a duration such as 90s", units::duration, range, low, high)
+    }
+
+    /// A size in bytes, in a range.
+    pub(crate) fn size(&self, range: RangeInclusive<u64>) -> Option<u64> {
+        let (low, high) = (
+            units::show_size(*range.start()),
+            units::show_size(*range.end()),
+        );
+        self.measure("a size such as 64MiB", units::size, range, low, high)
+    }
+
+    fn measure<T: PartialOrd>(
+        &self,
+        expected: &str,
+        read: impl FnOnce(&str) -> Option<T>,
+        range: RangeInclusive<T>,
+        low: String,
+        high: String,
+    ) -> Option<T> {
+        let Value::Scalar { text, .. } = &self.node.value else {
+            return self.expected(expected);
+        };
+        match read(text) {
+            Some(found) if range.contains(&found) => Some(found),
+            Some(_) => self.reject(format!("{text} is not from {low} to {high}")),
+            None => self.expected(expected),
+        }
+    }
+
+    fn expected<T>(&self, expected: &str) -> Option<T> {
+        let found = match &self.node.value {
+            Value::Null => "nothing",
+            Value::Scalar { quoted: true, .. } => "text",
+            Value::Scalar { text, .. } => kind(text),
+            Value::List(_) => "a list",
+            Value::Map(_) => "a map",
+        };
+        let quotes = expected == "text" && matches!(self.node.value, Value::Scalar { .. });
+        let hint = if quotes { "; put it in quotes" } else { "" };
+        self.reject(format!("expected {expected}, found {found}{hint}"))
+    }
+}
+
+/// What a word without quotes means.
+fn kind(text: &str) -> &'static str {
+    let numeric = text.starts_with(|first: char| first.is_ascii_digit() || "+-.".contains(first));
+    match text {
+        "true" | "True" | "TRUE" | "false" | "False" | "FALSE" => "true or false",
+        _ if numeric && text.parse::<f64>().is_ok() => "a number",
+        _ => "text",
+    }
+}

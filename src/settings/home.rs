@@ -1,0 +1,232 @@
+//! The directories: what the operator keeps, and what the service makes.
+
+use std::{
+    fs::{self, DirBuilder, File, OpenOptions},
+    io::{self, Read, Seek, SeekFrom, Write},
+    os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt},
+    path::{Path, PathBuf},
+};
+
+use rustix::fs::{FlockOperation, flock};
+
+use super::{error::StartError, references::Environment};
+
+/// What the command line says about directories.
+#[derive(Clone, Debug, Default)]
+pub struct Flags {
+    /// `--home`
+    pub home: Option<PathBuf>,
+    /// `--data-dir`
+    pub data_dir: Option<PathBuf>,
+    /// `--run-dir`
+    pub run_dir: Option<PathBuf>,
+}
+
+/// Where everything is. The paths are absolute.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Home {
+    data: PathBuf,
+    run: PathBuf,
+}
+
+impl Home {
+    /// Finds the directories: flags first, then the environment, then `~/.hivewright`.
+    pub fn new(flags: &Flags, environment: &Environment) -> Result<Self, StartError> {
+        let given = |flag: &Option<PathBuf>, name: &str| {
+            let path = flag.clone();
+            path.or_else(|| environment.get(name).map(PathBuf::from))
+        };
+        let home = given(&flags.home, "HIVEWRIGHT_HOME").or_else(|| {
+            let user = environment.get("HOME").map(PathBuf::from);
+            user.map(|user| user.join(".hivewright"))
+        });
+        let place = |given: Option<PathBuf>, name: &str| {
+            let path = match (given, &home) {
+                (Some(path), _) => path,
+                (None, Some(home)) => home.join(name),
+                (None, None) => return Err(StartError::NoHome),
+            };
+            std::path::absolute(&path).map_err(|source| StartError::Unusable { path, source })
+        };
+        let found = Self {
+            data: place(given(&flags.data_dir, "HIVEWRIGHT_DATA_DIR"), "data")?,
+            run: place(given(&flags.run_dir, "HIVEWRIGHT_RUN_DIR"), "run")?,
+        };
+        found.check_nesting()?;
+        Ok(found)
+    }
+
+    /// What the operator keeps.
+    pub fn data(&self) -> &Path {
+        &self.data
+    }
+
+    /// What the service makes.
+    pub fn run(&self) -> &Path {
+        &self.run
+    }
+
+    /// How the service runs.
+    pub fn config_file(&self) -> PathBuf {
+        self.data.join("config/config.yaml")
+    }
+
+    /// Which models there are.
+    pub fn providers_file(&self) -> PathBuf {
+        self.data.join("config/providers.yaml")
+    }
+
+    /// How people reach the teams.
+    pub fn channels_file(&self) -> PathBuf {
+        self.data.join("config/channels.yaml")
+    }
+
+    /// Rules of the operator for all teams.
+    pub fn rules(&self) -> PathBuf {
+        self.data.join("rules")
+    }
+
+    /// Keys and tokens.
+    pub fn secrets(&self) -> PathBuf {
+        self.data.join("secrets")
+    }
+
+    /// The database.
+    pub fn store(&self) -> PathBuf {
+        self.run.join("store")
+    }
+
+    /// Backups, where the settings name no other place.
+    pub fn backups(&self) -> PathBuf {
+        self.run.join("backups")
+    }
+
+    /// All teams.
+    pub fn teams(&self) -> PathBuf {
+        self.run.join("teams")
+    }
+
+    /// The workspace of a team.
+    pub fn team(&self, name: &str) -> PathBuf {
+        self.teams().join(name)
+    }
+
+    /// The settings of a team.
+    pub fn team_file(&self, name: &str) -> PathBuf {
+        self.team(name).join("config.yaml")
+    }
+
+    /// Makes what is missing, for the owner alone, and checks what is there.
+    pub fn prepare(&self) -> Result<(), StartError> {
+        for folder in [
+            self.data.join("config"),
+            self.rules(),
+            self.secrets(),
+            self.store(),
+            self.teams(),
+            self.backups(),
+        ] {
+            create_private(&folder)?;
+        }
+        // Symbolic links count only now that everything is there.
+        self.check_nesting()?;
+        self.check_secrets()
+    }
+
+    fn check_nesting(&self) -> Result<(), StartError> {
+        let (data, run) = (resolve(&self.data), resolve(&self.run));
+        if data.starts_with(&run) || run.starts_with(&data) {
+            return Err(StartError::Nested {
+                data: self.data.clone(),
+                run: self.run.clone(),
+            });
+        }
+        Ok(())
+    }
+
+    fn check_secrets(&self) -> Result<(), StartError> {
+        let folder = self.secrets();
+        let unusable = |source| StartError::Unusable {
+            path: folder.clone(),
+            source,
+        };
+        for entry in fs::read_dir(&folder).map_err(unusable)? {
+            let path = entry.map_err(unusable)?.path();
+            let found = fs::metadata(&path).map_err(|source| StartError::Unusable {
+                path: path.clone(),
+                source,
+            })?;
+            if found.permissions().mode() & 0o077 != 0 {
+                let wanted = if found.is_dir() { "700" } else { "600" };
+                return Err(StartError::OpenSecret { path, wanted });
+            }
+        }
+        Ok(())
+    }
+
+    /// Takes the run dir for this process.
+    pub fn lock(&self) -> Result<Lock, StartError> {
+        let path = self.run.join("lock");
+        let unusable = |source: io::Error| StartError::Unusable {
+            path: path.clone(),
+            source,
+        };
+        let mut file = OpenOptions::new()
+            .read(true)
+            .write(true)
+            .create(true)
+            .truncate(false)
+            .mode(0o600)
+            .open(&path)
+            .map_err(unusable)?;
+        match flock(&file, FlockOperation::NonBlockingLockExclusive) {
+            Ok(()) => {}
+            Err(rustix::io::Errno::WOULDBLOCK) => {
+                let mut text = String::new();
+                file.read_to_string(&mut text).map_err(unusable)?;
+                return Err(StartError::Running {
+                    pid: text.trim().parse().ok(),
+                    run: self.run.clone(),
+                });
+            }
+            Err(error) => return Err(unusable(error.into())),
+        }
+        file.set_len(0)
+            .and_then(|()| file.seek(SeekFrom::Start(0)))
+            .and_then(|_| writeln!(file, "{}", std::process::id()))
+            .map_err(unusable)?;
+        Ok(Lock { _file: file })
+    }
+}
+
+/// The run dir belongs to this process until this is dropped, or the process ends.
+#[derive(Debug)]
+pub struct Lock {
+    _file: File,
+}
+
+/// Makes a folder with its parents, for the owner alone.
+pub(crate) fn create_private(path: &Path) -> Result<(), StartError> {
+    DirBuilder::new()
+        .recursive(true)
+        .mode(0o700)
+        .create(path)
+        .map_err(|source| StartError::Unusable {
+            path: path.to_owned(),
+            source,
+        })
+}
+
+/// The real path, as far as it exists.
+pub(crate) fn resolve(path: &Path) -> PathBuf {
+    for ancestor in path.ancestors() {
+        if let Ok(real) = fs::canonicalize(ancestor) {
+            return match path.strip_prefix(ancestor) {
+                Ok(rest) if rest.as_os_str().is_empty() => real,
+                Ok(rest) => real.join(rest),
+                Err(_) => real,
+            };
+        }
+    }
+    path.to_owned()
+}

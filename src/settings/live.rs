@@ -1,0 +1,79 @@
+//! Settings that count from the next turn: read again when their file changed.
+
+use std::{path::Path, sync::Arc};
+
+use hivewright_actors::ids::TeamName;
+use tokio::task::spawn_blocking;
+
+use super::{
+    file_cache::FileCache,
+    home::Home,
+    load::{read_providers, read_team, whole},
+    problem::Problems,
+    providers::Providers,
+    references::Environment,
+    team::Team,
+};
+
+/// What a file held, or what is wrong with it.
+type Read<T> = Result<Arc<T>, Arc<Problems>>;
+
+/// The providers and the team files as they are now. Cheap to clone.
+#[derive(Clone, Debug)]
+pub struct Live(Arc<Inner>);
+
+#[derive(Debug)]
+struct Inner {
+    home: Home,
+    environment: Environment,
+    providers: FileCache<Read<Providers>>,
+    teams: FileCache<Read<Team>>,
+}
+
+impl Live {
+    /// The settings of this home.
+    pub fn new(home: Home, environment: Environment) -> Self {
+        Self(Arc::new(Inner {
+            home,
+            environment,
+            providers: FileCache::default(),
+            teams: FileCache::default(),
+        }))
+    }
+
+    /// The profiles. There is none while the file is wrong.
+    pub async fn providers(&self) -> Read<Providers> {
+        let inner = self.0.clone();
+        let path = inner.home.providers_file();
+        off_thread(&path.clone(), move || {
+            inner.providers.get(&path, || {
+                let (found, files) = read_providers(&inner.home, &inner.environment);
+                (found.map(Arc::new).map_err(Arc::new), files)
+            })
+        })
+        .await
+    }
+
+    /// The file of a team. What is wrong with it concerns this team alone.
+    pub async fn team(&self, name: &TeamName) -> Read<Team> {
+        let (inner, name) = (self.0.clone(), name.clone());
+        let path = inner.home.team_file(name.as_str());
+        off_thread(&path.clone(), move || {
+            inner.teams.get(&path, || {
+                let found = read_team(&inner.home, name.as_str());
+                (found.map(Arc::new).map_err(Arc::new), Vec::new())
+            })
+        })
+        .await
+    }
+}
+
+async fn off_thread<T: Send + Sync + 'static>(
+    path: &Path,
+    read: impl FnOnce() -> Read<T> + Send + 'static,
+) -> Read<T> {
+    let stopped = || Arc::new(Problems(vec![whole(path, "reading it was cut off")]));
+    spawn_blocking(read)
+        .await
+        .unwrap_or_else(|_| Err(stopped()))
+}

@@ -1,0 +1,177 @@
+//! Reads the settings at start.
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+};
+
+use super::{
+    channels::{self, Channels},
+    config::{self, Config},
+    error::StartError,
+    home::Home,
+    problem::{Problem, Problems},
+    providers::{self, Providers},
+    reader::Document,
+    references::{Environment, References},
+    team::{self, Team, is_team_name},
+    yaml,
+};
+
+/// The settings that hold until the process ends.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Settings {
+    /// How the service runs.
+    pub config: Config,
+    /// How people reach it.
+    pub channels: ChannelsState,
+    /// What works and should not stay.
+    pub warnings: Vec<Problem>,
+}
+
+/// Whether people can reach the teams.
+#[derive(Clone, Debug, PartialEq)]
+pub enum ChannelsState {
+    /// In this way.
+    Open(Channels),
+    /// Not at all, since the file is wrong. Operators still can.
+    Closed(Problems),
+}
+
+/// Reads `config.yaml` and `channels.yaml`. May block.
+///
+/// If the former is wrong, the error holds the problems of all files.
+pub fn load(home: &Home, environment: &Environment) -> Result<Settings, StartError> {
+    let (config, mut warnings) = match read_config(home, environment) {
+        Ok(found) => found,
+        Err(_) => return Err(check(home, environment).problems.into()),
+    };
+    let channels = match read_channels(home, environment) {
+        Ok((channels, more)) => {
+            warnings.extend(more);
+            ChannelsState::Open(channels)
+        }
+        Err(problems) => ChannelsState::Closed(problems),
+    };
+    Ok(Settings {
+        config,
+        channels,
+        warnings,
+    })
+}
+
+/// What is to be said about all settings files.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Report {
+    /// What is wrong.
+    pub problems: Problems,
+    /// What works and should not stay.
+    pub warnings: Vec<Problem>,
+}
+
+/// Looks at all settings files. May block.
+pub fn check(home: &Home, environment: &Environment) -> Report {
+    let mut report = Report::default();
+    let mut take = |outcome: Result<Vec<Problem>, Problems>| match outcome {
+        Ok(warnings) => report.warnings.extend(warnings),
+        Err(problems) => report.problems.0.extend(problems.0),
+    };
+    take(read_config(home, environment).map(|(_, warnings)| warnings));
+    take(read_channels(home, environment).map(|(_, warnings)| warnings));
+    take(read_providers(home, environment).0.and_then(|providers| {
+        let disabled: Vec<_> = providers.disabled.into_values().collect();
+        match disabled.is_empty() {
+            true => Ok(providers.warnings),
+            false => Err(Problems(disabled)),
+        }
+    }));
+    for name in team_names(home) {
+        take(read_team(home, &name).map(|_| Vec::new()));
+    }
+    report
+}
+
+/// The folders that are teams, by name.
+pub(crate) fn team_names(home: &Home) -> Vec<String> {
+    let Ok(folders) = fs::read_dir(home.teams()) else {
+        return Vec::new();
+    };
+    let mut names: Vec<_> = folders
+        .filter_map(|folder| folder.ok()?.file_name().into_string().ok())
+        .filter(|name| is_team_name(name))
+        .collect();
+    names.sort();
+    names
+}
+
+fn read_config(home: &Home, environment: &Environment) -> Result<(Config, Vec<Problem>), Problems> {
+    match open(&home.config_file())? {
+        Some((text, name)) => {
+            let references = References::new(environment, home.data());
+            let document = Document::with_references(&name, references);
+            config::read(&text, document, home.data())
+        }
+        None => Ok(Default::default()),
+    }
+}
+
+fn read_channels(
+    home: &Home,
+    environment: &Environment,
+) -> Result<(Channels, Vec<Problem>), Problems> {
+    match open(&home.channels_file())? {
+        Some((text, name)) => {
+            let references = References::new(environment, home.data());
+            channels::read(&text, Document::with_references(&name, references))
+        }
+        None => Ok(Default::default()),
+    }
+}
+
+/// Reads `providers.yaml`, and tells which other files that took.
+pub(crate) fn read_providers(
+    home: &Home,
+    environment: &Environment,
+) -> (Result<Providers, Problems>, Vec<PathBuf>) {
+    match open(&home.providers_file()) {
+        Ok(Some((text, name))) => {
+            let references = References::new(environment, home.data());
+            let document = Document::with_references(&name, references);
+            providers::read(&text, document, environment)
+        }
+        Ok(None) => (Ok(Providers::from_environment(environment)), Vec::new()),
+        Err(problems) => (Err(problems), Vec::new()),
+    }
+}
+
+/// Reads the file of a team, which must be there.
+pub(crate) fn read_team(home: &Home, name: &str) -> Result<Team, Problems> {
+    let path = home.team_file(name);
+    let missing = |reason: &str| Problems(vec![whole(&path, reason)]);
+    if !is_team_name(name) {
+        return Err(missing("not the name of a team"));
+    }
+    match open(&path)? {
+        Some((text, file)) => team::read(&text, Document::plain(&file), name, home),
+        None => Err(missing("there is no such file")),
+    }
+}
+
+fn open(path: &Path) -> Result<Option<(String, String)>, Problems> {
+    let name = path.display().to_string();
+    match yaml::read_file(path, &name) {
+        Ok(text) => Ok(text.map(|text| (text, name))),
+        Err(problem) => Err(Problems(vec![problem])),
+    }
+}
+
+/// A problem of a file as a whole.
+pub(crate) fn whole(path: &Path, reason: &str) -> Problem {
+    Problem {
+        file: path.display().to_string(),
+        line: 1,
+        column: 1,
+        path: String::new(),
+        reason: reason.to_owned(),
+    }
+}

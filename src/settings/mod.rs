@@ -1,0 +1,28 @@
+//! What the operator decides: directories, files, keys.
+//!
+//! Every file is checked whole, and everything that is wrong with it is reported at once. Files
+//! that say how the service runs are read at start ([`load`]); files that say what a turn may
+//! use are read again when they change ([`live`]).
+
+pub mod channels;
+pub mod config;
+pub mod error;
+pub mod home;
+pub mod live;
+pub mod load;
+pub mod network;
+pub mod problem;
+pub mod providers;
+pub mod references;
+pub mod scaffold;
+pub mod secret;
+pub mod team;
+
+mod field;
+pub(crate) mod file_cache;
+pub(crate) mod reader;
+mod units;
+mod yaml;
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,71 @@
+//! What is wrong in a settings file, and where.
+
+use std::fmt;
+
+/// One thing that is wrong, at its place.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Problem {
+    /// The file, as the operator knows it.
+    pub file: String,
+    /// Counted from 1.
+    pub line: usize,
+    /// Counted from 1, in characters.
+    pub column: usize,
+    /// The way to the field, such as `server.port`; empty for the file as a whole.
+    pub path: String,
+    /// What is wrong with it. Never holds a value that may be secret.
+    pub reason: String,
+}
+
+impl fmt::Display for Problem {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let path = if self.path.is_empty() {
+            "(file)"
+        } else {
+            &self.path
+        };
+        write!(
+            f,
+            "{}:{}:{}: {path}: {}",
+            self.file, self.line, self.column, self.reason
+        )
+    }
+}
+
+/// All that is wrong, one problem a line.
+#[derive(Clone, Debug, Default, PartialEq, Eq, thiserror::Error)]
+pub struct Problems(pub Vec<Problem>);
+
+impl fmt::Display for Problems {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (index, problem) in self.0.iter().enumerate() {
+            if index > 0 {
+                f.write_str("\n")?;
+            }
+            problem.fmt(f)?;
+        }
+        Ok(())
+    }
+}
+
+/// A place in a file, counted from 1.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Position {
+    pub(crate) line: usize,
+    pub(crate) column: usize,
+}
+
+impl Position {
+    /// The beginning of a file.
+    pub(crate) const START: Self = Self { line: 1, column: 1 };
+
+    pub(super) fn problem(self, file: &str, path: &str, reason: impl Into<String>) -> Problem {
+        Problem {
+            file: file.to_owned(),
+            line: self.line,
+            column: self.column,
+            path: path.to_owned(),
+            reason: reason.into(),
+        }
+    }
+}

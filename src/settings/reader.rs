@@ -1,0 +1,213 @@
+//! Reads a settings file by its known keys, and collects everything that is wrong with it.
+
+use std::{cell::RefCell, path::PathBuf};
+
+use super::{
+    field::Field,
+    problem::{Position, Problem, Problems},
+    references::References,
+    yaml::{self, Entry, Value},
+};
+
+/// The file being read, and what was found in it.
+#[derive(Debug)]
+pub(crate) struct Document {
+    name: String,
+    /// None: the file may not hold references.
+    references: Option<References>,
+    problems: RefCell<Vec<Problem>>,
+    unresolved: RefCell<Vec<Problem>>,
+    warnings: RefCell<Vec<Problem>>,
+}
+
+impl Document {
+    /// A file whose text may refer to variables and files.
+    pub(crate) fn with_references(name: &str, references: References) -> Self {
+        Self {
+            references: Some(references),
+            ..Self::plain(name)
+        }
+    }
+
+    /// A file whose text stands for itself.
+    pub(crate) fn plain(name: &str) -> Self {
+        Self {
+            name: name.to_owned(),
+            references: None,
+            problems: RefCell::default(),
+            unresolved: RefCell::default(),
+            warnings: RefCell::default(),
+        }
+    }
+
+    /// Reads the text. Null stands for an empty map.
+    pub(crate) fn read<T>(&self, text: &str, read: impl FnOnce(&mut Section<'_>) -> T) -> T {
+        let root = yaml::parse(text, &self.name, &mut self.problems.borrow_mut());
+        Field::new(self, String::new(), &root).section(read)
+    }
+
+    /// Adds something that is wrong.
+    pub(crate) fn report(&self, at: Position, path: &str, reason: impl Into<String>) {
+        let problem = at.problem(&self.name, path, reason);
+        self.problems.borrow_mut().push(problem);
+    }
+
+    /// Adds something that works and should not stay.
+    pub(crate) fn warn(&self, at: Position, path: &str, reason: impl Into<String>) {
+        let warning = at.problem(&self.name, path, reason);
+        self.warnings.borrow_mut().push(warning);
+    }
+
+    /// Adds a reference that leads nowhere.
+    pub(super) fn report_unresolved(&self, at: Position, path: &str, reason: String) {
+        let problem = at.problem(&self.name, path, reason);
+        self.unresolved.borrow_mut().push(problem);
+    }
+
+    /// What references stand for; none if the file may not hold any.
+    pub(super) fn references(&self) -> Option<&References> {
+        self.references.as_ref()
+    }
+
+    /// Takes the references that led nowhere, since the last call: they disable what uses them.
+    pub(crate) fn take_unresolved(&self) -> Vec<Problem> {
+        self.unresolved.take()
+    }
+
+    /// The files that references led to.
+    pub(crate) fn referenced(&self) -> Vec<PathBuf> {
+        self.references
+            .as_ref()
+            .map(References::files)
+            .unwrap_or_default()
+    }
+
+    /// Ends the reading: what was found if nothing is wrong, with warnings.
+    pub(crate) fn finish<T>(self, found: T) -> Result<(T, Vec<Problem>), Problems> {
+        let mut problems = self.problems.into_inner();
+        problems.extend(self.unresolved.into_inner());
+        if problems.is_empty() {
+            return Ok((found, self.warnings.into_inner()));
+        }
+        problems.sort_by_key(|problem| (problem.line, problem.column));
+        Err(Problems(problems))
+    }
+}
+
+/// A map with known keys.
+pub(crate) struct Section<'a> {
+    document: &'a Document,
+    path: String,
+    at: Position,
+    entries: &'a [Entry],
+    known: Vec<&'static str>,
+    retired: Vec<&'static str>,
+}
+
+impl<'a> Section<'a> {
+    /// Reads a map, and reports the keys that nobody asked for.
+    pub(super) fn read<T>(
+        document: &'a Document,
+        path: &str,
+        at: Position,
+        entries: &'a [Entry],
+        read: impl FnOnce(&mut Section<'_>) -> T,
+    ) -> T {
+        let mut section = Section {
+            document,
+            path: path.to_owned(),
+            at,
+            entries,
+            known: Vec::new(),
+            retired: Vec::new(),
+        };
+        let found = read(&mut section);
+        section.report_unknown();
+        found
+    }
+
+    /// The field, unless it is absent or null.
+    pub(crate) fn field(&mut self, key: &'static str) -> Option<Field<'a>> {
+        self.known.push(key);
+        let entry = self.entries.iter().find(|entry| entry.key == key)?;
+        let path = join(&self.path, key);
+        (entry.value.value != Value::Null).then(|| Field::new(self.document, path, &entry.value))
+    }
+
+    /// The field's value. None also if it is wrong, which is then reported.
+    pub(crate) fn maybe<T>(
+        &mut self,
+        key: &'static str,
+        read: impl FnOnce(Field<'a>) -> Option<T>,
+    ) -> Option<T> {
+        self.field(key).and_then(read)
+    }
+
+    /// The field's value, or the default.
+    pub(crate) fn get<T>(
+        &mut self,
+        key: &'static str,
+        default: T,
+        read: impl FnOnce(Field<'a>) -> Option<T>,
+    ) -> T {
+        self.maybe(key, read).unwrap_or(default)
+    }
+
+    /// A map in the map; absent is empty.
+    pub(crate) fn section<T>(
+        &mut self,
+        key: &'static str,
+        read: impl FnOnce(&mut Section<'_>) -> T,
+    ) -> T {
+        match self.field(key) {
+            Some(field) => field.section(read),
+            None => {
+                let path = join(&self.path, key);
+                Section::read(self.document, &path, self.at, &[], read)
+            }
+        }
+    }
+
+    /// A key that is no longer, or not yet, read: `reason` says what takes its place.
+    pub(crate) fn retired(&mut self, key: &'static str, reason: &str) {
+        self.retired.push(key);
+        if let Some(entry) = self.entries.iter().find(|entry| entry.key == key) {
+            let path = join(&self.path, key);
+            self.document
+                .report(entry.at, &path, format!("unknown key: {reason}"));
+        }
+    }
+
+    /// Reports something that is wrong with the map as a whole.
+    pub(crate) fn reject(&self, reason: impl Into<String>) {
+        self.document.report(self.at, &self.path, reason);
+    }
+
+    fn report_unknown(&self) {
+        for Entry { key, at, .. } in self.entries {
+            if self.known.contains(&&**key) || self.retired.contains(&&**key) {
+                continue;
+            }
+            let near = self
+                .known
+                .iter()
+                .map(|known| (strsim::levenshtein(known, key), known))
+                .filter(|(distance, _)| *distance <= 2)
+                .min_by_key(|(distance, _)| *distance);
+            let reason = match near {
+                Some((_, known)) => format!("unknown key (did you mean \"{known}\"?)"),
+                None => "unknown key".to_owned(),
+            };
+            self.document.report(*at, &join(&self.path, key), reason);
+        }
+    }
+}
+
+/// The way to a key.
+pub(super) fn join(path: &str, key: &str) -> String {
+    if path.is_empty() {
+        key.to_owned()
+    } else {
+        format!("{path}.{key}")
+    }
+}

@@ -1,0 +1,268 @@
+//! References in settings: `${env:NAME}` and `${file:PATH}`.
+
+use std::{
+    cell::RefCell,
+    collections::BTreeMap,
+    fmt,
+    fs::{self, File},
+    io::Read,
+    os::unix::fs::PermissionsExt,
+    path::{Path, PathBuf},
+    sync::Arc,
+};
+
+/// The most bytes that a referenced file may hold.
+const MAX_BYTES: u64 = 64 * 1024;
+
+type Lookup = dyn Fn(&str) -> Option<String> + Send + Sync;
+
+/// Where variables come from: the process, or a fixed list in tests.
+#[derive(Clone)]
+pub struct Environment(Arc<Lookup>);
+
+impl Environment {
+    /// The variables of this process.
+    pub fn system() -> Self {
+        Self(Arc::new(|name| std::env::var(name).ok()))
+    }
+
+    /// These variables and no others.
+    pub fn fixed<const N: usize>(variables: [(&str, &str); N]) -> Self {
+        let variables: BTreeMap<String, String> = variables
+            .map(|(name, value)| (name.to_owned(), value.to_owned()))
+            .into();
+        Self(Arc::new(move |name| variables.get(name).cloned()))
+    }
+
+    /// A variable that is set and not empty.
+    pub fn get(&self, name: &str) -> Option<String> {
+        (self.0)(name).filter(|value| !value.is_empty())
+    }
+}
+
+impl fmt::Debug for Environment {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Environment")
+    }
+}
+
+/// Text with its references replaced by what they stand for.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Expanded {
+    pub(crate) text: String,
+    /// There was no reference in it.
+    pub(crate) literal: bool,
+    /// What the operator should know.
+    pub(crate) warnings: Vec<String>,
+}
+
+/// Why a text cannot be expanded. Names the reference, never its value.
+#[derive(Debug, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum ReferenceError {
+    /// The text is wrong.
+    #[error("{0}")]
+    Malformed(String),
+    /// The text is right, what it refers to is not there.
+    #[error("{0}")]
+    Unresolved(String),
+}
+
+/// Expands references, and remembers the files that it read.
+#[derive(Debug)]
+pub(crate) struct References {
+    environment: Environment,
+    /// Relative paths begin here.
+    folder: PathBuf,
+    files: RefCell<Vec<PathBuf>>,
+}
+
+impl References {
+    pub(crate) fn new(environment: &Environment, folder: &Path) -> Self {
+        Self {
+            environment: environment.clone(),
+            folder: folder.to_owned(),
+            files: RefCell::default(),
+        }
+    }
+
+    /// The files read or looked for so far.
+    pub(crate) fn files(&self) -> Vec<PathBuf> {
+        self.files.borrow().clone()
+    }
+
+    /// Replaces each reference; `$${` becomes `${`.
+    pub(crate) fn expand(&self, text: &str) -> Result<Expanded, ReferenceError> {
+        let mut expanded = Expanded {
+            text: String::new(),
+            literal: true,
+            warnings: Vec::new(),
+        };
+        let mut rest = text;
+        while let Some(start) = rest.find("${") {
+            let before = &rest[..start];
+            rest = &rest[start + 2..];
+            if let Some(before) = before.strip_suffix('$') {
+                expanded.text.push_str(before);
+                expanded.text.push_str("${");
+                continue;
+            }
+            expanded.text.push_str(before);
+            let Some((reference, after)) = rest.split_once('}') else {
+                return Err(ReferenceError::Malformed(
+                    "a reference has no closing `}`; write `$${` for a plain `${`".into(),
+                ));
+            };
+            let value = self.resolve(reference, &mut expanded.warnings)?;
+            expanded.text.push_str(&value);
+            expanded.literal = false;
+            rest = after;
+        }
+        expanded.text.push_str(rest);
+        Ok(expanded)
+    }
+
+    fn resolve(
+        &self,
+        reference: &str,
+        warnings: &mut Vec<String>,
+    ) -> Result<String, ReferenceError> {
+        match reference.split_once(':') {
+            Some(("env", name)) if !name.is_empty() => {
+                self.environment.get(name).ok_or_else(|| {
+                    ReferenceError::Unresolved(format!("variable `{name}` is not set"))
+                })
+            }
+            Some(("file", path)) if !path.is_empty() => self.file(path, warnings),
+            _ => Err(ReferenceError::Malformed(
+                "unknown reference; there are `${env:NAME}` and `${file:PATH}`, and `$${` for a plain `${`"
+                    .into(),
+            )),
+        }
+    }
+
+    fn file(&self, path: &str, warnings: &mut Vec<String>) -> Result<String, ReferenceError> {
+        let unresolved = |why: &dyn fmt::Display| {
+            ReferenceError::Unresolved(format!("file `{path}` cannot be used: {why}"))
+        };
+        let real = self.folder.join(path);
+        self.files.borrow_mut().push(real.clone());
+        let found = fs::metadata(&real).map_err(|error| unresolved(&error))?;
+        if !found.is_file() {
+            return Err(unresolved(&"not a regular file"));
+        }
+        if found.permissions().mode() & 0o004 != 0 {
+            warnings.push(format!(
+                "file `{path}` can be read by others; `chmod 600 {}`",
+                real.display()
+            ));
+        }
+        let mut text = String::new();
+        File::open(&real)
+            .and_then(|file| file.take(MAX_BYTES + 1).read_to_string(&mut text))
+            .map_err(|error| unresolved(&error))?;
+        if text.len() as u64 > MAX_BYTES {
+            return Err(unresolved(&"larger than 64 KiB"));
+        }
+        if text.ends_with('\n') {
+            text.pop();
+        }
+        if text.is_empty() {
+            return Err(unresolved(&"empty"));
+        }
+        Ok(text)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use super::*;
+
+    fn references(folder: &Path) -> References {
+        References::new(
+            &Environment::fixed([("KEY", "sesame"), ("EMPTY", "")]),
+            folder,
+        )
+    }
+
+    fn expanded(text: &str) -> Expanded {
+        Expanded {
+            text: text.into(),
+            literal: false,
+            warnings: Vec::new(),
+        }
+    }
+
+    /// OR-20
+    #[test]
+    fn references_are_replaced_and_escapes_are_undone() {
+        let folder = tempfile::tempdir().unwrap();
+        let key = folder.path().join("key");
+        fs::write(&key, "open\n\n").unwrap();
+        fs::set_permissions(&key, fs::Permissions::from_mode(0o600)).unwrap();
+        let references = references(folder.path());
+
+        assert_eq!(
+            references.expand("a ${env:KEY}.").unwrap(),
+            expanded("a sesame.")
+        );
+        assert_eq!(
+            references.expand("${file:key}").unwrap(),
+            expanded("open\n")
+        );
+        assert_eq!(
+            references.expand("$${env:KEY} $5").unwrap(),
+            Expanded {
+                literal: true,
+                ..expanded("${env:KEY} $5")
+            }
+        );
+        assert_eq!(references.files(), [key]);
+    }
+
+    /// OR-20
+    #[test]
+    fn a_file_open_to_others_works_with_a_warning() {
+        let folder = tempfile::tempdir().unwrap();
+        let key = folder.path().join("key");
+        fs::write(&key, "open").unwrap();
+        fs::set_permissions(&key, fs::Permissions::from_mode(0o644)).unwrap();
+
+        let found = references(folder.path()).expand("${file:key}").unwrap();
+
+        assert_eq!(found.text, "open");
+        assert_eq!(found.warnings.len(), 1);
+        assert!(
+            found.warnings[0].contains("chmod 600"),
+            "{:?}",
+            found.warnings
+        );
+    }
+
+    /// OR-21
+    #[test]
+    fn what_is_not_there_is_told_from_what_is_wrong() {
+        let references = references(Path::new("/nonexistent"));
+        let fault = |text| references.expand(text).unwrap_err();
+
+        assert_eq!(
+            fault("${env:GONE}"),
+            ReferenceError::Unresolved("variable `GONE` is not set".into())
+        );
+        assert_eq!(
+            fault("${env:EMPTY}"),
+            ReferenceError::Unresolved("variable `EMPTY` is not set".into())
+        );
+        assert!(matches!(
+            fault("${file:key}"),
+            ReferenceError::Unresolved(_)
+        ));
+        for text in ["${env:KEY", "${KEY}", "${env:}", "${vault:KEY}"] {
+            assert!(
+                matches!(fault(text), ReferenceError::Malformed(_)),
+                "{text}"
+            );
+        }
+    }
+}

@@ -1,0 +1,80 @@
+//! Writes the first files of a new home.
+
+use std::{
+    fs::OpenOptions,
+    io::{ErrorKind, Write},
+    os::unix::fs::OpenOptionsExt,
+    path::{Path, PathBuf},
+};
+
+use hivewright_actors::ids::MAIN;
+
+use super::{
+    error::StartError,
+    home::{Home, create_private},
+    providers::Provider,
+};
+
+const CONFIG: &str = include_str!("../../config/config.yaml");
+const PROVIDERS: &str = include_str!("../../config/providers.yaml");
+const CHANNELS: &str = include_str!("../../config/channels.yaml");
+const MAIN_TEAM: &str = include_str!("../../config/main-team.yaml");
+
+/// Makes folders and commented example files. What is there stays as it is.
+///
+/// A named provider gets an active profile. Returns the files that were written. May block.
+pub fn init(home: &Home, provider: Option<Provider>) -> Result<Vec<PathBuf>, StartError> {
+    home.prepare()?;
+    let providers = format!("{PROVIDERS}{}", provider.map_or("", active_profile));
+    let mut written = Vec::new();
+    for (path, text) in [
+        (home.config_file(), CONFIG),
+        (home.providers_file(), &providers),
+        (home.channels_file(), CHANNELS),
+    ] {
+        if write_new(&path, text)? {
+            written.push(path);
+        }
+    }
+    written.extend(ensure_main(home)?);
+    Ok(written)
+}
+
+/// Makes the folder and the file of the main team, if they are missing. May block.
+pub fn ensure_main(home: &Home) -> Result<Option<PathBuf>, StartError> {
+    for folder in ["org-rules", "team-rules"] {
+        create_private(&home.team(MAIN).join(folder))?;
+    }
+    let path = home.team_file(MAIN);
+    Ok(write_new(&path, MAIN_TEAM)?.then_some(path))
+}
+
+fn active_profile(provider: Provider) -> &'static str {
+    match provider {
+        Provider::Anthropic => {
+            "\nprofiles:\n  default:\n    provider: anthropic\n    api_key: ${env:ANTHROPIC_API_KEY}\n"
+        }
+        Provider::OpenAi => {
+            "\nprofiles:\n  default:\n    provider: openai\n    api_key: ${env:OPENAI_API_KEY}\n"
+        }
+        Provider::Offline => "\nprofiles:\n  default:\n    provider: offline\n",
+    }
+}
+
+/// Whether the file was written; not if it was there.
+fn write_new(path: &Path, text: &str) -> Result<bool, StartError> {
+    let written = OpenOptions::new()
+        .write(true)
+        .create_new(true)
+        .mode(0o600)
+        .open(path)
+        .and_then(|mut file| file.write_all(text.as_bytes()));
+    match written {
+        Ok(()) => Ok(true),
+        Err(error) if error.kind() == ErrorKind::AlreadyExists => Ok(false),
+        Err(source) => Err(StartError::Unusable {
+            path: path.to_owned(),
+            source,
+        }),
+    }
+}

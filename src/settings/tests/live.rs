@@ -1,0 +1,104 @@
+//! Changes count from the next turn.
+
+use std::{
+    sync::Arc,
+    time::{Duration, SystemTime},
+};
+
+use hivewright_actors::ids::TeamName;
+
+use super::*;
+use crate::settings::{live::Live, providers::Provider};
+
+/// Writes a file that looks as if it had been written some time ago.
+fn write_aged(place: &Place, path: &Path, text: &str, seconds: u64) {
+    place.write(path, text);
+    let file = fs::File::options().write(true).open(path).unwrap();
+    file.set_modified(SystemTime::now() - Duration::from_secs(seconds))
+        .unwrap();
+}
+
+/// SE-113
+#[tokio::test]
+async fn a_wrong_providers_file_gives_no_profile_until_it_is_cured() {
+    let place = place();
+    let live = Live::new(place.home.clone(), place.environment.clone());
+    let path = place.home.providers_file();
+
+    let absent = live.providers().await.unwrap();
+    write_aged(
+        &place,
+        &path,
+        "profiles: {default: {provider: nonsense}}",
+        60,
+    );
+    let wrong = live.providers().await.unwrap_err();
+    write_aged(
+        &place,
+        &path,
+        "profiles: {default: {provider: offline}}",
+        30,
+    );
+    let cured = live.providers().await.unwrap();
+
+    assert!(absent.demo && !cured.demo);
+    assert!(wrong.to_string().contains("profiles.default.provider"));
+    assert_eq!(
+        cured.profile("default").unwrap().provider,
+        Provider::Offline
+    );
+}
+
+/// OR-21: references are looked up at use, so a new key in the file counts.
+#[tokio::test]
+async fn a_changed_key_file_counts() {
+    let place = place();
+    let live = Live::new(place.home.clone(), place.environment.clone());
+    let key = place.home.secrets().join("key");
+    write_aged(&place, &key, "one", 60);
+    write_aged(
+        &place,
+        &place.home.providers_file(),
+        "profiles: {default: {api_key: '${file:secrets/key}'}}",
+        60,
+    );
+    let read = async || {
+        let providers = live.providers().await.unwrap();
+        let profile = providers.profile("default").unwrap().clone();
+        profile.api_key.unwrap().expose().to_owned()
+    };
+
+    let first = read().await;
+    write_aged(&place, &key, "two", 30);
+
+    assert_eq!((first.as_str(), read().await.as_str()), ("one", "two"));
+}
+
+/// SE-154
+#[tokio::test]
+async fn a_wrong_team_file_concerns_its_team_only() {
+    let place = place();
+    let live = Live::new(place.home.clone(), place.environment.clone());
+    let (good, bad) = (TeamName::from("good"), TeamName::from("bad"));
+    write_aged(&place, &place.home.team_file("good"), "max_steps: 3", 60);
+    write_aged(&place, &place.home.team_file("bad"), "max_steps: x", 60);
+
+    let wrong = live.team(&bad).await.unwrap_err();
+    let fine = live.team(&good).await.unwrap();
+    let missing = live.team(&TeamName::from("gone")).await.unwrap_err();
+    write_aged(&place, &place.home.team_file("bad"), "max_steps: 4", 30);
+    let cured = live.team(&bad).await.unwrap();
+
+    assert!(
+        wrong
+            .to_string()
+            .contains("teams/bad/config.yaml:1:12: max_steps: ")
+    );
+    assert!(missing.to_string().contains("there is no such file"));
+    assert_eq!((fine.max_steps, cured.max_steps), (3, 4));
+    let again = live.team(&good).await.unwrap();
+    assert!(
+        Arc::ptr_eq(&fine, &again),
+        "an unchanged file is not read again"
+    );
+}

@@ -1,0 +1,182 @@
+//! `teams/<name>/config.yaml`
+
+use std::time::Duration;
+
+use hivewright_actors::briefing::QueueMode;
+
+use super::*;
+use crate::settings::{
+    load::read_team,
+    team::{AllowedDir, DirMode, Team},
+};
+
+fn read(text: &str) -> Result<Team, Vec<String>> {
+    let place = place();
+    place.write(&place.home.team_file("scouts"), text);
+    read_team(&place.home, "scouts").map_err(|problems| lines(problems, &place.home))
+}
+
+/// OR-15
+#[test]
+fn every_field_of_a_team_is_read() {
+    let folder = tempfile::tempdir().unwrap();
+    let real = fs::canonicalize(folder.path()).unwrap();
+    let text = format!(
+        "name: scouts
+description: They look around.
+provider_profile: cheap
+model: {{provider: local, model: llama3:8b}}
+queue_mode: steer
+max_steps: 7
+turn_timeout: 1h
+allowed_tools: ['@files', '!write']
+allowed_dirs:
+  - path: {0}
+  - {{path: {0}, mode: rw}}
+",
+        real.display()
+    );
+
+    let dir = |mode| AllowedDir {
+        path: real.clone(),
+        mode,
+    };
+    assert_eq!(
+        read(&text),
+        Ok(Team {
+            name: "scouts".into(),
+            description: "They look around.".into(),
+            provider_profile: "cheap".into(),
+            model: Some("local:llama3:8b".into()),
+            queue_mode: QueueMode::Steer,
+            max_steps: 7,
+            turn_timeout: Some(Duration::from_secs(3600)),
+            allowed_tools: vec!["@files".into(), "!write".into()],
+            allowed_dirs: vec![dir(DirMode::ReadOnly), dir(DirMode::ReadWrite)],
+        })
+    );
+}
+
+/// OR-15, SE-83
+#[test]
+fn an_empty_file_gives_a_team_without_tools() {
+    let found = read("").unwrap();
+
+    assert_eq!(found, Team::new("scouts"));
+    assert_eq!((found.max_steps, found.allowed_tools.len()), (50, 0));
+    assert_eq!(found.provider_profile, "default");
+}
+
+/// OR-16, SE-83
+#[test]
+fn the_old_spelling_of_max_steps_is_read() {
+    assert_eq!(read("maxSteps: 9").map(|team| team.max_steps), Ok(9));
+    assert_eq!(
+        read("max_steps: 9\nmaxSteps: 9\n"),
+        Err(vec![
+            "teams/scouts/config.yaml:2:11: maxSteps: `max_steps` is given as well; keep one"
+                .into()
+        ])
+    );
+}
+
+/// OR-16
+#[test]
+fn old_keys_are_refused_with_what_takes_their_place() {
+    let found = read(
+        "credentials: {a: b}\nparent: main\nengine: x\nmaxTurns: 1\nscope: [a]\nlog_level: debug\n",
+    )
+    .unwrap_err();
+
+    let hints = [
+        ("credentials", "hivewright vault set"),
+        ("parent", "tree of teams"),
+        ("engine", "provider_profile"),
+        ("maxTurns", "`max_steps`"),
+        ("scope", "description"),
+        ("log_level", "`log.level`"),
+    ];
+    assert_eq!(found.len(), hints.len());
+    for ((line, (key, hint)), number) in found.iter().zip(hints).zip(1..) {
+        let start = format!("teams/scouts/config.yaml:{number}:1: {key}: unknown key: ");
+        assert!(line.starts_with(&start) && line.contains(hint), "{line}");
+    }
+}
+
+/// OR-15, OR-20
+#[test]
+fn wrong_fields_of_a_team_are_refused() {
+    let place = place();
+    let faults = |text: String| {
+        place.write(&place.home.team_file("scouts"), text);
+        let problems = read_team(&place.home, "scouts").unwrap_err();
+        assert_eq!(problems.0.len(), 1, "{problems}");
+        (problems.0[0].path.clone(), problems.0[0].reason.clone())
+    };
+    let dir = |path: &Path| format!("allowed_dirs: [{{path: {}}}]", path.display());
+
+    for (text, path, reason) in [
+        ("name: other".into(), "name", "must be `scouts`"),
+        (
+            format!("description: {}", "x".repeat(501)),
+            "description",
+            "500",
+        ),
+        ("max_steps: 501".into(), "max_steps", "1 to 500"),
+        ("max_steps: 0".into(), "max_steps", "1 to 500"),
+        ("turn_timeout: 7h".into(), "turn_timeout", "6h"),
+        (
+            "allowed_tools: ['']".into(),
+            "allowed_tools[0]",
+            "name of a tool",
+        ),
+        ("model: {}".into(), "model", "`provider`"),
+        (
+            "description: ${env:KEY}".into(),
+            "description",
+            "not allowed",
+        ),
+        ("model: ${file:key}".into(), "model", "not allowed"),
+        (
+            "allowed_dirs: [{mode: ro}]".into(),
+            "allowed_dirs[0]",
+            "`path`",
+        ),
+        (
+            "allowed_dirs: [{path: here}]".into(),
+            "allowed_dirs[0].path",
+            "absolute",
+        ),
+        (dir(Path::new("/")), "allowed_dirs[0].path", "data dir"),
+        (
+            dir(&place.home.secrets()),
+            "allowed_dirs[0].path",
+            "data dir",
+        ),
+        (dir(&place.home.store()), "allowed_dirs[0].path", "run dir"),
+        (
+            dir(&place.home.team("other")),
+            "allowed_dirs[0].path",
+            "run dir",
+        ),
+        (
+            dir(&place.home.data().join("../run/teams")),
+            "allowed_dirs[0].path",
+            "run dir",
+        ),
+    ] {
+        let found = faults(text);
+        assert_eq!(found.0, path);
+        assert!(found.1.contains(reason), "{found:?}");
+    }
+}
+
+/// A name is part of a path.
+#[test]
+fn a_name_that_leads_elsewhere_is_no_team() {
+    let place = place();
+
+    for name in ["../../data", "a/b", "", ".", "-x", "x--y", "Main", "x"] {
+        assert!(read_team(&place.home, name).is_err(), "{name}");
+    }
+}

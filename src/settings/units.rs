@@ -1,0 +1,120 @@
+//! Durations and sizes as settings write them: a whole number and a unit.
+
+use std::time::Duration;
+
+/// Reads `<int><ms|s|m|h|d>`.
+pub(crate) fn duration(text: &str) -> Option<Duration> {
+    let (count, unit) = split(text)?;
+    let millis = match unit {
+        "ms" => 1,
+        "s" => 1_000,
+        "m" => 60_000,
+        "h" => 3_600_000,
+        "d" => 86_400_000,
+        _ => return None,
+    };
+    count.checked_mul(millis).map(Duration::from_millis)
+}
+
+/// Writes a duration in the largest unit that holds it whole.
+pub(crate) fn show_duration(duration: Duration) -> String {
+    let millis = duration.as_millis();
+    for (unit, length) in [
+        ("d", 86_400_000),
+        ("h", 3_600_000),
+        ("m", 60_000),
+        ("s", 1_000),
+    ] {
+        if millis > 0 && millis.is_multiple_of(length) {
+            return format!("{}{unit}", millis / length);
+        }
+    }
+    format!("{millis}ms")
+}
+
+/// Reads `<int><B|KiB|MiB|GiB>`, in bytes.
+pub(crate) fn size(text: &str) -> Option<u64> {
+    let (count, unit) = split(text)?;
+    let bytes = match unit {
+        "B" => 1,
+        "KiB" => 1 << 10,
+        "MiB" => 1 << 20,
+        "GiB" => 1 << 30,
+        _ => return None,
+    };
+    count.checked_mul(bytes)
+}
+
+/// Writes a size in the largest unit that holds it whole.
+pub(crate) fn show_size(bytes: u64) -> String {
+    for (unit, length) in [("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10)] {
+        if bytes > 0 && bytes.is_multiple_of(length) {
+            return format!("{}{unit}", bytes / length);
+        }
+    }
+    format!("{bytes}B")
+}
+
+fn split(text: &str) -> Option<(u64, &str)> {
+    let digits = text.bytes().take_while(u8::is_ascii_digit).count();
+    let (count, unit) = text.split_at(digits);
+    Some((count.parse().ok()?, unit))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// OR-11
+    #[test]
+    fn durations_have_a_whole_number_and_a_unit() {
+        let read = ["250ms", "10s", "30m", "6h", "2d", "0s"].map(duration);
+        let bad = [
+            "",
+            "5",
+            "s",
+            "1.5h",
+            "-1s",
+            "5 m",
+            "5M",
+            "5w",
+            "99999999999999999d",
+        ];
+
+        assert_eq!(
+            read,
+            [250, 10_000, 1_800_000, 21_600_000, 172_800_000, 0]
+                .map(|millis| Some(Duration::from_millis(millis)))
+        );
+        assert_eq!(bad.map(duration), [None; 9]);
+    }
+
+    /// OR-11
+    #[test]
+    fn sizes_have_a_whole_number_and_a_unit() {
+        let read = ["7B", "2KiB", "3MiB", "1GiB"].map(size);
+        let bad = [
+            "",
+            "1",
+            "1KB",
+            "1MB",
+            "1G",
+            "1.5GiB",
+            "-1B",
+            "99999999999GiB",
+        ];
+
+        assert_eq!(read, [7, 2048, 3 << 20, 1 << 30].map(Some));
+        assert_eq!(bad.map(size), [None; 8]);
+    }
+
+    #[test]
+    fn what_is_written_reads_back() {
+        for text in ["250ms", "90s", "30m", "6h", "2d", "0ms"] {
+            assert_eq!(duration(text).map(show_duration).as_deref(), Some(text));
+        }
+        for text in ["7B", "2KiB", "3MiB", "1GiB", "0B"] {
+            assert_eq!(size(text).map(show_size).as_deref(), Some(text));
+        }
+    }
+}
