@@ -1,0 +1,4 @@
+//! What the operator configures.
+
+pub mod providers;
+pub mod secret;
