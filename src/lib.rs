@@ -1,6 +1,9 @@
 //! The edges of Hivewright: what the spine needs from outside, and the service that it makes.
 
 pub mod channels;
+pub mod engines;
 pub mod http;
 pub mod prompt;
+pub mod providers;
+pub mod scrub;
 pub mod settings;
