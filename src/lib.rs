@@ -7,3 +7,4 @@ pub mod prompt;
 pub mod providers;
 pub mod scrub;
 pub mod settings;
+pub mod storage;
