@@ -1,1 +1,4 @@
+//! The edges of Hivewright: what its actors need from the world.
 
+pub mod sandbox;
+pub mod tools;
