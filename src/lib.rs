@@ -5,6 +5,8 @@ pub mod engines;
 pub mod http;
 pub mod prompt;
 pub mod providers;
+pub mod sandbox;
 pub mod scrub;
 pub mod settings;
 pub mod storage;
+pub mod tools;
