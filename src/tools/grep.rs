@@ -1,13 +1,7 @@
 //! `grep`: lines that match a regular expression.
 
 use std::{
-    ffi::OsStr,
-    fmt::Write as _,
-    fs::File,
-    io,
-    ops::ControlFlow,
-    path::Path,
-    time::Duration,
+    ffi::OsStr, fmt::Write as _, fs::File, io, ops::ControlFlow, path::Path, time::Duration,
 };
 
 use grep_regex::{RegexMatcher, RegexMatcherBuilder};
@@ -184,7 +178,8 @@ struct Hunt {
 impl Hunt {
     fn file(&mut self, path: &Path, file: File, size: u64) {
         if size > LARGEST {
-            self.skipped.push(format!("{} (over 10 MiB)", path.display()));
+            self.skipped
+                .push(format!("{} (over 10 MiB)", path.display()));
             return;
         }
         let mut page = Page {

@@ -17,7 +17,10 @@ pub(super) fn wire_name(key: &str) -> String {
         return name;
     }
     let digest = Sha256::digest(key.as_bytes());
-    let hex: String = digest[..4].iter().map(|byte| format!("{byte:02x}")).collect();
+    let hex: String = digest[..4]
+        .iter()
+        .map(|byte| format!("{byte:02x}"))
+        .collect();
     format!("{}_{hex}", &name[..KEPT])
 }
 

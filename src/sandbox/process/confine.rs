@@ -3,8 +3,8 @@
 use std::{fs, os::fd::OwnedFd, path::Path};
 
 use landlock::{
-    ABI, Access, AccessFs, AccessNet, BitFlags, CompatLevel, Compatible, PathBeneath, PathFd, Ruleset,
-    RulesetAttr, RulesetCreated, RulesetCreatedAttr, RulesetStatus, Scope,
+    ABI, Access, AccessFs, AccessNet, BitFlags, CompatLevel, Compatible, PathBeneath, PathFd,
+    Ruleset, RulesetAttr, RulesetCreated, RulesetCreatedAttr, RulesetStatus, Scope,
 };
 use rustix::{
     fs::{Mode, OFlags},
@@ -224,11 +224,13 @@ fn writable() -> BitFlags<AccessFs> {
 fn allow_below(mut rules: RulesetCreated, workspace: &OwnedFd) -> Result<RulesetCreated, Missing> {
     let failed = Missing::of(LANDLOCK, "workspace");
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
-    let listing =
-        rustix::fs::openat(workspace, ".", flags, Mode::empty()).map_err(&failed)?;
+    let listing = rustix::fs::openat(workspace, ".", flags, Mode::empty()).map_err(&failed)?;
     for entry in rustix::fs::Dir::new(listing).map_err(&failed)?.flatten() {
         let name = entry.file_name();
-        if [".", "..", GOVERNED_DIR].iter().any(|other| name.to_bytes() == other.as_bytes()) {
+        if [".", "..", GOVERNED_DIR]
+            .iter()
+            .any(|other| name.to_bytes() == other.as_bytes())
+        {
             continue;
         }
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;

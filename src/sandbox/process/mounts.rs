@@ -44,8 +44,11 @@ const DEVICE: MountLimits = MountLimits {
 /// Builds the tree and makes it this process's root.
 pub(super) fn enter(plan: &Plan) -> Result<(), Missing> {
     sys::unshare(UnshareFlags::NEWNS).map_err(Missing::of(LAYER, "unshare mounts"))?;
-    rustix::mount::mount_change("/", MountPropagationFlags::PRIVATE | MountPropagationFlags::REC)
-        .map_err(Missing::of(LAYER, "private mounts"))?;
+    rustix::mount::mount_change(
+        "/",
+        MountPropagationFlags::PRIVATE | MountPropagationFlags::REC,
+    )
+    .map_err(Missing::of(LAYER, "private mounts"))?;
     let tree = Tree {
         root: plan.scratch.join("root"),
     };
@@ -126,8 +129,8 @@ impl Tree {
         };
         for name in [GOVERNED_FILE, GOVERNED_DIR] {
             let path = workspace.path.join(name);
-            let kind = fs::symlink_metadata(&path)
-                .map_err(Missing::of(LAYER, "a governed path"))?;
+            let kind =
+                fs::symlink_metadata(&path).map_err(Missing::of(LAYER, "a governed path"))?;
             if kind.is_symlink() {
                 return Err(Missing::new(LAYER, format!("`{name}` is a link")));
             }
@@ -143,12 +146,7 @@ impl Tree {
         self.bind_handle(&handle, to, limits)
     }
 
-    fn bind_handle(
-        &self,
-        handle: &OwnedFd,
-        to: &Path,
-        limits: MountLimits,
-    ) -> Result<(), Missing> {
+    fn bind_handle(&self, handle: &OwnedFd, to: &Path, limits: MountLimits) -> Result<(), Missing> {
         let target = self.inside(to);
         let failed = |error: std::io::Error| {
             Missing::new(LAYER, format!("mounting {}: {error}", to.display()))
@@ -163,7 +161,8 @@ impl Tree {
                 File::create(&target).map_err(failed)?;
             }
         }
-        rustix::mount::mount_bind_recursive(&*from, &target).map_err(|errno| failed(errno.into()))?;
+        rustix::mount::mount_bind_recursive(&*from, &target)
+            .map_err(|errno| failed(errno.into()))?;
         sys::limit_mount(&target, limits, true).map_err(failed)
     }
 
