@@ -6,7 +6,10 @@ use hivewright::sandbox::process::launch;
 
 fn main() -> ExitCode {
     // First of all: a launcher must have one thread only.
-    if std::env::args_os().nth(1).is_some_and(|argument| argument == launch::ARGUMENT) {
+    if std::env::args_os()
+        .nth(1)
+        .is_some_and(|argument| argument == launch::ARGUMENT)
+    {
         return launch::main();
     }
     ExitCode::SUCCESS

@@ -1,1 +1,3 @@
+//! What a user sees, with real processes and sockets: one file per behaviour.
 
+mod sandbox;
