@@ -75,11 +75,14 @@ impl Tool for Grep {
 }
 
 fn search(args: &Args, cx: &ToolContext) -> Result<String, ToolError> {
+    let bad = |error: &dyn std::fmt::Display| ToolError::invalid(format!("`pattern`: {error}"));
+    // The matcher wraps the pattern before it looks at it, and would point to the wrong place.
+    regex_syntax::parse(&args.pattern).map_err(|error| bad(&error))?;
     let matcher = RegexMatcherBuilder::new()
         .case_insensitive(args.ignore_case)
         .line_terminator(Some(b'\n'))
         .build(&args.pattern)
-        .map_err(|error| ToolError::invalid(format!("`pattern`: {error}")))?;
+        .map_err(|error| bad(&error))?;
     let mut hunt = Hunt {
         matcher,
         searcher: SearcherBuilder::new()

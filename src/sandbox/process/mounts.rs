@@ -119,16 +119,33 @@ impl Tree {
     }
 
     fn folders(&self, plan: &Plan) -> Result<(), Missing> {
-        for folder in &plan.folders {
-            let limits = if folder.writable { WRITABLE } else { READ_ONLY };
+        for (position, folder) in plan.folders.iter().enumerate() {
+            let keep_top = position == 0 && plan.keep_top;
+            let limits = if folder.writable && !keep_top {
+                WRITABLE
+            } else {
+                READ_ONLY
+            };
             let handle = confine::open_folder(folder)?;
             self.bind_handle(&handle, &folder.path, limits)?;
+            if keep_top {
+                for (name, below) in confine::folders_below(&handle)? {
+                    self.bind_handle(&below, &folder.path.join(name), WRITABLE)?;
+                }
+            } else if position == 0 {
+                self.govern(&folder.path)?;
+            }
         }
-        let Some(workspace) = plan.folders.first().filter(|_| !plan.keep_top) else {
-            return Ok(());
-        };
+        Ok(())
+    }
+
+    fn govern(&self, workspace: &Path) -> Result<(), Missing> {
         for name in [GOVERNED_FILE, GOVERNED_DIR] {
+<<<<<<< HEAD
             let path = workspace.path.join(name);
+=======
+            let path = workspace.join(name);
+>>>>>>> tools
             let kind =
                 fs::symlink_metadata(&path).map_err(Missing::of(LAYER, "a governed path"))?;
             if kind.is_symlink() {
