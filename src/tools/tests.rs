@@ -1,6 +1,3 @@
-<<<<<<< HEAD
-
-=======
 //! The path of a call, and the file tools through it.
 
 #![allow(clippy::unwrap_used, clippy::panic)]
@@ -764,4 +761,3 @@ async fn grep_bounds_its_matches_and_names_what_it_passed_over() {
         ))
     );
 }
->>>>>>> tools

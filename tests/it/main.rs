@@ -1,11 +1,9 @@
-<<<<<<< HEAD
-//! The service from outside: what a user or an operator would see.
+//! The service from outside: what a user or an operator would see, with real processes and sockets.
+//! One file per behaviour.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 mod fake_model;
 mod model_faults;
-mod workspace;
-=======
-//! What a user sees, with real processes and sockets: one file per behaviour.
-
 mod sandbox;
->>>>>>> tools
+mod workspace;

@@ -232,19 +232,10 @@ pub(super) fn folders_below(workspace: &OwnedFd) -> Result<Vec<(OsString, OwnedF
     let failed = Missing::of("base", "workspace");
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
     let listing = rustix::fs::openat(workspace, ".", flags, Mode::empty()).map_err(&failed)?;
-<<<<<<< HEAD
-    for entry in rustix::fs::Dir::new(listing).map_err(&failed)?.flatten() {
-        let name = entry.file_name();
-        if [".", "..", GOVERNED_DIR]
-            .iter()
-            .any(|other| name.to_bytes() == other.as_bytes())
-        {
-=======
     let mut folders = Vec::new();
     for entry in rustix::fs::Dir::new(listing).map_err(&failed)?.flatten() {
         let name = OsStr::from_bytes(entry.file_name().to_bytes());
         if name == "." || name == ".." || name == GOVERNED_DIR {
->>>>>>> tools
             continue;
         }
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;

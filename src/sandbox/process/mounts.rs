@@ -141,11 +141,7 @@ impl Tree {
 
     fn govern(&self, workspace: &Path) -> Result<(), Missing> {
         for name in [GOVERNED_FILE, GOVERNED_DIR] {
-<<<<<<< HEAD
-            let path = workspace.path.join(name);
-=======
             let path = workspace.join(name);
->>>>>>> tools
             let kind =
                 fs::symlink_metadata(&path).map_err(Missing::of(LAYER, "a governed path"))?;
             if kind.is_symlink() {

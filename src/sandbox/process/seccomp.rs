@@ -113,16 +113,7 @@ fn refused() -> Result<Rules, seccompiler::BackendError> {
     rules.insert(libc::SYS_clone, clone);
     let mut ioctl = Vec::new();
     for request in [libc::TIOCSTI, libc::TIOCLINUX] {
-<<<<<<< HEAD
-        ioctl.push(when(
-            1,
-            SeccompCmpArgLen::Dword,
-            SeccompCmpOp::Eq,
-            request as u64,
-        )?);
-=======
         ioctl.push(when(1, SeccompCmpArgLen::Dword, SeccompCmpOp::Eq, request)?);
->>>>>>> tools
     }
     rules.insert(libc::SYS_ioctl, ioctl);
     // A pair talks to itself. One of datagrams could be pointed elsewhere afterwards.

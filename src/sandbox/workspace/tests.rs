@@ -1,6 +1,3 @@
-<<<<<<< HEAD
-
-=======
 //! The file boundary against paths, links and kinds of files that mean harm.
 
 #![allow(clippy::unwrap_used)]
@@ -385,4 +382,3 @@ fn links_swapped_by_a_racer_never_lead_out() {
         "outside"
     );
 }
->>>>>>> tools
