@@ -208,8 +208,8 @@ fn a_damaged_record_is_named_and_the_others_go_on() {
 #[test]
 fn a_value_in_parts_is_never_seen_half_replaced() {
     let place = Place::new();
-    let storage = Arc::new(place.open());
-    let value = |n: u8| vec![n; 4 * parts::WHOLE];
+    let storage = Arc::new(open(&place.home, Durability::Process, &quiet).unwrap());
+    let value = |n: u8| vec![n; 30 * parts::WHOLE];
     commit(&storage, [put("k", value(0))]);
     let reader = thread::spawn({
         let storage = storage.clone();
@@ -217,14 +217,14 @@ fn a_value_in_parts_is_never_seen_half_replaced() {
             loop {
                 let value = storage.get(b"k").unwrap().unwrap();
                 assert!(value.iter().all(|byte| *byte == value[0]));
-                if value[0] == 40 {
+                if value[0] == 100 {
                     break;
                 }
             }
         }
     });
 
-    for n in 1..=40 {
+    for n in 1..=100 {
         commit(&storage, [put("k", value(n))]);
     }
 
