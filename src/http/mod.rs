@@ -1,3 +1,4 @@
 //! The way in over HTTP.
 
+pub mod auth;
 pub mod ui;
