@@ -1,8 +1,8 @@
-//! The program: a service, or a launcher of confined commands.
+//! The program: a service, its command line, or a launcher of confined commands.
 
 use std::process::ExitCode;
 
-use hivewright::sandbox::process::launch;
+use hivewright::{cli, sandbox::process::launch};
 
 fn main() -> ExitCode {
     // First of all: a launcher must have one thread only.
@@ -12,5 +12,5 @@ fn main() -> ExitCode {
     {
         return launch::main();
     }
-    ExitCode::SUCCESS
+    cli::run(std::env::args_os())
 }
