@@ -3,7 +3,10 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
+mod crash;
 mod fake_model;
+mod isolation;
 mod model_faults;
 mod sandbox;
+mod service;
 mod workspace;
