@@ -18,7 +18,7 @@ use super::{
     failure::{Exit, Failure},
     line::{Incoming, Words},
     link::{Event, Link},
-    screen::{Screen, Tone},
+    screen::{Screen, Tone, complain},
     send::{forgotten, message_id},
     transcript::{Print, Transcript, complaint, plain},
 };
@@ -253,7 +253,7 @@ impl Chat {
             Print::Error(line) => {
                 self.end_line();
                 self.failed = true;
-                eprintln!("{}", super::screen::printable(&line));
+                complain(&line);
             }
         }
     }
