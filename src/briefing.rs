@@ -29,7 +29,7 @@ use crate::{
         home::Home,
         live::Live,
         problem::Problems,
-        providers::Providers,
+        providers::{Profile, Providers},
         team::{DirMode, Team},
     },
     tools::{
@@ -178,18 +178,13 @@ impl Inner {
             code: Code::ConfigError,
             message: format!("{}: {field}: {reason}", file.display()),
         };
-        let choice = choose(&team, &providers);
-        if let Some(problem) = providers.disabled.get(&choice.profile) {
-            return Err(BriefError {
-                code: Code::ConfigError,
-                message: problem.to_string(),
-            });
-        }
+        let chosen = providers
+            .choose(&team.provider_profile, team.model.as_deref())
+            .map_err(|error| wrong("provider_profile", error.to_string()))?;
         let engine = self
             .engines
-            .native(&providers.profiles, &choice)
+            .native(&profiles(&providers), &choice(&chosen))
             .map_err(|error| wrong("provider_profile", error.to_string()))?;
-        let profile = providers.profiles.get(&choice.profile);
         let allowed = ToolFilter::parse(&team.allowed_tools)
             .map_err(|error| wrong("allowed_tools", error.to_string()))?;
         let workspace = self.open_workspace(name, &team).await?;
@@ -217,13 +212,8 @@ impl Inner {
             toolset_hash: hash_of(&serde_json::to_vec(&*specs).unwrap_or_default()),
             builtins,
             engine,
-            provider: profile.map_or_else(String::new, |profile| {
-                profile.provider.as_str().to_owned()
-            }),
-            model: choice
-                .model
-                .or_else(|| profile.map(|profile| profile.model.clone()))
-                .unwrap_or_default(),
+            provider: chosen.provider.as_str().to_owned(),
+            model: chosen.model,
             team,
             providers,
             tools,
@@ -261,12 +251,9 @@ impl Inner {
     async fn ask(&self, question: &str) -> Option<String> {
         let providers = self.live.providers().await.ok()?;
         let team = self.live.team(&MAIN.into()).await.ok()?;
-        let choice = match &self.topic_profile {
-            Some(profile) => ModelChoice {
-                profile: profile.clone(),
-                model: None,
-            },
-            None => choose(&team, &providers),
+        let chosen = match &self.topic_profile {
+            Some(profile) => providers.choose(profile, None),
+            None => providers.choose(&team.provider_profile, team.model.as_deref()),
         };
         let question = Question {
             system: TOPIC_SYSTEM,
@@ -274,11 +261,11 @@ impl Inner {
             max_tokens: TOPIC_TOKENS,
             timeout: TOPIC_TIMEOUT,
         };
-        match self
+        let asked = self
             .engines
-            .ask(&providers.profiles, &choice, question)
-            .await
-        {
+            .ask(&profiles(&providers), &choice(&chosen.ok()?), question)
+            .await;
+        match asked {
             Ok(answer) => Some(answer),
             Err(error) => {
                 tracing::info!(%error, "no model helped with a topic");
@@ -292,28 +279,19 @@ impl Inner {
     }
 }
 
-/// Which model a team asks for: `profile:model`, a profile, or a model of the team's profile.
-fn choose(team: &Team, providers: &Providers) -> ModelChoice {
-    let own = |model| ModelChoice {
-        profile: team.provider_profile.clone(),
-        model,
-    };
-    let Some(wanted) = &team.model else {
-        return own(None);
-    };
-    let knows = |name: &str| {
-        providers.profiles.contains_key(name) || providers.disabled.contains_key(name)
-    };
-    match wanted.split_once(':') {
-        Some((profile, model)) if knows(profile) => ModelChoice {
-            profile: profile.to_owned(),
-            model: Some(model.to_owned()),
-        },
-        None if knows(wanted) => ModelChoice {
-            profile: wanted.clone(),
-            model: None,
-        },
-        _ => own(Some(wanted.clone())),
+/// The profiles as engines share them.
+fn profiles(providers: &Providers) -> HashMap<String, Arc<Profile>> {
+    providers
+        .profiles
+        .iter()
+        .map(|(name, profile)| (name.clone(), Arc::new(profile.clone())))
+        .collect()
+}
+
+fn choice(chosen: &Profile) -> ModelChoice {
+    ModelChoice {
+        profile: chosen.name.clone(),
+        model: Some(chosen.model.clone()),
     }
 }
 
@@ -334,7 +312,11 @@ fn no_provider(problems: &Problems) -> BriefError {
 /// A short name for some bytes.
 fn hash_of(bytes: &[u8]) -> String {
     let digest = Sha256::digest(bytes);
-    digest.iter().take(8).map(|byte| format!("{byte:02x}")).collect()
+    digest
+        .iter()
+        .take(8)
+        .map(|byte| format!("{byte:02x}"))
+        .collect()
 }
 
 impl Briefing for Turns {

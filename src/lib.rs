@@ -2,10 +2,12 @@
 
 use std::net::IpAddr;
 
+pub mod briefing;
 pub mod channels;
 pub mod cli;
 pub mod engines;
 pub mod http;
+pub mod logging;
 pub mod prompt;
 pub mod providers;
 pub mod sandbox;

@@ -25,13 +25,24 @@ impl Parser {
     /// Takes the next bytes and gives the events that they complete.
     pub(crate) fn push(&mut self, bytes: &[u8]) -> Vec<Event> {
         let mut events = Vec::new();
-        for &byte in bytes {
-            let after_return = std::mem::replace(&mut self.after_return, byte == b'\r');
-            match byte {
-                b'\n' if after_return => {}
-                b'\n' | b'\r' => events.extend(self.end_line()),
-                _ => self.line.push(byte),
+        let mut rest = bytes;
+        while let [first, after_first @ ..] = rest {
+            let after_return = std::mem::take(&mut self.after_return);
+            if after_return && *first == b'\n' {
+                rest = after_first;
+                continue;
             }
+            let end = rest.iter().position(|byte| matches!(byte, b'\n' | b'\r'));
+            let (line, ending) = rest.split_at(end.unwrap_or(rest.len()));
+            self.line.extend_from_slice(line);
+            rest = match ending {
+                [ending, rest @ ..] => {
+                    self.after_return = *ending == b'\r';
+                    events.extend(self.end_line());
+                    rest
+                }
+                [] => ending,
+            };
         }
         events
     }

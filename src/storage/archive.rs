@@ -182,6 +182,10 @@ pub(super) fn read(
         }
         check_path(&path, &links)?;
         let (kind, size) = (entry.header().entry_type(), entry.size());
+        let alone = path.components().count() == 1 && path != Path::new(RECORDS);
+        if alone && kind != EntryType::Directory {
+            return Err(refused(&path, "which should be a folder"));
+        }
         match kind {
             EntryType::Directory => {
                 show(&path, Member::Folder)?;

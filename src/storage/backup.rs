@@ -5,6 +5,7 @@ use std::{
     io::{self, BufWriter, Write},
     os::unix::fs::{DirBuilderExt, OpenOptionsExt},
     path::{Path, PathBuf},
+    time::Duration,
 };
 
 use super::{
@@ -19,6 +20,9 @@ use super::{
 const KEPT: usize = 7;
 const PREFIX: &str = "hivewright-";
 const SUFFIX: &str = ".tar.zst";
+const PARTIAL: &str = "partial";
+/// After this time nobody works on an unfinished backup any more.
+const ABANDONED: Duration = Duration::from_secs(24 * 60 * 60);
 
 /// Why there is no backup.
 #[derive(Debug, thiserror::Error)]
@@ -58,7 +62,7 @@ pub fn create_at(
     file: &Path,
     progress: OnProgress<'_>,
 ) -> Result<(), BackupError> {
-    let partial = Partial::new(swap::beside(file, "partial"))?;
+    let partial = Partial::new(swap::beside(file, PARTIAL))?;
     write(storage, home, &partial, progress)?;
     archive::verify(&partial.path, progress)?;
     fs::rename(&partial.path, file)?;
@@ -143,6 +147,17 @@ fn write(
 fn forget_old(folder: &Path) -> io::Result<()> {
     for file in list(folder)?.iter().skip(KEPT) {
         fs::remove_file(file)?;
+    }
+    for entry in fs::read_dir(folder)? {
+        let entry = entry?;
+        let name = entry.file_name();
+        let name = name.to_string_lossy();
+        if name.starts_with(PREFIX) && name.contains(PARTIAL) {
+            let age = entry.metadata()?.modified()?.elapsed();
+            if age.is_ok_and(|age| age > ABANDONED) {
+                fs::remove_file(entry.path())?;
+            }
+        }
     }
     Ok(())
 }

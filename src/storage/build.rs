@@ -17,8 +17,8 @@ use super::{
 /// sled's segment. It bounds what a record may hold, see `parts.rs`.
 pub(super) const SEGMENT: usize = 2 * 1024 * 1024;
 const CACHE: u64 = 32 * 1024 * 1024;
-/// How often sled tidies its file. Only this background round frees the space of replaced records;
-/// commits flush by themselves.
+/// How often sled tidies its file. Only this background round frees space that replaced records share with
+/// others; commits flush by themselves.
 const TIDY_MILLIS: u64 = 1000;
 /// How many bytes of records are applied at once.
 const ROUND: usize = 1024 * 1024;

@@ -28,13 +28,15 @@ pub(super) enum Found {
     Link(PathBuf),
 }
 
-/// Shows what a folder holds, by its path under `name`. A folder that is missing holds nothing.
+/// Shows what a folder holds, by its path under `name`. A folder that is missing holds nothing; the folder
+/// itself may be a link, since the operator chose it.
 pub(super) fn walk(
     folder: &Path,
     name: &Path,
     visit: &mut dyn FnMut(&Path, Found) -> io::Result<()>,
 ) -> io::Result<()> {
-    match open(CWD, folder.as_os_str(), OFlags::DIRECTORY) {
+    let flags = OFlags::DIRECTORY | OFlags::RDONLY | OFlags::CLOEXEC;
+    match openat(CWD, folder, flags, Mode::empty()) {
         Ok(folder) => {
             visit(name, Found::Folder)?;
             descend(&folder, name, visit)

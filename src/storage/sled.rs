@@ -19,6 +19,7 @@ use super::{
     export::Preserved,
     mark::Mark,
     parts::{self, LARGEST, LONGEST_KEY, RESERVED},
+    swap,
 };
 
 /// What an answered commit survives.
@@ -63,6 +64,9 @@ impl Writing {
 impl SledStorage {
     /// Opens the database of a folder that was found fit to use.
     pub(super) fn attach(store: &Path, durability: Durability) -> io::Result<Self> {
+        if swap::lock(store)?.is_none() {
+            return Err(io::Error::from(io::ErrorKind::WouldBlock));
+        }
         let database = guarded(|| build::database(store)).map_err(io::Error::other)??;
         let data = File::options().write(true).open(store.join("db"))?;
         let (schema, commits, records) = standing(&database).map_err(io::Error::other)?;

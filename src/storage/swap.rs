@@ -15,7 +15,7 @@ use time::{OffsetDateTime, format_description::FormatItem, macros::format_descri
 /// sled lets go of its file a moment after it was closed.
 const LOCK_PATIENCE: Duration = Duration::from_secs(1);
 const MOMENT: &[FormatItem<'_>] =
-    format_description!("[year][month][day]T[hour][minute][second].[subsecond digits:3]Z");
+    format_description!("[year][month][day]T[hour][minute][second].[subsecond digits:6]Z");
 
 /// The present moment, as names of kept things hold it.
 pub(super) fn moment() -> io::Result<String> {

@@ -59,7 +59,9 @@ impl Tool for Bash {
             env,
         } = args;
         if command.len() > LONGEST_COMMAND {
-            return Err(format!("`command`: at most {LONGEST_COMMAND} bytes are allowed"));
+            return Err(format!(
+                "`command`: at most {LONGEST_COMMAND} bytes are allowed"
+            ));
         }
         if command.contains('\0') {
             return Err("`command`: holds a NUL byte".to_owned());
@@ -67,7 +69,8 @@ impl Tool for Bash {
         if timeout.is_some_and(|timeout| !(1..=MOST_MILLISECONDS).contains(&timeout)) {
             return Err(format!("`timeout`: must be 1 to {MOST_MILLISECONDS}"));
         }
-        env.iter().try_for_each(|(name, value)| variable(name, value))
+        env.iter()
+            .try_for_each(|(name, value)| variable(name, value))
     }
 
     fn timeout(args: &Args) -> Option<Duration> {
@@ -186,9 +189,22 @@ mod tests {
     /// TO-67
     #[test]
     fn variables_that_steer_programs_are_refused() {
-        let names = ["LD_PRELOAD", "BASH_ENV", "https_proxy", "PATH", "HOME", "1A", "A B", "", "FOO"];
+        let names = [
+            "LD_PRELOAD",
+            "BASH_ENV",
+            "https_proxy",
+            "PATH",
+            "HOME",
+            "1A",
+            "A B",
+            "",
+            "FOO",
+        ];
 
-        let refused: Vec<_> = names.iter().filter(|name| variable(name, "x").is_err()).collect();
+        let refused: Vec<_> = names
+            .iter()
+            .filter(|name| variable(name, "x").is_err())
+            .collect();
 
         assert_eq!(refused, names[..8].iter().collect::<Vec<_>>());
     }

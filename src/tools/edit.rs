@@ -65,7 +65,10 @@ impl Tool for Edit {
 
 #[derive(Debug, PartialEq)]
 enum Edited {
-    Replaced { text: String, count: usize },
+    Replaced {
+        text: String,
+        count: usize,
+    },
     /// An earlier try of the same call did it.
     Already,
 }
@@ -151,9 +154,8 @@ mod tests {
     /// TO-59: a second run of the same call changes nothing, also when the new text holds the old.
     #[test]
     fn a_rerun_after_it_took_effect_is_a_success() {
-        let runs = [("b", "a", "b"), ("ab!", "a", "ab"), ("", "a", "")].map(|(text, old, new)| {
-            replace(text, &args(old, new), true).unwrap()
-        });
+        let runs = [("b", "a", "b"), ("ab!", "a", "ab"), ("", "a", "")]
+            .map(|(text, old, new)| replace(text, &args(old, new), true).unwrap());
 
         assert_eq!(runs, [Edited::Already, Edited::Already, Edited::Already]);
     }
@@ -161,6 +163,9 @@ mod tests {
     /// TO-59
     #[test]
     fn a_rerun_before_it_took_effect_does_it() {
-        assert_eq!(replace("a", &args("a", "ab"), true).unwrap(), replaced("ab", 1));
+        assert_eq!(
+            replace("a", &args("a", "ab"), true).unwrap(),
+            replaced("ab", 1)
+        );
     }
 }

@@ -108,10 +108,20 @@ mod tests {
 
     fn allowed(patterns: &[&str], keys: &[&'static str]) -> Vec<&'static str> {
         let filter = ToolFilter::parse(patterns).unwrap();
-        keys.iter().copied().filter(|key| filter.allows(key)).collect()
+        keys.iter()
+            .copied()
+            .filter(|key| filter.allows(key))
+            .collect()
     }
 
-    const KEYS: &[&str] = &["bash", "read", "write", "web_fetch", "team.deploy", "mcp.git.log"];
+    const KEYS: &[&str] = &[
+        "bash",
+        "read",
+        "write",
+        "web_fetch",
+        "team.deploy",
+        "mcp.git.log",
+    ];
 
     /// SE-51
     #[test]
@@ -128,7 +138,10 @@ mod tests {
         ];
 
         for (patterns, expected) in table {
-            assert_eq!((patterns, allowed(patterns, KEYS)), (patterns, expected.to_vec()));
+            assert_eq!(
+                (patterns, allowed(patterns, KEYS)),
+                (patterns, expected.to_vec())
+            );
         }
     }
 
@@ -144,7 +157,10 @@ mod tests {
         ];
 
         for (patterns, expected) in table {
-            assert_eq!((patterns, allowed(patterns, KEYS)), (patterns, expected.to_vec()));
+            assert_eq!(
+                (patterns, allowed(patterns, KEYS)),
+                (patterns, expected.to_vec())
+            );
         }
     }
 

@@ -1,13 +1,7 @@
 //! `grep`: lines that match a regular expression.
 
 use std::{
-    ffi::OsStr,
-    fmt::Write as _,
-    fs::File,
-    io,
-    ops::ControlFlow,
-    path::Path,
-    time::Duration,
+    ffi::OsStr, fmt::Write as _, fs::File, io, ops::ControlFlow, path::Path, time::Duration,
 };
 
 use grep_regex::{RegexMatcher, RegexMatcherBuilder};
@@ -81,11 +75,14 @@ impl Tool for Grep {
 }
 
 fn search(args: &Args, cx: &ToolContext) -> Result<String, ToolError> {
+    let bad = |error: &dyn std::fmt::Display| ToolError::invalid(format!("`pattern`: {error}"));
+    // The matcher wraps the pattern before it looks at it, and would point to the wrong place.
+    regex_syntax::parse(&args.pattern).map_err(|error| bad(&error))?;
     let matcher = RegexMatcherBuilder::new()
         .case_insensitive(args.ignore_case)
         .line_terminator(Some(b'\n'))
         .build(&args.pattern)
-        .map_err(|error| ToolError::invalid(format!("`pattern`: {error}")))?;
+        .map_err(|error| bad(&error))?;
     let mut hunt = Hunt {
         matcher,
         searcher: SearcherBuilder::new()
@@ -184,7 +181,8 @@ struct Hunt {
 impl Hunt {
     fn file(&mut self, path: &Path, file: File, size: u64) {
         if size > LARGEST {
-            self.skipped.push(format!("{} (over 10 MiB)", path.display()));
+            self.skipped
+                .push(format!("{} (over 10 MiB)", path.display()));
             return;
         }
         let mut page = Page {

@@ -65,7 +65,10 @@ impl Toolbox {
 
     /// The tools of a team, bound to its folders. Later changes to the grant need another set.
     pub fn for_team(&self, grant: Grant) -> Arc<dyn Toolset> {
-        let visible = self.tools.iter().filter(|(key, _)| grant.allowed.allows(key));
+        let visible = self
+            .tools
+            .iter()
+            .filter(|(key, _)| grant.allowed.allows(key));
         let mut tools = BTreeMap::new();
         let mut specs = Vec::new();
         for (key, tool) in visible {
@@ -177,7 +180,9 @@ impl TeamTools {
         let args = match &call.args {
             Args::Json(args) => args.clone(),
             Args::Unreadable { reason, .. } => {
-                return Err(ToolError::invalid(format!("arguments are not JSON: {reason}")));
+                return Err(ToolError::invalid(format!(
+                    "arguments are not JSON: {reason}"
+                )));
             }
         };
         let checked = tool.check(&args)?;
@@ -214,7 +219,9 @@ impl Toolset for TeamTools {
                         cancel: cancel.clone(),
                     };
                     let task = tokio::spawn(hosted.call(args, context));
-                    Running::new(task, cancel).finish(checked.limit, &cx.cancel).await
+                    Running::new(task, cancel)
+                        .finish(checked.limit, &cx.cancel)
+                        .await
                 }
                 Err(error) => Err(error),
             };

@@ -16,6 +16,9 @@ mod tests;
 mod wire;
 mod write;
 
+/// The built-in tools by name, in the order in which prompts show them.
+pub const BUILT_INS: [&str; 6] = ["bash", "edit", "glob", "grep", "read", "write"];
+
 /// Every built-in tool.
 pub fn all() -> Toolbox {
     Toolbox::default()

@@ -17,7 +17,10 @@ pub(super) fn wire_name(key: &str) -> String {
         return name;
     }
     let digest = Sha256::digest(key.as_bytes());
-    let hex: String = digest[..4].iter().map(|byte| format!("{byte:02x}")).collect();
+    let hex: String = digest[..4]
+        .iter()
+        .map(|byte| format!("{byte:02x}"))
+        .collect();
     format!("{}_{hex}", &name[..KEPT])
 }
 
@@ -32,7 +35,7 @@ mod tests {
 
         let names = ["read", "mcp.github.create_issue", "a.b c", &long].map(wire_name);
 
-        let shortened = format!("engineering__{}_62fa5d98", "x".repeat(42));
+        let shortened = format!("engineering__{}_448ad802", "x".repeat(42));
         assert_eq!(
             names,
             ["read", "mcp__github__create_issue", "a__b_c", &shortened]

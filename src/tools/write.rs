@@ -34,11 +34,17 @@ impl Tool for Write {
     fn accept(args: &Args) -> Result<(), String> {
         match args.content.len() {
             0..=LARGEST => Ok(()),
-            size => Err(format!("`content`: {size} bytes; at most {LARGEST} are allowed")),
+            size => Err(format!(
+                "`content`: {size} bytes; at most {LARGEST} are allowed"
+            )),
         }
     }
 
-    async fn call(&self, Args { file_path, content }: Args, cx: &ToolContext) -> Result<String, ToolError> {
+    async fn call(
+        &self,
+        Args { file_path, content }: Args,
+        cx: &ToolContext,
+    ) -> Result<String, ToolError> {
         cx.blocking(move |cx| {
             let class = cx.workspace.write(&file_path, content.as_bytes())?;
             tracing::debug!(team = %cx.team, path = %file_path, %class, "file written");

@@ -1,7 +1,11 @@
-//! The service from outside: what a user or an operator would see.
+//! The service from outside: what a user or an operator would see, with real processes and sockets.
+//! One file per behaviour.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 mod cli;
 mod cli_chat;
 mod fake_model;
 mod model_faults;
+mod sandbox;
 mod workspace;

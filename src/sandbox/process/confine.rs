@@ -1,10 +1,15 @@
 //! What a process does to itself before it becomes a command: limits, no capabilities, Landlock, seccomp.
 
-use std::{fs, os::fd::OwnedFd, path::Path};
+use std::{
+    ffi::{OsStr, OsString},
+    fs,
+    os::{fd::OwnedFd, unix::ffi::OsStrExt},
+    path::Path,
+};
 
 use landlock::{
-    ABI, Access, AccessFs, AccessNet, BitFlags, CompatLevel, Compatible, PathBeneath, PathFd, Ruleset,
-    RulesetAttr, RulesetCreated, RulesetCreatedAttr, RulesetStatus, Scope,
+    ABI, Access, AccessFs, AccessNet, BitFlags, CompatLevel, Compatible, PathBeneath, PathFd,
+    Ruleset, RulesetAttr, RulesetCreated, RulesetCreatedAttr, RulesetStatus, Scope,
 };
 use rustix::{
     fs::{Mode, OFlags},
@@ -198,7 +203,9 @@ fn restrict_files(plan: &Plan, home: &Home) -> Result<(), Missing> {
         let handle = open_folder(folder)?;
         let keep_top = position == 0 && plan.keep_top;
         if keep_top {
-            rules = allow_below(rules, &handle)?;
+            for (_, below) in folders_below(&handle)? {
+                rules = allow(rules, below, writable())?;
+            }
         }
         let access = if folder.writable && !keep_top {
             writable()
@@ -220,23 +227,23 @@ fn writable() -> BitFlags<AccessFs> {
     AccessFs::from_all(ABI::V3) & !(AccessFs::MakeChar | AccessFs::MakeBlock)
 }
 
-/// Without mounts the governed names at the top can be kept only by keeping the top as it is.
-fn allow_below(mut rules: RulesetCreated, workspace: &OwnedFd) -> Result<RulesetCreated, Missing> {
-    let failed = Missing::of(LANDLOCK, "workspace");
+/// The folders at the top of a workspace that stay writable when the top itself does not.
+pub(super) fn folders_below(workspace: &OwnedFd) -> Result<Vec<(OsString, OwnedFd)>, Missing> {
+    let failed = Missing::of("base", "workspace");
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
-    let listing =
-        rustix::fs::openat(workspace, ".", flags, Mode::empty()).map_err(&failed)?;
+    let listing = rustix::fs::openat(workspace, ".", flags, Mode::empty()).map_err(&failed)?;
+    let mut folders = Vec::new();
     for entry in rustix::fs::Dir::new(listing).map_err(&failed)?.flatten() {
-        let name = entry.file_name();
-        if [".", "..", GOVERNED_DIR].iter().any(|other| name.to_bytes() == other.as_bytes()) {
+        let name = OsStr::from_bytes(entry.file_name().to_bytes());
+        if name == "." || name == ".." || name == GOVERNED_DIR {
             continue;
         }
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         if let Ok(folder) = rustix::fs::openat(workspace, name, flags, Mode::empty()) {
-            rules = allow(rules, folder, writable())?;
+            folders.push((name.to_owned(), folder));
         }
     }
-    Ok(rules)
+    Ok(folders)
 }
 
 /// A path that is not there needs no rule.

@@ -229,7 +229,10 @@ fn work(plan: &Plan) -> Result<i32, Missing> {
                 .arg(command)
                 .env_clear()
                 .envs(&plan.env)
-                .env("PATH", "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin")
+                .env(
+                    "PATH",
+                    "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
+                )
                 .env("HOME", &home.home)
                 .env("TMPDIR", &home.tmp)
                 .env("USER", "team")

@@ -40,10 +40,16 @@ impl Layer {
     }
 
     pub(super) fn named(name: &str) -> Self {
-        [Self::Landlock, Self::Seccomp, Self::Namespaces, Self::Network, Self::Cleanup]
-            .into_iter()
-            .find(|layer| layer.as_str() == name)
-            .unwrap_or(Self::Base)
+        [
+            Self::Landlock,
+            Self::Seccomp,
+            Self::Namespaces,
+            Self::Network,
+            Self::Cleanup,
+        ]
+        .into_iter()
+        .find(|layer| layer.as_str() == name)
+        .unwrap_or(Self::Base)
     }
 
     /// What an operator can do about a missing one.

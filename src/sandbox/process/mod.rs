@@ -271,7 +271,11 @@ impl Sandbox {
             }
             Ok(Report::Ended(ended)) if !stopped => Some(ended),
             _ if stopped => None,
-            _ => return Err(SandboxError::Start(io::Error::other("the launcher fell silent"))),
+            _ => {
+                return Err(SandboxError::Start(io::Error::other(
+                    "the launcher fell silent",
+                )));
+            }
         };
         Ok(Finished {
             ended,
@@ -346,5 +350,8 @@ impl Drop for Scratch {
 }
 
 fn folder(path: &Path) -> io::Result<()> {
-    fs::DirBuilder::new().recursive(true).mode(0o700).create(path)
+    fs::DirBuilder::new()
+        .recursive(true)
+        .mode(0o700)
+        .create(path)
 }

@@ -44,8 +44,11 @@ const DEVICE: MountLimits = MountLimits {
 /// Builds the tree and makes it this process's root.
 pub(super) fn enter(plan: &Plan) -> Result<(), Missing> {
     sys::unshare(UnshareFlags::NEWNS).map_err(Missing::of(LAYER, "unshare mounts"))?;
-    rustix::mount::mount_change("/", MountPropagationFlags::PRIVATE | MountPropagationFlags::REC)
-        .map_err(Missing::of(LAYER, "private mounts"))?;
+    rustix::mount::mount_change(
+        "/",
+        MountPropagationFlags::PRIVATE | MountPropagationFlags::REC,
+    )
+    .map_err(Missing::of(LAYER, "private mounts"))?;
     let tree = Tree {
         root: plan.scratch.join("root"),
     };
@@ -116,18 +119,31 @@ impl Tree {
     }
 
     fn folders(&self, plan: &Plan) -> Result<(), Missing> {
-        for folder in &plan.folders {
-            let limits = if folder.writable { WRITABLE } else { READ_ONLY };
+        for (position, folder) in plan.folders.iter().enumerate() {
+            let keep_top = position == 0 && plan.keep_top;
+            let limits = if folder.writable && !keep_top {
+                WRITABLE
+            } else {
+                READ_ONLY
+            };
             let handle = confine::open_folder(folder)?;
             self.bind_handle(&handle, &folder.path, limits)?;
+            if keep_top {
+                for (name, below) in confine::folders_below(&handle)? {
+                    self.bind_handle(&below, &folder.path.join(name), WRITABLE)?;
+                }
+            } else if position == 0 {
+                self.govern(&folder.path)?;
+            }
         }
-        let Some(workspace) = plan.folders.first().filter(|_| !plan.keep_top) else {
-            return Ok(());
-        };
+        Ok(())
+    }
+
+    fn govern(&self, workspace: &Path) -> Result<(), Missing> {
         for name in [GOVERNED_FILE, GOVERNED_DIR] {
-            let path = workspace.path.join(name);
-            let kind = fs::symlink_metadata(&path)
-                .map_err(Missing::of(LAYER, "a governed path"))?;
+            let path = workspace.join(name);
+            let kind =
+                fs::symlink_metadata(&path).map_err(Missing::of(LAYER, "a governed path"))?;
             if kind.is_symlink() {
                 return Err(Missing::new(LAYER, format!("`{name}` is a link")));
             }
@@ -143,12 +159,7 @@ impl Tree {
         self.bind_handle(&handle, to, limits)
     }
 
-    fn bind_handle(
-        &self,
-        handle: &OwnedFd,
-        to: &Path,
-        limits: MountLimits,
-    ) -> Result<(), Missing> {
+    fn bind_handle(&self, handle: &OwnedFd, to: &Path, limits: MountLimits) -> Result<(), Missing> {
         let target = self.inside(to);
         let failed = |error: std::io::Error| {
             Missing::new(LAYER, format!("mounting {}: {error}", to.display()))
@@ -163,7 +174,8 @@ impl Tree {
                 File::create(&target).map_err(failed)?;
             }
         }
-        rustix::mount::mount_bind_recursive(&*from, &target).map_err(|errno| failed(errno.into()))?;
+        rustix::mount::mount_bind_recursive(&*from, &target)
+            .map_err(|errno| failed(errno.into()))?;
         sys::limit_mount(&target, limits, true).map_err(failed)
     }
 

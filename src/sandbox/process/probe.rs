@@ -34,18 +34,29 @@ impl Sandbox {
             Err(SandboxError::Unavailable { layer, reason }) => {
                 return vec![failed(layer, &reason)];
             }
-            Err(SandboxError::Start(error)) => return vec![failed(Layer::Base, &error.to_string())],
+            Err(SandboxError::Start(error)) => {
+                return vec![failed(Layer::Base, &error.to_string())];
+            }
         };
         let mut reports: Vec<_> = [Layer::Landlock, Layer::Seccomp, Layer::Network]
             .into_iter()
             .map(|layer| judge(layer, &attempts))
             .collect();
         reports.push(if self.layers().namespaces {
-            held(Layer::Namespaces, "own processes, mounts and network".to_owned())
+            held(
+                Layer::Namespaces,
+                "own processes, mounts and network".to_owned(),
+            )
         } else {
-            failed(Layer::Namespaces, "commands run without; the top of a workspace is read-only")
+            failed(
+                Layer::Namespaces,
+                "commands run without; the top of a workspace is read-only",
+            )
         });
-        reports.push(held(Layer::Cleanup, "an orphaned process was ended".to_owned()));
+        reports.push(held(
+            Layer::Cleanup,
+            "an orphaned process was ended".to_owned(),
+        ));
         reports
     }
 
@@ -93,7 +104,10 @@ impl Sandbox {
 
 fn judge(layer: Layer, attempts: &[Attempt]) -> LayerReport {
     let (mut refused, mut succeeded) = (Vec::new(), Vec::new());
-    for attempt in attempts.iter().filter(|attempt| attempt.layer == layer.as_str()) {
+    for attempt in attempts
+        .iter()
+        .filter(|attempt| attempt.layer == layer.as_str())
+    {
         if attempt.succeeded {
             succeeded.push(attempt.what.as_str());
         } else {

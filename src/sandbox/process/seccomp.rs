@@ -103,19 +103,34 @@ fn refused() -> Result<Rules, seccompiler::BackendError> {
     let mut clone = Vec::new();
     for flag in NAMESPACES {
         let flag = u64::from(flag.unsigned_abs());
-        clone.push(when(0, SeccompCmpArgLen::Qword, SeccompCmpOp::MaskedEq(flag), flag)?);
+        clone.push(when(
+            0,
+            SeccompCmpArgLen::Qword,
+            SeccompCmpOp::MaskedEq(flag),
+            flag,
+        )?);
     }
     rules.insert(libc::SYS_clone, clone);
     let mut ioctl = Vec::new();
     for request in [libc::TIOCSTI, libc::TIOCLINUX] {
-        ioctl.push(when(1, SeccompCmpArgLen::Dword, SeccompCmpOp::Eq, request as u64)?);
+        ioctl.push(when(1, SeccompCmpArgLen::Dword, SeccompCmpOp::Eq, request)?);
     }
     rules.insert(libc::SYS_ioctl, ioctl);
     // A pair talks to itself. One of datagrams could be pointed elsewhere afterwards.
     let masked = SeccompCmpOp::MaskedEq(SOCKET_TYPE);
     let pair = vec![
-        when(0, SeccompCmpArgLen::Dword, SeccompCmpOp::Ne, libc::AF_UNIX as u64)?,
-        when(1, SeccompCmpArgLen::Dword, masked.clone(), libc::SOCK_DGRAM as u64)?,
+        when(
+            0,
+            SeccompCmpArgLen::Dword,
+            SeccompCmpOp::Ne,
+            libc::AF_UNIX as u64,
+        )?,
+        when(
+            1,
+            SeccompCmpArgLen::Dword,
+            masked.clone(),
+            libc::SOCK_DGRAM as u64,
+        )?,
         when(1, SeccompCmpArgLen::Dword, masked, libc::SOCK_RAW as u64)?,
     ];
     rules.insert(libc::SYS_socketpair, pair);
@@ -128,7 +143,9 @@ fn when(
     operator: SeccompCmpOp,
     value: u64,
 ) -> Result<SeccompRule, seccompiler::BackendError> {
-    SeccompRule::new(vec![SeccompCondition::new(argument, length, operator, value)?])
+    SeccompRule::new(vec![SeccompCondition::new(
+        argument, length, operator, value,
+    )?])
 }
 
 /// A filter that answers the listed calls with an error. Other architectures are killed.

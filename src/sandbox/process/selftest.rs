@@ -49,7 +49,11 @@ pub(super) fn attempt(targets: &Targets) -> i32 {
         record("landlock", what, read(path));
     }
     let written = OpenOptions::new().append(true).open(&targets.config);
-    record("landlock", "write config.yaml".to_owned(), written.map(drop));
+    record(
+        "landlock",
+        "write config.yaml".to_owned(),
+        written.map(drop),
+    );
     for address in ["127.0.0.1", "169.254.169.254", "192.0.2.1"] {
         let connected = TcpStream::connect((address, targets.port)).map(drop);
         record("network", format!("connect to {address}"), connected);

@@ -46,7 +46,7 @@ pub(super) fn until_end(
         let [child_event, control_event] = events.map(|event| event.revents());
         if !child_event.is_empty() {
             let status = rustix::process::waitpid(Some(child), WaitOptions::empty())?;
-            kill_all(child)?;
+            kill_rest()?;
             return Ok(status.map(|(_, status)| launch::ended(status)));
         }
         if !control_event.is_empty() {
@@ -71,8 +71,14 @@ pub(super) fn until_end(
     }
 }
 
-/// Kills what we started until nothing is left. The first process of a namespace takes its tree along.
+/// Kills the child and all below it: the child first, so that no one lives to tell of another's death.
 fn kill_all(child: Pid) -> io::Result<()> {
+    signal(&HashSet::from([child]), Signal::KILL);
+    kill_rest()
+}
+
+/// Kills what we started until nothing is left.
+fn kill_rest() -> io::Result<()> {
     let deadline = Instant::now() + KILLING;
     loop {
         let tree = descendants()?;
@@ -82,8 +88,10 @@ fn kill_all(child: Pid) -> io::Result<()> {
         signal(&tree, Signal::KILL);
         while let Ok(Some(_)) = rustix::process::wait(WaitOptions::NOHANG) {}
         if Instant::now() > deadline {
-            let pid = child.as_raw_nonzero();
-            return Err(io::Error::other(format!("process {pid} does not end")));
+            return Err(io::Error::other(format!(
+                "{} processes do not end",
+                tree.len()
+            )));
         }
         std::thread::sleep(Duration::from_millis(1));
     }
@@ -108,7 +116,11 @@ fn signal(tree: &HashSet<Pid>, signal: Signal) {
 fn descendants() -> io::Result<HashSet<Pid>> {
     let mut children: HashMap<i32, Vec<i32>> = HashMap::new();
     for entry in std::fs::read_dir("/proc")?.flatten() {
-        let Some(pid) = entry.file_name().to_str().and_then(|name| name.parse().ok()) else {
+        let Some(pid) = entry
+            .file_name()
+            .to_str()
+            .and_then(|name| name.parse().ok())
+        else {
             continue;
         };
         let Ok(stat) = std::fs::read_to_string(entry.path().join("stat")) else {

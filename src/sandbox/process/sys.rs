@@ -1,5 +1,8 @@
 //! The few system calls that no safe wrapper offers.
-#![expect(unsafe_code, reason = "fork, unshare and three raw system calls have no safe form")]
+#![expect(
+    unsafe_code,
+    reason = "fork, unshare and three raw system calls have no safe form"
+)]
 
 use std::{ffi::CString, io, os::unix::ffi::OsStrExt, path::Path};
 

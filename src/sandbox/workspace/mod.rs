@@ -207,8 +207,8 @@ impl Root {
             });
         }
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
-        let handle = rustix::fs::open(path, flags, Mode::empty())
-            .map_err(|errno| refused(&shown, errno))?;
+        let handle =
+            rustix::fs::open(path, flags, Mode::empty()).map_err(|errno| refused(&shown, errno))?;
         Ok(Self {
             path: path.components().collect(),
             handle,

@@ -68,7 +68,10 @@ impl Found<'_> {
         if FileType::from_raw_mode(stat.st_mode) != FileType::RegularFile {
             return Err(Errno::INVAL);
         }
-        Ok((handle.into(), u64::try_from(stat.st_size).unwrap_or_default()))
+        Ok((
+            handle.into(),
+            u64::try_from(stat.st_size).unwrap_or_default(),
+        ))
     }
 
     /// When it was last changed, in seconds and nanoseconds since 1970.
@@ -140,5 +143,11 @@ fn entries(folder: BorrowedFd<'_>) -> Vec<(OsString, FileType)> {
 
 fn open_entry(folder: BorrowedFd<'_>, name: &OsStr, flags: OFlags) -> Result<OwnedFd, Errno> {
     let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS;
-    rustix::fs::openat2(folder, name, flags | OFlags::CLOEXEC, Mode::empty(), resolve)
+    rustix::fs::openat2(
+        folder,
+        name,
+        flags | OFlags::CLOEXEC,
+        Mode::empty(),
+        resolve,
+    )
 }

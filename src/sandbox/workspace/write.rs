@@ -66,8 +66,7 @@ impl Workspace {
         if root.access == Access::ReadOnly {
             return Err(WorkspaceError::ReadOnly(path.to_owned()));
         }
-        let mut real =
-            real_path(parent.handle.as_fd()).map_err(|source| io_error(path, source))?;
+        let mut real = real_path(parent.handle.as_fd()).map_err(|source| io_error(path, source))?;
         real.extend(&parent.missing);
         real.push(name);
         let class = real
@@ -134,8 +133,8 @@ fn link_target(
         FileType::Symlink => {}
         kind => return regular(path, kind).map(|()| None),
     }
-    let target = rustix::fs::readlinkat(folder, name, Vec::new())
-        .map_err(|errno| refused(path, errno))?;
+    let target =
+        rustix::fs::readlinkat(folder, name, Vec::new()).map_err(|errno| refused(path, errno))?;
     let target = PathBuf::from(OsString::from_vec(target.into_bytes()));
     if target.is_absolute() {
         return Err(WorkspaceError::Outside(path.to_owned()));
@@ -193,10 +192,8 @@ fn write_new(
     content: &[u8],
     mode: Mode,
 ) -> std::io::Result<()> {
-    let flags =
-        OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-    let mut file: File =
-        rustix::fs::openat(folder, name, flags, Mode::RUSR | Mode::WUSR)?.into();
+    let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let mut file: File = rustix::fs::openat(folder, name, flags, Mode::RUSR | Mode::WUSR)?.into();
     file.write_all(content)?;
     rustix::fs::fchmod(&file, mode)?;
     file.sync_all()

@@ -17,7 +17,11 @@ fn home_of(folder: &Path) -> Home {
 
 /// What commit `number` writes. Some of it is large, so that groups span several pages and segments.
 fn written(number: u64) -> [(Vec<u8>, Option<Vec<u8>>); 3] {
-    let length = if number % 10 == 0 { 60_000 } else { 400 };
+    let length = if number.is_multiple_of(10) {
+        60_000
+    } else {
+        400
+    };
     [
         put(&format!("a/{number:08}"), noise(number, 100)),
         put(&format!("b/{number:08}"), noise(number, length)),
@@ -51,7 +55,7 @@ fn whatever_was_acknowledged_survives_being_killed() {
     for round in 0..10 {
         let mut chance = [0; 1];
         getrandom::fill(&mut chance).unwrap();
-        let mut child = Command::new(env::current_exe().unwrap())
+        let mut child = Command::new("/proc/self/exe")
             .args(["--exact", CHILD, "--nocapture", "--test-threads=1"])
             .env(PLACE, place.folder.path())
             .stdout(Stdio::piped())
@@ -66,7 +70,7 @@ fn whatever_was_acknowledged_survives_being_killed() {
             }
             acknowledged.len()
         };
-        while hear(&lines.next().expect("the child commits").unwrap()) <= chance[0].into() {}
+        while hear(&lines.next().expect("the child commits").unwrap()) <= u64::from(chance[0]) {}
         child.kill().unwrap();
         child.wait().unwrap();
         for line in lines.map_while(Result::ok) {

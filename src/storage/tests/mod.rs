@@ -4,6 +4,7 @@
 mod backups;
 mod damage;
 mod killed;
+
 mod port;
 mod upgrades;
 

@@ -209,6 +209,11 @@ fn openai_parts(parts: &[Part]) -> Vec<Value> {
     chunks
 }
 
-fn words(text: &str) -> impl Iterator<Item = &str> {
-    text.split_inclusive(' ')
+/// Words, and pieces of long ones: what belongs together arrives apart.
+fn words(text: &str) -> impl Iterator<Item = String> {
+    text.split_inclusive(' ').flat_map(|word| {
+        let letters: Vec<char> = word.chars().collect();
+        let pieces: Vec<String> = letters.chunks(8).map(String::from_iter).collect();
+        pieces
+    })
 }
