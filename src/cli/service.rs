@@ -93,8 +93,10 @@ impl Service {
         self.ask(self.request(Method::POST, path)?.json(body)).await
     }
 
-    pub(super) async fn delete(&self, path: &str) -> Result<(), Failure> {
-        self.send(self.request(Method::DELETE, path)?).await?;
+    /// Has something done that is answered without words.
+    pub(super) async fn act(&self, method: Method, path: &str) -> Result<(), Failure> {
+        let request = self.request(method, path)?.timeout(PATIENCE);
+        self.send(request).await?;
         Ok(())
     }
 

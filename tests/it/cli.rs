@@ -255,3 +255,107 @@ fn a_stopped_home_is_restored_only_from_what_is_there() {
     );
     assert!(missing.err.contains("`nowhere.tar.zst`"), "{}", missing.err);
 }
+
+/// OP-11, OP-82, OP-86
+#[test]
+fn tokens_are_made_and_ended_while_the_service_is_stopped() {
+    let user = User::new();
+
+    let made = user.run(&[
+        "token",
+        "create",
+        "ci",
+        "--scope",
+        "chat,read",
+        "--expires",
+        "never",
+    ]);
+    let again = user.run(&["token", "create", "ci", "--scope", "chat"]);
+    let unknown = user.run(&["token", "create", "x", "--scope", "chatt"]);
+    let listed = user.run(&["token", "list"]);
+    let rotated = user.run(&["token", "rotate-operator"]);
+    let revoked = user.run(&["token", "revoke", "ci"]);
+    let gone = user.run(&["token", "revoke", "ci"]);
+    let link = user.run(&["token", "link"]);
+
+    let token = made.out.trim_end();
+    assert!(token.starts_with("hwt_") && token.len() == 47, "{made:?}");
+    let codes = [
+        &made, &again, &unknown, &listed, &rotated, &revoked, &gone, &link,
+    ]
+    .map(|e| e.code);
+    assert_eq!(codes, [0, 6, 2, 0, 0, 0, 5, 7].map(Some));
+    let row = listed.out.lines().nth(1).unwrap();
+    assert!(
+        row.contains("ci") && row.contains("read,chat") && row.contains("never"),
+        "{row}"
+    );
+    let operator = fs::read_to_string(user.path("data/secrets/operator-token")).unwrap();
+    let others = [again, unknown, listed, rotated, revoked, gone, link];
+    for other in others {
+        let said = format!("{}{}", other.out, other.err);
+        assert!(
+            !said.contains(token) && !said.contains(operator.trim()),
+            "{said}"
+        );
+    }
+}
+
+/// OP-81, OP-84, OP-86
+#[test]
+fn a_stopped_home_is_backed_up_and_restored() {
+    let user = User::new();
+    user.run(&["init", "--provider", "offline"]);
+    let rule = user.path("data/rules/ours.md");
+    fs::write(&rule, "be kind").unwrap();
+    user.run(&["token", "create", "ci", "--scope", "chat"]);
+    let file = user.0.path().join("copy.tar.zst");
+    let file = file.to_str().unwrap();
+
+    let regular = user.run(&["backup"]);
+    let named = user.run(&["backup", file, "--json"]);
+    user.run(&["token", "revoke", "ci"]);
+    fs::write(&rule, "be quick").unwrap();
+    let refused = user.run(&["restore", file]);
+    let restored = user.run(&["restore", file, "--force"]);
+    let tokens = user.run(&["token", "list", "--json"]);
+    let newest = user.run(&["restore", "--newest", "--json"]);
+    let healthy = user.run(&["doctor", "--deep", "--json"]);
+
+    assert_eq!(regular.code, Some(0), "{regular:?}");
+    assert!(Path::new(regular.out.trim_end()).starts_with(user.path("run/backups")));
+    let named: Value = serde_json::from_str(&named.out).unwrap();
+    assert_eq!(named, serde_json::json!({"data": {"file": file}}));
+    assert_eq!(refused.code, Some(6), "{refused:?}");
+    assert!(refused.err.contains("--force"), "{refused:?}");
+    assert_eq!(restored.code, Some(0), "{restored:?}");
+    assert_eq!(fs::read_to_string(&rule).unwrap(), "be kind");
+    let tokens: Value = serde_json::from_str(&tokens.out).unwrap();
+    assert_eq!(tokens["data"][0]["name"], "ci");
+    assert_eq!(newest.code, Some(0), "{newest:?}");
+    let newest: Value = serde_json::from_str(&newest.out).unwrap();
+    assert_eq!(newest["data"]["from"], regular.out.trim_end());
+    assert!(healthy.out.contains("records are readable"), "{healthy:?}");
+}
+
+/// OP-86, OR-07
+#[test]
+fn nobody_works_on_a_store_that_is_in_use() {
+    let user = User::new();
+    user.run(&["init"]);
+    user.run(&["token", "list"]);
+    let lock = fs::File::options()
+        .write(true)
+        .open(user.path("run/lock"))
+        .unwrap();
+    rustix::fs::flock(&lock, rustix::fs::FlockOperation::LockExclusive).unwrap();
+
+    let codes = [
+        &["token", "list"][..],
+        &["backup"],
+        &["restore", "--newest"],
+    ]
+    .map(|arguments| user.run(arguments).code);
+
+    assert_eq!(codes, [Some(6); 3]);
+}
