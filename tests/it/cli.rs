@@ -24,6 +24,11 @@ impl User {
         self.0.path().join(".hivewright").join(inner)
     }
 
+    /// Has the run dir, as a running service does.
+    fn lock(&self) -> fs::File {
+        lock(&self.path("run"))
+    }
+
     fn command(&self, arguments: &[&str]) -> Command {
         command(self.0.path(), arguments)
     }
@@ -38,6 +43,13 @@ pub(crate) fn command(home: &Path, arguments: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_hivewright"));
     command.args(arguments).env_clear().env("HOME", home);
     command
+}
+
+/// Has a run dir, as a running service does.
+pub(crate) fn lock(run: &Path) -> fs::File {
+    let file = fs::File::create(run.join("lock")).unwrap();
+    rustix::fs::flock(&file, rustix::fs::FlockOperation::LockExclusive).unwrap();
+    file
 }
 
 /// What a command said, and what it ended with.
@@ -218,26 +230,34 @@ fn without_a_service_the_way_to_start_it_is_named() {
 
 /// OP-85, OP-86
 #[test]
-fn a_service_that_died_without_a_word_is_not_reachable() {
+fn the_notice_of_a_service_that_was_killed_is_not_trusted() {
     let user = User::new();
     user.run(&["init"]);
-    fs::write(
-        user.path("run/service.json"),
-        r#"{"pid": 1, "url": "http://127.0.0.1:1"}"#,
-    )
-    .unwrap();
-    fs::write(user.path("data/secrets/operator-token"), "hwo_x\n").unwrap();
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    listener.set_nonblocking(true).unwrap();
+    let url = format!("http://{}", listener.local_addr().unwrap());
+    let notice = serde_json::json!({"pid": 1, "url": url}).to_string();
+    fs::write(user.path("run/service.json"), notice).unwrap();
+    let token = user.path("data/secrets/operator-token");
+    fs::write(&token, "hwo_x\n").unwrap();
+    fs::set_permissions(&token, fs::Permissions::from_mode(0o600)).unwrap();
 
-    let status = user.run(&["status"]);
+    let left_behind = user.run(&["status"]);
+    let tokens = user.run(&["token", "list"]);
+    let knocked = listener.accept();
+    drop(listener);
+    let _lock = user.lock();
+    let silent = user.run(&["status"]);
 
-    let expected = Ended {
+    let expected = |what: &str| Ended {
         code: Some(7),
         out: String::new(),
-        err:
-            "hivewright: no service answers at http://127.0.0.1:1/; `hivewright serve` starts it\n"
-                .to_owned(),
+        err: format!("hivewright: {what}; `hivewright serve` starts it\n"),
     };
-    assert_eq!(status, expected);
+    assert_eq!(left_behind, expected("the service is not running"));
+    assert_eq!(tokens.code, Some(0));
+    assert!(knocked.is_err(), "a stranger was asked");
+    assert_eq!(silent, expected(&format!("no service answers at {url}/")));
 }
 
 /// OP-81, OP-86
@@ -344,11 +364,7 @@ fn nobody_works_on_a_store_that_is_in_use() {
     let user = User::new();
     user.run(&["init"]);
     user.run(&["token", "list"]);
-    let lock = fs::File::options()
-        .write(true)
-        .open(user.path("run/lock"))
-        .unwrap();
-    rustix::fs::flock(&lock, rustix::fs::FlockOperation::LockExclusive).unwrap();
+    let _lock = user.lock();
 
     let codes = [
         &["token", "list"][..],

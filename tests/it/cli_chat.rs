@@ -25,7 +25,7 @@ use tokio_tungstenite::{
     },
 };
 
-use crate::cli::{Ended, command};
+use crate::cli::{Ended, command, lock};
 
 /// No test may take longer.
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -35,6 +35,7 @@ const TOKEN: &str = "hwo_0123456789012345678901234567890123456789012";
 struct Stage {
     home: TempDir,
     listener: TcpListener,
+    _lock: fs::File,
 }
 
 impl Stage {
@@ -49,7 +50,11 @@ impl Stage {
         let url = format!("http://{}", listener.local_addr().unwrap());
         let notice = json!({"pid": 1, "url": url}).to_string();
         fs::write(run.join("service.json"), notice).unwrap();
-        Self { home, listener }
+        Self {
+            home,
+            listener,
+            _lock: lock(&run),
+        }
     }
 
     /// Runs the program with this input, while the test goes on.
