@@ -54,6 +54,7 @@ struct Cli {
 
 /// What every command understands.
 #[derive(Debug, Args)]
+#[command(next_help_heading = "Everywhere")]
 struct Everywhere {
     /// Where everything is [default: ~/.hivewright, or HIVEWRIGHT_HOME]
     #[arg(long, global = true, value_name = "DIR")]

@@ -76,6 +76,10 @@ impl Stage {
             .await
             .unwrap()
             .unwrap();
+        #[expect(
+            clippy::result_large_err,
+            reason = "the signature is that of the library"
+        )]
         let greet = move |request: &Request, mut response: Response| {
             assert_eq!(request.uri().path(), "/ws");
             assert_eq!(
