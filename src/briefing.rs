@@ -2,7 +2,10 @@
 
 use std::{
     collections::HashMap,
-    sync::{Arc, Mutex, PoisonError},
+    sync::{
+        Arc, Mutex, PoisonError,
+        atomic::{AtomicBool, Ordering},
+    },
     time::Duration,
 };
 
@@ -59,6 +62,7 @@ struct Inner {
     turn_timeout: Duration,
     idle_timeout: Duration,
     topic_profile: Option<String>,
+    demo: Arc<AtomicBool>,
     /// What was made for a team, good until one of its files changes.
     kits: Mutex<HashMap<TeamName, Arc<Kit>>>,
 }
@@ -93,6 +97,8 @@ pub struct Sources {
     pub idle_timeout: Duration,
     /// The profile that is asked about topics, if not the main team's.
     pub topic_profile: Option<String>,
+    /// Set while only the offline demo answers.
+    pub demo: Arc<AtomicBool>,
 }
 
 impl Turns {
@@ -108,6 +114,7 @@ impl Turns {
             turn_timeout: sources.turn_timeout,
             idle_timeout: sources.idle_timeout,
             topic_profile: sources.topic_profile,
+            demo: sources.demo,
             kits: Mutex::default(),
         }))
     }
@@ -162,6 +169,7 @@ impl Inner {
         {
             return Ok(kit);
         }
+        self.demo.store(providers.demo, Ordering::Relaxed);
         let kit = Arc::new(self.make_kit(name, team, providers).await?);
         self.kits().insert(name.clone(), kit.clone());
         Ok(kit)

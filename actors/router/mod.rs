@@ -559,7 +559,7 @@ impl Handler<Progressed> for Router {
 /// The words of a refusal by the queue.
 fn full_error(full: Full, message: Option<MessageId>) -> ErrorBody {
     let (code, error) = match full {
-        Full::Lane(waiting) => (
+        Full::Topic(waiting) => (
             "topic_queue_full",
             format!("{waiting} messages wait in this topic already"),
         ),

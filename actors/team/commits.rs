@@ -17,13 +17,13 @@ use crate::{
     closing,
     event::{Body, Frame, Progress},
     history::{Fact, HistoryEvent},
-    ids::{TopicId, TurnId},
+    ids::{MessageId, TopicId, TurnId},
     queue::{Finished, Return},
     store::{
         Numbered, StoreError,
         records::{Writes, snippet},
     },
-    task::{Code, Ending, Outcome, Task},
+    task::{Code, Ending, Outcome, Source, Task},
     usage::Usage,
 };
 
@@ -240,12 +240,13 @@ impl Team {
             return writes;
         };
         let task = &running.charge.task;
-        let Some(source) = &task.source else {
+        // Nobody follows work that no message waits for: its end is notified.
+        let Some((source, message)) = awaited(task) else {
             return writes;
         };
         for mut progress in frames {
             progress.task_id = Some(task.id.clone());
-            progress.message_id.clone_from(&source.message);
+            progress.message_id = Some(message.clone());
             let frame = Frame {
                 topic: source.topic.clone(),
                 ts: now,
@@ -404,6 +405,12 @@ impl Running {
     fn lease_guard(&self) -> Writes {
         Writes::new().under_lease(&self.charge.task.id, &self.charge.lease)
     }
+}
+
+/// Where the message comes from that a task answers.
+pub(super) fn awaited(task: &Task) -> Option<(&Source, &MessageId)> {
+    let source = task.source.as_ref()?;
+    Some((source, source.message.as_ref()?))
 }
 
 fn outcome(end: &End, usage: Usage, now: Timestamp) -> Outcome {

@@ -4,6 +4,7 @@ use std::fmt;
 
 use crate::{
     http::auth::error::AuthError,
+    service::ServiceError,
     settings::error::StartError,
     storage::{backup::BackupError, open::OpenError, restore::RestoreError},
 };
@@ -142,6 +143,12 @@ impl From<OpenError> for Failure {
     }
 }
 
+impl From<ServiceError> for Failure {
+    fn from(error: ServiceError) -> Self {
+        Self::new(Exit::from_code(error.exit_code()), chain(&error))
+    }
+}
+
 impl From<BackupError> for Failure {
     fn from(error: BackupError) -> Self {
         Self::failed(chain(&error))
@@ -171,20 +178,6 @@ impl From<AuthError> for Failure {
     }
 }
 
-impl From<anyhow::Error> for Failure {
-    /// An error that knows its exit code keeps it.
-    fn from(error: anyhow::Error) -> Self {
-        let error = match error.downcast::<StartError>() {
-            Ok(error) => return error.into(),
-            Err(error) => error,
-        };
-        match error.downcast::<OpenError>() {
-            Ok(error) => error.into(),
-            Err(error) => Self::failed(chain(error.as_ref())),
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use std::{io, path::PathBuf};
@@ -205,10 +198,9 @@ mod tests {
         let newer = OpenError::Newer { found: 9, known: 1 };
 
         let failures = [
-            Failure::from(anyhow::Error::from(running)),
-            anyhow::Error::from(unusable).into(),
-            anyhow::Error::from(newer).into(),
-            anyhow::anyhow!("lost").context("while listening").into(),
+            Failure::from(ServiceError::from(running)),
+            ServiceError::from(unusable).into(),
+            ServiceError::from(newer).into(),
             RestoreError::NotEmpty.into(),
             RestoreError::NoBackup(PathBuf::from("/b")).into(),
         ];
@@ -221,7 +213,6 @@ mod tests {
                 3,
                 "the store has schema version 9, this program knows versions up to 1",
             ),
-            (1, "while listening: lost"),
             (
                 6,
                 "there is a store already; `--force` replaces it and keeps it beside the new one",

@@ -9,7 +9,7 @@ use indicatif::{ProgressBar, ProgressStyle};
 use serde_json::json;
 
 use super::screen::Screen;
-use crate::storage::{Progress, Unit};
+use crate::storage::Progress;
 
 /// How often a line is written where there is no bar.
 const PAUSE: Duration = Duration::from_secs(10);
@@ -48,12 +48,7 @@ impl Gauge {
 
     /// The work has come this far, as the storage counts.
     pub(super) fn storage(&self, progress: Progress) {
-        let unit = match progress.unit {
-            Unit::Records => "records",
-            Unit::Files => "files",
-            Unit::Bytes => "bytes",
-        };
-        self.set(progress.done, progress.total, unit);
+        self.set(progress.done, progress.total, progress.unit.as_str());
     }
 
     /// The work has come this far.

@@ -1,9 +1,7 @@
 //! `hivewright token`: who may talk to the service.
 
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
-
 use clap::{Args, Subcommand};
-use hivewright_actors::clock::Timestamp;
+use hivewright_actors::clock::Clock;
 use reqwest::Method;
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -16,13 +14,16 @@ use super::{
     service::{Service, token_path},
     stopped::Stopped,
 };
-use crate::http::{
-    auth::{
-        offline,
-        registry::NewToken,
-        scope::{Scope, Scopes},
+use crate::{
+    http::{
+        auth::{
+            offline,
+            registry::NewToken,
+            scope::{Scope, Scopes},
+        },
+        tokens,
     },
-    tokens,
+    machine::WallClock,
 };
 
 /// Make, list and revoke tokens, or a link that logs a browser in
@@ -116,7 +117,7 @@ async fn ask(action: &Action, service: &Service, context: &Context) -> Result<Va
 /// Does it on the store of a service that is stopped.
 fn stopped(action: &Action, context: &Context) -> Result<Value, Failure> {
     let storage = &Stopped::open(context, &|_| {})?.storage;
-    let now = now();
+    let now = WallClock.now();
     Ok(match action {
         Action::Create {
             name,
@@ -151,11 +152,6 @@ fn stopped(action: &Action, context: &Context) -> Result<Value, Failure> {
         }
         Action::Link => json!({}),
     })
-}
-
-fn now() -> Timestamp {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH);
-    Timestamp::default() + since.unwrap_or(Duration::ZERO)
 }
 
 fn named(names: &[String]) -> Result<Scopes, Failure> {

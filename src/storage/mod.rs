@@ -78,5 +78,16 @@ pub enum Unit {
     Bytes,
 }
 
+impl Unit {
+    /// As progress bars and job reports name it.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Records => "records",
+            Self::Files => "files",
+            Self::Bytes => "bytes",
+        }
+    }
+}
+
 /// Is told how far long work has come.
 pub type OnProgress<'a> = &'a dyn Fn(Progress);

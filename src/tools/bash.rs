@@ -46,7 +46,8 @@ impl Tool for Bash {
         let mut description = Self::DESCRIPTION.to_owned();
         if !sandbox.layers().namespaces {
             description.push_str(
-                " On this machine the top level of the workspace is read-only too: write in its folders.",
+                " On this machine the top level of the workspace is read-only too, so write in its \
+                 folders, and modes of files cannot be changed.",
             );
         }
         description

@@ -45,8 +45,9 @@ impl Tool for Glob {
 }
 
 fn find(args: &Args, cx: &ToolContext) -> Result<String, ToolError> {
-    let folder = cx.workspace.open_dir(args.path.as_deref().unwrap_or("."))?;
-    let pattern = beneath(&args.pattern, folder.path())?;
+    let (base, pattern) = split(&args.pattern)?;
+    let base = base.or(args.path.clone()).unwrap_or_else(|| ".".to_owned());
+    let folder = cx.workspace.open_dir(&base)?;
     let names = Names::new(&pattern)?;
     let mut found = Vec::new();
     folder.walk(&|name| names.may_enter(name), &mut |file| {
@@ -76,22 +77,27 @@ fn find(args: &Args, cx: &ToolContext) -> Result<String, ToolError> {
     Ok(shown)
 }
 
-/// The pattern as seen from the folder. One that climbs out is refused.
-fn beneath(pattern: &str, folder: &Path) -> Result<String, ToolError> {
-    let outside = || {
+/// The folder that an absolute pattern begins in, and the pattern from there on.
+///
+/// A pattern that climbs is refused; whether the folder is the team's is for the boundary to say.
+fn split(pattern: &str) -> Result<(Option<String>, String), ToolError> {
+    if Path::new(pattern)
+        .components()
+        .any(|part| part == Component::ParentDir)
+    {
         let message = format!("Access denied: {pattern} is outside the workspace");
-        ToolError::new(ToolFault::OutsideWorkspace, message)
-    };
-    let path = Path::new(pattern);
-    if path.components().any(|part| part == Component::ParentDir) {
-        return Err(outside());
+        return Err(ToolError::new(ToolFault::OutsideWorkspace, message));
     }
-    let relative = if path.is_absolute() {
-        path.strip_prefix(folder).map_err(|_| outside())?
-    } else {
-        path.strip_prefix(".").unwrap_or(path)
-    };
-    Ok(relative.to_string_lossy().into_owned())
+    if !pattern.starts_with('/') {
+        let relative = pattern.strip_prefix("./").unwrap_or(pattern);
+        return Ok((None, relative.to_owned()));
+    }
+    let plain = pattern
+        .find(['*', '?', '[', '{', '\\'])
+        .unwrap_or(pattern.len());
+    let end = pattern[..plain].rfind('/').unwrap_or(0);
+    let base = &pattern[..end.max(1)];
+    Ok((Some(base.to_owned()), pattern[end + 1..].to_owned()))
 }
 
 /// A compiled pattern, with the hidden names it speaks of.

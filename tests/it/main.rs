@@ -5,7 +5,10 @@
 
 mod cli;
 mod cli_chat;
+mod crash;
 mod fake_model;
+mod isolation;
 mod model_faults;
 mod sandbox;
+mod service;
 mod workspace;

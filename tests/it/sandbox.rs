@@ -583,7 +583,7 @@ async fn the_self_test_sees_every_layer_hold() {
 
 /// SC-56: the self-test tells a layer that does not do its work.
 #[tokio::test]
-async fn the_self_test_tells_what_it_could_read() {
+async fn the_self_test_tells_what_could_be_read() {
     let world = World::with(|settings| async move {
         let private = vec!["/usr/bin/env".into()];
         Sandbox::new(SandboxSettings {
@@ -598,11 +598,48 @@ async fn the_self_test_tells_what_it_could_read() {
 
     let landlock = &reports[0];
     assert_eq!((landlock.layer, landlock.holds), (Layer::Landlock, false));
-    assert!(
-        landlock
-            .detail
-            .starts_with("not refused: read /usr/bin/env; "),
-        "{landlock:?}"
+    let seen = "/usr/bin/env lies in a folder that commands can read; ";
+    assert!(landlock.detail.starts_with(seen), "{landlock:?}");
+}
+
+/// SC-55: nothing runs where it could read what is private.
+#[tokio::test]
+async fn a_private_path_in_reach_refuses_every_command() {
+    let world = World::with(|settings| async move {
+        let private = vec![settings.private[0].join("../teams/alpha/notes")];
+        Sandbox::new(SandboxSettings {
+            private,
+            ..settings
+        })
+        .await
+    })
+    .await;
+
+    let reply = world.bash("touch notes/ran").await;
+
+    assert_eq!(reply.fault, Some(ToolFault::SandboxUnavailable));
+    assert!(!world.path("teams/alpha/notes/ran").exists());
+}
+
+/// SC-51, SC-52: without namespaces a command shares the machine with the daemon, and cannot touch it.
+#[tokio::test]
+async fn other_processes_and_foreign_files_are_out_of_reach_without_namespaces() {
+    let world = World::without_namespaces().await;
+    let store = world.path("store/db");
+    fs::set_permissions(&store, fs::Permissions::from_mode(0o600)).unwrap();
+    let daemon = std::process::id();
+    let command = format!(
+        "kill -0 {daemon} || echo no; kill -0 $PPID || echo no; prlimit --pid {daemon} --core=0 || echo no; \
+         renice 19 -p {daemon} || echo no; cat /proc/{daemon}/environ || echo no; chmod 666 {} || echo no",
+        store.display()
+    );
+
+    let reply = world.bash(&format!("({command}) 2>/dev/null")).await;
+
+    assert_eq!(reply, ok("exit_code: 0\nstdout:\nno\nno\nno\nno\nno\nno"));
+    assert_eq!(
+        fs::metadata(store).unwrap().permissions().mode() & 0o777,
+        0o600
     );
 }
 

@@ -3,7 +3,10 @@
 use std::{
     ffi::{OsStr, OsString},
     fs,
-    os::{fd::OwnedFd, unix::ffi::OsStrExt},
+    os::{
+        fd::OwnedFd,
+        unix::{ffi::OsStrExt, fs::MetadataExt},
+    },
     path::Path,
 };
 
@@ -84,7 +87,7 @@ pub(super) fn apply(plan: &Plan, home: &Home) -> Result<(), Missing> {
     limit(plan)?;
     drop_capabilities()?;
     restrict_files(plan, home)?;
-    seccomp::apply()
+    seccomp::apply(plan.namespaces)
 }
 
 fn limit(plan: &Plan) -> Result<(), Missing> {
@@ -94,10 +97,13 @@ fn limit(plan: &Plan) -> Result<(), Missing> {
         (Resource::Fsize, plan.file_size),
         (Resource::Data, plan.memory),
     ];
-    // Counted per user and user namespace; outside one it would count what else the user runs.
-    if plan.namespaces {
-        limits.push((Resource::Nproc, plan.processes));
-    }
+    // Counted per user and user namespace: outside a new one, all that the user runs counts too.
+    let running = if plan.namespaces {
+        0
+    } else {
+        threads_of_user()
+    };
+    limits.push((Resource::Nproc, running + plan.processes));
     for (resource, limit) in limits {
         let allowed = rustix::process::getrlimit(resource).maximum;
         let limit = Some(allowed.map_or(limit, |allowed| allowed.min(limit)));
@@ -108,6 +114,17 @@ fn limit(plan: &Plan) -> Result<(), Missing> {
         rustix::process::setrlimit(resource, both).map_err(Missing::of("base", "limits"))?;
     }
     Ok(())
+}
+
+/// What this user runs on the machine.
+fn threads_of_user() -> u64 {
+    let user = rustix::process::getuid().as_raw();
+    let processes = fs::read_dir("/proc").into_iter().flatten().flatten();
+    processes
+        .filter(|entry| entry.metadata().is_ok_and(|entry| entry.uid() == user))
+        .filter_map(|entry| fs::read_dir(entry.path().join("task")).ok())
+        .map(|threads| threads.count() as u64)
+        .sum()
 }
 
 /// Bounds a process namespace by its highest number, where each has its own.

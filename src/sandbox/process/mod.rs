@@ -49,6 +49,9 @@ const KEPT: usize = 10 << 20;
 /// How long a command has between being asked to end and being killed.
 const GRACE: Duration = Duration::from_millis(1200);
 
+/// How the folders of calls begin.
+const CALL: &str = "call-";
+
 /// What the sandbox needs to know of its machine.
 #[derive(Clone, Debug)]
 pub struct SandboxSettings {
@@ -56,7 +59,7 @@ pub struct SandboxSettings {
     pub launcher: PathBuf,
     /// Memory of one command with all it starts, in bytes.
     pub memory: u64,
-    /// A folder for the private home and temporary files of each call. Emptied at the start.
+    /// A folder for the private home and temporary files of each call. Leftovers are removed at the start.
     pub scratch: PathBuf,
     /// What no command may ever read: store, keys, other teams. The self-test tries it.
     pub private: Vec<PathBuf>,
@@ -112,13 +115,8 @@ impl Sandbox {
     /// Finds out what this machine offers, with a first confined process.
     pub async fn new(settings: SandboxSettings) -> Self {
         let scratch = settings.scratch.clone();
-        // Leftovers of a process that was killed.
-        let emptied = tokio::task::spawn_blocking(move || {
-            let _ = fs::remove_dir_all(&scratch);
-            folder(&scratch)
-        });
-        if !matches!(emptied.await, Ok(Ok(()))) {
-            tracing::warn!(scratch = %settings.scratch.display(), "scratch folder cannot be made");
+        if let Err(error) = blocking(move || clear(&scratch)).await {
+            tracing::warn!(%error, "scratch folder cannot be made");
         }
         let mut sandbox = Self::with_layers(settings, Layers::ask());
         if sandbox.layers.missing().is_none()
@@ -149,14 +147,16 @@ impl Sandbox {
     }
 
     async fn try_namespaces(&self) -> Result<(), SandboxError> {
-        let scratch = Scratch::make(&self.settings.scratch).map_err(SandboxError::Start)?;
-        let workspace = scratch.path.join("workspace");
-        fs::create_dir(&workspace).map_err(SandboxError::Start)?;
-        let workspace = Workspace::open(&workspace, &[])
-            .map_err(|error| SandboxError::Start(io::Error::other(error)))?;
+        let parent = self.settings.scratch.clone();
+        let (_scratch, workspace) = blocking(move || {
+            let scratch = Scratch::make(&parent)?;
+            let workspace = scratch.workspace()?;
+            Ok((scratch, workspace))
+        })
+        .await?;
         let program = Program::Bash(":".to_owned());
         let stop = CancellationToken::new();
-        self.execute(&Arc::new(workspace), BTreeMap::new(), program, stop)
+        self.execute(&workspace, BTreeMap::new(), program, stop)
             .await
             .map(drop)
     }
@@ -187,26 +187,32 @@ impl Sandbox {
         program: Program,
     ) -> Result<(Plan, Scratch), SandboxError> {
         let (workspace, layers) = (Arc::clone(workspace), self.layers);
-        let (parent, memory) = (self.settings.scratch.clone(), self.settings.memory);
-        tokio::task::spawn_blocking(move || {
-            let scratch = Scratch::make(&parent)?;
+        let settings = self.settings.clone();
+        let (plan, scratch, exposed) = blocking(move || {
+            let exposed = exposed(&settings.private, &workspace);
+            let scratch = Scratch::make(&settings.scratch)?;
             let governed = protect(&workspace)?;
             let plan = Plan {
                 folders: folders(&workspace)?,
                 scratch: scratch.path.clone(),
                 namespaces: layers.namespaces,
                 keep_top: !(layers.namespaces && governed),
-                memory,
+                memory: settings.memory,
                 processes: PROCESSES,
                 file_size: FILE_SIZE,
                 env,
                 program,
             };
-            Ok((plan, scratch))
+            Ok((plan, scratch, exposed))
         })
-        .await
-        .unwrap_or_else(|error| Err(io::Error::other(error)))
-        .map_err(SandboxError::Start)
+        .await?;
+        match exposed {
+            None => Ok((plan, scratch)),
+            Some(path) => Err(SandboxError::Unavailable {
+                layer: Layer::Landlock,
+                reason: format!("{} lies in a folder that commands can read", path.display()),
+            }),
+        }
     }
 
     async fn supervise(
@@ -285,6 +291,47 @@ impl Sandbox {
     }
 }
 
+/// Runs file work away from the async threads.
+async fn blocking<T, F>(work: F) -> Result<T, SandboxError>
+where
+    T: Send + 'static,
+    F: FnOnce() -> io::Result<T> + Send + 'static,
+{
+    tokio::task::spawn_blocking(work)
+        .await
+        .unwrap_or_else(|error| Err(io::Error::other(error)))
+        .map_err(SandboxError::Start)
+}
+
+/// Makes the scratch folder, without what a killed process left in it.
+fn clear(scratch: &Path) -> io::Result<()> {
+    folder(scratch)?;
+    for entry in fs::read_dir(scratch)?.flatten() {
+        if entry
+            .file_name()
+            .as_encoded_bytes()
+            .starts_with(CALL.as_bytes())
+        {
+            fs::remove_dir_all(entry.path())?;
+        }
+    }
+    Ok(())
+}
+
+/// A private path that lies in what every command can read.
+fn exposed(private: &[PathBuf], workspace: &Workspace) -> Option<PathBuf> {
+    let system = confine::SYSTEM.iter().map(Path::new);
+    let readable: Vec<_> = system
+        .chain(workspace.roots().map(|(path, ..)| path))
+        .filter_map(|path| fs::canonicalize(path).ok())
+        .collect();
+    let is_readable = |path: &Path| readable.iter().any(|folder| path.starts_with(folder));
+    private
+        .iter()
+        .find(|path| fs::canonicalize(path).is_ok_and(|path| is_readable(&path)))
+        .cloned()
+}
+
 /// Makes sure that the governed names at the top of the workspace can be held by mounts.
 fn protect(workspace: &Workspace) -> io::Result<bool> {
     let Some((_, handle, _)) = workspace.roots().next() else {
@@ -325,12 +372,22 @@ impl Scratch {
     fn make(parent: &Path) -> io::Result<Self> {
         let bits = getrandom::u64().map_err(io::Error::other)?;
         let scratch = Self {
-            path: parent.join(format!("call-{bits:016x}")),
+            path: parent.join(format!("{CALL}{bits:016x}")),
         };
         for name in ["home", "tmp", "root"] {
             folder(&scratch.path.join(name))?;
         }
         Ok(scratch)
+    }
+
+    /// An empty workspace, for a process that only shows what the sandbox does.
+    fn workspace(&self) -> io::Result<Arc<Workspace>> {
+        let path = self.path.join("workspace");
+        folder(&path)?;
+        fs::write(path.join(GOVERNED_FILE), "")?;
+        Workspace::open(&path, &[])
+            .map(Arc::new)
+            .map_err(io::Error::other)
     }
 }
 

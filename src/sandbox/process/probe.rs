@@ -1,16 +1,16 @@
 //! The self-test: a confined child tries what it must not be able to do.
 
-use std::{collections::BTreeMap, fs, io, net::TcpListener, sync::Arc, time::Duration};
+use std::{collections::BTreeMap, fs, net::TcpListener, time::Duration};
 
 use tokio_util::sync::CancellationToken;
 
 use super::{
-    Sandbox, SandboxError, Scratch,
+    Sandbox, SandboxError, Scratch, blocking,
     layers::Layer,
     plan::Program,
     selftest::{Attempt, Targets},
 };
-use crate::sandbox::workspace::Workspace;
+use crate::sandbox::workspace::governance::GOVERNED_FILE;
 
 /// The child's attempts take milliseconds; an orphan that survived would hold its output for minutes.
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -66,25 +66,20 @@ impl Sandbox {
         let port = listener.local_addr().map_err(SandboxError::Start)?.port();
         let parent = self.settings.scratch.clone();
         let mut forbidden = self.settings.private.clone();
-        let (scratch, workspace, targets) = tokio::task::spawn_blocking(move || {
+        let (scratch, workspace, targets) = blocking(move || {
             let scratch = Scratch::make(&parent)?;
-            let folder = scratch.path.join("workspace");
+            let workspace = scratch.workspace()?;
             let secret = scratch.path.join("secret");
-            fs::create_dir(&folder)?;
-            fs::write(folder.join("config.yaml"), "")?;
             fs::write(&secret, "secret")?;
             forbidden.push(secret);
             let targets = Targets {
                 forbidden,
-                config: folder.join("config.yaml"),
+                config: workspace.path().join(GOVERNED_FILE),
                 port,
             };
-            let workspace = Workspace::open(&folder, &[]).map_err(io::Error::other)?;
-            Ok((scratch, Arc::new(workspace), targets))
+            Ok((scratch, workspace, targets))
         })
-        .await
-        .unwrap_or_else(|error| Err(io::Error::other(error)))
-        .map_err(SandboxError::Start)?;
+        .await?;
 
         let program = Program::SelfTest(targets);
         let stop = CancellationToken::new();

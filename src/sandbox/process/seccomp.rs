@@ -67,6 +67,34 @@ const ABSENT: &[i64] = &[
     libc::SYS_memfd_create,
 ];
 
+/// Refused beside these where the command shares the machine's files and processes: what changes a
+/// file by its name alone, which Landlock does not see, and memory that outlives its maker.
+const SHARED: &[i64] = &[
+    #[cfg(target_arch = "x86_64")]
+    libc::SYS_chmod,
+    libc::SYS_fchmodat,
+    libc::SYS_fchmodat2,
+    libc::SYS_setxattr,
+    libc::SYS_lsetxattr,
+    libc::SYS_removexattr,
+    libc::SYS_lremovexattr,
+    libc::SYS_shmget,
+    libc::SYS_msgget,
+    libc::SYS_semget,
+    libc::SYS_mq_open,
+];
+
+/// Calls that reach for another process by number, with the argument that holds it.
+const OTHERS: &[(i64, u8)] = &[
+    (libc::SYS_prlimit64, 0),
+    (libc::SYS_sched_setaffinity, 0),
+    (libc::SYS_sched_setattr, 0),
+    (libc::SYS_sched_setparam, 0),
+    (libc::SYS_sched_setscheduler, 0),
+    (libc::SYS_setpriority, 1),
+    (libc::SYS_ioprio_set, 1),
+];
+
 const NAMESPACES: &[libc::c_int] = &[
     libc::CLONE_NEWNS,
     libc::CLONE_NEWCGROUP,
@@ -83,22 +111,24 @@ const SOCKET_TYPE: u64 = 0xf;
 type Rules = BTreeMap<i64, Vec<SeccompRule>>;
 
 /// Installs the filters on this thread and all that comes from it.
-pub(super) fn apply() -> Result<(), Missing> {
-    for program in programs().map_err(|error| Missing::new(LAYER, error))? {
+///
+/// More is refused where no namespaces keep the machine's own files and processes out of sight.
+pub(super) fn apply(namespaces: bool) -> Result<(), Missing> {
+    for program in programs(namespaces).map_err(|error| Missing::new(LAYER, error))? {
         seccompiler::apply_filter(&program).map_err(|error| Missing::new(LAYER, error))?;
     }
     Ok(())
 }
 
-fn programs() -> Result<[BpfProgram; 2], seccompiler::BackendError> {
+fn programs(namespaces: bool) -> Result<[BpfProgram; 2], seccompiler::BackendError> {
     let absent = ABSENT.iter().map(|call| (*call, Vec::new())).collect();
     Ok([
         program(absent, libc::ENOSYS)?,
-        program(refused()?, libc::EPERM)?,
+        program(refused(namespaces)?, libc::EPERM)?,
     ])
 }
 
-fn refused() -> Result<Rules, seccompiler::BackendError> {
+fn refused(namespaces: bool) -> Result<Rules, seccompiler::BackendError> {
     let mut rules: Rules = REFUSED.iter().map(|call| (*call, Vec::new())).collect();
     let mut clone = Vec::new();
     for flag in NAMESPACES {
@@ -134,6 +164,13 @@ fn refused() -> Result<Rules, seccompiler::BackendError> {
         when(1, SeccompCmpArgLen::Dword, masked, libc::SOCK_RAW as u64)?,
     ];
     rules.insert(libc::SYS_socketpair, pair);
+    if !namespaces {
+        rules.extend(SHARED.iter().map(|call| (*call, Vec::new())));
+        for (call, argument) in OTHERS {
+            let other = when(*argument, SeccompCmpArgLen::Dword, SeccompCmpOp::Ne, 0)?;
+            rules.insert(*call, vec![other]);
+        }
+    }
     Ok(rules)
 }
 
@@ -187,8 +224,10 @@ mod tests {
     /// SC-52
     #[test]
     fn the_filters_compile_for_this_machine() {
-        let programs = programs().unwrap();
+        for namespaces in [true, false] {
+            let programs = programs(namespaces).unwrap();
 
-        assert!(programs.iter().all(|program| program.len() > ABSENT.len()));
+            assert!(programs.iter().all(|program| program.len() > ABSENT.len()));
+        }
     }
 }

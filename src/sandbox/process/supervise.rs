@@ -18,7 +18,7 @@ use super::{
 };
 
 /// How often the tree is counted where no control group counts it.
-const SWEEP: Duration = Duration::from_millis(50);
+const SWEEP: Duration = Duration::from_millis(100);
 /// How long killing may take before it is given up.
 const KILLING: Duration = Duration::from_secs(5);
 
@@ -62,8 +62,9 @@ pub(super) fn until_end(
         }
         if swept.elapsed() >= SWEEP {
             swept = Instant::now();
-            reap(child);
-            if let Some(excess) = excess(&descendants()?, plan) {
+            let tree = descendants()?;
+            reap(&tree, child);
+            if let Some(excess) = excess(&tree, plan) {
                 kill_all(child)?;
                 return Ok(Some(excess));
             }
@@ -98,10 +99,9 @@ fn kill_rest() -> io::Result<()> {
 }
 
 /// Buries orphans that became ours, but not the child: its status is still wanted.
-fn reap(child: Pid) {
-    let Ok(tree) = descendants() else { return };
-    for pid in tree.into_iter().filter(|pid| *pid != child) {
-        let _ = rustix::process::waitpid(Some(pid), WaitOptions::NOHANG);
+fn reap(tree: &HashSet<Pid>, child: Pid) {
+    for pid in tree.iter().filter(|pid| **pid != child) {
+        let _ = rustix::process::waitpid(Some(*pid), WaitOptions::NOHANG);
     }
 }
 

@@ -328,6 +328,14 @@ fn a_write_keeps_the_mode_and_leaves_nothing_else() {
     assert_eq!(fs::read_dir(place.path("team/notes")).unwrap().count(), 2);
 }
 
+struct Stop<'a>(&'a AtomicBool);
+
+impl Drop for Stop<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
 /// TO-48, SC-63: whatever a racer swaps in, no read sees and no write changes what is outside.
 #[test]
 fn links_swapped_by_a_racer_never_lead_out() {
@@ -345,6 +353,8 @@ fn links_swapped_by_a_racer_never_lead_out() {
                 renameat_with(CWD, &flip, CWD, &evil, RenameFlags::EXCHANGE).unwrap();
             }
         });
+        // Also when an assertion below fails: the scope waits for the racer.
+        let _stop = Stop(&stop);
         for round in 0..20_000 {
             match place.read("flip/a") {
                 Ok(text) => {
@@ -367,7 +377,6 @@ fn links_swapped_by_a_racer_never_lead_out() {
                 }
             }
         }
-        stop.store(true, Ordering::Relaxed);
     });
 
     assert!(inside > 0 && refused > 0, "{inside} {refused}");

@@ -70,7 +70,7 @@ fn whatever_was_acknowledged_survives_being_killed() {
             }
             acknowledged.len()
         };
-        while hear(&lines.next().expect("the child commits").unwrap()) <= u64::from(chance[0]) {}
+        while hear(&lines.next().expect("the child commits").unwrap()) <= usize::from(chance[0]) {}
         child.kill().unwrap();
         child.wait().unwrap();
         for line in lines.map_while(Result::ok) {
