@@ -5,6 +5,7 @@
 
 mod cli;
 mod cli_chat;
+mod cli_service;
 mod crash;
 mod fake_model;
 mod isolation;
