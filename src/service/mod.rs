@@ -450,7 +450,7 @@ async fn open_store(
 }
 
 /// The folders of the store and its backups.
-fn backup_home(home: &Home, config: &config::Config) -> storage::Home {
+pub(crate) fn backup_home(home: &Home, config: &config::Config) -> storage::Home {
     let mut layout = storage::Home::new(home.data(), home.run());
     if let Some(folder) = &config.backup.dir {
         layout.backups = folder.clone();

@@ -3,6 +3,9 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
+mod cli;
+mod cli_chat;
+mod cli_service;
 mod crash;
 mod fake_model;
 mod isolation;
