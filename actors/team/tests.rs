@@ -1,1 +1,4 @@
-//! Tests.
+//! A whole spine, from message to response.
+#![allow(clippy::unwrap_used)]
+
+mod conversation;
