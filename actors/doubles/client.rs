@@ -105,6 +105,24 @@ impl Client {
         }
     }
 
+    /// What an item is, in short.
+    pub(crate) fn note(&self, item: Item) -> String {
+        match item {
+            Item::Frame(_) => short(&self.read(item)),
+            other => format!("{other:?}"),
+        }
+    }
+
+    /// Waits for the result of a call.
+    pub(crate) async fn hears_result(&self, call: &str) {
+        loop {
+            let frame = self.frame().await;
+            if frame["kind"] == "tool_result" && frame["call_id"] == call {
+                return;
+            }
+        }
+    }
+
     /// The ack of a message, for the topic in it.
     pub(crate) async fn topic_of(&self, message: &str) -> String {
         loop {

@@ -33,6 +33,10 @@ use crate::{
     task::Code,
 };
 
+thread_local! {
+    static PAUSED: Cell<bool> = const { Cell::new(false) };
+}
+
 /// Wall time that goes with the runtime's, which tests pause.
 struct Wall {
     began: Instant,
@@ -44,13 +48,14 @@ impl Clock for Wall {
     }
 }
 
-/// Counts, so that a test run gives the same ids each time.
+/// The same numbers in each test run, in no order.
 #[derive(Default)]
 struct Counted(AtomicU64);
 
 impl Entropy for Counted {
     fn bits(&self) -> u64 {
-        self.0.fetch_add(1, Ordering::Relaxed) + 1
+        let number = self.0.fetch_add(1, Ordering::Relaxed) + 1;
+        number.wrapping_mul(0x9E37_79B9_7F4A_7C15)
     }
 }
 
@@ -129,7 +134,10 @@ pub(crate) struct World {
 impl World {
     /// A world on paused time whose model plays a script.
     pub(crate) fn new(script: impl Fn(&StepRequest) -> Vec<Play> + Send + Sync + 'static) -> Self {
-        tokio::time::pause();
+        // Time can be paused but once: a test may make several worlds, one after another.
+        if !PAUSED.replace(true) {
+            tokio::time::pause();
+        }
         Self {
             disk: Disk::default(),
             tools: Tools::default(),

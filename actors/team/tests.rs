@@ -2,3 +2,8 @@
 #![allow(clippy::unwrap_used)]
 
 mod conversation;
+mod crash;
+mod failure;
+mod life;
+mod modes;
+mod stop;

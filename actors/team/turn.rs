@@ -225,6 +225,11 @@ impl Turn {
         self.ended
     }
 
+    /// It ends outside of its own decisions: it hears nothing more.
+    pub fn abandon(&mut self) {
+        self.ended = true;
+    }
+
     /// The present step, from 1.
     pub fn step(&self) -> u32 {
         self.step
@@ -615,7 +620,10 @@ impl Turn {
                     id, content, fault, ..
                 } => {
                     self.take_blocks(&mut blocks);
-                    if let Some(slot) = self.calls.iter_mut().find(|slot| slot.call.id == *id) {
+                    let open = |slot: &&mut Slot| {
+                        slot.call.id == *id && !matches!(slot.state, CallState::Done(_))
+                    };
+                    if let Some(slot) = self.calls.iter_mut().find(open) {
                         slot.state = CallState::Done(ToolOutput {
                             id: id.clone(),
                             name: slot.call.name.clone(),
