@@ -194,7 +194,7 @@ pub struct Queue {
     listeners: Listeners,
     schedule: Schedule,
     tasks: HashMap<TaskId, Entry>,
-    due: BTreeSet<(Timestamp, Due, TaskId)>,
+    due: BTreeSet<(Timestamp, Due, u64, TaskId)>,
     alarm: Option<(Timestamp, SpawnHandle)>,
     draining: bool,
     arrivals: u64,
@@ -274,19 +274,17 @@ impl Queue {
 
     /// Notes what will be due if the task goes on waiting.
     fn expect(&mut self, task: &Task) {
-        self.due
-            .insert((task.deadline_at, Due::Deadline, task.id.clone()));
+        let [deadline, ack] = due_of(task);
+        self.due.insert(deadline);
         if !task.acked {
-            self.due
-                .insert((task.created_at + ACK_AFTER, Due::Ack, task.id.clone()));
+            self.due.insert(ack);
         }
     }
 
     fn expect_no_more(&mut self, task: &Task) {
-        self.due
-            .remove(&(task.deadline_at, Due::Deadline, task.id.clone()));
-        self.due
-            .remove(&(task.created_at + ACK_AFTER, Due::Ack, task.id.clone()));
+        for due in due_of(task) {
+            self.due.remove(&due);
+        }
     }
 
     /// Leases all that can start.
@@ -459,7 +457,7 @@ impl Queue {
     /// Sets the alarm for what is due next.
     fn arm(&mut self, ctx: &mut Context<Self>) {
         let next = [
-            self.due.first().map(|(at, _, _)| *at),
+            self.due.first().map(|(at, ..)| *at),
             self.schedule.wakes_at(),
         ]
         .into_iter()
@@ -484,10 +482,10 @@ impl Queue {
 
     fn ring(&mut self, ctx: &mut Context<Self>) {
         let now = self.clock.now();
-        while let Some((at, _, _)) = self.due.first()
+        while let Some((at, ..)) = self.due.first()
             && *at <= now
         {
-            let Some((_, due, id)) = self.due.pop_first() else {
+            let Some((_, due, _, id)) = self.due.pop_first() else {
                 break;
             };
             match due {
@@ -578,6 +576,15 @@ impl Queue {
         self.deliver(committed, ctx);
         self.dispatch(ctx);
     }
+}
+
+/// What may become due for a task, and when; of one moment, first come first.
+fn due_of(task: &Task) -> [(Timestamp, Due, u64, TaskId); 2] {
+    let entry = |at, due| (at, due, task.arrival, task.id.clone());
+    [
+        entry(task.deadline_at, Due::Deadline),
+        entry(task.created_at + ACK_AFTER, Due::Ack),
+    ]
 }
 
 impl Actor for Queue {

@@ -373,3 +373,6 @@ impl Schedule {
         changed
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -260,6 +260,8 @@ impl Team {
             Some(running) if !running.turn.has_ended() => {
                 let turn = running.charge.turn.clone();
                 running.joined.push((task.clone(), lease));
+                // Leases that were stored together may arrive in any order.
+                running.joined.sort_by_key(|(task, _)| task.arrival);
                 self.expect_ack_of(&task, topic, &turn, ctx);
                 self.hear(topic, &turn, Input::Steered(task), ctx);
             }

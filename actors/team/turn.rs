@@ -209,6 +209,7 @@ impl Turn {
             Input::Called { id, reply, took } => self.called(&id, reply, took),
             Input::Steered(task) => {
                 self.steered.push(task);
+                self.steered.sort_by_key(|task| task.arrival);
                 Vec::new()
             }
             Input::Stop(stop, streaming) => self.stop(stop, streaming),
@@ -788,3 +789,6 @@ fn result(call: &ToolCall, reply: &ToolReply, took: Duration) -> (Fact, Progress
 fn preview(text: &str) -> String {
     text.chars().take(PREVIEW).collect()
 }
+
+#[cfg(test)]
+mod tests;
