@@ -25,7 +25,7 @@ use crate::{
     classifier::Classifier,
     clock::{Clock, Timestamp},
     engine::StepRequest,
-    ids::{Entropy, Ids, TopicId},
+    ids::{Entropy, Ids},
     meter::Unmetered,
     queue::schedule::Limits,
     router::{self, Open, rate::Rate, resolve},
@@ -230,10 +230,6 @@ impl World {
             socket,
             last_seq: Cell::new(0),
         }
-    }
-
-    pub(crate) fn topic(&self) -> TopicId {
-        self.ids.topic()
     }
 
     /// The calls that ran, in order.

@@ -167,6 +167,10 @@ proptest! {
         prop_assert_eq!(&once, &line.received);
         prop_assert_eq!(line.received.len() as u64 + line.lost, line.newest);
     }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(30))]
 
     /// CH-87
     #[test]

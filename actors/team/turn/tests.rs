@@ -303,7 +303,7 @@ fn ending(shell: &Shell) -> &End {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(600))]
+    #![proptest_config(ProptestConfig::with_cases(200))]
 
     /// SE-83 to SE-89, SE-144 to SE-150, TO-07: see the assertions of the shell.
     #[test]
