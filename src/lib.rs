@@ -1,6 +1,59 @@
 //! The edges of Hivewright: what the spine needs from outside, and the service that it makes.
 
+use std::net::IpAddr;
+
+pub mod briefing;
 pub mod channels;
+pub mod cli;
+pub mod engines;
 pub mod http;
+pub mod logging;
+pub mod machine;
 pub mod prompt;
+pub mod providers;
+pub mod sandbox;
+pub mod scrub;
+pub mod service;
 pub mod settings;
+pub mod storage;
+pub mod tools;
+
+use engines::native::retry::RetryPolicy;
+use service::{Options, Service, ServiceError};
+use settings::{home::Home, references::Environment};
+
+/// How the service is to run.
+#[derive(Clone, Debug)]
+pub struct ServeOptions {
+    /// Where everything is.
+    pub home: Home,
+    /// The address to listen on, instead of that of the settings.
+    pub bind: Option<IpAddr>,
+    /// The port to listen on, instead of that of the settings.
+    pub port: Option<u16>,
+    /// Called once it serves.
+    pub announce: fn(&Service),
+}
+
+/// Runs the service until it is told to stop: the one place where everything is put together.
+pub fn run(serve: ServeOptions) -> Result<(), ServiceError> {
+    let launcher = std::env::current_exe().map_err(|error| ServiceError::Machine {
+        what: "this program cannot be found",
+        reason: error.to_string(),
+    })?;
+    actix::System::new().block_on(async move {
+        let service = Service::start(Options {
+            home: serve.home,
+            environment: Environment::system(),
+            bind: serve.bind,
+            port: serve.port,
+            launcher,
+            toolbox: tools::all(),
+            retry: RetryPolicy::default(),
+        })
+        .await?;
+        (serve.announce)(&service);
+        service.until_told_to_stop().await;
+        Ok(())
+    })
+}

@@ -95,6 +95,16 @@ pub struct Forget {
     pub channel: ChannelId,
 }
 
+/// Closes the connection of a channel, behind what has been sent to it so far.
+#[derive(Debug, Message)]
+#[rtype(result = "()")]
+pub struct HangUp {
+    /// The channel.
+    pub channel: ChannelId,
+    /// Why.
+    pub closing: Closing,
+}
+
 /// Closes all connections.
 #[derive(Debug, Message)]
 #[rtype(result = "()")]
@@ -412,6 +422,18 @@ impl Handler<Forget> for Channel {
 
     fn handle(&mut self, Forget { channel }: Forget, _: &mut Self::Context) {
         self.conversations.remove(&channel);
+    }
+}
+
+impl Handler<HangUp> for Channel {
+    type Result = ();
+
+    fn handle(&mut self, HangUp { channel, closing }: HangUp, _: &mut Self::Context) {
+        if let Some(conversation) = self.conversations.get(&channel)
+            && let Some(socket) = &conversation.socket
+        {
+            socket.tell(Item::Close(closing));
+        }
     }
 }
 

@@ -41,6 +41,10 @@ pub enum Closing {
     CredentialEnded,
     /// The channel goes on over another connection.
     TakenOver,
+    /// The client sent a frame that is too big.
+    TooBig,
+    /// The client sent text that is not UTF-8.
+    BadText,
 }
 
 /// What waits for one connection.
@@ -146,9 +150,9 @@ impl State {
         });
     }
 
-    /// What still waits would only delay the end; durable frames are in the outbox.
+    /// What waits for a client that does not read is not sent; durable frames are in the outbox.
     fn close(&mut self, closing: Closing) {
-        if closing != Closing::Shutdown {
+        if closing == Closing::Slow {
             self.waiting.clear();
             self.bytes = 0;
         }

@@ -16,8 +16,8 @@ use crate::{
 pub struct Limits {
     /// Turns at a time, in all.
     pub running: usize,
-    /// Tasks that wait in one lane.
-    pub waiting_in_lane: usize,
+    /// Tasks that wait in one topic.
+    pub waiting_in_topic: usize,
     /// Tasks that wait for one team.
     pub waiting_for_team: usize,
     /// Tasks that wait in all.
@@ -28,7 +28,7 @@ impl Default for Limits {
     fn default() -> Self {
         Self {
             running: 256,
-            waiting_in_lane: 1_000,
+            waiting_in_topic: 1_000,
             waiting_for_team: 10_000,
             waiting: 100_000,
         }
@@ -38,8 +38,8 @@ impl Default for Limits {
 /// Why a task cannot wait here.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Full {
-    /// Its lane holds this many already.
-    Lane(usize),
+    /// Its topic holds this many already.
+    Topic(usize),
     /// Its team, or everything, holds this many already.
     Queue(usize),
 }
@@ -133,8 +133,10 @@ impl Schedule {
             return Err(Full::Queue(team.waiting));
         }
         match team.lanes.get(&lane.topic) {
-            Some(work) if work.waiting.len() >= self.limits.waiting_in_lane => {
-                Err(Full::Lane(work.waiting.len()))
+            Some(work)
+                if lane.topic.is_some() && work.waiting.len() >= self.limits.waiting_in_topic =>
+            {
+                Err(Full::Topic(work.waiting.len()))
             }
             _ => Ok(()),
         }

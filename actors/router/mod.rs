@@ -10,8 +10,8 @@ use actix::{Actor, ActorFutureExt, Addr, AsyncContext, Context, Handler, Message
 
 use crate::{
     channel::{
-        Adopt, Attach, Channel, Deliver, Detach, Tell, outbox,
-        socket::{Item, Socket},
+        Adopt, Attach, Channel, Deliver, Detach, HangUp, Tell, outbox,
+        socket::{Closing, Item, Socket},
     },
     classifier::Classifier,
     clock::{Clock, Timestamp},
@@ -115,8 +115,8 @@ pub enum Inbound {
         /// And what waits in it.
         queued: bool,
     },
-    /// A frame that could not be read: its sender is told.
-    Malformed(ErrorBody),
+    /// A frame that could not be read: its sender is told, and cut off if there is a reason.
+    Malformed(ErrorBody, Option<Closing>),
 }
 
 /// The rules of the way in.
@@ -489,7 +489,12 @@ impl Handler<Receive> for Router {
             }
             Inbound::TopicList => self.list_topics(&channel),
             Inbound::Cancel { topic, queued } => self.cancel(&channel, topic, queued),
-            Inbound::Malformed(error) => self.refuse(&channel, error),
+            Inbound::Malformed(error, closing) => {
+                self.refuse(&channel, error);
+                if let Some(closing) = closing {
+                    self.to.channel.do_send(HangUp { channel, closing });
+                }
+            }
         }
     }
 }
@@ -553,7 +558,7 @@ impl Handler<Progressed> for Router {
 /// The words of a refusal by the queue.
 fn full_error(full: Full, message: Option<MessageId>) -> ErrorBody {
     let (code, error) = match full {
-        Full::Lane(waiting) => (
+        Full::Topic(waiting) => (
             "topic_queue_full",
             format!("{waiting} messages wait in this topic already"),
         ),

@@ -17,13 +17,13 @@ use crate::{
     closing,
     event::{Body, Frame, Progress},
     history::{Fact, HistoryEvent},
-    ids::{TaskId, TopicId, TurnId},
+    ids::{MessageId, TaskId, TopicId, TurnId},
     queue::{ACK_AFTER, Finished, Return},
     store::{
         Numbered, StoreError,
         records::{Writes, snippet},
     },
-    task::{Code, Ending, Outcome, Task},
+    task::{Code, Ending, Outcome, Source, Task},
     usage::Usage,
 };
 
@@ -249,10 +249,7 @@ impl Team {
         let Some((task, lease)) = running.joined.iter_mut().find(|(task, _)| task.id == *id) else {
             return;
         };
-        let Some(source) = task.source.clone() else {
-            return;
-        };
-        let (Some(message), false) = (&source.message, task.acked) else {
+        let (Some((source, message)), false) = (awaited(task), task.acked) else {
             return;
         };
         let frame = Frame {
@@ -260,11 +257,12 @@ impl Team {
             ts: now,
             body: Body::Ack(closing::ack(task, message, "", 0)),
         };
+        let channel = source.channel.clone();
         task.acked = true;
         let writes = Writes::new()
             .under_lease(&task.id, lease)
             .task(task)
-            .frame(&source.channel, frame);
+            .frame(&channel, frame);
         let committed = self.recipe.store.commit(writes);
         ctx.spawn(committed.into_actor(self).map(|result, team, _| {
             if let Ok(frames) = result {
@@ -320,12 +318,13 @@ impl Team {
             return writes;
         };
         let task = &running.charge.task;
-        let Some(source) = &task.source else {
+        // Nobody follows work that no message waits for: its end is notified.
+        let Some((source, message)) = awaited(task) else {
             return writes;
         };
         for mut progress in frames {
             progress.task_id = Some(task.id.clone());
-            progress.message_id.clone_from(&source.message);
+            progress.message_id = Some(message.clone());
             let frame = Frame {
                 topic: source.topic.clone(),
                 ts: now,
@@ -510,6 +509,12 @@ impl Running {
     fn lease_guard(&self) -> Writes {
         Writes::new().under_lease(&self.charge.task.id, &self.charge.lease)
     }
+}
+
+/// Where the message comes from that a task answers.
+pub(super) fn awaited(task: &Task) -> Option<(&Source, &MessageId)> {
+    let source = task.source.as_ref()?;
+    Some((source, source.message.as_ref()?))
 }
 
 fn outcome(end: &End, usage: Usage, now: Timestamp) -> Outcome {

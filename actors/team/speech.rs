@@ -8,6 +8,7 @@ use tokio::time::Instant;
 use super::{
     Team,
     ack::{BLOCK_SETTLES, TEXT_SETTLES, Words},
+    commits::awaited,
     turn::Want,
 };
 use crate::{
@@ -167,7 +168,7 @@ impl Team {
             return;
         };
         let task = &running.charge.task;
-        let Some(source) = &task.source else {
+        let Some((source, message)) = awaited(task) else {
             running.unsent.clear();
             return;
         };
@@ -176,7 +177,7 @@ impl Team {
         }
         let text = std::mem::take(&mut running.unsent);
         let progress = Progress {
-            message_id: source.message.clone(),
+            message_id: Some(message.clone()),
             task_id: Some(task.id.clone()),
             ..Progress::new(ProgressKind::TextDelta, text)
         };

@@ -1,3 +1,4 @@
 //! Where people talk to teams.
 
 pub mod frames;
+pub mod websocket;

@@ -1,3 +1,110 @@
-//! The way in over HTTP.
+//! The way in over HTTP: one file per resource.
 
+use std::{sync::Arc, time::Duration, time::Instant};
+
+use actix_web::{HttpResponse, middleware, web};
+use hivewright_actors::spine::Spine;
+
+pub mod access;
+pub mod auth;
+pub mod backups;
+pub mod connections;
+pub mod edge;
+pub mod error;
+mod health;
+pub mod jobs;
+mod json;
+pub mod metrics;
+pub mod origin;
+mod overview;
+mod page;
+mod routes;
+mod session;
+#[cfg(test)]
+mod tests;
+pub mod tokens;
 pub mod ui;
+
+use access::Access;
+use backups::BackupRunner;
+use error::ApiError;
+use jobs::Jobs;
+use metrics::Metrics;
+
+/// For the server's `client_request_timeout`: the header has to be there by then.
+pub const SLOWEST_HEADER: Duration = Duration::from_secs(10);
+/// For the server's `keep_alive`: an idle connection is closed by then.
+pub const KEEP_ALIVE: Duration = Duration::from_secs(75);
+/// The longest body, in bytes.
+const LONGEST_BODY: usize = 1024 * 1024;
+/// The longest header, in bytes.
+const LONGEST_HEADER: usize = 16 * 1024;
+/// The most fields of a header.
+const MOST_HEADERS: usize = 100;
+/// Of this program.
+const VERSION: &str = env!("CARGO_PKG_VERSION");
+
+/// What is to be known of the service beyond its spine.
+pub trait Service: Send + Sync + 'static {
+    /// No model is configured: a script answers.
+    fn is_demo(&self) -> bool;
+    /// It is about to stop.
+    fn is_draining(&self) -> bool;
+    /// Clients may open WebSockets.
+    fn has_websocket(&self) -> bool;
+    /// How large the store is. May block.
+    fn store_bytes(&self) -> u64;
+    /// How many teams there are. May block.
+    fn teams(&self) -> usize;
+}
+
+/// What the handlers share.
+pub struct State {
+    /// Who may do what.
+    pub access: Access,
+    /// The actors.
+    pub spine: Spine,
+    /// The service around them.
+    pub service: Arc<dyn Service>,
+    /// Figures.
+    pub metrics: Arc<Metrics>,
+    /// Long work.
+    pub jobs: Jobs,
+    /// Makes backups.
+    pub backups: Arc<BackupRunner>,
+    /// When the service came up.
+    pub started: Instant,
+}
+
+/// All routes, for an `App`. `others` adds those that live elsewhere; they pass the same checks,
+/// and a refusal of theirs gets its body the same way.
+pub fn configure(
+    state: web::Data<State>,
+    others: impl Fn(&mut web::ServiceConfig) + Clone,
+) -> impl Fn(&mut web::ServiceConfig) + Clone {
+    move |app| {
+        let all = web::scope("")
+            .wrap(middleware::from_fn(edge::pass))
+            .configure(others.clone())
+            .service(session::resource())
+            .service(session::links())
+            .service(tokens::rotation())
+            .service(tokens::resource())
+            .service(tokens::one())
+            .service(overview::resource())
+            .service(backups::resource())
+            .service(jobs::one())
+            .service(health::alive())
+            .service(health::ready())
+            .service(health::counts())
+            .service(metrics::resource())
+            .service(page::root())
+            .service(page::files())
+            .default_service(web::to(nothing));
+        app.app_data(state.clone()).service(all);
+    }
+}
+
+async fn nothing() -> Result<HttpResponse, ApiError> {
+    Err(ApiError::not_found("there is nothing under this path"))
+}

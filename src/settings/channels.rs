@@ -19,6 +19,16 @@ pub struct Channels {
     pub topics: Topics,
 }
 
+impl Channels {
+    /// What holds while the file is wrong: nobody comes in.
+    pub fn closed() -> Self {
+        Self {
+            ws: WebSocket::Off,
+            ..Self::default()
+        }
+    }
+}
+
 /// Who may open a WebSocket.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum WebSocket {

@@ -5,6 +5,7 @@ use std::{
     io::{self, Read, Seek, SeekFrom, Write},
     os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt},
     path::{Path, PathBuf},
+    time::{Duration, Instant},
 };
 
 use rustix::fs::{FlockOperation, flock};
@@ -179,17 +180,24 @@ impl Home {
             .mode(0o600)
             .open(&path)
             .map_err(unusable)?;
-        match flock(&file, FlockOperation::NonBlockingLockExclusive) {
-            Ok(()) => {}
-            Err(rustix::io::Errno::WOULDBLOCK) => {
-                let mut text = String::new();
-                file.read_to_string(&mut text).map_err(unusable)?;
-                return Err(StartError::Running {
-                    pid: text.trim().parse().ok(),
-                    run: self.run.clone(),
-                });
+        let patience = Instant::now() + LEFTOVER;
+        loop {
+            match flock(&file, FlockOperation::NonBlockingLockExclusive) {
+                Ok(()) => break,
+                Err(rustix::io::Errno::WOULDBLOCK) => {}
+                Err(error) => return Err(unusable(error.into())),
             }
-            Err(error) => return Err(unusable(error.into())),
+            let mut text = String::new();
+            file.seek(SeekFrom::Start(0))
+                .and_then(|_| file.read_to_string(&mut text))
+                .map_err(unusable)?;
+            let pid = text.trim().parse().ok();
+            // A child of a process that was killed may hold its lock until it runs its own program.
+            if pid.is_none_or(is_alive) || Instant::now() > patience {
+                let run = self.run.clone();
+                return Err(StartError::Running { pid, run });
+            }
+            std::thread::sleep(Duration::from_millis(5));
         }
         file.set_len(0)
             .and_then(|()| file.seek(SeekFrom::Start(0)))
@@ -203,6 +211,17 @@ impl Home {
 #[derive(Debug)]
 pub struct Lock {
     _file: File,
+}
+
+/// How long what is left of a dead process may hold its lock.
+const LEFTOVER: Duration = Duration::from_secs(5);
+
+/// There is a process of this number.
+fn is_alive(pid: u32) -> bool {
+    i32::try_from(pid)
+        .ok()
+        .and_then(rustix::process::Pid::from_raw)
+        .is_some_and(|pid| rustix::process::test_kill_process(pid) != Err(rustix::io::Errno::SRCH))
 }
 
 /// Makes a folder with its parents, for the owner alone.

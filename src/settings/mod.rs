@@ -21,7 +21,7 @@ pub mod team;
 mod field;
 pub(crate) mod file_cache;
 pub(crate) mod reader;
-mod units;
+pub(crate) mod units;
 mod yaml;
 
 #[cfg(test)]

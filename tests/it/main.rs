@@ -1,3 +1,12 @@
-//! The service from outside: what a user or an operator would see.
+//! The service from outside: what a user or an operator would see, with real processes and sockets.
+//! One file per behaviour.
 
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+mod crash;
+mod fake_model;
+mod isolation;
+mod model_faults;
+mod sandbox;
+mod service;
 mod workspace;

@@ -278,10 +278,10 @@ fn one_team_holds_at_most_three_quarters_of_the_slots() {
 
 /// OR-80, CH-67
 #[test]
-fn a_full_lane_team_or_queue_takes_no_more() {
+fn a_full_topic_team_or_queue_takes_no_more() {
     let mut schedule = Schedule::new(Limits {
         running: 1,
-        waiting_in_lane: 2,
+        waiting_in_topic: 2,
         waiting_for_team: 3,
         waiting: 4,
     });
@@ -302,7 +302,7 @@ fn a_full_lane_team_or_queue_takes_no_more() {
         [
             Ok(()),
             Ok(()),
-            Err(Full::Lane(2)),
+            Err(Full::Topic(2)),
             Ok(()),
             Err(Full::Queue(3)),
             Ok(()),

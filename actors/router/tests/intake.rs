@@ -115,7 +115,7 @@ async fn a_full_queue_refuses_and_the_message_may_be_sent_again() {
 #[actix::test]
 async fn a_full_topic_refuses() {
     let mut world = slow();
-    world.limits.waiting_in_lane = 1;
+    world.limits.waiting_in_topic = 1;
     let client = world.connect(&world.start());
     client.say("m1", "water the garden");
     let topic = client.topic_of("m1").await;

@@ -1,0 +1,342 @@
+//! Prepares turns: the team's file, its rules, its tools and its model, as they are now.
+
+use std::{
+    collections::HashMap,
+    sync::{
+        Arc, Mutex, PoisonError,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
+};
+
+use futures_util::future::{BoxFuture, FutureExt};
+use hivewright_actors::{
+    briefing::{Assignment, Brief, BriefError, Briefing},
+    classifier::Classifier,
+    engine::Engine,
+    ids::{MAIN, TeamName},
+    task::Code,
+    tool::Toolset,
+};
+use sha2::{Digest, Sha256};
+
+use crate::{
+    engines::{Engines, ModelChoice, Question},
+    prompt::compose::{Availability, Prompts, Request},
+    sandbox::{
+        process::Sandbox,
+        workspace::{Access, AllowedDir, Workspace},
+    },
+    scrub::Scrubber,
+    settings::{
+        home::Home,
+        live::Live,
+        problem::Problems,
+        providers::{Profile, Providers},
+        team::{DirMode, Team},
+    },
+    tools::{
+        filter::ToolFilter,
+        host::{Grant, Toolbox},
+    },
+};
+
+/// How long a model may think about a topic.
+const TOPIC_TIMEOUT: Duration = Duration::from_secs(3);
+/// How much it may say about it.
+const TOPIC_TOKENS: u32 = 200;
+/// What it is told first.
+const TOPIC_SYSTEM: &str = "You sort messages into topics. Answer with JSON only.";
+
+/// Prepares the turns of all teams.
+#[derive(Clone)]
+pub struct Turns(Arc<Inner>);
+
+struct Inner {
+    home: Home,
+    live: Live,
+    prompts: Prompts,
+    engines: Engines,
+    toolbox: Toolbox,
+    sandbox: Arc<Sandbox>,
+    turn_timeout: Duration,
+    idle_timeout: Duration,
+    topic_profile: Option<String>,
+    demo: Arc<AtomicBool>,
+    /// What was made for a team, good until one of its files changes.
+    kits: Mutex<HashMap<TeamName, Arc<Kit>>>,
+}
+
+/// What a team works with, made from one state of its files.
+struct Kit {
+    team: Arc<Team>,
+    providers: Arc<Providers>,
+    tools: Arc<dyn Toolset>,
+    toolset_hash: String,
+    builtins: Vec<Availability>,
+    engine: Arc<dyn Engine>,
+    provider: String,
+    model: String,
+}
+
+/// What turns are prepared from.
+pub struct Sources {
+    /// Where the files are.
+    pub home: Home,
+    /// The files that may change.
+    pub live: Live,
+    /// The model APIs.
+    pub engines: Engines,
+    /// The tools that exist.
+    pub toolbox: Toolbox,
+    /// Where their processes run.
+    pub sandbox: Arc<Sandbox>,
+    /// The longest turn of a team that sets none of its own.
+    pub turn_timeout: Duration,
+    /// The longest standstill.
+    pub idle_timeout: Duration,
+    /// The profile that is asked about topics, if not the main team's.
+    pub topic_profile: Option<String>,
+    /// Set while only the offline demo answers.
+    pub demo: Arc<AtomicBool>,
+}
+
+impl Turns {
+    /// Prepares turns from these.
+    pub fn new(sources: Sources) -> Self {
+        Self(Arc::new(Inner {
+            prompts: Prompts::new(sources.home.clone()),
+            home: sources.home,
+            live: sources.live,
+            engines: sources.engines,
+            toolbox: sources.toolbox,
+            sandbox: sources.sandbox,
+            turn_timeout: sources.turn_timeout,
+            idle_timeout: sources.idle_timeout,
+            topic_profile: sources.topic_profile,
+            demo: sources.demo,
+            kits: Mutex::default(),
+        }))
+    }
+}
+
+impl Inner {
+    async fn brief(&self, assignment: Assignment) -> Result<Brief, BriefError> {
+        let name = assignment.lane.team.clone();
+        let kit = self.kit(&name).await?;
+        let request = Request {
+            team: name.clone(),
+            description: kit.team.description.clone(),
+            builtins: kit.builtins.clone(),
+            topic: assignment.topic,
+            conversation: assignment.conversation,
+        };
+        let composed = self
+            .prompts
+            .compose(request)
+            .await
+            .map_err(|error| BriefError {
+                code: Code::Internal,
+                message: error.to_string(),
+            })?;
+        for warning in &composed.warnings {
+            tracing::warn!(team = %name, warning, "a rule file is left out");
+        }
+        Ok(Brief {
+            system: composed.system,
+            tools: kit.tools.clone(),
+            engine: kit.engine.clone(),
+            provider: kit.provider.clone(),
+            model: kit.model.clone(),
+            prompt_hash: composed.prompt_hash,
+            toolset_hash: kit.toolset_hash.clone(),
+            max_steps: kit.team.max_steps,
+            turn_timeout: kit.team.turn_timeout.unwrap_or(self.turn_timeout),
+            idle_timeout: self.idle_timeout,
+            queue_mode: kit.team.queue_mode,
+        })
+    }
+
+    /// What a team works with now.
+    async fn kit(&self, name: &TeamName) -> Result<Arc<Kit>, BriefError> {
+        let (team, providers) = tokio::join!(self.live.team(name), self.live.providers());
+        let team = team.map_err(|problems| bad_file(&problems))?;
+        let providers = providers.map_err(|problems| no_provider(&problems))?;
+        let known = self.kits().get(name).cloned();
+        if let Some(kit) = known
+            && Arc::ptr_eq(&kit.team, &team)
+            && Arc::ptr_eq(&kit.providers, &providers)
+        {
+            return Ok(kit);
+        }
+        self.demo.store(providers.demo, Ordering::Relaxed);
+        let kit = Arc::new(self.make_kit(name, team, providers).await?);
+        self.kits().insert(name.clone(), kit.clone());
+        Ok(kit)
+    }
+
+    async fn make_kit(
+        &self,
+        name: &TeamName,
+        team: Arc<Team>,
+        providers: Arc<Providers>,
+    ) -> Result<Kit, BriefError> {
+        let file = self.home.team_file(name.as_str());
+        let wrong = |field: &str, reason: String| BriefError {
+            code: Code::ConfigError,
+            message: format!("{}: {field}: {reason}", file.display()),
+        };
+        let chosen = providers
+            .choose(&team.provider_profile, team.model.as_deref())
+            .map_err(|error| wrong("provider_profile", error.to_string()))?;
+        let engine = self
+            .engines
+            .native(&profiles(&providers), &choice(&chosen))
+            .map_err(|error| wrong("provider_profile", error.to_string()))?;
+        let allowed = ToolFilter::parse(&team.allowed_tools)
+            .map_err(|error| wrong("allowed_tools", error.to_string()))?;
+        let workspace = self.open_workspace(name, &team).await?;
+        let secrets = providers
+            .profiles
+            .values()
+            .filter_map(|profile| profile.api_key.as_ref().map(|key| key.expose().to_owned()));
+        let scrubber = Scrubber::new(secrets);
+        let tools = self.toolbox.for_team(Grant {
+            team: name.clone(),
+            workspace,
+            allowed,
+            sandbox: self.sandbox.clone(),
+            scrub: Arc::new(move |text| scrubber.scrub(text).into_owned()),
+        });
+        let specs = tools.specs();
+        let builtins = crate::tools::BUILT_INS
+            .iter()
+            .map(|tool| Availability {
+                tool: (*tool).to_owned(),
+                enabled: specs.iter().any(|spec| spec.name == *tool),
+            })
+            .collect();
+        Ok(Kit {
+            toolset_hash: hash_of(&serde_json::to_vec(&*specs).unwrap_or_default()),
+            builtins,
+            engine,
+            provider: chosen.provider.as_str().to_owned(),
+            model: chosen.model,
+            team,
+            providers,
+            tools,
+        })
+    }
+
+    async fn open_workspace(
+        &self,
+        name: &TeamName,
+        team: &Team,
+    ) -> Result<Arc<Workspace>, BriefError> {
+        let folder = self.home.team(name.as_str());
+        let allowed: Vec<AllowedDir> = team
+            .allowed_dirs
+            .iter()
+            .map(|dir| AllowedDir {
+                path: dir.path.clone(),
+                access: match dir.mode {
+                    DirMode::ReadOnly => Access::ReadOnly,
+                    DirMode::ReadWrite => Access::ReadWrite,
+                },
+            })
+            .collect();
+        let failed = |message: String| BriefError {
+            code: Code::ConfigError,
+            message,
+        };
+        tokio::task::spawn_blocking(move || Workspace::open(&folder, &allowed))
+            .await
+            .map_err(|error| failed(error.to_string()))?
+            .map(Arc::new)
+            .map_err(|error| failed(error.to_string()))
+    }
+
+    async fn ask(&self, question: &str) -> Option<String> {
+        let providers = self.live.providers().await.ok()?;
+        let team = self.live.team(&MAIN.into()).await.ok()?;
+        let chosen = match &self.topic_profile {
+            Some(profile) => providers.choose(profile, None),
+            None => providers.choose(&team.provider_profile, team.model.as_deref()),
+        };
+        let question = Question {
+            system: TOPIC_SYSTEM,
+            text: question,
+            max_tokens: TOPIC_TOKENS,
+            timeout: TOPIC_TIMEOUT,
+        };
+        let asked = self
+            .engines
+            .ask(&profiles(&providers), &choice(&chosen.ok()?), question)
+            .await;
+        match asked {
+            Ok(answer) => Some(answer),
+            Err(error) => {
+                tracing::info!(%error, "no model helped with a topic");
+                None
+            }
+        }
+    }
+
+    fn kits(&self) -> std::sync::MutexGuard<'_, HashMap<TeamName, Arc<Kit>>> {
+        self.kits.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The profiles as engines share them.
+fn profiles(providers: &Providers) -> HashMap<String, Arc<Profile>> {
+    providers
+        .profiles
+        .iter()
+        .map(|(name, profile)| (name.clone(), Arc::new(profile.clone())))
+        .collect()
+}
+
+fn choice(chosen: &Profile) -> ModelChoice {
+    ModelChoice {
+        profile: chosen.name.clone(),
+        model: Some(chosen.model.clone()),
+    }
+}
+
+fn bad_file(problems: &Problems) -> BriefError {
+    BriefError {
+        code: Code::ConfigError,
+        message: problems.to_string(),
+    }
+}
+
+fn no_provider(problems: &Problems) -> BriefError {
+    BriefError {
+        code: Code::NoProvider,
+        message: format!("No providers configured. {problems}"),
+    }
+}
+
+/// A short name for some bytes.
+fn hash_of(bytes: &[u8]) -> String {
+    let digest = Sha256::digest(bytes);
+    digest
+        .iter()
+        .take(8)
+        .map(|byte| format!("{byte:02x}"))
+        .collect()
+}
+
+impl Briefing for Turns {
+    fn brief(&self, assignment: Assignment) -> BoxFuture<'static, Result<Brief, BriefError>> {
+        let inner = self.0.clone();
+        async move { inner.brief(assignment).await }.boxed()
+    }
+}
+
+impl Classifier for Turns {
+    fn ask(&self, question: String) -> BoxFuture<'static, Option<String>> {
+        let inner = self.0.clone();
+        async move { inner.ask(&question).await }.boxed()
+    }
+}

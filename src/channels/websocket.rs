@@ -1,0 +1,337 @@
+//! WebSocket: one actor per connection. It translates, and holds no queue, topic or decision.
+
+use std::{
+    collections::VecDeque,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::{Duration, Instant},
+};
+
+use actix::{Actor, ActorContext, ActorFutureExt, Addr, AsyncContext, StreamHandler, WrapFuture};
+use actix_http::ws::Item as Fragment;
+use actix_web::{
+    HttpRequest, HttpResponse,
+    http::header::{HeaderName, HeaderValue},
+    web::{self, Bytes, BytesMut},
+};
+use actix_web_actors::ws::{
+    CloseCode, CloseReason, Message, ProtocolError, WebsocketContext, WsResponseBuilder,
+};
+use futures_util::stream;
+use hivewright_actors::{
+    channel::socket::{Closing, Item, Socket},
+    event::ErrorBody,
+    ids::{ChannelId, Ids, PrincipalId},
+    router::{Close, Inbound, Open, Receive, Resume, Router},
+};
+
+use super::frames::{self, ClientFrame, Refusal};
+
+/// The largest frame, also of joined fragments.
+pub const LARGEST_FRAME: usize = 1024 * 1024;
+/// How often the client is asked for a sign of life.
+const PING: Duration = Duration::from_secs(20);
+/// Without one for this long, the connection is closed.
+const SILENCE: Duration = Duration::from_secs(60);
+/// Frames that may wait while an earlier channel is being looked up.
+const HELD_FRAMES: usize = 1_000;
+/// After our close frame the client has this long to answer it.
+const FAREWELL: Duration = Duration::from_secs(2);
+
+/// What connections need from the rest.
+pub struct Door {
+    /// The way in.
+    pub router: Addr<Router>,
+    /// Names channels.
+    pub ids: Ids,
+    /// Counts connections.
+    pub connections: AtomicU64,
+}
+
+/// Who is at the other end, and how to learn that they may not be any more.
+pub struct Guest {
+    /// Who.
+    pub principal: PrincipalId,
+    /// In whose name messages are written.
+    pub sender: String,
+    /// Ends when the credential does.
+    pub ended: std::pin::Pin<Box<dyn Future<Output = ()>>>,
+}
+
+/// Turns an authenticated request into a connection.
+pub fn upgrade(
+    request: &HttpRequest,
+    payload: web::Payload,
+    door: &Door,
+    guest: Guest,
+) -> Result<HttpResponse, actix_web::Error> {
+    let channel = door.ids.websocket_channel();
+    let connection = Connection {
+        router: door.router.clone(),
+        socket: Arc::new(Socket::new(
+            door.connections.fetch_add(1, Ordering::Relaxed) + 1,
+        )),
+        channel: channel.clone(),
+        guest: Some(guest),
+        used: false,
+        resuming: None,
+        fragments: None,
+        last_sign: Instant::now(),
+    };
+    let mut response = WsResponseBuilder::new(connection, request, payload)
+        .frame_size(LARGEST_FRAME)
+        .start()?;
+    if let Ok(value) = HeaderValue::from_str(channel.as_str()) {
+        let name = HeaderName::from_static("x-channel-id");
+        response.headers_mut().insert(name, value);
+    }
+    Ok(response)
+}
+
+struct Connection {
+    router: Addr<Router>,
+    socket: Arc<Socket>,
+    channel: ChannelId,
+    guest: Option<Guest>,
+    /// A message has been sent: it is too late to resume another channel.
+    used: bool,
+    /// An earlier channel is being looked up; what comes meanwhile waits.
+    resuming: Option<VecDeque<Result<ClientFrame, Refusal>>>,
+    fragments: Option<Fragments>,
+    last_sign: Instant,
+}
+
+/// The parts of a message that have come so far.
+enum Fragments {
+    Text(BytesMut),
+    Binary,
+}
+
+impl Connection {
+    fn close(&self, code: CloseCode, reason: &str, ctx: &mut WebsocketContext<Self>) {
+        ctx.close(Some(CloseReason {
+            code,
+            description: Some(reason.to_owned()),
+        }));
+        ctx.run_later(FAREWELL, |_, ctx| ctx.stop());
+    }
+
+    fn say(&self, inbound: Inbound) {
+        self.router.do_send(Receive {
+            channel: self.channel.clone(),
+            inbound,
+        });
+    }
+
+    fn refuse(&self, refusal: Refusal) {
+        self.say(Inbound::Malformed(refusal.into(), None));
+    }
+
+    /// Tells the client what is wrong with its frame, and closes.
+    fn refuse_and_close(&self, code: &str, error: &str, closing: Closing) {
+        let error = ErrorBody::refusal(code, error);
+        self.say(Inbound::Malformed(error, Some(closing)));
+    }
+
+    fn text(&mut self, text: &str) {
+        let frame = frames::parse(text);
+        if let Some(waiting) = &mut self.resuming {
+            if waiting.len() < HELD_FRAMES {
+                waiting.push_back(frame);
+            }
+            return;
+        }
+        self.frame(frame);
+    }
+
+    fn frame(&mut self, frame: Result<ClientFrame, Refusal>) {
+        match frame {
+            Ok(ClientFrame::Message {
+                content,
+                topic_id,
+                message_id,
+            }) => {
+                self.used = true;
+                self.say(Inbound::Message {
+                    content,
+                    topic: topic_id,
+                    id: message_id,
+                });
+            }
+            Ok(ClientFrame::TopicListRequest) => self.say(Inbound::TopicList),
+            Ok(ClientFrame::Cancel { topic_id, queued }) => self.say(Inbound::Cancel {
+                topic: topic_id,
+                queued,
+            }),
+            Ok(ClientFrame::Resume {
+                channel_id,
+                last_seq,
+            }) => self.resume(channel_id, last_seq),
+            Err(refusal) => self.refuse(refusal),
+        }
+    }
+
+    fn resume(&mut self, channel: ChannelId, last_seq: u64) {
+        if self.used {
+            return self.refuse(Refusal {
+                code: "resume_too_late",
+                error: "`resume` must come before the first message".to_owned(),
+                message_id: None,
+            });
+        }
+        self.resuming = Some(VecDeque::new());
+        self.router.do_send(Resume {
+            fresh: self.channel.clone(),
+            channel,
+            last_seq,
+            socket: self.socket.clone(),
+        });
+    }
+
+    /// The question of the channel is settled: what came meanwhile goes in now.
+    fn resumed(&mut self) {
+        let mut waiting = self.resuming.take().unwrap_or_default();
+        while let Some(frame) = waiting.pop_front() {
+            self.frame(frame);
+            if let Some(later) = &mut self.resuming {
+                later.append(&mut waiting);
+            }
+        }
+    }
+
+    fn fragment(&mut self, item: Fragment) {
+        match item {
+            Fragment::FirstText(bytes) => {
+                self.fragments = Some(Fragments::Text(BytesMut::from(&bytes[..])));
+            }
+            Fragment::FirstBinary(_) => self.fragments = Some(Fragments::Binary),
+            Fragment::Continue(bytes) => self.join(&bytes),
+            Fragment::Last(bytes) => {
+                self.join(&bytes);
+                match self.fragments.take() {
+                    Some(Fragments::Text(bytes)) => match std::str::from_utf8(&bytes) {
+                        Ok(text) => self.text(text),
+                        Err(_) => self.bad_text(),
+                    },
+                    Some(Fragments::Binary) => self.refuse(Refusal::binary_frame()),
+                    None => {}
+                }
+            }
+        }
+    }
+
+    fn join(&mut self, more: &Bytes) {
+        if let Some(Fragments::Text(bytes)) = &mut self.fragments {
+            if bytes.len() + more.len() > LARGEST_FRAME {
+                self.fragments = None;
+                return self.too_big();
+            }
+            bytes.extend_from_slice(more);
+        }
+    }
+
+    fn too_big(&self) {
+        let error = "a frame may have at most 1 MiB";
+        self.refuse_and_close("frame_too_large", error, Closing::TooBig);
+    }
+
+    fn bad_text(&self) {
+        let error = "a text frame must be UTF-8";
+        self.refuse_and_close("invalid_json", error, Closing::BadText);
+    }
+
+    fn check_signs_of_life(&mut self, ctx: &mut WebsocketContext<Self>) {
+        if self.last_sign.elapsed() >= SILENCE {
+            self.close(CloseCode::Other(4408), "no sign of life", ctx);
+        } else {
+            ctx.ping(b"");
+        }
+    }
+}
+
+impl Actor for Connection {
+    type Context = WebsocketContext<Self>;
+
+    fn started(&mut self, ctx: &mut Self::Context) {
+        if let Some(guest) = self.guest.take() {
+            self.router.do_send(Open {
+                channel: self.channel.clone(),
+                principal: guest.principal,
+                sender: guest.sender,
+                socket: self.socket.clone(),
+            });
+            ctx.spawn(guest.ended.into_actor(self).map(|(), connection, _| {
+                connection
+                    .socket
+                    .tell(Item::Close(Closing::CredentialEnded));
+            }));
+        }
+        let socket = self.socket.clone();
+        ctx.add_stream(stream::unfold(socket, |socket| async move {
+            let item = socket.next().await;
+            Some((item, socket))
+        }));
+        ctx.run_interval(PING, Self::check_signs_of_life);
+    }
+
+    fn stopped(&mut self, _: &mut Self::Context) {
+        self.router.do_send(Close {
+            channel: self.channel.clone(),
+            connection: self.socket.connection(),
+        });
+    }
+}
+
+impl StreamHandler<Item> for Connection {
+    fn handle(&mut self, item: Item, ctx: &mut Self::Context) {
+        match item {
+            Item::Frame(text) => ctx.text(text),
+            Item::Adopted(channel) => {
+                self.channel = channel;
+                self.resumed();
+            }
+            Item::NotAdopted => self.resumed(),
+            Item::Close(closing) => {
+                let (code, reason) = match closing {
+                    Closing::Shutdown => (CloseCode::Away, "the service stops"),
+                    Closing::Slow => (CloseCode::Again, "too many frames wait"),
+                    Closing::CredentialEnded => (CloseCode::Other(4401), "credential ended"),
+                    Closing::TakenOver => (CloseCode::Other(4409), "resumed elsewhere"),
+                    Closing::TooBig => (CloseCode::Size, "frame too large"),
+                    Closing::BadText => (CloseCode::Invalid, "invalid UTF-8"),
+                };
+                self.close(code, reason, ctx);
+            }
+        }
+    }
+}
+
+impl StreamHandler<Result<Message, ProtocolError>> for Connection {
+    fn handle(&mut self, message: Result<Message, ProtocolError>, ctx: &mut Self::Context) {
+        self.last_sign = Instant::now();
+        match message {
+            Ok(Message::Text(text)) => self.text(&text),
+            Ok(Message::Binary(_)) => self.refuse(Refusal::binary_frame()),
+            Ok(Message::Continuation(item)) => self.fragment(item),
+            Ok(Message::Ping(data)) => ctx.pong(&data),
+            Ok(Message::Pong(_) | Message::Nop) => {}
+            Ok(Message::Close(reason)) => {
+                ctx.close(reason);
+                ctx.stop();
+            }
+            Err(ProtocolError::Overflow) => self.too_big(),
+            // The one thing that this layer reports so is text that is not UTF-8.
+            Err(ProtocolError::Io(error)) if error.kind() == std::io::ErrorKind::Other => {
+                self.bad_text();
+            }
+            Err(error) => self.close(CloseCode::Protocol, &error.to_string(), ctx),
+        }
+    }
+
+    /// The client sends nothing more. A close that we are about to send still goes out.
+    fn finished(&mut self, ctx: &mut Self::Context) {
+        ctx.run_later(FAREWELL, |_, ctx| ctx.stop());
+    }
+}

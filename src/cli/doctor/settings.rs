@@ -1,0 +1,67 @@
+//! The settings files, with everything that is wrong in them.
+
+use super::Finding;
+use crate::{
+    cli::Context,
+    settings::{
+        config::Config,
+        load::{self, read_providers},
+        problem::Problem,
+        providers::Providers,
+    },
+};
+
+const ID: &str = "settings";
+
+/// What the settings say, as far as they can be read.
+pub(super) struct Settings {
+    pub(super) findings: Vec<Finding>,
+    pub(super) config: Option<Config>,
+    pub(super) providers: Option<Providers>,
+}
+
+pub(super) fn check(context: &Context) -> Settings {
+    let (home, environment) = (&context.home, &context.environment);
+    let report = load::check(home, environment);
+    let mut findings: Vec<_> = report.problems.0.iter().map(error).collect();
+    findings.extend(report.warnings.iter().map(|warning| {
+        let fix = format!("edit {} at line {}", warning.file, warning.line);
+        Finding::warn(ID, warning.to_string(), fix)
+    }));
+    let config = load::load(home, environment).ok().map(|found| found.config);
+    if let Some(config) = &config
+        && let Err(exposed) = config.server.check_exposure()
+    {
+        let fix = format!("edit {}", home.config_file().display());
+        findings.push(Finding::error(ID, exposed.to_string(), fix));
+    }
+    if findings.is_empty() {
+        let files = [
+            home.config_file(),
+            home.providers_file(),
+            home.channels_file(),
+        ];
+        let there = files.iter().filter(|file| file.exists()).count();
+        findings.push(match there {
+            0 => Finding::warn(
+                ID,
+                format!(
+                    "no settings in {}; defaults are used",
+                    home.data().display()
+                ),
+                format!("{} writes examples", context.command("init")),
+            ),
+            _ => Finding::ok(ID, format!("no fault in {}", home.data().display())),
+        });
+    }
+    Settings {
+        findings,
+        config,
+        providers: read_providers(home, environment).0.ok(),
+    }
+}
+
+fn error(problem: &Problem) -> Finding {
+    let fix = format!("edit {} at line {}", problem.file, problem.line);
+    Finding::error(ID, problem.to_string(), fix)
+}

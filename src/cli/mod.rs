@@ -1,0 +1,212 @@
+//! The command line: one file per command.
+
+use std::{ffi::OsString, path::PathBuf, process::ExitCode};
+
+use clap::{Args, Parser, Subcommand};
+
+use crate::settings::{
+    home::{Flags, Home},
+    references::Environment,
+};
+
+mod backup;
+mod chat;
+mod doctor;
+mod exchange;
+pub mod failure;
+mod init;
+mod line;
+mod link;
+mod progress;
+mod restore;
+mod screen;
+mod send;
+mod serve;
+mod service;
+mod status;
+mod stopped;
+mod token;
+mod transcript;
+
+use failure::{Exit, Failure};
+use screen::Screen;
+
+/// Runs teams of AI agents as a service, and talks to it.
+#[derive(Debug, Parser)]
+#[command(
+    name = "hivewright",
+    version,
+    propagate_version = true,
+    after_help = "Without a command the service is started.\n\n\
+        Examples:\n  \
+        hivewright                      start the service\n  \
+        hivewright send \"good morning\"  say something to the main team\n  \
+        hivewright doctor               see whether all is well\n\n\
+        Exit codes: 0 done, 1 failed, 2 usage, 3 settings invalid, 4 not allowed, 5 not found,\n\
+        6 conflict or already running, 7 service not reachable, 8 timed out, 9 errors found, 130 interrupted"
+)]
+struct Cli {
+    #[command(flatten)]
+    everywhere: Everywhere,
+    #[command(subcommand)]
+    command: Option<Command>,
+}
+
+/// What every command understands.
+#[derive(Debug, Args)]
+struct Everywhere {
+    /// Where everything is [default: ~/.hivewright, or HIVEWRIGHT_HOME]
+    #[arg(long, global = true, value_name = "DIR")]
+    home: Option<PathBuf>,
+    /// Settings, rules and keys [default: data in the home, or HIVEWRIGHT_DATA_DIR]
+    #[arg(long, global = true, value_name = "DIR")]
+    data_dir: Option<PathBuf>,
+    /// Store, teams and backups [default: run in the home, or HIVEWRIGHT_RUN_DIR]
+    #[arg(long, global = true, value_name = "DIR")]
+    run_dir: Option<PathBuf>,
+    /// The service to talk to [default: the one that runs in the home]
+    #[arg(long, global = true, value_name = "URL")]
+    url: Option<String>,
+    /// The token to show it [default: the operator token of the home]
+    #[arg(long, global = true, value_name = "FILE")]
+    token_file: Option<PathBuf>,
+    /// Print results as JSON
+    #[arg(long, global = true)]
+    json: bool,
+    /// Print nothing beside results and errors
+    #[arg(long, short, global = true)]
+    quiet: bool,
+    /// Print without colours
+    #[arg(long, global = true)]
+    no_color: bool,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    Serve(serve::Arguments),
+    Init(init::Arguments),
+    Doctor(doctor::Arguments),
+    Status(status::Arguments),
+    Send(send::Arguments),
+    Chat(chat::Arguments),
+    Token(token::Arguments),
+    Backup(backup::Arguments),
+    Restore(restore::Arguments),
+}
+
+/// What every command works with.
+#[derive(Clone, Debug)]
+struct Context {
+    home: Home,
+    environment: Environment,
+    screen: Screen,
+    url: Option<String>,
+    token_file: Option<PathBuf>,
+    /// The flags that lead to the home, as they were given, for commands that are suggested.
+    way: String,
+}
+
+impl Context {
+    fn new(everywhere: Everywhere) -> Result<Self, Failure> {
+        let environment = Environment::system();
+        let screen = Screen::new(everywhere.json, everywhere.quiet, everywhere.no_color);
+        let flags = Flags {
+            home: everywhere.home,
+            data_dir: everywhere.data_dir,
+            run_dir: everywhere.run_dir,
+        };
+        Ok(Self {
+            home: Home::new(&flags, &environment)?,
+            environment,
+            screen,
+            url: everywhere.url,
+            token_file: everywhere.token_file,
+            way: way(&flags),
+        })
+    }
+
+    /// A command of this program for the same home, to be suggested.
+    fn command(&self, words: &str) -> String {
+        format!("`hivewright{} {words}`", self.way)
+    }
+}
+
+fn way(flags: &Flags) -> String {
+    [
+        ("--home", &flags.home),
+        ("--data-dir", &flags.data_dir),
+        ("--run-dir", &flags.run_dir),
+    ]
+    .into_iter()
+    .filter_map(|(name, path)| Some(format!(" {name} {}", path.as_ref()?.display())))
+    .collect()
+}
+
+/// Does what the arguments say, and tells what the process ends with.
+pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
+    let cli = match Cli::try_parse_from(arguments) {
+        Ok(cli) => cli,
+        Err(error) => {
+            // Nobody is left to tell if this fails.
+            let _gone = error.print();
+            return if error.use_stderr() {
+                Exit::Usage.code().into()
+            } else {
+                ExitCode::SUCCESS
+            };
+        }
+    };
+    let json = cli.everywhere.json;
+    match Context::new(cli.everywhere).and_then(|context| dispatch(cli.command, context)) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(failure) => {
+            report(&failure, json);
+            failure.exit.code().into()
+        }
+    }
+}
+
+fn dispatch(command: Option<Command>, context: Context) -> Result<(), Failure> {
+    match command {
+        None => serve::run(serve::Arguments::default(), context),
+        Some(Command::Serve(arguments)) => serve::run(arguments, context),
+        Some(Command::Init(arguments)) => init::run(arguments, &context),
+        Some(Command::Doctor(arguments)) => wait_for(doctor::run(arguments, &context)),
+        Some(Command::Status(arguments)) => wait_for(status::run(arguments, &context)),
+        Some(Command::Send(arguments)) => wait_for(send::run(arguments, &context)),
+        Some(Command::Chat(arguments)) => wait_for(chat::run(arguments, &context)),
+        Some(Command::Token(arguments)) => wait_for(token::run(arguments, &context)),
+        Some(Command::Backup(arguments)) => wait_for(backup::run(arguments, &context)),
+        Some(Command::Restore(arguments)) => wait_for(restore::run(arguments, &context)),
+    }
+}
+
+/// Runs a command that talks to the service or waits for something.
+fn wait_for(command: impl Future<Output = Result<(), Failure>>) -> Result<(), Failure> {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .map_err(|error| Failure::system("no thread can be started", error))?;
+    let ended = runtime.block_on(command);
+    // A command that was broken off leaves its blocking work behind.
+    runtime.shutdown_background();
+    ended
+}
+
+fn report(failure: &Failure, json: bool) {
+    if failure.message.is_empty() {
+        return;
+    }
+    if json {
+        let error = serde_json::json!({
+            "error": {"code": failure.exit.as_str(), "message": failure.message},
+        });
+        println!("{error}");
+    }
+    for line in failure.message.lines() {
+        eprintln!("hivewright: {}", screen::printable(line));
+    }
+}
+
+#[cfg(test)]
+mod tests;

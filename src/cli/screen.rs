@@ -1,0 +1,147 @@
+//! Where a command writes: results on standard output, everything else on standard error.
+
+use std::io::{self, IsTerminal, Write};
+
+use serde::Serialize;
+
+use super::failure::Failure;
+
+/// How the output is to look.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Screen {
+    /// Results are JSON.
+    pub(super) json: bool,
+    /// Nothing beside results and errors.
+    pub(super) quiet: bool,
+    /// Colours are welcome.
+    pub(super) colour: bool,
+    /// A person reads the results as they come.
+    pub(super) live: bool,
+    /// Long work may draw how far it has come.
+    pub(super) bar: bool,
+}
+
+/// A colour with a meaning.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Tone {
+    /// As it should be.
+    Good,
+    /// Worth a look.
+    Doubtful,
+    /// Wrong.
+    Bad,
+    /// Beside the point.
+    Faint,
+}
+
+impl Screen {
+    /// What the flags, the environment and the streams say.
+    pub(super) fn new(json: bool, quiet: bool, no_colour: bool) -> Self {
+        let live = io::stdout().is_terminal();
+        let unwanted = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
+        let plain = no_colour || unwanted;
+        Self {
+            json,
+            quiet,
+            colour: live && !plain,
+            live,
+            bar: io::stderr().is_terminal() && !plain && !quiet && !json,
+        }
+    }
+
+    /// Colours a text, if colours are welcome.
+    pub(super) fn paint(&self, tone: Tone, text: &str) -> String {
+        if !self.colour {
+            return text.to_owned();
+        }
+        let code = match tone {
+            Tone::Good => 32,
+            Tone::Doubtful => 33,
+            Tone::Bad => 31,
+            Tone::Faint => 2,
+        };
+        format!("\x1b[{code}m{text}\x1b[0m")
+    }
+
+    /// Text of a model or another person, without what could take over a terminal.
+    pub(super) fn harmless(&self, text: &str) -> String {
+        if !self.live {
+            return text.to_owned();
+        }
+        printable(text)
+    }
+
+    /// A line of the result.
+    pub(super) fn say(&self, line: &str) {
+        self.write(&format!("{line}\n"));
+    }
+
+    /// A piece of the result, shown at once.
+    pub(super) fn write(&self, text: &str) {
+        let mut out = io::stdout().lock();
+        // A reader that has gone away has seen enough.
+        let _gone = out.write_all(text.as_bytes()).and_then(|()| out.flush());
+    }
+
+    /// The whole result, as one document on one line.
+    pub(super) fn document(&self, document: &impl Serialize) -> Result<(), Failure> {
+        let text = serde_json::to_string(document)
+            .map_err(|error| Failure::system("the result cannot be shown", error))?;
+        self.say(&text);
+        Ok(())
+    }
+
+    /// Something beside the result, unless that is not wanted.
+    pub(super) fn remark(&self, line: &str) {
+        if !self.quiet {
+            let _gone = writeln!(io::stderr().lock(), "{}", printable(line));
+        }
+    }
+}
+
+/// Without control characters, except line ends and tabs.
+pub(super) fn printable(text: &str) -> String {
+    let harmless = |c: &char| !c.is_control() || matches!(c, '\n' | '\t');
+    text.chars().filter(harmless).collect()
+}
+
+#[cfg(test)]
+impl Screen {
+    /// As in a pipe.
+    pub(super) const PLAIN: Self = Self {
+        json: false,
+        quiet: false,
+        colour: false,
+        live: false,
+        bar: false,
+    };
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// OP-84
+    #[test]
+    fn colours_are_only_for_those_who_want_them() {
+        let colourful = Screen {
+            colour: true,
+            ..Screen::PLAIN
+        };
+
+        assert_eq!(Screen::PLAIN.paint(Tone::Bad, "error"), "error");
+        assert_eq!(colourful.paint(Tone::Bad, "error"), "\x1b[31merror\x1b[0m");
+    }
+
+    #[test]
+    fn an_answer_cannot_take_over_a_terminal() {
+        let live = Screen {
+            live: true,
+            ..Screen::PLAIN
+        };
+        let text = "a\x1b]0;title\x07b\r\u{9b}2J\n\tc";
+
+        assert_eq!(live.harmless(text), "a]0;titleb2J\n\tc");
+        assert_eq!(Screen::PLAIN.harmless(text), text);
+    }
+}

@@ -1,0 +1,136 @@
+//! `hivewright send`: says one thing and prints the answer.
+
+use std::{
+    io::{self, Read},
+    time::Duration,
+};
+
+use clap::Args;
+use tokio::time::timeout;
+
+use super::{
+    Context,
+    exchange::{Exchange, Heard},
+    failure::{Exit, Failure},
+    line::Words,
+    link::{Event, Link},
+    transcript::{Print, plain},
+};
+
+/// Say one thing to the main team and print the answer
+#[derive(Debug, PartialEq, Args)]
+#[command(after_help = "Examples:\n  \
+    hivewright send \"What is new?\"\n  \
+    git log -5 | hivewright send - --wait 60")]
+pub(super) struct Arguments {
+    /// What to say; `-` reads it from standard input
+    pub(super) text: String,
+    /// The topic to say it in, by its id; otherwise the service finds one
+    #[arg(long, value_name = "ID")]
+    pub(super) topic: Option<String>,
+    /// Give up waiting after so many seconds; the work goes on
+    #[arg(long, value_name = "SECONDS")]
+    pub(super) wait: Option<u64>,
+}
+
+pub(super) async fn run(arguments: Arguments, context: &Context) -> Result<(), Failure> {
+    let content = match arguments.text.as_str() {
+        "-" => tokio::task::spawn_blocking(read_input)
+            .await
+            .unwrap_or_else(|error| Err(Failure::system("reading was cut off", error)))?,
+        text => text.to_owned(),
+    };
+    if content.trim().is_empty() {
+        return Err(Failure::new(Exit::Usage, "there is nothing to say"));
+    }
+    let words = Words {
+        id: message_id()?,
+        content,
+        topic: arguments.topic,
+    };
+    let answering = answer(words, context);
+    let limited = async {
+        match arguments.wait {
+            None => answering.await,
+            Some(seconds) => timeout(Duration::from_secs(seconds), answering)
+                .await
+                .unwrap_or_else(|_| Err(too_late(seconds))),
+        }
+    };
+    tokio::select! {
+        ended = limited => ended,
+        _ = tokio::signal::ctrl_c() => Err(Failure::new(
+            Exit::Interrupted,
+            "stopped waiting; what was accepted goes on",
+        )),
+    }
+}
+
+fn too_late(seconds: u64) -> Failure {
+    Failure::new(
+        Exit::TimedOut,
+        format!(
+            "no answer within {seconds} s; what was accepted goes on, its answer will be in the history"
+        ),
+    )
+}
+
+fn read_input() -> Result<String, Failure> {
+    let mut text = String::new();
+    io::stdin()
+        .read_to_string(&mut text)
+        .map_err(|error| Failure::system("standard input cannot be read", error))?;
+    Ok(text)
+}
+
+/// A name for a message that nobody else gives.
+pub(super) fn message_id() -> Result<hivewright_actors::ids::MessageId, Failure> {
+    let bits = getrandom::u64()
+        .map_err(|error| Failure::system("the system gives no random numbers", error))?;
+    Ok(format!("cli-{bits:016x}").into())
+}
+
+async fn answer(words: Words, context: &Context) -> Result<(), Failure> {
+    let screen = context.screen;
+    let mut link = Link::open(context).await?;
+    let mut exchange = Exchange::new(&words);
+    let mut failure = None;
+    link.say(words);
+    while !exchange.is_over() {
+        let (frame, raw) = match link.next().await? {
+            Event::Frame(frame, raw) => (frame, raw),
+            Event::Lost => {
+                screen.remark("· connection lost; trying again");
+                continue;
+            }
+            Event::Back => {
+                screen.remark("· connected again");
+                continue;
+            }
+            Event::Renewed if exchange.is_accepted() => return Err(forgotten()),
+            Event::Renewed => continue,
+        };
+        let Some(heard) = exchange.take(&frame) else {
+            continue;
+        };
+        if screen.json && matches!(heard, Heard::Answer(_)) {
+            screen.say(&raw);
+        }
+        for print in plain(&heard) {
+            match print {
+                Print::Remark(line) => screen.remark(&line),
+                Print::Text(text) if !screen.json => screen.say(&screen.harmless(&text)),
+                Print::Error(line) => failure = Some(Failure::failed(line)),
+                Print::Text(_) | Print::EndLine => {}
+            }
+        }
+    }
+    failure.map_or(Ok(()), Err)
+}
+
+/// An accepted message whose channel is gone.
+pub(super) fn forgotten() -> Failure {
+    Failure::failed(
+        "the service no longer knows this conversation; what was accepted goes on, its answer will be in the history",
+    )
+}

@@ -1,0 +1,335 @@
+//! The running service, as a command finds and asks it.
+
+use std::{fs, io, path::Path, time::Duration};
+
+use reqwest::{Client, Method, RequestBuilder, Response, StatusCode, Url, header};
+use serde::Deserialize;
+use serde_json::Value;
+
+use super::{
+    Context,
+    failure::{Exit, Failure, chain},
+};
+use crate::settings::{home::Home, network::is_private_url, secret::Secret};
+
+/// Nothing that is asked here takes longer; long work is a job.
+const PATIENCE: Duration = Duration::from_secs(30);
+/// Connections to the same machine are made at once or never.
+const CONNECT_PATIENCE: Duration = Duration::from_secs(5);
+
+/// What a running service says about itself in its run dir.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+pub(super) struct Notice {
+    /// Its process.
+    pub(super) pid: u32,
+    /// Where it listens.
+    pub(super) url: String,
+}
+
+/// Where the service leaves its notice.
+const NOTICE: &str = "service.json";
+
+/// The notice of the service of a home; none if there is none that can be read.
+pub(super) fn notice(home: &Home) -> Option<Notice> {
+    let text = fs::read(home.run().join(NOTICE)).ok()?;
+    serde_json::from_slice(&text).ok()
+}
+
+/// The service, and the credential to show it.
+#[derive(Clone, Debug)]
+pub(super) struct Service {
+    client: Client,
+    url: Url,
+    token: Secret,
+    /// What to do if it does not answer.
+    remedy: String,
+}
+
+impl Service {
+    /// Finds the service: the one that was named, or the one that runs in the home.
+    pub(super) fn find(context: &Context) -> Result<Self, Failure> {
+        let remedy = match &context.url {
+            Some(_) => "see whether it runs there".to_owned(),
+            None => format!("{} starts it", context.command("serve")),
+        };
+        let address = match &context.url {
+            Some(url) => url.clone(),
+            None => match notice(&context.home) {
+                Some(notice) => notice.url,
+                None => return Err(not_reachable("the service is not running", &remedy)),
+            },
+        };
+        let url = base(&address)?;
+        let token = read_token(context)?;
+        let client = client(&url)
+            .map_err(|error| Failure::system("the HTTP client cannot be set up", chain(&error)))?;
+        Ok(Self {
+            client,
+            url,
+            token,
+            remedy,
+        })
+    }
+
+    /// The service of the home, if one runs there or was named. Otherwise the caller may work on
+    /// the store itself.
+    pub(super) fn if_running(context: &Context) -> Result<Option<Self>, Failure> {
+        if context.url.is_none() && notice(&context.home).is_none() {
+            return Ok(None);
+        }
+        Self::find(context).map(Some)
+    }
+
+    /// Where it listens.
+    pub(super) fn url(&self) -> &Url {
+        &self.url
+    }
+
+    pub(super) async fn get(&self, path: &str) -> Result<Value, Failure> {
+        self.ask(self.request(Method::GET, path)?).await
+    }
+
+    pub(super) async fn post(&self, path: &str, body: &Value) -> Result<Value, Failure> {
+        self.ask(self.request(Method::POST, path)?.json(body)).await
+    }
+
+    pub(super) async fn delete(&self, path: &str) -> Result<(), Failure> {
+        self.send(self.request(Method::DELETE, path)?).await?;
+        Ok(())
+    }
+
+    /// Whether it says that it is ready.
+    pub(super) async fn is_ready(&self) -> Result<bool, Failure> {
+        let request = self.request(Method::GET, "/readyz")?.timeout(PATIENCE);
+        let answer = request.send().await.map_err(|error| self.lost(&error))?;
+        Ok(answer.status().is_success())
+    }
+
+    /// Asks for a connection that goes on as something else than HTTP.
+    pub(super) async fn upgrade(&self, key: &str) -> Result<Response, Failure> {
+        let request = self
+            .request(Method::GET, "/ws")?
+            .header(header::CONNECTION, "Upgrade")
+            .header(header::UPGRADE, "websocket")
+            .header(header::SEC_WEBSOCKET_VERSION, "13")
+            .header(header::SEC_WEBSOCKET_KEY, key);
+        let answer = tokio::time::timeout(PATIENCE, self.send(request));
+        let answer = answer.await.unwrap_or_else(|_| Err(self.silent()))?;
+        match answer.status() {
+            StatusCode::SWITCHING_PROTOCOLS => Ok(answer),
+            other => Err(Failure::failed(format!(
+                "{}ws answered {other}, which is no WebSocket; check `--url`",
+                self.url
+            ))),
+        }
+    }
+
+    fn request(&self, method: Method, path: &str) -> Result<RequestBuilder, Failure> {
+        let url = self
+            .url
+            .join(path)
+            .map_err(|error| Failure::system(format!("`{path}` is no address"), error))?;
+        let request = self.client.request(method, url);
+        Ok(request.bearer_auth(self.token.expose()))
+    }
+
+    async fn ask(&self, request: RequestBuilder) -> Result<Value, Failure> {
+        let answer = self.send(request.timeout(PATIENCE)).await?;
+        let text = answer.bytes().await.map_err(|error| self.lost(&error))?;
+        serde_json::from_slice(&text).map_err(|error| {
+            Failure::failed(format!(
+                "{} does not answer like Hivewright ({error}); check `--url`",
+                self.url
+            ))
+        })
+    }
+
+    /// Sends a request. An answer that is no success is a failure.
+    async fn send(&self, request: RequestBuilder) -> Result<Response, Failure> {
+        let answer = request.send().await.map_err(|error| self.lost(&error))?;
+        let status = answer.status();
+        if status.is_success() || status == StatusCode::SWITCHING_PROTOCOLS {
+            return Ok(answer);
+        }
+        let text = answer.bytes().await.unwrap_or_default();
+        Err(refused(status, &text, &self.remedy))
+    }
+
+    fn lost(&self, error: &reqwest::Error) -> Failure {
+        if error.is_timeout() && !error.is_connect() {
+            return self.silent();
+        }
+        let what = format!("no service answers at {}", self.url);
+        let mut failure = not_reachable(&what, &self.remedy);
+        if !error.is_connect() {
+            failure.message = format!("{what} ({}); {}", chain(error), self.remedy);
+        }
+        failure
+    }
+
+    fn silent(&self) -> Failure {
+        let seconds = PATIENCE.as_secs();
+        Failure::new(
+            Exit::TimedOut,
+            format!(
+                "the service at {} did not answer within {seconds} s",
+                self.url
+            ),
+        )
+    }
+}
+
+fn not_reachable(what: &str, remedy: &str) -> Failure {
+    Failure::new(Exit::NotReachable, format!("{what}; {remedy}"))
+}
+
+/// The address without a path. A token never goes over a foreign network in the clear.
+fn base(text: &str) -> Result<Url, Failure> {
+    let usage = |what: &str| Failure::new(Exit::Usage, format!("`{text}` {what}"));
+    let url = Url::parse(text).map_err(|_| usage("is no URL such as http://127.0.0.1:8080"))?;
+    match url.scheme() {
+        "https" => Ok(url),
+        "http" if is_private_url(text) => Ok(url),
+        "http" => Err(usage(
+            "would carry the token in the clear; use an https:// address",
+        )),
+        _ => Err(usage("is not an http:// or https:// address")),
+    }
+}
+
+/// Follows no redirect and uses no proxy: either would carry the token elsewhere.
+fn client(url: &Url) -> reqwest::Result<Client> {
+    // An error means that a provider is installed already.
+    let _ = rustls::crypto::ring::default_provider().install_default();
+    let mut builder = Client::builder()
+        .connect_timeout(CONNECT_PATIENCE)
+        .http1_only()
+        .no_proxy()
+        .redirect(reqwest::redirect::Policy::none())
+        .user_agent(concat!("hivewright-cli/", env!("CARGO_PKG_VERSION")));
+    if url.scheme() == "http" {
+        // Reading the machine's certificates would take longer than most commands.
+        builder = builder.tls_certs_only([]);
+    }
+    builder.build()
+}
+
+/// The file with the operator token of a home.
+pub(super) fn token_path(home: &Home) -> std::path::PathBuf {
+    home.secrets().join("operator-token")
+}
+
+fn read_token(context: &Context) -> Result<Secret, Failure> {
+    let path = match &context.token_file {
+        Some(path) => path.clone(),
+        None => token_path(&context.home),
+    };
+    let no_token = |reason: &str| {
+        let shown = path.display();
+        let message = format!("no token in `{shown}` ({reason}); name a file with `--token-file`");
+        Failure::new(Exit::NotAllowed, message)
+    };
+    match read_line(&path) {
+        Ok(token) if token.is_empty() => Err(no_token("it is empty")),
+        Ok(token) if token.bytes().all(|byte| byte.is_ascii_graphic()) => Ok(Secret::new(token)),
+        Ok(_) => Err(no_token("it holds something else")),
+        Err(error) => Err(no_token(&error.to_string())),
+    }
+}
+
+fn read_line(path: &Path) -> io::Result<String> {
+    Ok(fs::read_to_string(path)?.trim().to_owned())
+}
+
+#[derive(Deserialize)]
+struct ErrorAnswer {
+    error: ErrorDetail,
+}
+
+#[derive(Deserialize)]
+struct ErrorDetail {
+    code: String,
+    message: String,
+}
+
+fn refused(status: StatusCode, text: &[u8], remedy: &str) -> Failure {
+    let exit = match status.as_u16() {
+        401 | 403 => Exit::NotAllowed,
+        404 => Exit::NotFound,
+        409 | 412 => Exit::Conflict,
+        503 => Exit::NotReachable,
+        _ => Exit::Failed,
+    };
+    let said = match serde_json::from_slice::<ErrorAnswer>(text) {
+        Ok(ErrorAnswer { error }) => format!("{} ({})", error.message, error.code),
+        Err(_) => format!("the service answered {status}"),
+    };
+    let advice = match exit {
+        Exit::NotAllowed if status == StatusCode::UNAUTHORIZED => {
+            "; the token is wrong or was replaced: see `--token-file`".to_owned()
+        }
+        Exit::NotReachable => format!("; try again in a moment, or {remedy}"),
+        _ => String::new(),
+    };
+    Failure::new(exit, said + &advice)
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use super::*;
+
+    /// OP-85
+    #[test]
+    fn an_answer_that_is_no_success_becomes_an_exit_code_and_one_line() {
+        let body =
+            br#"{"error":{"code":"forbidden","message":"needs scope `admin`","request_id":"r"}}"#;
+        let table = [
+            (403, &body[..], 4, "needs scope `admin` (forbidden)"),
+            (
+                401,
+                b"",
+                4,
+                "the service answered 401 Unauthorized; the token is wrong or was replaced: see `--token-file`",
+            ),
+            (404, b"{}", 5, "the service answered 404 Not Found"),
+            (409, b"no", 6, "the service answered 409 Conflict"),
+            (
+                503,
+                b"",
+                7,
+                "the service answered 503 Service Unavailable; try again in a moment, or `x` starts it",
+            ),
+            (
+                500,
+                b"",
+                1,
+                "the service answered 500 Internal Server Error",
+            ),
+        ];
+
+        for (status, text, exit, message) in table {
+            let status = StatusCode::from_u16(status).unwrap();
+            let failure = refused(status, text, "`x` starts it");
+            assert_eq!(
+                (failure.exit.code(), failure.message.as_str()),
+                (exit, message)
+            );
+        }
+    }
+
+    #[test]
+    fn a_token_stays_off_foreign_networks_in_the_clear() {
+        assert!(base("http://127.0.0.1:8080").is_ok());
+        assert!(base("https://hive.example.org").is_ok());
+        for text in [
+            "http://hive.example.org",
+            "http://8.8.8.8",
+            "ftp://localhost",
+            "8080",
+        ] {
+            assert_eq!(base(text).unwrap_err().exit, Exit::Usage, "{text}");
+        }
+    }
+}

@@ -1,0 +1,247 @@
+//! `hivewright status`: the service in one screen.
+
+use std::{collections::BTreeMap, fmt::Write, time::Duration};
+
+use clap::Args;
+use serde::Deserialize;
+use serde_json::Value;
+
+use super::{
+    Context,
+    failure::{Exit, Failure},
+    screen::{Screen, Tone},
+    service::Service,
+};
+
+/// How often `--watch` looks.
+const PAUSE: Duration = Duration::from_secs(2);
+
+/// Show how the service is
+#[derive(Debug, PartialEq, Args)]
+#[command(after_help = "Example:\n  hivewright status --json")]
+pub(super) struct Arguments {
+    /// Look again every two seconds, until Ctrl-C
+    #[arg(long)]
+    pub(super) watch: bool,
+}
+
+pub(super) async fn run(arguments: Arguments, context: &Context) -> Result<(), Failure> {
+    let service = Service::find(context)?;
+    show(&service, context.screen, false).await?;
+    if !arguments.watch {
+        return Ok(());
+    }
+    let watching = async {
+        loop {
+            tokio::time::sleep(PAUSE).await;
+            show(&service, context.screen, true).await?;
+        }
+    };
+    tokio::select! {
+        ended = watching => ended,
+        _ = tokio::signal::ctrl_c() => Err(Failure::new(Exit::Interrupted, "")),
+    }
+}
+
+async fn show(service: &Service, screen: Screen, again: bool) -> Result<(), Failure> {
+    let answer = service.get("/api/v1/overview").await?;
+    if screen.json {
+        return screen.document(&answer);
+    }
+    let overview = Overview::read(&answer)?;
+    let text = overview.render(service.url().as_str(), screen);
+    let clear = match (again, screen.live) {
+        (true, true) => "\x1b[H\x1b[J",
+        (true, false) => "\n",
+        (false, _) => "",
+    };
+    screen.write(&format!("{clear}{text}"));
+    Ok(())
+}
+
+/// What the service says about itself. A part that it does not count is left out.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct Overview {
+    uptime_s: u64,
+    version: String,
+    store_bytes: Option<u64>,
+    teams: Counts,
+    tasks: Counts,
+    triggers: Counts,
+    channels: Vec<Channel>,
+    approvals_open: Option<u64>,
+    questions_open: Option<u64>,
+    inbox_unread: Option<u64>,
+    spend_today_usd: Option<f64>,
+    drain: Option<Value>,
+}
+
+type Counts = BTreeMap<String, Value>;
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct Channel {
+    r#type: String,
+    state: String,
+    error: Option<String>,
+}
+
+impl Overview {
+    fn read(answer: &Value) -> Result<Self, Failure> {
+        serde_json::from_value(answer["data"].clone()).map_err(|error| {
+            Failure::failed(format!(
+                "the service's overview cannot be read ({error}); is it of another version?"
+            ))
+        })
+    }
+
+    fn render(&self, url: &str, screen: Screen) -> String {
+        let mut rows = Vec::new();
+        let uptime = span(Duration::from_secs(self.uptime_s));
+        let state = match self.drain {
+            Some(Value::Null) | None => screen.paint(Tone::Good, "running"),
+            Some(_) => screen.paint(Tone::Doubtful, "stopping"),
+        };
+        rows.push((
+            "service",
+            format!("{state}, version {}, up {uptime}, {url}", self.version),
+        ));
+        for (name, counts) in [
+            ("teams", &self.teams),
+            ("tasks", &self.tasks),
+            ("triggers", &self.triggers),
+        ] {
+            if !counts.is_empty() {
+                rows.push((name, counted(counts)));
+            }
+        }
+        let channels: Vec<_> = self.channels.iter().map(Channel::render).collect();
+        if !channels.is_empty() {
+            rows.push(("channels", channels.join(", ")));
+        }
+        let waiting = [
+            (self.approvals_open, "approvals"),
+            (self.questions_open, "questions"),
+            (self.inbox_unread, "unread notices"),
+        ];
+        let waiting: Vec<_> = waiting
+            .into_iter()
+            .filter_map(|(count, what)| Some(format!("{} {what}", count?)))
+            .collect();
+        if !waiting.is_empty() {
+            rows.push(("waiting for you", waiting.join(", ")));
+        }
+        if let Some(bytes) = self.store_bytes {
+            rows.push(("store", size(bytes)));
+        }
+        if let Some(spend) = self.spend_today_usd {
+            rows.push(("spent today", format!("{spend:.2} USD")));
+        }
+        let mut text = String::new();
+        for (name, value) in rows {
+            // Writing into a string cannot fail.
+            let _ = writeln!(text, "{name:<16} {}", value);
+        }
+        text
+    }
+}
+
+impl Channel {
+    fn render(&self) -> String {
+        match &self.error {
+            Some(error) => format!("{} {} ({error})", self.r#type, self.state),
+            None => format!("{} {}", self.r#type, self.state),
+        }
+    }
+}
+
+/// `total` first, then the rest by name.
+fn counted(counts: &Counts) -> String {
+    let total = counts.get("total").map(|total| format!("{total} total"));
+    let others = counts
+        .iter()
+        .filter(|(name, count)| *name != "total" && count.is_number())
+        .map(|(name, count)| format!("{count} {name}"));
+    total
+        .into_iter()
+        .chain(others)
+        .collect::<Vec<_>>()
+        .join(", ")
+}
+
+/// A span of time with its two largest parts.
+fn span(time: Duration) -> String {
+    let seconds = time.as_secs();
+    let (days, hours, minutes) = (seconds / 86_400, seconds / 3_600 % 24, seconds / 60 % 60);
+    match (days, hours, minutes) {
+        (0, 0, 0) => format!("{seconds} s"),
+        (0, 0, _) => format!("{minutes} min {} s", seconds % 60),
+        (0, _, _) => format!("{hours} h {minutes} min"),
+        _ => format!("{days} d {hours} h"),
+    }
+}
+
+/// A size in the largest unit that fits.
+pub(super) fn size(bytes: u64) -> String {
+    const UNITS: [&str; 4] = ["KiB", "MiB", "GiB", "TiB"];
+    let mut shown = format!("{bytes} bytes");
+    let mut value = bytes as f64;
+    for unit in UNITS {
+        if value < 1024.0 {
+            break;
+        }
+        value /= 1024.0;
+        shown = format!("{value:.1} {unit}");
+    }
+    shown
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use serde_json::json;
+
+    use super::*;
+
+    /// OP-77
+    #[test]
+    fn the_overview_fits_on_one_screen() {
+        let answer = json!({"data": {
+            "uptime_s": 93_784, "version": "0.1.0", "store_bytes": 3_355_443,
+            "teams": {"total": 2, "active": 1, "paused": 0, "degraded": 1},
+            "tasks": {"queued": 1, "running": 2, "waiting": 0},
+            "channels": [{"type": "ws", "state": "on"}, {"type": "discord", "state": "off", "error": "no token"}],
+            "approvals_open": 1, "inbox_unread": 4, "spend_today_usd": 0.126, "extra": true,
+        }});
+
+        let text = Overview::read(&answer)
+            .unwrap()
+            .render("http://127.0.0.1:8080/", Screen::PLAIN);
+
+        let expected = "\
+service          running, version 0.1.0, up 1 d 2 h, http://127.0.0.1:8080/
+teams            2 total, 1 active, 1 degraded, 0 paused
+tasks            1 queued, 2 running, 0 waiting
+channels         ws on, discord off (no token)
+waiting for you  1 approvals, 4 unread notices
+store            3.2 MiB
+spent today      0.13 USD
+";
+        assert_eq!(text, expected);
+    }
+
+    #[test]
+    fn a_service_that_says_little_is_shown_all_the_same() {
+        let text = Overview::read(&json!({"data": {"version": "0.1.0", "uptime_s": 59}}))
+            .unwrap()
+            .render("http://h/", Screen::PLAIN);
+
+        assert_eq!(
+            text,
+            "service          running, version 0.1.0, up 59 s, http://h/\n"
+        );
+        assert!(Overview::read(&json!({"ok": true})).is_err());
+    }
+}

@@ -1,0 +1,61 @@
+//! The store of a service that is stopped, for commands that work on it directly.
+
+use super::{Context, failure::Failure};
+use crate::{
+    settings::{
+        config::{self, Config},
+        home::Lock,
+        load,
+    },
+    storage::{
+        self, OnProgress, open,
+        sled::{Durability, SledStorage},
+    },
+};
+
+/// The store, kept from everyone else until this is dropped.
+#[derive(Debug)]
+pub(super) struct Stopped {
+    pub(super) storage: SledStorage,
+    /// Where the things are that a backup holds.
+    pub(super) home: storage::Home,
+    _lock: Lock,
+}
+
+impl Stopped {
+    /// Opens the store of a home in which no service runs. May block.
+    pub(super) fn open(context: &Context, progress: OnProgress<'_>) -> Result<Self, Failure> {
+        context.home.prepare()?;
+        let lock = context.home.lock()?;
+        let config = load::load(&context.home, &context.environment)?.config;
+        let durability = match config.store.durability {
+            config::Durability::Power => Durability::Power,
+            config::Durability::Process => Durability::Process,
+        };
+        let home = folders(context, &config);
+        let storage = open::open(&home, durability, progress)?;
+        Ok(Self {
+            storage,
+            home,
+            _lock: lock,
+        })
+    }
+}
+
+/// Where the things are that a backup holds.
+pub(super) fn folders(context: &Context, config: &Config) -> storage::Home {
+    let home = storage::Home::new(context.home.data(), context.home.run());
+    match &config.backup.dir {
+        Some(dir) => storage::Home {
+            backups: dir.clone(),
+            ..home
+        },
+        None => home,
+    }
+}
+
+/// Whether a store was ever made in the home.
+pub(super) fn has_store(context: &Context) -> bool {
+    let entries = context.home.store().read_dir();
+    entries.is_ok_and(|mut entries| entries.next().is_some())
+}

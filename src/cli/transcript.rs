@@ -1,0 +1,273 @@
+//! How the answer to one message looks on a terminal, piece by piece.
+
+use hivewright_actors::event::{ErrorBody, Progress, ProgressKind, Response};
+
+use super::exchange::Heard;
+
+/// So much of the arguments of a tool is shown, in characters.
+const PREVIEW: usize = 80;
+
+/// Something to print.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Print {
+    /// A piece of the answer, without a line end.
+    Text(String),
+    /// Ends the line, if one was begun.
+    EndLine,
+    /// A line beside the answer.
+    Remark(String),
+    /// What went wrong.
+    Error(String),
+}
+
+/// What was printed of an answer so far.
+#[derive(Debug, Default)]
+pub(super) struct Transcript {
+    /// Since the last tool call or reset.
+    step: String,
+    /// Since the beginning.
+    all: String,
+}
+
+impl Transcript {
+    /// Shows the next thing that was heard, with text as it comes.
+    pub(super) fn live(&mut self, heard: &Heard<'_>) -> Vec<Print> {
+        match heard {
+            Heard::Progress(progress) if progress.kind == ProgressKind::TextDelta => {
+                self.step.push_str(&progress.content);
+                self.all.push_str(&progress.content);
+                vec![Print::Text(progress.content.clone())]
+            }
+            Heard::Progress(progress) => {
+                self.step.clear();
+                if progress.reset {
+                    self.all.clear();
+                }
+                vec![Print::EndLine, Print::Remark(remark(progress))]
+            }
+            Heard::Answer(response) => self.answer(response),
+            other => plain(other),
+        }
+    }
+
+    fn answer(&self, response: &Response) -> Vec<Print> {
+        let content = &response.content;
+        let mut prints = if *content == self.step || *content == self.all {
+            Vec::new()
+        } else if let Some(rest) = content.strip_prefix(&self.step)
+            && !self.step.is_empty()
+        {
+            vec![Print::Text(rest.to_owned())]
+        } else {
+            vec![Print::EndLine, Print::Text(content.clone())]
+        };
+        prints.push(Print::EndLine);
+        prints.extend(closing(response));
+        prints
+    }
+}
+
+/// Shows the next thing that was heard, with the answer in one piece at its end.
+pub(super) fn plain(heard: &Heard<'_>) -> Vec<Print> {
+    match heard {
+        Heard::Accepted("") => Vec::new(),
+        Heard::Accepted(words) => vec![Print::Remark((*words).to_owned())],
+        Heard::Progress(progress) if progress.kind == ProgressKind::TextDelta => Vec::new(),
+        Heard::Progress(progress) => vec![Print::Remark(remark(progress))],
+        Heard::Answer(response) => {
+            let mut prints = vec![Print::Text(response.content.clone()), Print::EndLine];
+            prints.extend(closing(response));
+            prints
+        }
+        Heard::Error(error) => vec![Print::EndLine, Print::Error(complaint(error))],
+        Heard::Forgotten(status) => vec![
+            Print::EndLine,
+            Print::Error(format!(
+                "the message ended ({status}) while the connection was lost, and its answer is no longer kept for this client; it is in the history"
+            )),
+        ],
+    }
+}
+
+/// An error frame in one line.
+pub(super) fn complaint(error: &ErrorBody) -> String {
+    let wait = error.retry_after_ms.map_or(String::new(), |pause| {
+        format!("; try again in {} s", pause.div_ceil(1000))
+    });
+    format!("{} ({}){wait}", error.error, error.code)
+}
+
+fn remark(progress: &Progress) -> String {
+    let mut line = format!("· {}", progress.content);
+    match progress.kind {
+        ProgressKind::ToolCall => {
+            if let Some(preview) = &progress.preview {
+                line.push(' ');
+                line.push_str(&first_line(preview));
+            }
+        }
+        ProgressKind::ToolResult => {
+            let outcome = if progress.ok == Some(false) {
+                "failed"
+            } else {
+                "ok"
+            };
+            line.push_str(&match progress.duration_ms {
+                Some(duration) => format!(" ({outcome}, {duration} ms)"),
+                None => format!(" ({outcome})"),
+            });
+        }
+        ProgressKind::Note | ProgressKind::TextDelta => {}
+    }
+    line
+}
+
+fn closing(response: &Response) -> Option<Print> {
+    let text = match (response.status.as_str(), response.truncated) {
+        ("cancelled", _) => "· stopped",
+        (_, true) => "· the answer was cut here; all of it is in the history",
+        _ => return None,
+    };
+    Some(Print::Remark(text.to_owned()))
+}
+
+fn first_line(text: &str) -> String {
+    let line = text.lines().next().unwrap_or_default();
+    let mut shown: String = line.chars().take(PREVIEW).collect();
+    if shown.len() < text.trim_end().len() {
+        shown.push('…');
+    }
+    shown
+}
+
+#[cfg(test)]
+mod tests {
+    use hivewright_actors::event::FrameUsage;
+
+    use super::*;
+
+    fn delta(content: &str) -> Progress {
+        Progress::new(ProgressKind::TextDelta, content)
+    }
+
+    fn response(content: &str, status: &str) -> Response {
+        Response {
+            content: content.into(),
+            message_id: "m".into(),
+            task_id: None,
+            status: status.into(),
+            joined_task_id: None,
+            truncated: false,
+            usage: None::<FrameUsage>,
+        }
+    }
+
+    fn text(text: &str) -> Print {
+        Print::Text(text.into())
+    }
+
+    fn said(text: &str) -> Print {
+        Print::Remark(text.into())
+    }
+
+    /// What a terminal shows of these pieces and the answer.
+    fn shown(pieces: &[Progress], answer: &Response) -> Vec<Print> {
+        let mut transcript = Transcript::default();
+        let mut prints: Vec<_> = pieces
+            .iter()
+            .flat_map(|piece| transcript.live(&Heard::Progress(piece)))
+            .collect();
+        prints.extend(transcript.live(&Heard::Answer(answer)));
+        prints
+    }
+
+    /// OP-78
+    #[test]
+    fn streamed_text_is_not_printed_twice() {
+        let pieces = [delta("Hel"), delta("lo")];
+
+        let whole = shown(&pieces, &response("Hello", "done"));
+        let longer = shown(&pieces, &response("Hello there", "done"));
+        let other = shown(&pieces, &response("Bye", "done"));
+
+        assert_eq!(whole, [text("Hel"), text("lo"), Print::EndLine]);
+        assert_eq!(
+            longer,
+            [text("Hel"), text("lo"), text(" there"), Print::EndLine]
+        );
+        let both = [
+            text("Hel"),
+            text("lo"),
+            Print::EndLine,
+            text("Bye"),
+            Print::EndLine,
+        ];
+        assert_eq!(other, both);
+    }
+
+    /// OP-78, CH-63 to CH-65
+    #[test]
+    fn tools_and_notes_stand_on_lines_of_their_own() {
+        let call = Progress {
+            preview: Some(format!("{{\"command\":\"{}\"}}", "x".repeat(100))),
+            ..Progress::new(ProgressKind::ToolCall, "Using bash")
+        };
+        let result = Progress {
+            ok: Some(false),
+            duration_ms: Some(12),
+            ..Progress::new(ProgressKind::ToolResult, "Used bash")
+        };
+        let reset = Progress {
+            reset: true,
+            ..Progress::new(ProgressKind::Note, "Trying again")
+        };
+        let pieces = [
+            delta("Let me see."),
+            call,
+            result,
+            delta("Sor"),
+            reset,
+            delta("Sorry"),
+        ];
+
+        let prints = shown(&pieces, &response("Sorry", "cancelled"));
+
+        let preview = format!("· Using bash {{\"command\":\"{}…", "x".repeat(68));
+        let expected = [
+            text("Let me see."),
+            Print::EndLine,
+            said(&preview),
+            Print::EndLine,
+            said("· Used bash (failed, 12 ms)"),
+            text("Sor"),
+            Print::EndLine,
+            said("· Trying again"),
+            text("Sorry"),
+            Print::EndLine,
+            said("· stopped"),
+        ];
+        assert_eq!(prints, expected);
+    }
+
+    #[test]
+    fn in_a_pipe_the_answer_comes_in_one_piece() {
+        let error = ErrorBody {
+            retry_after_ms: Some(1500),
+            ..ErrorBody::refusal("rate_limited", "too many messages")
+        };
+        let answer = response("Hello", "done");
+
+        assert_eq!(plain(&Heard::Progress(&delta("Hel"))), []);
+        assert_eq!(
+            plain(&Heard::Answer(&answer)),
+            [text("Hello"), Print::EndLine]
+        );
+        assert_eq!(
+            plain(&Heard::Error(&error)),
+            [
+                Print::EndLine,
+                Print::Error("too many messages (rate_limited); try again in 2 s".into())
+            ]
+        );
+    }
+}

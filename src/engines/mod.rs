@@ -1,0 +1,343 @@
+//! Engines: what answers the turns of teams.
+
+use std::{
+    collections::{HashMap, HashSet},
+    sync::Arc,
+    time::Duration,
+};
+
+use dashmap::DashMap;
+use hivewright_actors::{
+    engine::{Block, Engine, EngineFailure, Message, StepRequest, SystemPrompt},
+    ids::MAIN,
+    task::Code,
+};
+use tokio_util::sync::CancellationToken;
+
+use crate::{scrub::Scrubber, settings::providers::Profile};
+
+pub mod native;
+
+use native::{Link, NativeEngine, retry::RetryPolicy, state::ProfileState};
+
+/// A profile, and the model to ask for if not the profile's own.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ModelChoice {
+    /// The profile by name.
+    pub profile: String,
+    /// The model, if not the profile's.
+    pub model: Option<String>,
+}
+
+/// A question for [`Engines::ask`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Question<'a> {
+    /// What the model is told first.
+    pub system: &'a str,
+    /// What it is asked.
+    pub text: &'a str,
+    /// How many tokens the answer may have.
+    pub max_tokens: u32,
+    /// How long all tries together may take.
+    pub timeout: Duration,
+}
+
+/// There is no profile of this name.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("unknown profile `{name}`; there are: {}", known.join(", "))]
+pub struct UnknownProfile {
+    /// The name.
+    pub name: String,
+    /// The profiles there are, sorted.
+    pub known: Vec<String>,
+}
+
+/// Makes engines. What is known of a profile (who waits for it, what it refuses) is shared between
+/// the engines it serves.
+#[derive(Debug)]
+pub struct Engines {
+    http: reqwest::Client,
+    retry: Arc<RetryPolicy>,
+    states: DashMap<String, Arc<ProfileState>>,
+}
+
+impl Engines {
+    /// Engines over this client, see [`crate::providers::client::build`].
+    pub fn new(http: reqwest::Client, retry: RetryPolicy) -> Self {
+        Self {
+            http,
+            retry: Arc::new(retry),
+            states: DashMap::new(),
+        }
+    }
+
+    /// An engine that asks the chosen profile, and its fallbacks if that fails.
+    pub fn native(
+        &self,
+        profiles: &HashMap<String, Arc<Profile>>,
+        choice: &ModelChoice,
+    ) -> Result<Arc<dyn Engine>, UnknownProfile> {
+        Ok(Arc::new(self.build(profiles, choice, None)?))
+    }
+
+    /// Asks for one answer in words, without tools. The main team's place in the line is used.
+    pub async fn ask(
+        &self,
+        profiles: &HashMap<String, Arc<Profile>>,
+        choice: &ModelChoice,
+        question: Question<'_>,
+    ) -> Result<String, EngineFailure> {
+        let engine = self
+            .build(profiles, choice, Some(question.max_tokens))
+            .map_err(|error| EngineFailure {
+                code: Code::ConfigError,
+                message: error.to_string(),
+            })?;
+        let request = StepRequest {
+            team: MAIN.into(),
+            turn: "question".into(),
+            step: 1,
+            system: Arc::new(SystemPrompt {
+                shared: question.system.into(),
+                ..SystemPrompt::default()
+            }),
+            tools: Arc::new([]),
+            messages: Arc::new(vec![Message::User(question.text.to_owned())]),
+            cancel: CancellationToken::new(),
+        };
+        let reply = tokio::time::timeout(question.timeout, engine.run(request, Arc::new(|_| {})))
+            .await
+            .map_err(|_| EngineFailure {
+                code: Code::Stalled,
+                message: format!(
+                    "profile `{}` did not answer within {} s",
+                    choice.profile,
+                    question.timeout.as_secs_f64()
+                ),
+            })??;
+        let words = reply.blocks.into_iter().filter_map(|block| match block {
+            Block::Text { text } => Some(text),
+            _ => None,
+        });
+        Ok(words.collect::<Vec<_>>().join("\n\n"))
+    }
+
+    fn build(
+        &self,
+        profiles: &HashMap<String, Arc<Profile>>,
+        choice: &ModelChoice,
+        max_output_tokens: Option<u32>,
+    ) -> Result<NativeEngine, UnknownProfile> {
+        let chain = chain(profiles, &choice.profile).ok_or_else(|| {
+            let mut known: Vec<String> = profiles.keys().cloned().collect();
+            known.sort();
+            UnknownProfile {
+                name: choice.profile.clone(),
+                known,
+            }
+        })?;
+        let keys = chain.iter().filter_map(|profile| profile.api_key.as_ref());
+        let scrubber = Scrubber::new(keys.map(|key| key.expose()));
+        let links = chain
+            .iter()
+            .enumerate()
+            .map(|(position, profile)| Link {
+                model: match &choice.model {
+                    Some(model) if position == 0 => model.clone(),
+                    _ => profile.model.clone(),
+                },
+                max_output_tokens: max_output_tokens.unwrap_or(profile.max_output_tokens),
+                state: self.state(profile),
+                profile: Arc::clone(profile),
+            })
+            .collect();
+        Ok(NativeEngine::new(
+            self.http.clone(),
+            Arc::clone(&self.retry),
+            links,
+            scrubber,
+        ))
+    }
+
+    fn state(&self, profile: &Profile) -> Arc<ProfileState> {
+        let mut state = self
+            .states
+            .entry(profile.name.clone())
+            .or_insert_with(|| Arc::new(ProfileState::new(profile)));
+        if !state.fits(profile) {
+            *state = Arc::new(ProfileState::new(profile));
+        }
+        Arc::clone(&state)
+    }
+}
+
+/// A profile and its fallbacks with theirs, each once, in the order they are tried. A fallback that
+/// cannot be used now is passed over.
+fn chain(profiles: &HashMap<String, Arc<Profile>>, first: &str) -> Option<Vec<Arc<Profile>>> {
+    let mut chain = vec![];
+    let mut seen = HashSet::new();
+    let mut open = vec![profiles.get(first)?];
+    while let Some(profile) = open.pop() {
+        if seen.insert(&profile.name) {
+            chain.push(Arc::clone(profile));
+            let fallbacks = profile.fallbacks.iter().rev();
+            open.extend(fallbacks.filter_map(|name| profiles.get(name)));
+        }
+    }
+    Some(chain)
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use super::*;
+    use crate::{providers::client, settings::providers::Provider};
+
+    fn profiles(profiles: &[(&str, &[&str])]) -> HashMap<String, Arc<Profile>> {
+        profiles
+            .iter()
+            .map(|(name, fallbacks)| {
+                let profile = Profile {
+                    fallbacks: fallbacks.iter().map(|name| (*name).to_owned()).collect(),
+                    ..Profile::new(name, Provider::Offline)
+                };
+                ((*name).to_owned(), Arc::new(profile))
+            })
+            .collect()
+    }
+
+    fn choice(profile: &str) -> ModelChoice {
+        ModelChoice {
+            profile: profile.into(),
+            model: None,
+        }
+    }
+
+    fn engines() -> Engines {
+        Engines::new(client::build().unwrap(), RetryPolicy::default())
+    }
+
+    /// SE-109
+    #[test]
+    fn fallbacks_are_tried_in_order_and_each_once() {
+        let profiles = profiles(&[
+            ("a", &["b", "gone", "d"]),
+            ("b", &["c", "a"]),
+            ("c", &[]),
+            ("d", &["b"]),
+        ]);
+
+        let names: Vec<String> = chain(&profiles, "a")
+            .unwrap()
+            .iter()
+            .map(|profile| profile.name.clone())
+            .collect();
+
+        assert_eq!(names, ["a", "b", "c", "d"]);
+    }
+
+    /// SE-112
+    #[test]
+    fn an_unknown_profile_is_answered_with_those_there_are() {
+        let error = engines()
+            .native(&profiles(&[("b", &[]), ("a", &[])]), &choice("x"))
+            .err()
+            .unwrap();
+
+        assert_eq!(error.to_string(), "unknown profile `x`; there are: a, b");
+    }
+
+    /// SE-122, CH-132
+    #[actix::test]
+    async fn a_question_is_answered_in_words() {
+        let answer = engines()
+            .ask(
+                &profiles(&[("default", &[])]),
+                &choice("default"),
+                Question {
+                    system: "be short",
+                    text: "#reply yes",
+                    max_tokens: 200,
+                    timeout: Duration::from_secs(5),
+                },
+            )
+            .await;
+
+        assert_eq!(answer, Ok("yes".into()));
+    }
+
+    #[actix::test]
+    async fn a_question_does_not_wait_longer_than_told() {
+        tokio::time::pause();
+
+        let answer = engines()
+            .ask(
+                &profiles(&[("default", &[])]),
+                &choice("default"),
+                Question {
+                    system: "",
+                    text: "#wait 60000",
+                    max_tokens: 200,
+                    timeout: Duration::from_secs(5),
+                },
+            )
+            .await;
+
+        assert_eq!(
+            answer,
+            Err(EngineFailure {
+                code: Code::Stalled,
+                message: "profile `default` did not answer within 5 s".into(),
+            })
+        );
+    }
+
+    /// SE-110
+    #[actix::test]
+    async fn the_limits_of_a_profile_hold_for_all_its_engines() {
+        for (max_concurrency, requests_per_minute, seconds) in
+            [(2, None, 1), (1, None, 2), (2, Some(1), 61)]
+        {
+            let limited = Profile {
+                max_concurrency,
+                requests_per_minute,
+                ..Profile::new("default", Provider::Offline)
+            };
+            let profiles = HashMap::from([("default".to_owned(), Arc::new(limited))]);
+            let (engines, choice) = (engines(), choice("default"));
+            let ask = || {
+                let question = Question {
+                    system: "",
+                    text: "#wait 1000",
+                    max_tokens: 200,
+                    timeout: Duration::from_secs(600),
+                };
+                engines.ask(&profiles, &choice, question)
+            };
+            tokio::time::pause();
+            let begin = tokio::time::Instant::now();
+
+            let (first, second) = tokio::join!(ask(), ask());
+
+            assert_eq!((first, second), (Ok("Done.".into()), Ok("Done.".into())));
+            assert_eq!(begin.elapsed().as_secs(), seconds);
+            tokio::time::resume();
+        }
+    }
+
+    #[test]
+    fn a_profile_keeps_its_state_until_its_limits_change() {
+        let engines = engines();
+        let profile = Profile::new("a", Provider::Offline);
+        let wider = Profile {
+            max_concurrency: 7,
+            ..profile.clone()
+        };
+
+        let first = engines.state(&profile);
+
+        assert!(Arc::ptr_eq(&first, &engines.state(&profile)));
+        assert!(!Arc::ptr_eq(&first, &engines.state(&wider)));
+    }
+}

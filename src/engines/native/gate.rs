@@ -1,0 +1,166 @@
+//! The door to a profile: waits for a place in its line.
+
+use std::{
+    collections::HashMap,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+};
+
+use hivewright_actors::ids::TeamName;
+use tokio::{sync::Notify, time::Instant};
+
+use super::line::{Line, Ticket, Turn};
+
+/// Lets requests pass by the rules of a [`Line`].
+#[derive(Debug)]
+pub(super) struct Gate(Mutex<Inner>);
+
+#[derive(Debug)]
+struct Inner {
+    line: Line,
+    bells: HashMap<Ticket, Arc<Notify>>,
+}
+
+impl Inner {
+    /// Calls whoever is next now: after each change somebody else may be.
+    fn call_head(&self) {
+        let head = self.line.head().and_then(|ticket| self.bells.get(&ticket));
+        if let Some(bell) = head {
+            bell.notify_one();
+        }
+    }
+}
+
+impl Gate {
+    pub(super) fn new(line: Line) -> Self {
+        Self(Mutex::new(Inner {
+            line,
+            bells: HashMap::new(),
+        }))
+    }
+
+    /// Waits for this team's turn. Dropping the future gives up the place.
+    pub(super) async fn enter(self: &Arc<Self>, team: &TeamName) -> Permit {
+        let bell = Arc::new(Notify::new());
+        let waiting = {
+            let mut inner = self.lock();
+            let ticket = inner.line.join(team);
+            inner.bells.insert(ticket, Arc::clone(&bell));
+            Waiting { gate: self, ticket }
+        };
+        loop {
+            let turn = self
+                .lock()
+                .line
+                .start(waiting.ticket, Instant::now().into_std());
+            match turn {
+                // The ticket is used up, so leaving the line does nothing but call the next.
+                Turn::Now => return Permit(Arc::clone(self)),
+                Turn::Later => bell.notified().await,
+                Turn::At(free) => tokio::select! {
+                    () = bell.notified() => {}
+                    () = tokio::time::sleep_until(free.into()) => {}
+                },
+            }
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Inner> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+struct Waiting<'a> {
+    gate: &'a Gate,
+    ticket: Ticket,
+}
+
+impl Drop for Waiting<'_> {
+    fn drop(&mut self) {
+        let mut inner = self.gate.lock();
+        inner.line.leave(self.ticket);
+        inner.bells.remove(&self.ticket);
+        inner.call_head();
+    }
+}
+
+/// A place. Dropping it lets the next one in.
+#[derive(Debug)]
+pub(super) struct Permit(Arc<Gate>);
+
+impl Drop for Permit {
+    fn drop(&mut self) {
+        let mut inner = self.0.lock();
+        inner.line.end();
+        inner.call_head();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use std::time::Duration;
+
+    use tokio::{sync::mpsc, time::timeout};
+
+    use super::*;
+
+    const SOON: Duration = Duration::from_secs(5);
+
+    fn gate(places: usize, per_minute: Option<u32>) -> Arc<Gate> {
+        Arc::new(Gate::new(Line::new(places, per_minute)))
+    }
+
+    /// SE-110
+    #[actix::test]
+    async fn everyone_gets_in_and_teams_take_turns() {
+        let gate = gate(1, None);
+        let first = gate.enter(&"busy".into()).await;
+        let (entered, mut order) = mpsc::unbounded_channel();
+        for team in ["busy", "busy", "quiet"] {
+            let (gate, entered) = (Arc::clone(&gate), entered.clone());
+            actix::spawn(async move {
+                let _permit = gate.enter(&team.into()).await;
+                entered.send(team).unwrap();
+            });
+        }
+        while gate.lock().bells.len() < 3 {
+            tokio::task::yield_now().await;
+        }
+
+        drop(first);
+
+        let mut heard = Vec::new();
+        for _ in 0..3 {
+            heard.push(timeout(SOON, order.recv()).await.unwrap().unwrap());
+        }
+        assert_eq!(heard, ["busy", "quiet", "busy"]);
+    }
+
+    #[actix::test]
+    async fn who_gives_up_holds_up_nobody() {
+        let gate = gate(1, None);
+        let first = gate.enter(&"a".into()).await;
+        let gone = timeout(Duration::from_millis(1), gate.enter(&"b".into())).await;
+
+        drop(first);
+
+        assert!(gone.is_err());
+        assert!(timeout(SOON, gate.enter(&"c".into())).await.is_ok());
+        assert!(gate.lock().bells.is_empty());
+    }
+
+    /// SE-110
+    #[actix::test]
+    async fn who_is_over_the_rate_waits_for_the_next_minute() {
+        tokio::time::pause();
+        let gate = gate(9, Some(1));
+        let begin = Instant::now();
+
+        for _ in 0..3 {
+            gate.enter(&"a".into()).await;
+        }
+
+        assert_eq!(begin.elapsed().as_secs(), 120);
+    }
+}

@@ -1,0 +1,359 @@
+//! The native engine: one model call per step, retried and handed on as the failure asks for.
+
+use std::{borrow::Cow, fmt, sync::Arc};
+
+use futures_util::{FutureExt, future::BoxFuture};
+use hivewright_actors::{
+    engine::{
+        Block, Engine, EngineEvent, EngineFailure, EventSink, Message, StepReply, StepRequest,
+    },
+    task::Code,
+    usage::Usage,
+};
+
+use crate::{
+    providers::{
+        self, Answer, Ask,
+        fault::{Fault, Remedy},
+    },
+    scrub::Scrubber,
+    settings::providers::{Pricing, Profile},
+};
+
+mod gate;
+mod line;
+pub mod retry;
+pub(super) mod state;
+mod voice;
+
+use retry::RetryPolicy;
+use state::ProfileState;
+use voice::{Voice, clean_blocks};
+
+/// A model that pauses more often than this within a step is not coming to an end.
+const MOST_PAUSES: usize = 8;
+
+/// A profile of a chain.
+#[derive(Clone, Debug)]
+pub(super) struct Link {
+    pub(super) profile: Arc<Profile>,
+    pub(super) model: String,
+    pub(super) max_output_tokens: u32,
+    pub(super) state: Arc<ProfileState>,
+}
+
+/// Asks the first profile of its chain, and the others if that fails.
+#[derive(Clone)]
+pub(super) struct NativeEngine {
+    http: reqwest::Client,
+    retry: Arc<RetryPolicy>,
+    links: Arc<[Link]>,
+    scrubber: Scrubber,
+}
+
+impl NativeEngine {
+    pub(super) fn new(
+        http: reqwest::Client,
+        retry: Arc<RetryPolicy>,
+        links: Vec<Link>,
+        scrubber: Scrubber,
+    ) -> Self {
+        Self {
+            http,
+            retry,
+            links: links.into(),
+            scrubber,
+        }
+    }
+}
+
+impl fmt::Debug for NativeEngine {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let profiles: Vec<&str> = self.links.iter().map(|link| &*link.profile.name).collect();
+        f.debug_tuple("NativeEngine").field(&profiles).finish()
+    }
+}
+
+impl Engine for NativeEngine {
+    fn run(
+        &self,
+        request: StepRequest,
+        events: EventSink,
+    ) -> BoxFuture<'static, Result<StepReply, EngineFailure>> {
+        let engine = self.clone();
+        async move {
+            let cancel = request.cancel.clone();
+            let step = Step {
+                voice: Voice::new(events, &engine.scrubber),
+                engine: &engine,
+                request: &request,
+                spent: Usage::default(),
+            };
+            tokio::select! {
+                biased;
+                () = cancel.cancelled() => Err(EngineFailure {
+                    code: Code::Cancelled,
+                    message: "the model call was stopped".to_owned(),
+                }),
+                result = step.run() => result,
+            }
+        }
+        .boxed()
+    }
+}
+
+/// One step on its way.
+struct Step<'a> {
+    engine: &'a NativeEngine,
+    request: &'a StepRequest,
+    voice: Voice,
+    /// What all tries have cost.
+    spent: Usage,
+}
+
+impl Step<'_> {
+    async fn run(mut self) -> Result<StepReply, EngineFailure> {
+        let mut failures: Vec<EngineFailure> = Vec::new();
+        for link in self.engine.links.iter() {
+            if let Some(failure) = failures.last() {
+                self.voice.reset();
+                let notice = format!(
+                    "profile `{}` takes over: {}",
+                    link.profile.name, failure.message
+                );
+                self.voice.say(EngineEvent::Fallback(notice));
+            }
+            match self.try_profile(link).await {
+                Ok(answer) => return Ok(self.reply(link, answer)),
+                Err((fault, tries)) => {
+                    failures.push(EngineFailure {
+                        code: fault.code,
+                        message: self.describe(link, &fault, tries),
+                    });
+                    if fault.remedy == Remedy::None {
+                        break;
+                    }
+                }
+            }
+        }
+        self.voice.end();
+        Err(verdict(failures))
+    }
+
+    /// Asks one profile until it answers or its retries are used up.
+    async fn try_profile(&mut self, link: &Link) -> Result<Answer, (Fault, u32)> {
+        let mut retries = 0;
+        loop {
+            let left_out = link.state.left_out();
+            let fault = match self.ask(link).await {
+                Ok(answer) => return Ok(answer),
+                Err(fault) => fault,
+            };
+            self.spend(link, fault.usage);
+            let pause = match fault.remedy {
+                Remedy::LeaveOut(field) if !left_out.has(field) => {
+                    link.state.leave_out(field);
+                    None
+                }
+                Remedy::Retry(asked) if retries < self.engine.retry.retries => {
+                    retries += 1;
+                    Some(self.engine.retry.pause(retries - 1, asked))
+                }
+                // It was left out already, so leaving it out does not help.
+                Remedy::LeaveOut(_) => {
+                    let remedy = Remedy::None;
+                    return Err((Fault { remedy, ..fault }, retries + 1));
+                }
+                _ => return Err((fault, retries + 1)),
+            };
+            self.voice.reset();
+            let notice = self.describe(link, &fault, 1);
+            self.voice.say(EngineEvent::Retry(notice));
+            if let Some(pause) = pause {
+                tokio::time::sleep(pause).await;
+            }
+        }
+    }
+
+    /// Asks once, and goes on where the model only paused.
+    async fn ask(&mut self, link: &Link) -> Result<Answer, Fault> {
+        let _permit = link.state.gate.enter(&self.request.team).await;
+        let mut messages = Cow::Borrowed(self.request.messages.as_slice());
+        let mut said: Vec<Block> = Vec::new();
+        let mut usage = Usage::default();
+        for _ in 0..MOST_PAUSES {
+            let ask = Ask {
+                profile: &link.profile,
+                model: &link.model,
+                max_output_tokens: link.max_output_tokens,
+                step: self.request.step,
+                system: &self.request.system,
+                tools: &self.request.tools,
+                messages: &messages,
+                without: link.state.left_out(),
+            };
+            let voice = &mut self.voice;
+            let answer = providers::ask(&self.engine.http, ask, &mut |event| voice.say(event))
+                .await
+                .map_err(|mut fault| {
+                    fault.usage += usage;
+                    fault
+                })?;
+            usage += answer.usage;
+            if answer.paused {
+                messages
+                    .to_mut()
+                    .push(Message::Assistant(answer.blocks.clone()));
+            }
+            said.extend(answer.blocks);
+            if !answer.paused {
+                return Ok(Answer {
+                    blocks: said,
+                    usage,
+                    ..answer
+                });
+            }
+        }
+        Err(Fault::new(
+            Code::ProviderError,
+            Remedy::None,
+            format!("the model paused {MOST_PAUSES} times without an end"),
+        )
+        .with_usage(usage))
+    }
+
+    /// Counts a call. One that cost nothing says nothing about prices.
+    fn spend(&mut self, link: &Link, mut usage: Usage) {
+        if usage != Usage::default() {
+            price(&mut usage, link.profile.pricing.as_ref());
+            self.spent += usage;
+        }
+    }
+
+    fn reply(mut self, link: &Link, answer: Answer) -> StepReply {
+        self.voice.end();
+        self.spend(link, answer.usage);
+        StepReply {
+            blocks: clean_blocks(answer.blocks, &self.engine.scrubber),
+            usage: self.spent,
+            stop_reason: answer.stop_reason,
+            truncated: answer.truncated,
+            profile: link.profile.name.clone(),
+            model: link.model.clone(),
+        }
+    }
+
+    /// What went wrong, for a person.
+    fn describe(&self, link: &Link, fault: &Fault, tries: u32) -> String {
+        let Fault { message, .. } = fault;
+        let name = &link.profile.name;
+        let message = match tries {
+            1 => format!("profile `{name}`: {message}"),
+            _ => format!("profile `{name}`, tried {tries} times: {message}"),
+        };
+        self.engine.scrubber.scrub(&message).into_owned()
+    }
+}
+
+/// One failure for those of all profiles. A key that is not taken at the end of the chain does not
+/// hide that a profile before it may answer later.
+fn verdict(failures: Vec<EngineFailure>) -> EngineFailure {
+    let last = failures
+        .last()
+        .map_or(Code::NoProvider, |failure| failure.code);
+    let code = match last {
+        Code::ProviderAuth => failures
+            .iter()
+            .rev()
+            .map(|failure| failure.code)
+            .find(|code| code.is_transient())
+            .unwrap_or(last),
+        _ => last,
+    };
+    let messages: Vec<String> = failures
+        .into_iter()
+        .map(|failure| failure.message)
+        .collect();
+    EngineFailure {
+        code,
+        message: messages.join("; "),
+    }
+}
+
+/// Adds the price, if prices are known.
+fn price(usage: &mut Usage, pricing: Option<&Pricing>) {
+    usage.cost_usd = pricing.map(|pricing| {
+        let parts = [
+            (usage.input, pricing.input),
+            (usage.output, pricing.output),
+            (usage.cache_read, pricing.cache_read),
+            (usage.cache_write, pricing.cache_write),
+        ];
+        let sum: f64 = parts
+            .iter()
+            .map(|(tokens, price)| *tokens as f64 * price)
+            .sum();
+        sum / 1_000_000.0
+    });
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn failure(code: Code, message: &str) -> EngineFailure {
+        EngineFailure {
+            code,
+            message: message.into(),
+        }
+    }
+
+    #[test]
+    fn a_refused_key_does_not_hide_a_failure_that_passes() {
+        let verdict = verdict(vec![
+            failure(Code::Overloaded, "`a` is busy"),
+            failure(Code::ProviderAuth, "`b` has no key"),
+        ]);
+
+        assert_eq!(
+            verdict,
+            failure(Code::Overloaded, "`a` is busy; `b` has no key")
+        );
+    }
+
+    #[test]
+    fn the_last_failure_decides_otherwise() {
+        let verdict = verdict(vec![
+            failure(Code::Overloaded, "`a` is busy"),
+            failure(Code::ProviderError, "`b` says no"),
+        ]);
+
+        assert_eq!(verdict.code, Code::ProviderError);
+    }
+
+    /// SE-111, SE-139
+    #[test]
+    fn each_kind_of_token_has_its_price() {
+        let mut usage = Usage {
+            input: 1_000_000,
+            output: 100_000,
+            cache_read: 10_000,
+            cache_write: 1_000,
+            ..Usage::default()
+        };
+
+        price(
+            &mut usage,
+            Some(&Pricing {
+                input: 3.0,
+                output: 10.0,
+                cache_read: 100.0,
+                cache_write: 1000.0,
+            }),
+        );
+        assert_eq!(usage.cost_usd, Some(6.0));
+
+        price(&mut usage, None);
+        assert_eq!(usage.cost_usd, None);
+    }
+}

@@ -1,0 +1,232 @@
+//! What a model says on its way out: scrubbed, and taken back if the call breaks.
+
+use hivewright_actors::engine::{Block, EngineEvent, EventSink};
+use hivewright_actors::tool::{Args, ToolCall};
+use serde_json::Value;
+
+use crate::scrub::{Scrubber, StreamScrubber};
+
+/// Passes events on.
+pub(super) struct Voice {
+    sink: EventSink,
+    text: StreamScrubber,
+    thinking: StreamScrubber,
+    spoke: bool,
+}
+
+impl Voice {
+    pub(super) fn new(sink: EventSink, scrubber: &Scrubber) -> Self {
+        Self {
+            sink,
+            text: scrubber.stream(),
+            thinking: scrubber.stream(),
+            spoke: false,
+        }
+    }
+
+    /// Says something.
+    pub(super) fn say(&mut self, event: EngineEvent) {
+        match event {
+            EngineEvent::Text(piece) => {
+                self.end_thinking();
+                let clean = self.text.push(&piece);
+                self.tell(EngineEvent::Text(clean));
+            }
+            EngineEvent::TextEnd => {
+                self.end_text();
+                self.tell(EngineEvent::TextEnd);
+            }
+            EngineEvent::Thinking(piece) => {
+                self.end_text();
+                let clean = self.thinking.push(&piece);
+                self.tell(EngineEvent::Thinking(clean));
+            }
+            other => (self.sink)(other),
+        }
+    }
+
+    /// All has been said.
+    pub(super) fn end(&mut self) {
+        self.end_thinking();
+        self.end_text();
+    }
+
+    /// Takes back what was said, if anything was.
+    pub(super) fn reset(&mut self) {
+        self.text.finish();
+        self.thinking.finish();
+        if std::mem::take(&mut self.spoke) {
+            (self.sink)(EngineEvent::Reset);
+        }
+    }
+
+    fn end_text(&mut self) {
+        let rest = self.text.finish();
+        self.tell(EngineEvent::Text(rest));
+    }
+
+    fn end_thinking(&mut self) {
+        let rest = self.thinking.finish();
+        self.tell(EngineEvent::Thinking(rest));
+    }
+
+    fn tell(&mut self, event: EngineEvent) {
+        if let EngineEvent::Text(piece) | EngineEvent::Thinking(piece) = &event
+            && piece.is_empty()
+        {
+            return;
+        }
+        self.spoke = true;
+        (self.sink)(event);
+    }
+}
+
+/// Blocks without secrets.
+pub(super) fn clean_blocks(blocks: Vec<Block>, scrubber: &Scrubber) -> Vec<Block> {
+    let clean = |text: String| scrubber.scrub(&text).into_owned();
+    blocks
+        .into_iter()
+        .map(|block| match block {
+            Block::Text { text } => Block::Text { text: clean(text) },
+            Block::Thinking { text, block } => Block::Thinking {
+                text: clean(text),
+                // It is signed, so it goes back as it is or not at all.
+                block: block.filter(|block| !has_secret(block, scrubber)),
+            },
+            Block::Call(call) => Block::Call(ToolCall {
+                args: match call.args {
+                    Args::Json(value) => Args::Json(clean_value(value, scrubber)),
+                    Args::Unreadable { unreadable, reason } => Args::Unreadable {
+                        unreadable: clean(unreadable),
+                        reason,
+                    },
+                },
+                name: clean(call.name),
+                ..call
+            }),
+        })
+        .collect()
+}
+
+/// Signatures look like anything, so only the known values count.
+fn has_secret(value: &Value, scrubber: &Scrubber) -> bool {
+    match value {
+        Value::String(text) => scrubber.knows(text),
+        Value::Array(items) => items.iter().any(|item| has_secret(item, scrubber)),
+        Value::Object(fields) => fields.values().any(|field| has_secret(field, scrubber)),
+        _ => false,
+    }
+}
+
+/// Arguments keep what only looks like a credential: a tool may need it, and it is not ours.
+fn clean_value(value: Value, scrubber: &Scrubber) -> Value {
+    match value {
+        Value::String(text) => scrubber.scrub_known(&text).into_owned().into(),
+        Value::Array(items) => items
+            .into_iter()
+            .map(|item| clean_value(item, scrubber))
+            .collect(),
+        Value::Object(fields) => fields
+            .into_iter()
+            .map(|(name, field)| {
+                let name = scrubber.scrub_known(&name).into_owned();
+                (name, clean_value(field, scrubber))
+            })
+            .collect(),
+        other => other,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use std::sync::{Arc, Mutex};
+
+    use serde_json::json;
+
+    use super::*;
+
+    const KEY: &str = "very-secret-key";
+
+    fn voice() -> (Voice, Arc<Mutex<Vec<EngineEvent>>>) {
+        let heard = Arc::new(Mutex::new(Vec::new()));
+        let ear = Arc::clone(&heard);
+        let sink: EventSink = Arc::new(move |event| ear.lock().unwrap().push(event));
+        (Voice::new(sink, &Scrubber::new([KEY])), heard)
+    }
+
+    fn text(piece: &str) -> EngineEvent {
+        EngineEvent::Text(piece.into())
+    }
+
+    /// SE-136, MV-50
+    #[test]
+    fn a_secret_that_is_split_between_pieces_does_not_get_out() {
+        let (mut voice, heard) = voice();
+
+        for piece in ["it is very-", "secret", "-key!"] {
+            voice.say(text(piece));
+        }
+        voice.say(EngineEvent::TextEnd);
+
+        assert_eq!(
+            *heard.lock().unwrap(),
+            [text("it is "), text("[REDACTED]!"), EngineEvent::TextEnd]
+        );
+    }
+
+    /// SE-125
+    #[test]
+    fn only_what_was_said_is_taken_back() {
+        let (mut voice, heard) = voice();
+
+        voice.reset();
+        voice.say(text("hello very-"));
+        voice.reset();
+        voice.say(text("again"));
+        voice.end();
+
+        assert_eq!(
+            *heard.lock().unwrap(),
+            [text("hello "), EngineEvent::Reset, text("again")]
+        );
+    }
+
+    /// SE-136
+    #[test]
+    fn finished_blocks_hold_no_secret() {
+        let blocks = vec![
+            Block::Text {
+                text: format!("a {KEY}"),
+            },
+            Block::Thinking {
+                text: KEY.into(),
+                block: Some(json!({"thinking": KEY})),
+            },
+            Block::Call(ToolCall {
+                id: "1".into(),
+                name: "read".into(),
+                args: Args::Json(json!({"list": [KEY], "query": "token=mine"})),
+            }),
+        ];
+
+        assert_eq!(
+            clean_blocks(blocks, &Scrubber::new([KEY])),
+            [
+                Block::Text {
+                    text: "a [REDACTED]".into(),
+                },
+                Block::Thinking {
+                    text: "[REDACTED]".into(),
+                    block: None,
+                },
+                Block::Call(ToolCall {
+                    id: "1".into(),
+                    name: "read".into(),
+                    args: Args::Json(json!({"list": ["[REDACTED]"], "query": "token=mine"})),
+                }),
+            ]
+        );
+    }
+}

@@ -1,0 +1,168 @@
+//! Access: from a request to the principal behind it.
+
+use actix_web::{
+    HttpRequest,
+    http::header::{self, HeaderMap},
+};
+use hivewright_actors::ids::PrincipalId;
+
+use super::{
+    auth::{authenticator::Authenticator, principal::Principal, scope::Scope},
+    error::ApiError,
+    origin::{Gate, is_change},
+};
+
+/// The cookie of a browser session.
+pub(super) const COOKIE: &str = "hw_session";
+const CSRF: &str = "x-csrf-token";
+const SENDER: &str = "x-sender-id";
+const LONGEST_SENDER: usize = 128;
+
+/// Lets requests in, or not.
+#[derive(Clone, Debug)]
+pub struct Access {
+    /// Who is who.
+    pub auth: Authenticator,
+    /// From where requests may come.
+    pub gate: Gate,
+}
+
+/// A request for a WebSocket that may go ahead.
+#[derive(Debug)]
+pub struct Upgrade {
+    /// Who connects.
+    pub principal: Principal,
+    /// In whose name they speak.
+    pub sender: String,
+    /// Who claims that name for them, without proof. None: it is the principal's own.
+    pub asserted_by: Option<PrincipalId>,
+}
+
+/// What a request proves itself with.
+enum Credential<'a> {
+    Token(&'a str),
+    Cookie(&'a str),
+}
+
+impl Access {
+    /// Who is asking. A browser that wants to change something has to show that its page does.
+    pub fn principal(&self, request: &HttpRequest) -> Result<Principal, ApiError> {
+        match credential(request.headers()).ok_or_else(ApiError::unauthenticated)? {
+            Credential::Token(token) => self.auth.token(token),
+            Credential::Cookie(cookie) => {
+                let principal = self.auth.session(cookie);
+                if principal.is_some()
+                    && is_change(request.method())
+                    && !self.repeats_csrf(request, cookie)
+                {
+                    return Err(ApiError::csrf());
+                }
+                principal
+            }
+        }
+        .ok_or_else(ApiError::unauthenticated)
+    }
+
+    /// Who is asking, if they may do this.
+    pub fn require(&self, request: &HttpRequest, scope: Scope) -> Result<Principal, ApiError> {
+        let principal = self.principal(request)?;
+        if principal.may(scope) {
+            Ok(principal)
+        } else {
+            Err(ApiError::forbidden(scope))
+        }
+    }
+
+    /// Everything that is asked of a request before it becomes a WebSocket.
+    pub fn upgrade(&self, request: &HttpRequest) -> Result<Upgrade, ApiError> {
+        if has_token(request.query_string()) {
+            return Err(ApiError::token_in_url());
+        }
+        self.gate.check(request)?;
+        let has_origin = request.headers().contains_key(header::ORIGIN);
+        if let Some(Credential::Cookie(_)) = credential(request.headers())
+            && !has_origin
+        {
+            return Err(ApiError::origin(
+                "a connection of a browser session needs an `Origin`",
+            ));
+        }
+        let principal = self.require(request, Scope::Chat)?;
+        let Some(claimed) = claimed_sender(request.headers())? else {
+            return Ok(Upgrade {
+                sender: principal.id().to_string(),
+                principal,
+                asserted_by: None,
+            });
+        };
+        if !principal.may(Scope::AssertSender) {
+            return Err(ApiError::sender());
+        }
+        Ok(Upgrade {
+            sender: claimed,
+            asserted_by: Some(principal.id().clone()),
+            principal,
+        })
+    }
+
+    /// What the pages of the session in this request must repeat; none without a session.
+    pub(super) fn csrf(&self, request: &HttpRequest) -> Option<String> {
+        match credential(request.headers())? {
+            Credential::Cookie(cookie) => Some(self.auth.csrf(cookie)),
+            Credential::Token(_) => None,
+        }
+    }
+
+    fn repeats_csrf(&self, request: &HttpRequest, cookie: &str) -> bool {
+        let value = request.headers().get(CSRF);
+        value
+            .and_then(|value| value.to_str().ok())
+            .is_some_and(|value| self.auth.is_csrf(cookie, value))
+    }
+}
+
+/// A credential in a header counts even if it is no good: a cookie does not make up for it.
+fn credential(headers: &HeaderMap) -> Option<Credential<'_>> {
+    if let Some(value) = headers.get(header::AUTHORIZATION) {
+        let (scheme, token) = value.to_str().ok()?.split_once(' ')?;
+        let is_bearer = scheme.eq_ignore_ascii_case("bearer");
+        return is_bearer.then(|| Credential::Token(token.trim()));
+    }
+    let cookies = headers.get_all(header::COOKIE);
+    let mut pairs = cookies
+        .filter_map(|value| value.to_str().ok())
+        .flat_map(|value| value.split(';'))
+        .filter_map(|pair| pair.trim().split_once('='));
+    let (_, session) = pairs.find(|(name, _)| *name == COOKIE)?;
+    Some(Credential::Cookie(session))
+}
+
+fn claimed_sender(headers: &HeaderMap) -> Result<Option<String>, ApiError> {
+    let mut values = headers.get_all(SENDER);
+    let Some(value) = values.next() else {
+        return Ok(None);
+    };
+    let sender = value.to_str().unwrap_or_default().trim();
+    let is_plain = sender.bytes().all(|byte| byte.is_ascii_graphic());
+    if values.next().is_none() && is_plain && (1..=LONGEST_SENDER).contains(&sender.len()) {
+        Ok(Some(sender.to_owned()))
+    } else {
+        Err(ApiError::invalid_field(
+            "X-Sender-Id",
+            "a sender has 1 to 128 printable characters without space",
+        ))
+    }
+}
+
+/// A query that holds a credential, by the name of a field or by its look.
+pub(super) fn has_token(query: &str) -> bool {
+    const NAMES: [&str; 4] = ["token", "access_token", "api_key", "authorization"];
+    let fields = query.split('&').filter(|field| !field.is_empty());
+    fields.into_iter().any(|field| {
+        let (name, value) = field.split_once('=').unwrap_or((field, ""));
+        NAMES.iter().any(|secret| name.eq_ignore_ascii_case(secret))
+            || [name, value]
+                .iter()
+                .any(|text| text.contains("hwo_") || text.contains("hwt_"))
+    })
+}

@@ -1,0 +1,293 @@
+//! The authenticator: the registry of credentials, running.
+
+use std::{
+    collections::HashMap,
+    fmt,
+    future::Future,
+    path::{Path, PathBuf},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::Duration,
+};
+
+use hivewright_actors::{
+    clock::Clock,
+    ids::PrincipalId,
+    store::{StoreError, StoreHandle},
+};
+use tokio_util::sync::CancellationToken;
+
+use super::{
+    error::AuthError,
+    links::{self, Links},
+    operator,
+    principal::Principal,
+    registry::{Minted, NewToken, Registry},
+    rows::{Change, CredentialId, Grant, Session},
+    token,
+};
+use crate::settings::secret::Secret;
+
+/// How long a code for logging in is good.
+pub const LINK_VALID: Duration = links::VALID;
+
+/// A browser that just logged in.
+#[derive(Debug)]
+pub struct LoggedIn {
+    /// Who it is.
+    pub principal: Principal,
+    /// For the cookie.
+    pub cookie: Secret,
+    /// For the page.
+    pub csrf: String,
+}
+
+/// Tells who is asking. Cloning it is cheap.
+#[derive(Clone)]
+pub struct Authenticator(Arc<Inner>);
+
+struct Inner {
+    store: StoreHandle,
+    clock: Arc<dyn Clock>,
+    secrets: PathBuf,
+    links: Links,
+    live: Mutex<Live>,
+    /// The file and the registry change one after the other: one rotation at a time.
+    rotation: tokio::sync::Mutex<()>,
+}
+
+#[derive(Default)]
+struct Live {
+    registry: Registry,
+    /// Of the credentials that someone was let in with.
+    ends: HashMap<CredentialId, CancellationToken>,
+}
+
+impl Authenticator {
+    /// Opens what is stored, and makes the operator token if there is none.
+    pub async fn open(
+        store: StoreHandle,
+        clock: Arc<dyn Clock>,
+        secrets: &Path,
+    ) -> Result<Self, AuthError> {
+        let folder = secrets.to_owned();
+        let token = blocking(move || operator::read_or_create(&folder)).await?;
+        let registry = store.read(Registry::load).await?;
+        let this = Self(Arc::new(Inner {
+            store,
+            clock,
+            secrets: secrets.to_owned(),
+            links: Links::default(),
+            live: Mutex::new(Live {
+                registry,
+                ends: HashMap::new(),
+            }),
+            rotation: tokio::sync::Mutex::new(()),
+        }));
+        let now = this.0.clock.now();
+        this.change(|registry| Ok(((), registry.adopt_operator(&token, now)?)))
+            .await?;
+        this.change(|registry| Ok(((), registry.sweep(now))))
+            .await?;
+        Ok(this)
+    }
+
+    /// Who holds this token.
+    pub fn token(&self, text: &str) -> Option<Principal> {
+        let mut live = self.lock();
+        let grant = live.registry.token(text, self.0.clock.now())?.clone();
+        Some(self.admit(&mut live, &grant, grant.id.clone()))
+    }
+
+    /// Whose browser holds this cookie.
+    pub fn session(&self, cookie: &str) -> Option<Principal> {
+        let mut live = self.lock();
+        let (session, grant) = live.registry.session(cookie, self.0.clock.now())?;
+        let (id, grant) = (session.id.clone(), grant.clone());
+        Some(self.admit(&mut live, &grant, id))
+    }
+
+    /// What requests of this session must repeat.
+    pub fn csrf(&self, cookie: &str) -> String {
+        token::csrf(cookie)
+    }
+
+    /// The request repeats what its session was told.
+    pub fn is_csrf(&self, cookie: &str, value: &str) -> bool {
+        token::same(&token::csrf(cookie), value)
+    }
+
+    /// All tokens, oldest first.
+    pub fn grants(&self) -> Vec<Grant> {
+        self.lock().registry.grants()
+    }
+
+    /// Makes a token with some of the scopes of whoever asks.
+    pub async fn mint(&self, wish: NewToken, by: &Principal) -> Result<Minted<Grant>, AuthError> {
+        let (own, now) = (by.scopes, self.0.clock.now());
+        let minted = self
+            .change(|registry| registry.mint(wish, own, now))
+            .await?;
+        tracing::info!(by = %by.id, token = %minted.row.name, scopes = ?minted.row.scopes, "token made");
+        Ok(minted)
+    }
+
+    /// Ends a token and all that it opened.
+    pub async fn revoke(&self, id_or_name: &str, by: &Principal) -> Result<(), AuthError> {
+        self.change(|registry| Ok(((), registry.revoke(id_or_name)?)))
+            .await?;
+        tracing::info!(by = %by.id, token = id_or_name, "token revoked");
+        Ok(())
+    }
+
+    /// Replaces the operator token. The new one is in its file, and nowhere else.
+    pub async fn rotate_operator(&self) -> Result<(), AuthError> {
+        let _one = self.0.rotation.lock().await;
+        let folder = self.0.secrets.clone();
+        let token = blocking(move || operator::replace(&folder)).await?;
+        let now = self.0.clock.now();
+        self.change(|registry| Ok(((), registry.adopt_operator(&token, now)?)))
+            .await?;
+        tracing::info!("operator token rotated");
+        Ok(())
+    }
+
+    /// A code that logs one browser in as this principal.
+    pub fn link(&self, by: &Principal) -> Result<Secret, AuthError> {
+        self.0.links.make(by.grant.clone(), self.0.clock.now())
+    }
+
+    /// A code that logs one browser in as the operator: for whoever starts the service.
+    pub fn operator_link(&self) -> Result<Secret, AuthError> {
+        let operator = self
+            .lock()
+            .registry
+            .operator()
+            .map(|grant| grant.id.clone());
+        self.0
+            .links
+            .make(operator.ok_or(AuthError::Ended)?, self.0.clock.now())
+    }
+
+    /// Logs a browser in with a token.
+    pub async fn log_in(&self, token: &str) -> Result<LoggedIn, AuthError> {
+        let holder = self.token(token).ok_or(AuthError::Ended)?;
+        self.open_session(holder.grant).await
+    }
+
+    /// Logs a browser in with a code.
+    pub async fn log_in_by_link(&self, code: &str) -> Result<LoggedIn, AuthError> {
+        let grant = self.0.links.take(code, self.0.clock.now());
+        self.open_session(grant.ok_or(AuthError::Ended)?).await
+    }
+
+    /// Ends the session of a principal. One that came with a token has none.
+    pub async fn log_out(&self, principal: &Principal) -> Result<(), AuthError> {
+        if principal.credential == principal.grant {
+            return Err(AuthError::Ended);
+        }
+        self.change(|registry| Ok(((), registry.close_session(&principal.credential))))
+            .await?;
+        tracing::info!(principal = %principal.id, "logged out");
+        Ok(())
+    }
+
+    async fn open_session(&self, grant: CredentialId) -> Result<LoggedIn, AuthError> {
+        let now = self.0.clock.now();
+        let Minted { text, row } = self
+            .change(|registry| registry.open_session(&grant, now))
+            .await?;
+        let Session { id, .. } = row;
+        let principal = self.session(text.expose()).ok_or(AuthError::Ended)?;
+        tracing::info!(principal = %principal.id, session = %id, "logged in");
+        Ok(LoggedIn {
+            principal,
+            csrf: token::csrf(text.expose()),
+            cookie: text,
+        })
+    }
+
+    /// A credential was used: a session stays, and the operator sees when.
+    pub(super) fn used(&self, id: &CredentialId) {
+        let mut live = self.lock();
+        let change = live.registry.used(id, self.0.clock.now());
+        if !change.is_empty() {
+            // The store takes it in now; nobody needs to wait until it is safe.
+            drop(self.commit(&mut live, &change));
+        }
+    }
+
+    /// How long a credential is still good if nothing happens; none is not any more.
+    pub(super) fn time_left(&self, id: &CredentialId) -> Option<Duration> {
+        let end = self.lock().registry.end_of(id).ok()?;
+        let left = end.map_or(Duration::MAX, |end| end.since(self.0.clock.now()));
+        (!left.is_zero()).then_some(left)
+    }
+
+    fn admit(&self, live: &mut Live, grant: &Grant, credential: CredentialId) -> Principal {
+        let change = live.registry.used(&credential, self.0.clock.now());
+        if !change.is_empty() {
+            drop(self.commit(live, &change));
+        }
+        Principal {
+            id: PrincipalId::from(grant.name.as_str()),
+            scopes: grant.scopes,
+            end: live.ends.entry(credential.clone()).or_default().clone(),
+            credential,
+            grant: grant.id.clone(),
+            authenticator: self.clone(),
+        }
+    }
+
+    /// Decides and changes; ends once the change is durable.
+    async fn change<T>(
+        &self,
+        decide: impl FnOnce(&Registry) -> Result<(T, Change), AuthError>,
+    ) -> Result<T, AuthError> {
+        let (outcome, durable) = {
+            let mut live = self.lock();
+            let (outcome, change) = decide(&live.registry)?;
+            let durable = (!change.is_empty()).then(|| self.commit(&mut live, &change));
+            (outcome, durable)
+        };
+        if let Some(durable) = durable {
+            durable.await?;
+        }
+        Ok(outcome)
+    }
+
+    /// Under one lock the store takes changes in the order in which they are made here. So a late
+    /// note of a token's use cannot bring back its row after it was revoked.
+    fn commit(
+        &self,
+        live: &mut Live,
+        change: &Change,
+    ) -> impl Future<Output = Result<(), StoreError>> + use<> {
+        live.registry.apply(change);
+        for id in change.ended_grants.iter().chain(&change.ended_sessions) {
+            if let Some(end) = live.ends.remove(id) {
+                end.cancel();
+            }
+        }
+        let durable = self.0.store.commit(change.writes());
+        async move { durable.await.map(drop) }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Live> {
+        self.0.live.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl fmt::Debug for Authenticator {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Authenticator")
+    }
+}
+
+async fn blocking<T: Send + 'static>(
+    work: impl FnOnce() -> Result<T, AuthError> + Send + 'static,
+) -> Result<T, AuthError> {
+    match tokio::task::spawn_blocking(work).await {
+        Ok(outcome) => outcome,
+        Err(_) => Err(AuthError::Ended),
+    }
+}

@@ -1,0 +1,21 @@
+//! Who is asking, and what they may do.
+//!
+//! A credential is a grant (the operator token, an API token) or a browser session that a grant
+//! opened. The [`registry`] holds them and decides; the [`authenticator`] is its running form, and
+//! the only maker of a [`principal`]; [`offline`] does the same while the service is stopped.
+
+pub mod authenticator;
+pub mod error;
+mod links;
+pub mod offline;
+pub mod operator;
+pub mod principal;
+pub mod registry;
+pub mod rows;
+pub mod scope;
+pub mod token;
+
+#[cfg(test)]
+pub(crate) mod memory;
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,309 @@
+//! The registry of credentials: who may enter, and what each change of it means.
+//!
+//! It decides and does no I/O: a decision is a [`Change`], which is made durable elsewhere.
+
+use std::time::Duration;
+
+use hivewright_actors::{
+    clock::Timestamp,
+    storage::{Storage, StorageError},
+};
+
+use super::{
+    error::AuthError,
+    rows::{self, Change, CredentialId, Grant, Kind, Session},
+    scope::Scopes,
+    token::{self, Hash},
+};
+use crate::settings::secret::Secret;
+
+/// The principal that the operator token speaks for.
+pub const OPERATOR: &str = "operator";
+/// The principal of nobody: see `X-Sender-Id`.
+const RESERVED: [&str; 2] = [OPERATOR, "ws-client"];
+const MOST_TOKENS: usize = 1_000;
+const MOST_SESSIONS: usize = 1_000;
+/// The last use is written down no more often than this.
+const USE_STEP: Duration = Duration::from_secs(5 * 60);
+/// Tokens live this long unless told otherwise.
+pub const DEFAULT_EXPIRY: Duration = Duration::from_secs(90 * 24 * 60 * 60);
+const SHORTEST_EXPIRY: Duration = Duration::from_secs(60);
+const LONGEST_EXPIRY: Duration = Duration::from_secs(3_650 * 24 * 60 * 60);
+
+/// A wish for a token.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NewToken {
+    /// The principal it is to speak for.
+    pub name: String,
+    /// What it is to allow.
+    pub scopes: Scopes,
+    /// How long; none is for ever.
+    pub expires_in: Option<Duration>,
+}
+
+/// A credential that was just made: the only moment at which its text is known.
+#[derive(Debug)]
+pub struct Minted<T> {
+    /// What is stored.
+    pub row: T,
+    /// What is handed out.
+    pub text: Secret,
+}
+
+/// All credentials.
+#[derive(Debug, Default)]
+pub struct Registry {
+    grants: Vec<Grant>,
+    sessions: Vec<Session>,
+}
+
+impl Registry {
+    /// As it was left.
+    pub fn load(storage: &dyn Storage) -> Result<Self, StorageError> {
+        let (grants, sessions) = rows::read(storage)?;
+        Ok(Self { grants, sessions })
+    }
+
+    /// All tokens, oldest first, ended ones included.
+    pub fn grants(&self) -> Vec<Grant> {
+        let mut grants = self.grants.clone();
+        grants.sort_by(|a, b| (a.created_at, &a.id).cmp(&(b.created_at, &b.id)));
+        grants
+    }
+
+    /// The grant of the operator token.
+    pub fn operator(&self) -> Option<&Grant> {
+        self.grants
+            .iter()
+            .find(|grant| grant.kind == Kind::Operator)
+    }
+
+    /// The grant of a token, while it is good.
+    pub fn token(&self, text: &str, now: Timestamp) -> Option<&Grant> {
+        let kind = [(token::OPERATOR, Kind::Operator), (token::API, Kind::Api)]
+            .into_iter()
+            .find_map(|(prefix, kind)| token::is_formed(text, prefix).then_some(kind))?;
+        let hash = Hash::of(text);
+        self.grants
+            .iter()
+            .find(|grant| grant.hash == hash)
+            .filter(|grant| grant.kind == kind && grant.is_live(now))
+    }
+
+    /// The session of a cookie with its grant, while both are good.
+    pub fn session(&self, text: &str, now: Timestamp) -> Option<(&Session, &Grant)> {
+        if !token::is_formed(text, "") {
+            return None;
+        }
+        let hash = Hash::of(text);
+        let session = self.sessions.iter().find(|session| session.hash == hash)?;
+        let grant = self.grant(&session.grant)?;
+        (now < session.ends_at() && grant.is_live(now)).then_some((session, grant))
+    }
+
+    /// A grant by its id.
+    pub fn grant(&self, id: &CredentialId) -> Option<&Grant> {
+        self.grants.iter().find(|grant| grant.id == *id)
+    }
+
+    /// When a credential ends if nothing happens, or that it has. For ever is none.
+    pub fn end_of(&self, id: &CredentialId) -> Result<Option<Timestamp>, AuthError> {
+        let session = self.sessions.iter().find(|session| session.id == *id);
+        let grant = match session {
+            Some(session) => self.grant(&session.grant),
+            None => self.grant(id),
+        };
+        let grant = grant.ok_or(AuthError::Ended)?;
+        let ends = [grant.expires_at, session.map(Session::ends_at)];
+        Ok(ends.into_iter().flatten().min())
+    }
+
+    /// A token, made by someone who has these scopes.
+    pub fn mint(
+        &self,
+        wish: NewToken,
+        own: Scopes,
+        now: Timestamp,
+    ) -> Result<(Minted<Grant>, Change), AuthError> {
+        if !is_name(&wish.name) {
+            return Err(AuthError::Name);
+        }
+        if self.grants.iter().any(|grant| grant.name == wish.name) {
+            return Err(AuthError::NameTaken(wish.name));
+        }
+        if wish.scopes.is_empty() {
+            return Err(AuthError::NoScopes);
+        }
+        if let Some(scope) = wish.scopes.beyond(own) {
+            return Err(AuthError::BeyondOwn(scope));
+        }
+        let in_range = |span| (SHORTEST_EXPIRY..=LONGEST_EXPIRY).contains(&span);
+        if !wish.expires_in.is_none_or(in_range) {
+            return Err(AuthError::Expiry);
+        }
+        if self.grants.len() >= MOST_TOKENS {
+            return Err(AuthError::TooMany(self.grants.len()));
+        }
+        let text = token::fresh(token::API)?;
+        let grant = Grant {
+            id: CredentialId::new(token::fresh_id("token")?),
+            kind: Kind::Api,
+            name: wish.name,
+            hash: Hash::of(text.expose()),
+            scopes: wish.scopes,
+            created_at: now,
+            expires_at: wish.expires_in.map(|span| now + span),
+            last_used_at: None,
+        };
+        let change = Change {
+            grants: vec![grant.clone()],
+            ..Change::default()
+        };
+        Ok((Minted { row: grant, text }, change))
+    }
+
+    /// Ends a token, named by its id or name, with all sessions that it opened.
+    pub fn revoke(&self, id_or_name: &str) -> Result<Change, AuthError> {
+        let grant = self
+            .grants
+            .iter()
+            .find(|grant| grant.id.as_str() == id_or_name || grant.name == id_or_name)
+            .ok_or_else(|| AuthError::Unknown(id_or_name.to_owned()))?;
+        match grant.kind {
+            Kind::Operator => Err(AuthError::Operator),
+            Kind::Api => Ok(self.without(&grant.id)),
+        }
+    }
+
+    /// Makes this the operator token; the former one ends with all sessions that it opened.
+    pub fn adopt_operator(&self, text: &Secret, now: Timestamp) -> Result<Change, AuthError> {
+        let hash = Hash::of(text.expose());
+        let former = self.operator();
+        if former.is_some_and(|former| former.hash == hash) {
+            return Ok(Change::default());
+        }
+        let mut change = former.map_or_else(Change::default, |former| self.without(&former.id));
+        change.grants.push(Grant {
+            id: CredentialId::new(token::fresh_id("operator")?),
+            kind: Kind::Operator,
+            name: OPERATOR.to_owned(),
+            hash,
+            scopes: Scopes::all(),
+            created_at: now,
+            expires_at: None,
+            last_used_at: None,
+        });
+        Ok(change)
+    }
+
+    /// A session under a grant. Ended sessions go, and the one unused for longest if there are
+    /// too many.
+    pub fn open_session(
+        &self,
+        grant: &CredentialId,
+        now: Timestamp,
+    ) -> Result<(Minted<Session>, Change), AuthError> {
+        self.grant(grant)
+            .filter(|grant| grant.is_live(now))
+            .ok_or(AuthError::Ended)?;
+        let text = token::fresh("")?;
+        let session = Session {
+            id: CredentialId::new(token::fresh_id("session")?),
+            hash: Hash::of(text.expose()),
+            grant: grant.clone(),
+            created_at: now,
+            last_used_at: now,
+            written_at: now,
+        };
+        let mut change = self.sweep(now);
+        if self.sessions.len() - change.ended_sessions.len() >= MOST_SESSIONS {
+            let live = self
+                .sessions
+                .iter()
+                .filter(|session| !change.ended_sessions.contains(&session.id));
+            let oldest = live.min_by_key(|session| session.last_used_at);
+            let oldest = oldest.map(|session| session.id.clone());
+            change.ended_sessions.extend(oldest);
+        }
+        change.sessions.push(session.clone());
+        Ok((Minted { row: session, text }, change))
+    }
+
+    /// Ends a session.
+    pub fn close_session(&self, id: &CredentialId) -> Change {
+        Change {
+            ended_sessions: vec![id.clone()],
+            ..Change::default()
+        }
+    }
+
+    /// Drops sessions that have ended by themselves. Ended tokens stay, to be seen.
+    pub fn sweep(&self, now: Timestamp) -> Change {
+        let is_over = |session: &&Session| {
+            let grant = self.grant(&session.grant);
+            now >= session.ends_at() || !grant.is_some_and(|grant| grant.is_live(now))
+        };
+        let ended = self.sessions.iter().filter(is_over);
+        Change {
+            ended_sessions: ended.map(|session| session.id.clone()).collect(),
+            ..Change::default()
+        }
+    }
+
+    /// A credential was used. Returns what is worth writing down.
+    pub fn used(&mut self, id: &CredentialId, now: Timestamp) -> Change {
+        let is_due = |last: Timestamp| now.since(last) >= USE_STEP;
+        let mut change = Change::default();
+        let mut grant = id.clone();
+        if let Some(session) = self.sessions.iter_mut().find(|session| session.id == *id) {
+            session.last_used_at = now;
+            grant = session.grant.clone();
+            if is_due(session.written_at) {
+                session.written_at = now;
+                change.sessions.push(session.clone());
+            }
+        }
+        let grant = self.grants.iter_mut().find(|row| row.id == grant);
+        if let Some(grant) = grant.filter(|grant| grant.last_used_at.is_none_or(is_due)) {
+            grant.last_used_at = Some(now);
+            change.grants.push(grant.clone());
+        }
+        change
+    }
+
+    /// Makes a change one's own.
+    pub fn apply(&mut self, change: &Change) {
+        let is_gone = |id: &CredentialId| {
+            change.ended_grants.contains(id)
+                || change.ended_sessions.contains(id)
+                || change.grants.iter().any(|grant| grant.id == *id)
+                || change.sessions.iter().any(|session| session.id == *id)
+        };
+        self.grants.retain(|grant| !is_gone(&grant.id));
+        self.sessions.retain(|session| !is_gone(&session.id));
+        self.grants.extend(change.grants.iter().cloned());
+        self.sessions.extend(change.sessions.iter().cloned());
+    }
+
+    fn without(&self, id: &CredentialId) -> Change {
+        let sessions = self.sessions.iter();
+        Change {
+            ended_grants: vec![id.clone()],
+            ended_sessions: sessions
+                .filter(|session| session.grant == *id)
+                .map(|session| session.id.clone())
+                .collect(),
+            ..Change::default()
+        }
+    }
+}
+
+fn is_name(name: &str) -> bool {
+    let plain = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit();
+    (1..=64).contains(&name.len())
+        && name.bytes().next().is_some_and(plain)
+        && name
+            .bytes()
+            .all(|byte| plain(byte) || matches!(byte, b'.' | b'_' | b'-'))
+        && !RESERVED.contains(&name)
+}

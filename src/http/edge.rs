@@ -1,0 +1,179 @@
+//! What every request passes on its way in, and every answer on its way out.
+
+use std::time::Instant;
+
+use actix_web::{
+    Error, HttpMessage, HttpRequest, HttpResponse,
+    body::{BoxBody, EitherBody, MessageBody},
+    dev::{ServiceRequest, ServiceResponse},
+    http::{
+        Method, StatusCode,
+        header::{self, HeaderMap, HeaderName, HeaderValue},
+    },
+    middleware::Next,
+    web,
+};
+
+use super::{
+    LONGEST_BODY, LONGEST_HEADER, MOST_HEADERS, State, access, connections, error::ApiError,
+};
+
+const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
+
+/// The name of a request, in its answer and in the log.
+#[derive(Clone, Debug)]
+pub struct RequestId(String);
+
+impl RequestId {
+    fn fresh() -> Result<Self, ApiError> {
+        let bits = getrandom::u64().map_err(ApiError::internal)?;
+        Ok(Self(format!("req-{bits:016x}")))
+    }
+
+    /// The id as text.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+/// Wraps all routes.
+pub(super) async fn pass<B: MessageBody>(
+    state: web::Data<State>,
+    request: ServiceRequest,
+    next: Next<B>,
+) -> Result<ServiceResponse<EitherBody<B>>, Error> {
+    let began = Instant::now();
+    let id = RequestId::fresh()?;
+    request.extensions_mut().insert(id.clone());
+    let response = match admit(&state, request.request()) {
+        Ok(None) => next.call(request).await?.map_into_left_body(),
+        Ok(Some(answer)) => request.into_response(answer).map_into_right_body(),
+        Err(refusal) => request.error_response(refusal).map_into_right_body(),
+    };
+    let (request, response) = response.into_parts();
+    let response = explain(response, &id);
+    let mut response = ServiceResponse::new(request, response);
+    dress(&state, &mut response, &id);
+    log(&response, &id, began);
+    Ok(response)
+}
+
+/// Lets a request in; or answers a browser that only asks whether it would be.
+fn admit(state: &State, request: &HttpRequest) -> Result<Option<HttpResponse>, ApiError> {
+    let headers = request.headers();
+    let lengths = headers
+        .iter()
+        .map(|(name, value)| name.as_str().len() + value.len() + 4);
+    if headers.len() > MOST_HEADERS || lengths.sum::<usize>() > LONGEST_HEADER {
+        return Err(ApiError::header_too_large());
+    }
+    if declared_length(headers).is_some_and(|length| length > LONGEST_BODY as u64) {
+        return Err(ApiError::too_large(LONGEST_BODY));
+    }
+    connections::check(request, &state.access.gate)?;
+    if access::has_token(request.query_string()) {
+        tracing::warn!("a token was sent in a URL, where others may have seen it; replace it");
+        return Err(ApiError::token_in_url());
+    }
+    state.access.gate.check(request)?;
+    let is_question = request.method() == Method::OPTIONS
+        && headers.contains_key(header::ACCESS_CONTROL_REQUEST_METHOD)
+        && state.access.gate.guest(request).is_some();
+    Ok(is_question.then(|| {
+        HttpResponse::NoContent()
+            .insert_header((header::ACCESS_CONTROL_ALLOW_METHODS, "GET, POST, DELETE"))
+            .insert_header((
+                header::ACCESS_CONTROL_ALLOW_HEADERS,
+                "authorization, content-type, x-csrf-token",
+            ))
+            .insert_header((header::ACCESS_CONTROL_MAX_AGE, "600"))
+            .finish()
+    }))
+}
+
+fn declared_length(headers: &HeaderMap) -> Option<u64> {
+    headers
+        .get(header::CONTENT_LENGTH)?
+        .to_str()
+        .ok()?
+        .parse()
+        .ok()
+}
+
+/// Gives a refusal its body.
+fn explain<B: MessageBody>(
+    response: HttpResponse<EitherBody<B>>,
+    id: &RequestId,
+) -> HttpResponse<EitherBody<B>> {
+    let Some(error) = response.error() else {
+        return response;
+    };
+    let refusal = match error.as_error::<ApiError>() {
+        Some(refusal) => refusal.clone(),
+        None => foreign(response.status(), error),
+    };
+    if let Some(cause) = refusal.cause() {
+        tracing::error!(request_id = id.as_str(), error = cause, "request failed");
+    }
+    let body = refusal.body(id.as_str()).to_string();
+    let mut response = response.map_body(|_, _| EitherBody::right(BoxBody::new(body)));
+    let json = HeaderValue::from_static("application/json");
+    response.headers_mut().insert(header::CONTENT_TYPE, json);
+    response
+}
+
+/// A refusal that the framework made.
+fn foreign(status: StatusCode, error: &Error) -> ApiError {
+    match status {
+        StatusCode::NOT_FOUND => ApiError::not_found("there is nothing here"),
+        StatusCode::PAYLOAD_TOO_LARGE => ApiError::too_large(LONGEST_BODY),
+        status if status.is_client_error() => {
+            ApiError::new(status, "invalid_input", "the request is malformed")
+        }
+        _ => ApiError::internal(error),
+    }
+}
+
+fn dress<B>(state: &State, response: &mut ServiceResponse<B>, id: &RequestId) {
+    let guest = state
+        .access
+        .gate
+        .guest(response.request())
+        .map(str::to_owned);
+    let is_data = !response.headers().contains_key(header::CACHE_CONTROL);
+    let headers = response.headers_mut();
+    let mut set = |name: HeaderName, value: &str| {
+        if let Ok(value) = HeaderValue::from_str(value) {
+            headers.insert(name, value);
+        }
+    };
+    set(REQUEST_ID, id.as_str());
+    set(header::X_CONTENT_TYPE_OPTIONS, "nosniff");
+    if is_data {
+        set(header::CACHE_CONTROL, "no-store");
+    }
+    if state.access.gate.has_tls() {
+        set(header::STRICT_TRANSPORT_SECURITY, "max-age=31536000");
+    }
+    if let Some(origin) = guest {
+        set(header::ACCESS_CONTROL_ALLOW_ORIGIN, &origin);
+        set(
+            header::ACCESS_CONTROL_EXPOSE_HEADERS,
+            "x-request-id, x-channel-id",
+        );
+        headers.append(header::VARY, HeaderValue::from_static("Origin"));
+    }
+}
+
+/// Names the route, never the path or query as sent: they may hold anything.
+fn log<B>(response: &ServiceResponse<B>, id: &RequestId, began: Instant) {
+    let request = response.request();
+    tracing::debug!(
+        request_id = id.as_str(),
+        method = %request.method(),
+        route = request.match_pattern().as_deref().unwrap_or("unknown"),
+        status = response.status().as_u16(),
+        took = ?began.elapsed(),
+        "request"
+    );
+}

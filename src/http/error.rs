@@ -1,0 +1,274 @@
+//! Refusals: every error that a client sees has one form.
+
+use std::fmt;
+
+use actix_web::{
+    HttpResponse, ResponseError,
+    http::{
+        StatusCode,
+        header::{self, HeaderName},
+    },
+};
+use serde::Serialize;
+use serde_json::{Value, json};
+
+use super::auth::{error::AuthError, scope::Scope};
+
+/// Why a request is refused. Its body is written on the way out, where the request's id is known.
+#[derive(Clone, Debug)]
+pub struct ApiError {
+    status: StatusCode,
+    code: &'static str,
+    message: String,
+    field: Option<String>,
+    header: Option<(HeaderName, String)>,
+    /// For the log, never for the client.
+    cause: Option<String>,
+}
+
+impl ApiError {
+    /// A refusal of one's own kind.
+    pub fn new(status: StatusCode, code: &'static str, message: impl Into<String>) -> Self {
+        Self {
+            status,
+            code,
+            message: message.into(),
+            field: None,
+            header: None,
+            cause: None,
+        }
+    }
+
+    /// The request says something that makes no sense.
+    pub fn invalid(message: impl Into<String>) -> Self {
+        Self::new(StatusCode::BAD_REQUEST, "invalid_input", message)
+    }
+
+    /// A field makes no sense.
+    pub fn invalid_field(field: impl Into<String>, message: impl Into<String>) -> Self {
+        Self {
+            field: Some(field.into()),
+            ..Self::invalid(message)
+        }
+    }
+
+    /// A credential stands in the address, where logs and histories keep it.
+    pub fn token_in_url() -> Self {
+        Self::new(
+            StatusCode::BAD_REQUEST,
+            "token_in_url",
+            "a token may not stand in a URL; send it as `Authorization: Bearer …`, and replace this one, since it may have been recorded on the way",
+        )
+    }
+
+    /// Nobody knows who is asking.
+    pub fn unauthenticated() -> Self {
+        Self {
+            header: Some((header::WWW_AUTHENTICATE, "Bearer".to_owned())),
+            ..Self::new(
+                StatusCode::UNAUTHORIZED,
+                "unauthenticated",
+                "no valid credential; log in or send `Authorization: Bearer …`",
+            )
+        }
+    }
+
+    /// The credential does not allow it.
+    pub fn forbidden(missing: Scope) -> Self {
+        Self::new(
+            StatusCode::FORBIDDEN,
+            "forbidden",
+            format!("this needs scope `{missing}`"),
+        )
+    }
+
+    /// A browser sent it without what its page knows.
+    pub fn csrf() -> Self {
+        Self::new(
+            StatusCode::FORBIDDEN,
+            "csrf",
+            "`X-CSRF-Token` must repeat the `csrf` value of the session",
+        )
+    }
+
+    /// A page of someone else sent it.
+    pub fn origin(message: impl Into<String>) -> Self {
+        Self::new(StatusCode::FORBIDDEN, "origin", message)
+    }
+
+    /// The sender may not call themselves something else.
+    pub fn sender() -> Self {
+        Self::new(
+            StatusCode::FORBIDDEN,
+            "sender_not_allowed",
+            "`X-Sender-Id` needs scope `assert_sender`",
+        )
+    }
+
+    /// There is no such thing.
+    pub fn not_found(what: impl Into<String>) -> Self {
+        Self::new(StatusCode::NOT_FOUND, "not_found", what)
+    }
+
+    /// The path is right, the method is not.
+    pub fn method(allowed: &str) -> Self {
+        Self {
+            header: Some((header::ALLOW, allowed.to_owned())),
+            ..Self::new(
+                StatusCode::METHOD_NOT_ALLOWED,
+                "method_not_allowed",
+                format!("this path answers {allowed}"),
+            )
+        }
+    }
+
+    /// The body took too long to come.
+    pub fn too_slow() -> Self {
+        Self::new(
+            StatusCode::REQUEST_TIMEOUT,
+            "timeout",
+            "the body did not arrive in time",
+        )
+    }
+
+    /// It is in the way of something else.
+    pub fn conflict(message: impl Into<String>) -> Self {
+        Self::new(StatusCode::CONFLICT, "conflict", message)
+    }
+
+    /// The body is too long.
+    pub fn too_large(most: usize) -> Self {
+        Self::new(
+            StatusCode::PAYLOAD_TOO_LARGE,
+            "too_large",
+            format!("a body has at most {most} bytes"),
+        )
+    }
+
+    /// The body is no JSON by its own account.
+    pub fn media_type() -> Self {
+        Self::new(
+            StatusCode::UNSUPPORTED_MEDIA_TYPE,
+            "unsupported_media_type",
+            "a body needs `Content-Type: application/json`",
+        )
+    }
+
+    /// The name under which we were reached is not ours.
+    pub fn unknown_host() -> Self {
+        Self::new(
+            StatusCode::MISDIRECTED_REQUEST,
+            "unknown_host",
+            "this server is not known under that `Host`; name it in `server.public_url`",
+        )
+    }
+
+    /// The header is too long.
+    pub fn header_too_large() -> Self {
+        Self::new(
+            StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE,
+            "header_too_large",
+            "the request has too many or too long header fields",
+        )
+    }
+
+    /// Too much at once.
+    pub fn rate_limited(message: impl Into<String>) -> Self {
+        Self {
+            header: Some((header::RETRY_AFTER, "1".to_owned())),
+            ..Self::new(StatusCode::TOO_MANY_REQUESTS, "rate_limited", message)
+        }
+    }
+
+    /// The service is about to stop.
+    pub fn draining() -> Self {
+        Self {
+            header: Some((header::RETRY_AFTER, "5".to_owned())),
+            ..Self::new(
+                StatusCode::SERVICE_UNAVAILABLE,
+                "draining",
+                "the service is shutting down",
+            )
+        }
+    }
+
+    /// Our own fault. The cause goes to the log.
+    pub fn internal(cause: impl fmt::Display) -> Self {
+        Self {
+            cause: Some(cause.to_string()),
+            ..Self::new(
+                StatusCode::INTERNAL_SERVER_ERROR,
+                "internal",
+                "something went wrong here; the log has it under this request id",
+            )
+        }
+    }
+
+    /// What is behind an error of our own.
+    pub(super) fn cause(&self) -> Option<&str> {
+        self.cause.as_deref()
+    }
+
+    /// What the client reads.
+    pub(super) fn body(&self, request_id: &str) -> Value {
+        #[derive(Serialize)]
+        struct Body<'a> {
+            code: &'a str,
+            message: &'a str,
+            #[serde(skip_serializing_if = "Option::is_none")]
+            field: Option<&'a str>,
+            request_id: &'a str,
+        }
+        json!({"error": Body {
+            code: self.code,
+            message: &self.message,
+            field: self.field.as_deref(),
+            request_id,
+        }})
+    }
+}
+
+impl fmt::Display for ApiError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.message)
+    }
+}
+
+impl ResponseError for ApiError {
+    fn status_code(&self) -> StatusCode {
+        self.status
+    }
+
+    fn error_response(&self) -> HttpResponse {
+        let mut response = HttpResponse::build(self.status);
+        if let Some((name, value)) = &self.header {
+            response.insert_header((name.clone(), value.as_str()));
+        }
+        response.finish()
+    }
+}
+
+impl From<AuthError> for ApiError {
+    fn from(error: AuthError) -> Self {
+        let message = error.to_string();
+        match error {
+            AuthError::Name => Self::invalid_field("name", message),
+            AuthError::NameTaken(_) | AuthError::TooMany(_) | AuthError::Operator => {
+                Self::conflict(message)
+            }
+            AuthError::NoScopes => Self::invalid_field("scopes", message),
+            AuthError::BeyondOwn(_) => Self {
+                field: Some("scopes".to_owned()),
+                ..Self::new(StatusCode::FORBIDDEN, "forbidden", message)
+            },
+            AuthError::Expiry => Self::invalid_field("expires", message),
+            AuthError::Unknown(_) => Self::not_found("there is no such token"),
+            AuthError::Ended => Self::unauthenticated(),
+            AuthError::File { .. }
+            | AuthError::NotAToken { .. }
+            | AuthError::Randomness
+            | AuthError::Store(_)
+            | AuthError::Storage(_) => Self::internal(message),
+        }
+    }
+}

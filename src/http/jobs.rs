@@ -1,0 +1,187 @@
+//! `/api/v1/jobs`: work that takes longer than a request.
+
+use std::{
+    collections::VecDeque,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+};
+
+use actix_web::{HttpRequest, HttpResponse, Resource, http::StatusCode, web};
+use hivewright_actors::clock::{Clock, Timestamp};
+use serde::Serialize;
+
+use super::{
+    State,
+    auth::scope::Scope,
+    error::ApiError,
+    json,
+    routes::{self, Methods},
+};
+
+/// Jobs that are remembered; the oldest goes.
+const MOST: usize = 100;
+
+pub(super) fn one() -> Resource {
+    routes::resource("/api/v1/jobs/{id}", Methods::new().get(show))
+}
+
+/// How far a job is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum JobState {
+    /// At work.
+    Running,
+    /// Ended well.
+    Done,
+    /// Ended badly: `message` says why.
+    Failed,
+}
+
+/// How much of a job is done.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Progress {
+    /// What is done.
+    pub done: u64,
+    /// What there is to do in all; 0 while that is unknown.
+    pub total: u64,
+    /// What is counted.
+    pub unit: &'static str,
+}
+
+/// A job, as its followers see it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Job {
+    /// Its name.
+    pub id: String,
+    /// What it does.
+    pub kind: &'static str,
+    /// How far it is.
+    pub state: JobState,
+    /// How much is done.
+    #[serde(flatten)]
+    pub progress: Progress,
+    /// What came of it.
+    pub message: String,
+    /// When it began.
+    pub started_at: String,
+}
+
+/// The jobs of this process.
+#[derive(Clone)]
+pub struct Jobs {
+    clock: Arc<dyn Clock>,
+    list: Arc<Mutex<VecDeque<Job>>>,
+}
+
+impl Jobs {
+    /// None yet.
+    pub fn new(clock: Arc<dyn Clock>) -> Self {
+        Self {
+            clock,
+            list: Arc::default(),
+        }
+    }
+
+    /// Starts blocking work on a thread of its own; none if one of its kind is at work already.
+    ///
+    /// The work is told where to report progress, and returns what is to be said of it.
+    pub fn start(
+        &self,
+        kind: &'static str,
+        work: impl FnOnce(&dyn Fn(Progress)) -> Result<String, String> + Send + 'static,
+    ) -> Option<String> {
+        let id = {
+            let mut list = self.lock();
+            let is_running = |job: &Job| job.kind == kind && job.state == JobState::Running;
+            if list.iter().any(is_running) {
+                return None;
+            }
+            let now: Timestamp = self.clock.now();
+            let number = list.back().map_or(0, |job| number(&job.id)) + 1;
+            let id = format!("job-{number}");
+            list.push_back(Job {
+                id: id.clone(),
+                kind,
+                state: JobState::Running,
+                progress: Progress::default(),
+                message: String::new(),
+                started_at: json::date(now).unwrap_or_default(),
+            });
+            if list.len() > MOST {
+                list.pop_front();
+            }
+            id
+        };
+        let (jobs, name) = (self.clone(), id.clone());
+        tokio::task::spawn_blocking(move || {
+            // A panic must not leave it running for ever.
+            let mut ending = Ending {
+                jobs: &jobs,
+                id: &name,
+                outcome: Err("the job failed unexpectedly".to_owned()),
+            };
+            ending.outcome = work(&|progress| jobs.update(&name, |job| job.progress = progress));
+        });
+        Some(id)
+    }
+
+    /// A job by its name.
+    pub fn get(&self, id: &str) -> Option<Job> {
+        self.lock().iter().find(|job| job.id == id).cloned()
+    }
+
+    fn update(&self, id: &str, change: impl FnOnce(&mut Job)) {
+        if let Some(job) = self.lock().iter_mut().find(|job| job.id == id) {
+            change(job);
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, VecDeque<Job>> {
+        self.list.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl std::fmt::Debug for Jobs {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_list().entries(self.lock().iter()).finish()
+    }
+}
+
+struct Ending<'a> {
+    jobs: &'a Jobs,
+    id: &'a str,
+    outcome: Result<String, String>,
+}
+
+impl Drop for Ending<'_> {
+    fn drop(&mut self) {
+        let (state, message) = match &self.outcome {
+            Ok(message) => (JobState::Done, message),
+            Err(message) => (JobState::Failed, message),
+        };
+        match state {
+            JobState::Failed => tracing::warn!(job = self.id, %message, "job failed"),
+            _ => tracing::info!(job = self.id, %message, "job done"),
+        }
+        self.jobs.update(self.id, |job| {
+            job.state = state;
+            job.message.clone_from(message);
+        });
+    }
+}
+
+fn number(id: &str) -> u64 {
+    let number = id.strip_prefix("job-").and_then(|text| text.parse().ok());
+    number.unwrap_or(0)
+}
+
+async fn show(
+    state: web::Data<State>,
+    request: HttpRequest,
+    id: web::Path<String>,
+) -> Result<HttpResponse, ApiError> {
+    state.access.require(&request, Scope::Admin)?;
+    json::no_query(&request)?;
+    let job = state.jobs.get(&id);
+    let job = job.ok_or_else(|| ApiError::not_found("there is no such job"))?;
+    Ok(json::data(StatusCode::OK, job))
+}

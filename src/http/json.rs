@@ -1,0 +1,183 @@
+//! Bodies and answers in JSON.
+
+use std::time::Duration;
+
+use actix_web::{
+    HttpRequest, HttpResponse,
+    http::{StatusCode, header},
+    web,
+};
+use futures_util::StreamExt;
+use hivewright_actors::clock::Timestamp;
+use serde::{Serialize, de::DeserializeOwned};
+use serde_json::{Map, Value, json};
+use time::{OffsetDateTime, macros::format_description};
+
+use super::{LONGEST_BODY, error::ApiError};
+
+/// A body that does not arrive in this time is given up.
+const SLOWEST_BODY: Duration = Duration::from_secs(30);
+/// Names at this distance are taken for slips.
+const SLIP: usize = 2;
+
+/// What a request may say in its body.
+pub(super) trait Body: DeserializeOwned {
+    /// Its fields. There are no others.
+    const FIELDS: &'static [&'static str];
+}
+
+/// Reads the body of a request that is allowed to have one.
+pub(super) async fn read<T: Body>(
+    request: &HttpRequest,
+    payload: web::Payload,
+) -> Result<T, ApiError> {
+    if !is_json(request) {
+        return Err(ApiError::media_type());
+    }
+    let bytes = tokio::time::timeout(SLOWEST_BODY, collect(payload))
+        .await
+        .map_err(|_| ApiError::too_slow())??;
+    parse(&bytes)
+}
+
+fn is_json(request: &HttpRequest) -> bool {
+    let value = request.headers().get(header::CONTENT_TYPE);
+    let Some(text) = value.and_then(|value| value.to_str().ok()) else {
+        return false;
+    };
+    let mut parts = text.split(';').map(str::trim);
+    let is_json = parts
+        .next()
+        .is_some_and(|kind| kind.eq_ignore_ascii_case("application/json"));
+    is_json
+        && parts.all(|part| {
+            let charset = part
+                .split_once('=')
+                .filter(|(name, _)| name.eq_ignore_ascii_case("charset"));
+            charset.is_none_or(|(_, set)| set.trim_matches('"').eq_ignore_ascii_case("utf-8"))
+        })
+}
+
+/// The declared length was checked before; a body without one is cut off here.
+async fn collect(mut payload: web::Payload) -> Result<Vec<u8>, ApiError> {
+    let mut bytes = Vec::new();
+    while let Some(chunk) = payload.next().await {
+        let chunk = chunk.map_err(|_| ApiError::invalid("the body broke off"))?;
+        if bytes.len() + chunk.len() > LONGEST_BODY {
+            return Err(ApiError::too_large(LONGEST_BODY));
+        }
+        bytes.extend_from_slice(&chunk);
+    }
+    Ok(bytes)
+}
+
+fn parse<T: Body>(bytes: &[u8]) -> Result<T, ApiError> {
+    let value: Value = serde_json::from_slice(bytes).map_err(|error| {
+        ApiError::invalid(format!(
+            "the body is not valid JSON (line {}, column {})",
+            error.line(),
+            error.column()
+        ))
+    })?;
+    let Value::Object(fields) = value else {
+        return Err(ApiError::invalid("the body must be a JSON object"));
+    };
+    refuse_unknown(&fields, T::FIELDS)?;
+    serde_path_to_error::deserialize(Value::Object(fields)).map_err(|error| {
+        let message = without_values(&error.inner().to_string());
+        match error.path().to_string().as_str() {
+            "." => ApiError::invalid(message),
+            path => ApiError::invalid_field(path, message),
+        }
+    })
+}
+
+fn refuse_unknown(fields: &Map<String, Value>, known: &[&str]) -> Result<(), ApiError> {
+    match fields.keys().find(|name| !known.contains(&name.as_str())) {
+        Some(unknown) => Err(unknown_field(unknown, known)),
+        None => Ok(()),
+    }
+}
+
+fn unknown_field(unknown: &str, known: &[&str]) -> ApiError {
+    let near = known
+        .iter()
+        .map(|name| (strsim::levenshtein(name, unknown), name))
+        .filter(|(distance, _)| *distance <= SLIP)
+        .min_by_key(|(distance, _)| *distance);
+    let message = match near {
+        Some((_, name)) => format!("unknown field (did you mean `{name}`?)"),
+        None if known.is_empty() => "unknown field; there are none here".to_owned(),
+        None => format!("unknown field; there are `{}`", known.join("`, `")),
+    };
+    ApiError::invalid_field(unknown.chars().take(64).collect::<String>(), message)
+}
+
+/// An error of serde quotes what it found, which may be a secret in the wrong place.
+fn without_values(message: &str) -> String {
+    match message.rsplit_once(", expected ") {
+        Some((_, expected)) => format!("expected {expected}"),
+        None if message.starts_with("missing field") => message.to_owned(),
+        None => "not a usable value".to_owned(),
+    }
+}
+
+/// Refuses a query where none means anything.
+pub(super) fn no_query(request: &HttpRequest) -> Result<(), ApiError> {
+    let mut fields = request.query_string().split('&');
+    match fields.find(|field| !field.is_empty()) {
+        Some(field) => Err(unknown_field(
+            field.split_once('=').map_or(field, |(name, _)| name),
+            &[],
+        )),
+        None => Ok(()),
+    }
+}
+
+/// One thing.
+pub(super) fn data(status: StatusCode, data: impl Serialize) -> HttpResponse {
+    HttpResponse::build(status).json(json!({ "data": data }))
+}
+
+/// All things of a kind.
+pub(super) fn list(rows: &[impl Serialize]) -> HttpResponse {
+    HttpResponse::Ok().json(json!({ "data": rows, "total": rows.len() }))
+}
+
+/// A moment as answers show it.
+pub(super) fn date(at: Timestamp) -> Option<String> {
+    let format =
+        format_description!("[year]-[month]-[day]T[hour]:[minute]:[second].[subsecond digits:3]Z");
+    let nanos = i128::from(at.0).checked_mul(1_000_000)?;
+    OffsetDateTime::from_unix_timestamp_nanos(nanos)
+        .ok()?
+        .format(format)
+        .ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_date_is_in_utc() {
+        assert_eq!(
+            date(Timestamp(1_700_000_000_123)).as_deref(),
+            Some("2023-11-14T22:13:20.123Z")
+        );
+        assert_eq!(date(Timestamp(u64::MAX)), None);
+    }
+
+    #[test]
+    fn an_error_does_not_repeat_what_was_sent() {
+        let found =
+            without_values("invalid type: string \"hwt_x, expected y\", expected a sequence");
+
+        assert_eq!(found, "expected a sequence");
+        assert_eq!(without_values("hwt_x"), "not a usable value");
+        assert_eq!(
+            without_values("missing field `name`"),
+            "missing field `name`"
+        );
+    }
+}

@@ -1,0 +1,404 @@
+//! `/metrics`: figures of what happens, in Prometheus text.
+
+use std::{
+    collections::HashSet,
+    fmt,
+    sync::{Mutex, PoisonError},
+    time::Duration,
+};
+
+use actix_web::{HttpRequest, HttpResponse, Resource, web};
+use hivewright_actors::{
+    channel::CountConnections,
+    ids::TeamName,
+    meter::Meter,
+    queue::{Count, Counts},
+    supervisor::CountRestarts,
+    task::Ending,
+    usage::Usage,
+};
+use prometheus_client::{
+    encoding::{
+        EncodeMetric, MetricEncoder, NoLabelSet,
+        text::{encode_eof, encode_registry},
+    },
+    metrics::{
+        MetricType, TypedMetric,
+        counter::Counter,
+        family::Family,
+        gauge::Gauge,
+        histogram::{Histogram, exponential_buckets},
+        info::Info,
+    },
+    registry::Registry,
+};
+
+use super::{
+    State,
+    auth::scope::Scope,
+    error::ApiError,
+    json,
+    routes::{self, Methods},
+};
+
+/// More teams than this share one label.
+const MOST_TEAMS: usize = 200;
+/// The label they share; also of tools that do not exist, whatever a model calls them.
+const OTHER: &str = "other";
+const PREFIX: &str = "hivewright";
+const PATIENCE: Duration = Duration::from_secs(2);
+const TEXT: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+
+type Labels = Vec<(&'static str, String)>;
+type Histograms = Family<Labels, Histogram, fn() -> Histogram>;
+
+pub(super) fn resource() -> Resource {
+    routes::resource("/metrics", Methods::new().get(show))
+}
+
+/// What the actors count themselves, asked when someone looks.
+#[derive(Debug, Default)]
+struct Snapshot {
+    counts: Counts,
+    restarts: Vec<(TeamName, u64)>,
+    connections: usize,
+}
+
+/// Counts what happens. One for the whole service.
+pub struct Metrics {
+    registry: Registry,
+    tools: HashSet<String>,
+    teams: Mutex<HashSet<TeamName>>,
+    turns: Histograms,
+    overhead: Histogram,
+    tokens: Family<Labels, Counter>,
+    calls: Family<Labels, Counter>,
+    commits: Histogram,
+}
+
+impl Metrics {
+    /// Counts nothing yet. The tools are those that there are, by name.
+    pub fn new(tools: impl IntoIterator<Item = String>) -> Self {
+        let mut registry = Registry::with_prefix(PREFIX);
+        let build = Info::new(vec![("version", super::VERSION)]);
+        registry.register("build", "What runs", build);
+        let turns: Histograms = Family::new_with_constructor(seconds);
+        registry.register("turn_seconds", "How long turns took", turns.clone());
+        let overhead = milliseconds();
+        registry.register(
+            "turn_overhead_seconds",
+            "From the acceptance of a message to the first request to a model",
+            overhead.clone(),
+        );
+        let tokens = Family::<Labels, Counter>::default();
+        registry.register("model_tokens", "Tokens of model calls", tokens.clone());
+        let calls = Family::<Labels, Counter>::default();
+        registry.register("tool_calls", "Tool calls that ended", calls.clone());
+        let commits = milliseconds();
+        registry.register(
+            "store_commit_seconds",
+            "How long groups of commits took",
+            commits.clone(),
+        );
+        Self {
+            registry,
+            tools: tools.into_iter().collect(),
+            teams: Mutex::default(),
+            turns,
+            overhead,
+            tokens,
+            calls,
+            commits,
+        }
+    }
+
+    /// For the store's callback: a group of commits took so long.
+    pub fn committed(&self, took: Duration) {
+        self.commits.observe(took.as_secs_f64());
+    }
+
+    /// The first 200 teams have a label of their own.
+    fn label(&self, team: &TeamName) -> String {
+        let mut teams = self.teams.lock().unwrap_or_else(PoisonError::into_inner);
+        if teams.contains(team) {
+            return team.to_string();
+        }
+        if teams.len() == MOST_TEAMS {
+            return OTHER.to_owned();
+        }
+        teams.insert(team.clone());
+        team.to_string()
+    }
+
+    fn text(&self, snapshot: &Snapshot) -> Result<String, fmt::Error> {
+        let mut text = String::new();
+        encode_registry(&mut text, &self.registry)?;
+        encode_registry(&mut text, &self.of_actors(snapshot))?;
+        encode_eof(&mut text)?;
+        Ok(text)
+    }
+
+    fn of_actors(&self, snapshot: &Snapshot) -> Registry {
+        let mut registry = Registry::with_prefix(PREFIX);
+        let Counts {
+            teams,
+            ended,
+            waited: (count, sum),
+        } = &snapshot.counts;
+        let tasks = Family::<Labels, Counter>::default();
+        for (team, ending, count) in ended {
+            let labels = vec![
+                ("team", self.label(team)),
+                ("outcome", ending.as_str().to_owned()),
+            ];
+            tasks.get_or_create(&labels).inc_by(*count);
+        }
+        registry.register("tasks", "Tasks that ended", tasks);
+        let (queued, running) = (
+            Family::<Labels, Gauge>::default(),
+            Family::<Labels, Gauge>::default(),
+        );
+        for (team, waiting, at_work) in teams {
+            let labels = vec![("team", self.label(team))];
+            queued.get_or_create(&labels).inc_by(signed(*waiting));
+            running.get_or_create(&labels).inc_by(signed(*at_work));
+        }
+        registry.register("tasks_queued", "Tasks that wait", queued);
+        registry.register("turns_running", "Turns at work", running);
+        registry.register(
+            "task_wait_seconds",
+            "From the acceptance of a task to its lease",
+            Waited {
+                count: *count,
+                seconds: sum.as_secs_f64(),
+            },
+        );
+        let restarts = Family::<Labels, Counter>::default();
+        for (team, count) in &snapshot.restarts {
+            let labels = vec![("team", self.label(team))];
+            restarts.get_or_create(&labels).inc_by(*count);
+        }
+        registry.register(
+            "actor_restarts",
+            "Teams that died and were started again",
+            restarts,
+        );
+        registry.register(
+            "ws_connections",
+            "Open WebSockets",
+            gauge(snapshot.connections),
+        );
+        registry
+    }
+}
+
+impl Meter for Metrics {
+    fn turn_began(&self, _: &TeamName, overhead: Duration) {
+        self.overhead.observe(overhead.as_secs_f64());
+    }
+
+    fn turn_ended(&self, team: &TeamName, _: Ending, took: Duration) {
+        let labels = vec![("team", self.label(team))];
+        self.turns
+            .get_or_create(&labels)
+            .observe(took.as_secs_f64());
+    }
+
+    fn model_called(&self, team: &TeamName, profile: &str, usage: &Usage) {
+        let team = self.label(team);
+        for (kind, count) in [
+            ("input", usage.input),
+            ("output", usage.output),
+            ("cache_read", usage.cache_read),
+            ("cache_write", usage.cache_write),
+        ] {
+            let labels = vec![
+                ("team", team.clone()),
+                ("profile", profile.to_owned()),
+                ("kind", kind.to_owned()),
+            ];
+            self.tokens.get_or_create(&labels).inc_by(count);
+        }
+    }
+
+    fn tool_called(&self, tool: &str, succeeded: bool) {
+        let tool = if self.tools.contains(tool) {
+            tool
+        } else {
+            OTHER
+        };
+        let outcome = if succeeded { "ok" } else { "error" };
+        let labels = vec![("tool", tool.to_owned()), ("outcome", outcome.to_owned())];
+        self.calls.get_or_create(&labels).inc();
+    }
+}
+
+impl fmt::Debug for Metrics {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Metrics")
+    }
+}
+
+/// A count with its sum: a histogram of one bucket.
+#[derive(Debug)]
+struct Waited {
+    count: u64,
+    seconds: f64,
+}
+
+impl EncodeMetric for Waited {
+    fn encode(&self, mut encoder: MetricEncoder<'_>) -> fmt::Result {
+        let all = [(f64::INFINITY, self.count)];
+        encoder.encode_histogram::<NoLabelSet>(self.seconds, self.count, &all, None)
+    }
+
+    fn metric_type(&self) -> MetricType {
+        <Self as TypedMetric>::TYPE
+    }
+}
+
+impl TypedMetric for Waited {
+    const TYPE: MetricType = MetricType::Histogram;
+}
+
+/// From a tenth of a second to an hour.
+fn seconds() -> Histogram {
+    Histogram::new(exponential_buckets(0.1, 3.0, 11))
+}
+
+/// From half a millisecond to ten seconds.
+fn milliseconds() -> Histogram {
+    Histogram::new(exponential_buckets(0.0005, 3.0, 10))
+}
+
+fn gauge(count: usize) -> Gauge {
+    let gauge = Gauge::default();
+    gauge.set(signed(count));
+    gauge
+}
+
+fn signed(count: usize) -> i64 {
+    i64::try_from(count).unwrap_or(i64::MAX)
+}
+
+async fn show(state: web::Data<State>, request: HttpRequest) -> Result<HttpResponse, ApiError> {
+    state.access.require(&request, Scope::Metrics)?;
+    json::no_query(&request)?;
+    let spine = &state.spine;
+    let (counts, restarts, connections) = tokio::join!(
+        spine.queue.send(Count).timeout(PATIENCE),
+        spine.supervisor.send(CountRestarts).timeout(PATIENCE),
+        spine.channel.send(CountConnections).timeout(PATIENCE),
+    );
+    let snapshot = Snapshot {
+        counts: counts.map_err(ApiError::internal)?,
+        restarts: restarts.map_err(ApiError::internal)?,
+        connections: connections.map_err(ApiError::internal)?,
+    };
+    let text = state.metrics.text(&snapshot).map_err(ApiError::internal)?;
+    Ok(HttpResponse::Ok().content_type(TEXT).body(text))
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use super::*;
+
+    fn lines(metrics: &Metrics, snapshot: &Snapshot) -> Vec<String> {
+        let text = metrics.text(snapshot).unwrap();
+        assert!(text.ends_with("# EOF\n"));
+        text.lines().map(str::to_owned).collect()
+    }
+
+    /// OP-48
+    #[test]
+    fn all_that_was_counted_is_shown() {
+        let metrics = Metrics::new(["read".to_owned()]);
+        let main = TeamName::from("main");
+        metrics.turn_began(&main, Duration::from_millis(2));
+        metrics.turn_ended(&main, Ending::Done, Duration::from_secs(2));
+        let usage = Usage {
+            input: 7,
+            output: 5,
+            ..Usage::default()
+        };
+        metrics.model_called(&main, "default", &usage);
+        metrics.tool_called("read", true);
+        metrics.tool_called("read", false);
+        metrics.committed(Duration::from_millis(3));
+        let snapshot = Snapshot {
+            counts: Counts {
+                teams: vec![(main.clone(), 3, 1)],
+                ended: vec![(main.clone(), Ending::Done, 4)],
+                waited: (5, Duration::from_millis(1_500)),
+            },
+            restarts: vec![(main, 2)],
+            connections: 6,
+        };
+
+        let found = lines(&metrics, &snapshot);
+
+        for expected in [
+            &format!(
+                "hivewright_build_info{{version=\"{}\"}} 1",
+                super::super::VERSION
+            ),
+            "hivewright_turn_seconds_count{team=\"main\"} 1",
+            "hivewright_turn_overhead_seconds_count 1",
+            "hivewright_model_tokens_total{team=\"main\",profile=\"default\",kind=\"input\"} 7",
+            "hivewright_model_tokens_total{team=\"main\",profile=\"default\",kind=\"output\"} 5",
+            "hivewright_tool_calls_total{tool=\"read\",outcome=\"ok\"} 1",
+            "hivewright_tool_calls_total{tool=\"read\",outcome=\"error\"} 1",
+            "hivewright_store_commit_seconds_count 1",
+            "hivewright_tasks_total{team=\"main\",outcome=\"done\"} 4",
+            "hivewright_tasks_queued{team=\"main\"} 3",
+            "hivewright_turns_running{team=\"main\"} 1",
+            "hivewright_task_wait_seconds_count 5",
+            "hivewright_task_wait_seconds_sum 1.5",
+            "hivewright_task_wait_seconds_bucket{le=\"+Inf\"} 5",
+            "hivewright_actor_restarts_total{team=\"main\"} 2",
+            "hivewright_ws_connections 6",
+        ] {
+            assert!(
+                found.iter().any(|line| line == expected),
+                "{expected}\n{found:#?}"
+            );
+        }
+    }
+
+    /// OP-48
+    #[test]
+    fn above_200_teams_the_rest_share_a_label() {
+        let metrics = Metrics::new([]);
+        let teams = (0..250).map(|number| TeamName::from(format!("team-{number}")));
+        let snapshot = Snapshot {
+            counts: Counts {
+                teams: teams.map(|team| (team, 1, 0)).collect(),
+                ..Counts::default()
+            },
+            ..Snapshot::default()
+        };
+
+        let found = lines(&metrics, &snapshot);
+
+        let queued = found
+            .iter()
+            .filter(|line| line.starts_with("hivewright_tasks_queued{"));
+        assert_eq!(queued.count(), 201);
+        let other = "hivewright_tasks_queued{team=\"other\"} 50".to_owned();
+        assert!(found.contains(&other));
+    }
+
+    /// OP-48
+    #[test]
+    fn what_a_model_calls_a_tool_is_no_label() {
+        let metrics = Metrics::new(["read".to_owned()]);
+        metrics.tool_called("please wire 5000 to account 17", false);
+
+        let found = lines(&metrics, &Snapshot::default()).join("\n");
+
+        assert!(!found.contains("5000"));
+        assert!(found.contains("tool_calls_total{tool=\"other\",outcome=\"error\"} 1"));
+    }
+}

@@ -1,0 +1,55 @@
+//! `/api/v1/overview`: the state of the service at a glance.
+
+use std::time::Duration;
+
+use actix_web::{HttpRequest, HttpResponse, Resource, http::StatusCode, web};
+use hivewright_actors::{channel::CountConnections, queue::Count};
+use serde_json::json;
+
+use super::{
+    State,
+    auth::scope::Scope,
+    error::ApiError,
+    json,
+    routes::{self, Methods},
+};
+
+/// An actor that does not answer in this time is in trouble.
+const PATIENCE: Duration = Duration::from_secs(2);
+
+pub(super) fn resource() -> Resource {
+    routes::resource("/api/v1/overview", Methods::new().get(show))
+}
+
+async fn show(state: web::Data<State>, request: HttpRequest) -> Result<HttpResponse, ApiError> {
+    state.access.require(&request, Scope::Read)?;
+    json::no_query(&request)?;
+    let counts = state.spine.queue.send(Count).timeout(PATIENCE);
+    let counts = counts.await.map_err(ApiError::internal)?;
+    let connected = state.spine.channel.send(CountConnections).timeout(PATIENCE);
+    let connected = connected.await.map_err(ApiError::internal)?;
+    let service = state.service.clone();
+    let facts = tokio::task::spawn_blocking(move || (service.store_bytes(), service.teams()));
+    let (store_bytes, teams) = facts.await.map_err(ApiError::internal)?;
+    let sum = |pick: fn(&(_, usize, usize)) -> usize| counts.teams.iter().map(pick).sum::<usize>();
+    let websocket = if state.service.has_websocket() {
+        "on"
+    } else {
+        "off"
+    };
+    Ok(json::data(
+        StatusCode::OK,
+        json!({
+            "uptime_s": state.started.elapsed().as_secs(),
+            "version": super::VERSION,
+            "store_bytes": store_bytes,
+            "teams": {"total": teams, "active": state.spine.directory.len()},
+            "tasks": {
+                "queued": sum(|(_, waiting, _)| *waiting),
+                "running": sum(|(_, _, running)| *running),
+            },
+            "channels": [{"type": "ws", "state": websocket, "connected": connected}],
+            "drain": state.service.is_draining(),
+        }),
+    ))
+}

@@ -1,0 +1,103 @@
+//! Log lines: text on a terminal, else JSON; free of secret values.
+
+use std::{
+    io::{self, IsTerminal, Write},
+    sync::{Arc, PoisonError, RwLock},
+};
+
+use tracing_subscriber::{EnvFilter, fmt::MakeWriter};
+
+use crate::scrub::Scrubber;
+
+/// What no log line may show. Shared by all that learn of a secret.
+#[derive(Clone, Debug)]
+pub struct Secrets(Arc<RwLock<Known>>);
+
+#[derive(Debug)]
+struct Known {
+    values: Vec<String>,
+    scrubber: Scrubber,
+}
+
+impl Default for Secrets {
+    fn default() -> Self {
+        Self(Arc::new(RwLock::new(Known {
+            values: Vec::new(),
+            scrubber: Scrubber::new::<&str>([]),
+        })))
+    }
+}
+
+impl Secrets {
+    /// From now on these are not shown either.
+    pub fn learn(&self, values: impl IntoIterator<Item = String>) {
+        let mut known = self.0.write().unwrap_or_else(PoisonError::into_inner);
+        for value in values {
+            if !known.values.contains(&value) {
+                known.values.push(value);
+            }
+        }
+        known.scrubber = Scrubber::new(&known.values);
+    }
+
+    /// A text without them.
+    pub fn scrub(&self, text: &str) -> String {
+        let known = self.0.read().unwrap_or_else(PoisonError::into_inner);
+        known.scrubber.scrub(text).into_owned()
+    }
+}
+
+/// Starts logging to standard error. A second call changes nothing.
+pub fn start(level: &str, secrets: Secrets) {
+    let filter = EnvFilter::new(format!("{level},sled=warn,hyper=warn,reqwest=warn"));
+    let lines = Lines(secrets);
+    let builder = tracing_subscriber::fmt()
+        .with_env_filter(filter)
+        .with_writer(lines);
+    let started = if io::stderr().is_terminal() {
+        builder.with_target(false).compact().try_init()
+    } else {
+        builder.json().flatten_event(true).try_init()
+    };
+    // Tests start several services in one process; the first one's settings hold.
+    drop(started);
+}
+
+#[derive(Clone, Debug)]
+struct Lines(Secrets);
+
+/// One line, written whole when it is complete.
+struct Line {
+    secrets: Secrets,
+    bytes: Vec<u8>,
+}
+
+impl<'a> MakeWriter<'a> for Lines {
+    type Writer = Line;
+
+    fn make_writer(&'a self) -> Line {
+        Line {
+            secrets: self.0.clone(),
+            bytes: Vec::new(),
+        }
+    }
+}
+
+impl Write for Line {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.bytes.extend_from_slice(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+impl Drop for Line {
+    fn drop(&mut self) {
+        let text = self.secrets.scrub(&String::from_utf8_lossy(&self.bytes));
+        // There is nowhere to report that the log cannot be written.
+        let _ = io::stderr().lock().write_all(text.as_bytes());
+    }
+}

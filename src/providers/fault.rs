@@ -1,0 +1,200 @@
+//! Why a model API did not answer, and what may help.
+
+use std::time::Duration;
+
+use hivewright_actors::{task::Code, usage::Usage};
+
+use super::OptionalField;
+
+/// A request that failed.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Fault {
+    pub(crate) code: Code,
+    /// What happened, without the profile's name, not yet scrubbed.
+    pub(crate) message: String,
+    /// What may help.
+    pub(crate) remedy: Remedy,
+    /// What the provider reported before it broke.
+    pub(crate) usage: Usage,
+}
+
+/// What to do about a failure.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Remedy {
+    /// The same again, after the pause that the server named, then another profile.
+    Retry(Option<Duration>),
+    /// The same again at once without this field.
+    LeaveOut(OptionalField),
+    /// Another profile.
+    Fallback,
+    /// Nothing.
+    None,
+}
+
+impl Fault {
+    pub(crate) fn new(code: Code, remedy: Remedy, message: impl Into<String>) -> Self {
+        Self {
+            code,
+            message: message.into(),
+            remedy,
+            usage: Usage::default(),
+        }
+    }
+
+    /// The connection failed or broke.
+    pub(crate) fn network(message: impl Into<String>) -> Self {
+        Self::new(Code::Network, Remedy::Retry(None), message)
+    }
+
+    /// What came cannot be read.
+    pub(crate) fn unreadable(error: &serde_json::Error) -> Self {
+        Self::network(format!("the answer cannot be read: {error}"))
+    }
+
+    /// More came than is taken.
+    pub(crate) fn too_large(what: &str, limit: usize) -> Self {
+        let limit = limit / (1024 * 1024);
+        Self::new(
+            Code::ProviderError,
+            Remedy::None,
+            format!("{what} is larger than {limit} MiB"),
+        )
+    }
+
+    /// The model declined.
+    pub(crate) fn refused(reason: &str) -> Self {
+        let message = match reason.trim() {
+            "" => "the model declined to answer".to_owned(),
+            reason => format!("the model declined to answer: {reason}"),
+        };
+        Self::new(Code::ProviderRefused, Remedy::None, message)
+    }
+
+    /// A response with an error status, or an error event that means the same.
+    pub(crate) fn status(status: u16, said: &str, retry_after: Option<Duration>) -> Self {
+        let retry = Remedy::Retry(retry_after);
+        let (code, remedy, cause) = match status {
+            401 | 403 => (
+                Code::ProviderAuth,
+                Remedy::Fallback,
+                "the provider does not take the key",
+            ),
+            408 => (
+                Code::Network,
+                retry,
+                "the provider waited too long for the request",
+            ),
+            429 => (
+                Code::RateLimited,
+                retry,
+                "the provider wants fewer requests",
+            ),
+            409 | 500 | 502 | 503 | 504 | 529 => {
+                (Code::Overloaded, retry, "the provider has a problem")
+            }
+            413 => (
+                Code::ContextOverflow,
+                Remedy::None,
+                "the conversation is too long for the model",
+            ),
+            _ if is_overflow(said) => (
+                Code::ContextOverflow,
+                Remedy::None,
+                "the conversation is too long for the model",
+            ),
+            400 | 422 => (
+                Code::ProviderError,
+                refused_field(said).map_or(Remedy::None, Remedy::LeaveOut),
+                "the provider rejects the request",
+            ),
+            500..=599 => (
+                Code::Overloaded,
+                Remedy::Fallback,
+                "the provider has a problem",
+            ),
+            _ => (
+                Code::ProviderError,
+                Remedy::None,
+                "the provider rejects the request",
+            ),
+        };
+        let message = match said.trim() {
+            "" => format!("{cause} ({status})"),
+            said => format!("{cause} ({status}): {said}"),
+        };
+        Self::new(code, remedy, message)
+    }
+
+    pub(crate) fn with_usage(self, usage: Usage) -> Self {
+        Self { usage, ..self }
+    }
+}
+
+fn is_overflow(said: &str) -> bool {
+    let said = said.to_ascii_lowercase();
+    [
+        "prompt is too long",
+        "context_length_exceeded",
+        "maximum context length",
+        "context window",
+        "context size",
+        "exceed context limit",
+    ]
+    .iter()
+    .any(|sign| said.contains(sign))
+}
+
+fn refused_field(said: &str) -> Option<OptionalField> {
+    OptionalField::ALL
+        .into_iter()
+        .find(|field| field.names().iter().any(|name| said.contains(name)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// SE-124, SE-126, SE-127
+    #[test]
+    fn each_status_has_its_remedy() {
+        let retry = Remedy::Retry(None);
+        let table = [
+            (400, Code::ProviderError, Remedy::None),
+            (401, Code::ProviderAuth, Remedy::Fallback),
+            (403, Code::ProviderAuth, Remedy::Fallback),
+            (404, Code::ProviderError, Remedy::None),
+            (408, Code::Network, retry),
+            (409, Code::Overloaded, retry),
+            (413, Code::ContextOverflow, Remedy::None),
+            (429, Code::RateLimited, retry),
+            (500, Code::Overloaded, retry),
+            (502, Code::Overloaded, retry),
+            (503, Code::Overloaded, retry),
+            (504, Code::Overloaded, retry),
+            (529, Code::Overloaded, retry),
+        ];
+
+        for (status, code, remedy) in table {
+            let fault = Fault::status(status, "", None);
+            assert_eq!((fault.code, fault.remedy), (code, remedy), "{status}");
+        }
+    }
+
+    #[test]
+    fn a_conversation_that_is_too_long_is_told_from_other_rejections() {
+        for said in [
+            "prompt is too long: 200001 tokens > 200000 maximum",
+            "This model's maximum context length is 8192 tokens",
+        ] {
+            assert_eq!(Fault::status(400, said, None).code, Code::ContextOverflow);
+        }
+    }
+
+    /// SE-117
+    #[test]
+    fn a_refused_optional_field_is_recognized() {
+        let fault = Fault::status(400, "Unknown parameter: 'stream_options'", None);
+
+        assert_eq!(fault.remedy, Remedy::LeaveOut(OptionalField::StreamUsage));
+    }
+}

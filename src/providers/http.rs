@@ -1,0 +1,248 @@
+//! One request over HTTP: time limits, size limits, statuses.
+
+use std::{future::Future, time::Duration};
+
+use reqwest::{Response, header::HeaderMap};
+use serde_json::Value;
+use tokio::time::{Instant, timeout, timeout_at};
+
+use hivewright_actors::task::Code;
+
+use super::{
+    Answer, Ask, Listener, Outgoing, Reader,
+    fault::{Fault, Remedy},
+    sse,
+};
+
+const REQUEST_TIMEOUT: Duration = Duration::from_secs(600);
+const LINGER: Duration = Duration::from_millis(50);
+const LONGEST_ANSWER: usize = 64 * 1024 * 1024;
+const LONGEST_ERROR: usize = 64 * 1024;
+/// How much of a provider's own words is passed on.
+const LONGEST_SAYING: usize = 500;
+
+/// Sends a request and reads its answer.
+pub(super) async fn exchange(
+    http: &reqwest::Client,
+    ask: &Ask<'_>,
+    outgoing: Outgoing,
+    reader: &mut dyn Reader,
+    listener: &mut Listener<'_>,
+) -> Result<Answer, Fault> {
+    let limits = Limits {
+        pause: ask.profile.response_timeout,
+        end: Instant::now() + REQUEST_TIMEOUT,
+    };
+    let response = send(http, outgoing, &limits).await?;
+    let result = match response.status().is_success() {
+        true => read(response, &limits, reader, listener).await,
+        false => Err(rejection(response, &limits).await),
+    };
+    result.map_err(|fault| fault.with_usage(reader.reported()))
+}
+
+struct Limits {
+    /// The longest wait for the next sign of life.
+    pause: Duration,
+    /// When all must be over.
+    end: Instant,
+}
+
+impl Limits {
+    async fn hold<T>(&self, work: impl Future<Output = T>) -> Result<T, Fault> {
+        let stalled = |limit: Duration| {
+            Fault::new(
+                Code::Stalled,
+                Remedy::Retry(None),
+                format!("nothing came for {} s", limit.as_secs_f64()),
+            )
+        };
+        match timeout_at(self.end, timeout(self.pause, work)).await {
+            Ok(Ok(done)) => Ok(done),
+            Ok(Err(_)) => Err(stalled(self.pause)),
+            Err(_) => Err(Fault::new(
+                Code::Stalled,
+                Remedy::Retry(None),
+                format!(
+                    "the answer took longer than {} s",
+                    REQUEST_TIMEOUT.as_secs()
+                ),
+            )),
+        }
+    }
+}
+
+async fn send(
+    http: &reqwest::Client,
+    outgoing: Outgoing,
+    limits: &Limits,
+) -> Result<Response, Fault> {
+    let mut request = http.post(outgoing.url).body(outgoing.body);
+    for (name, value) in outgoing.headers {
+        request = request.header(name, value);
+    }
+    let request = request.build().map_err(|error| {
+        Fault::new(
+            Code::ProviderError,
+            Remedy::None,
+            format!(
+                "the request cannot be made, check address and key: {}",
+                because(&error)
+            ),
+        )
+    })?;
+    limits.hold(http.execute(request)).await?.map_err(|error| {
+        let what = match error.is_connect() {
+            true => "no connection",
+            false => "the connection broke",
+        };
+        Fault::network(format!("{what}: {}", because(&error)))
+    })
+}
+
+async fn read(
+    mut response: Response,
+    limits: &Limits,
+    reader: &mut dyn Reader,
+    listener: &mut Listener<'_>,
+) -> Result<Answer, Fault> {
+    let mut parser = sse::Parser::default();
+    let mut whole: Option<Vec<u8>> = None;
+    let mut size = 0;
+    while !reader.is_complete() {
+        let piece = limits.hold(response.chunk()).await?.map_err(|error| {
+            Fault::network(format!("the answer broke off: {}", because(&error)))
+        })?;
+        let Some(piece) = piece else { break };
+        // No line of an event stream begins with a brace.
+        if size == 0 && piece.trim_ascii_start().starts_with(b"{") {
+            whole = Some(Vec::new());
+        }
+        size += piece.len();
+        if size > LONGEST_ANSWER {
+            return Err(Fault::too_large("the answer", LONGEST_ANSWER));
+        }
+        match &mut whole {
+            Some(whole) => whole.extend_from_slice(&piece),
+            None => {
+                for event in parser.push(&piece) {
+                    reader.on(&event, listener)?;
+                }
+            }
+        }
+    }
+    if reader.is_complete() {
+        // Read to its end, the connection can serve the next request.
+        let _ = timeout(LINGER, response.chunk()).await;
+    }
+    match whole {
+        Some(body) => reader.whole(&body, listener)?,
+        None => {
+            if let Some(event) = parser.finish() {
+                reader.on(&event, listener)?;
+            }
+        }
+    }
+    reader.finish(listener)
+}
+
+async fn rejection(mut response: Response, limits: &Limits) -> Fault {
+    let status = response.status().as_u16();
+    let retry_after = retry_after(response.headers());
+    let mut body = Vec::new();
+    // What was said is only for the message: if it does not come, the status has to do.
+    while let Ok(Ok(Some(piece))) = limits.hold(response.chunk()).await {
+        body.extend_from_slice(&piece);
+        if body.len() > LONGEST_ERROR {
+            break;
+        }
+    }
+    Fault::status(status, &saying(&body), retry_after)
+}
+
+/// The pause that the server asks for. Dates are not read: neither vendor sends them.
+fn retry_after(headers: &HeaderMap) -> Option<Duration> {
+    let number = |name: &str| headers.get(name)?.to_str().ok()?.trim().parse::<f64>().ok();
+    let seconds = number("retry-after-ms")
+        .map(|millis| millis / 1000.0)
+        .or_else(|| number("retry-after"))?;
+    Duration::try_from_secs_f64(seconds).ok()
+}
+
+/// The words in an error body.
+fn saying(body: &[u8]) -> String {
+    let text = String::from_utf8_lossy(body);
+    let said = match serde_json::from_slice::<Value>(body) {
+        Ok(json) => error_text(&json).unwrap_or_else(|| json.to_string()),
+        Err(_) => text.split_whitespace().collect::<Vec<_>>().join(" "),
+    };
+    said.chars().take(LONGEST_SAYING).collect()
+}
+
+/// The message of an error object, with its code if that says more.
+pub(super) fn error_text(json: &Value) -> Option<String> {
+    let error = json.get("error").unwrap_or(json);
+    let message = match error {
+        Value::String(message) => message,
+        _ => error.get("message")?.as_str()?,
+    };
+    Some(match error.get("code").and_then(Value::as_str) {
+        Some(code) if !message.contains(code) => format!("{message} ({code})"),
+        _ => message.to_owned(),
+    })
+}
+
+/// An error with its causes, without the address: that may hold a credential.
+fn because(error: &reqwest::Error) -> String {
+    let mut causes = Vec::new();
+    let mut next = std::error::Error::source(error);
+    while let Some(cause) = next {
+        causes.push(cause.to_string());
+        next = cause.source();
+    }
+    match causes.pop() {
+        Some(root) => root,
+        None if error.is_builder() => "invalid address or header".to_owned(),
+        None => "unknown cause".to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use super::*;
+
+    #[test]
+    fn the_pause_a_server_asks_for_is_read_in_both_units() {
+        let mut headers = HeaderMap::new();
+        headers.insert("retry-after", "7".parse().unwrap());
+        assert_eq!(retry_after(&headers), Some(Duration::from_secs(7)));
+
+        headers.insert("retry-after-ms", "250".parse().unwrap());
+        assert_eq!(retry_after(&headers), Some(Duration::from_millis(250)));
+
+        headers.insert("retry-after-ms", "-1".parse().unwrap());
+        assert_eq!(retry_after(&headers), None);
+    }
+
+    #[test]
+    fn an_error_body_is_reduced_to_its_words() {
+        let cases: [(&[u8], &str); 4] = [
+            (
+                br#"{"type":"error","error":{"type":"x","message":"no"}}"#,
+                "no",
+            ),
+            (
+                br#"{"error":{"message":"no","code":"bad_thing"}}"#,
+                "no (bad_thing)",
+            ),
+            (br#"{"error":"plain"}"#, "plain"),
+            (b"<html>\n  gateway\n</html>", "<html> gateway </html>"),
+        ];
+
+        for (body, words) in cases {
+            assert_eq!(saying(body), words);
+        }
+    }
+}

@@ -1,0 +1,224 @@
+//! Model APIs: one request to one of them, from the conversation to the answer or a failure.
+
+use std::collections::HashSet;
+
+use hivewright_actors::{
+    engine::{Block, EngineEvent, Message, SystemPrompt},
+    tool::{Args, ToolSpec},
+    usage::Usage,
+};
+
+use crate::settings::providers::{Profile, Provider};
+
+mod anthropic;
+pub mod client;
+pub(crate) mod fault;
+mod http;
+pub(crate) mod offline;
+mod openai;
+pub(crate) mod sse;
+
+use fault::Fault;
+
+/// The longest arguments of one tool call.
+const LONGEST_CALL: usize = 4 * 1024 * 1024;
+
+/// What a model is asked.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Ask<'a> {
+    pub(crate) profile: &'a Profile,
+    pub(crate) model: &'a str,
+    pub(crate) max_output_tokens: u32,
+    /// Which step of the turn, so that ids we make up are unique in it.
+    pub(crate) step: u32,
+    pub(crate) system: &'a SystemPrompt,
+    pub(crate) tools: &'a [ToolSpec],
+    pub(crate) messages: &'a [Message],
+    /// Fields that this server is known to refuse.
+    pub(crate) without: LeftOut,
+}
+
+/// What a model answered.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct Answer {
+    pub(crate) blocks: Vec<Block>,
+    /// Without a price.
+    pub(crate) usage: Usage,
+    pub(crate) stop_reason: String,
+    /// The output limit cut it.
+    pub(crate) truncated: bool,
+    /// The model wants to go on from here.
+    pub(crate) paused: bool,
+}
+
+/// Takes what a model says while it says it.
+pub(crate) type Listener<'a> = dyn FnMut(EngineEvent) + Send + 'a;
+
+/// A field of a request that the answer does not depend on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum OptionalField {
+    CacheMarkers,
+    StreamUsage,
+    ParallelCalls,
+}
+
+impl OptionalField {
+    const ALL: [Self; 3] = [Self::CacheMarkers, Self::StreamUsage, Self::ParallelCalls];
+
+    /// As servers name it when they refuse it.
+    fn names(self) -> &'static [&'static str] {
+        match self {
+            Self::CacheMarkers => &["cache_control"],
+            Self::StreamUsage => &["stream_options", "include_usage"],
+            Self::ParallelCalls => &["parallel_tool_calls"],
+        }
+    }
+}
+
+/// The optional fields that one server does not get.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct LeftOut(u8);
+
+impl LeftOut {
+    pub(crate) fn has(self, field: OptionalField) -> bool {
+        self.0 & (1 << field as u8) != 0
+    }
+
+    pub(crate) fn with(self, field: OptionalField) -> Self {
+        Self(self.0 | 1 << field as u8)
+    }
+}
+
+/// A request as a provider wants it.
+#[derive(Debug)]
+struct Outgoing {
+    url: String,
+    headers: Vec<(&'static str, String)>,
+    body: Vec<u8>,
+}
+
+/// Puts an answer together from the events of a stream.
+trait Reader: Send {
+    /// Takes one event.
+    fn on(&mut self, event: &sse::Event, listener: &mut Listener<'_>) -> Result<(), Fault>;
+
+    /// Takes an answer that came in one piece though a stream was asked for.
+    fn whole(&mut self, body: &[u8], listener: &mut Listener<'_>) -> Result<(), Fault>;
+
+    /// All has been said: what comes after is not worth waiting for.
+    fn is_complete(&self) -> bool;
+
+    /// The answer, once the stream has ended.
+    fn finish(&mut self, listener: &mut Listener<'_>) -> Result<Answer, Fault>;
+
+    /// What the provider has reported so far, for a call that breaks.
+    fn reported(&self) -> Usage;
+}
+
+/// Asks a model once.
+pub(crate) async fn ask(
+    http: &reqwest::Client,
+    ask: Ask<'_>,
+    listener: &mut Listener<'_>,
+) -> Result<Answer, Fault> {
+    match ask.profile.provider {
+        Provider::Offline => Ok(offline::answer(ask, listener).await),
+        Provider::Anthropic => {
+            let outgoing = anthropic::request::build(&ask)?;
+            let mut reader = anthropic::reader::Reading::default();
+            http::exchange(http, &ask, outgoing, &mut reader, listener).await
+        }
+        Provider::OpenAi => {
+            let outgoing = openai::request::build(&ask)?;
+            let mut reader = openai::reader::Reading::new(&ask);
+            http::exchange(http, &ask, outgoing, &mut reader, listener).await
+        }
+    }
+}
+
+/// The address of an endpoint, for a base that may or may not name the version.
+fn endpoint(base: &str, path: &str) -> String {
+    let base = base.trim_end_matches('/');
+    let version = base.rsplit('/').next().unwrap_or_default();
+    let versioned = version
+        .strip_prefix('v')
+        .is_some_and(|digits| !digits.is_empty() && digits.bytes().all(|b| b.is_ascii_digit()));
+    match versioned {
+        true => format!("{base}/{path}"),
+        false => format!("{base}/v1/{path}"),
+    }
+}
+
+/// Arguments as the model wrote them: no text at all means none.
+fn arguments(text: String) -> Args {
+    if text.trim().is_empty() {
+        return Args::Json(serde_json::Value::Object(serde_json::Map::new()));
+    }
+    match serde_json::from_str(&text) {
+        Ok(value) => Args::Json(value),
+        Err(error) => Args::Unreadable {
+            reason: error.to_string(),
+            unreadable: text,
+        },
+    }
+}
+
+/// Arguments as a provider takes them back: an object in any case.
+fn sent_arguments(args: &Args) -> serde_json::Value {
+    match args {
+        Args::Json(object @ serde_json::Value::Object(_)) => object.clone(),
+        Args::Json(other) => serde_json::json!({ "value": other }),
+        Args::Unreadable { unreadable, .. } => serde_json::json!({ "unreadable": unreadable }),
+    }
+}
+
+/// The ids of all calls in a conversation.
+fn call_ids(messages: &[Message]) -> HashSet<String> {
+    messages
+        .iter()
+        .filter_map(|message| match message {
+            Message::Assistant(blocks) => Some(blocks),
+            _ => None,
+        })
+        .flatten()
+        .filter_map(|block| match block {
+            Block::Call(call) => Some(call.id.as_str().to_owned()),
+            _ => None,
+        })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// SE-98
+    #[test]
+    fn an_address_works_with_and_without_its_version() {
+        for base in [
+            "https://host",
+            "https://host/",
+            "https://host/v1",
+            "https://host/v1/",
+        ] {
+            assert_eq!(endpoint(base, "messages"), "https://host/v1/messages");
+        }
+        assert_eq!(
+            endpoint("https://host/api/v4", "x"),
+            "https://host/api/v4/x"
+        );
+    }
+
+    /// SE-86
+    #[test]
+    fn arguments_that_are_not_json_say_where() {
+        assert_eq!(
+            arguments(r#"{"path": "#.into()),
+            Args::Unreadable {
+                unreadable: r#"{"path": "#.into(),
+                reason: "EOF while parsing a value at line 1 column 9".into(),
+            }
+        );
+        assert_eq!(arguments(String::new()), Args::Json(serde_json::json!({})));
+    }
+}

@@ -1,0 +1,286 @@
+//! The request: the conversation in OpenAI's words.
+
+use hivewright_actors::{
+    engine::{Block, Message, SystemPrompt},
+    task::Code,
+};
+use serde::Serialize;
+use serde_json::{Value, json};
+
+use crate::providers::{
+    Ask, OptionalField, Outgoing, endpoint,
+    fault::{Fault, Remedy},
+    sent_arguments,
+};
+
+const API: &str = "https://api.openai.com";
+const OWN_HOST: &str = "api.openai.com";
+
+#[derive(Serialize)]
+struct Body<'a> {
+    model: &'a str,
+    stream: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    stream_options: Option<Value>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    max_completion_tokens: Option<u32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    max_tokens: Option<u32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    parallel_tool_calls: Option<bool>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    tools: Vec<Value>,
+    messages: Vec<Value>,
+}
+
+pub(in crate::providers) fn build(ask: &Ask<'_>) -> Result<Outgoing, Fault> {
+    let base = ask.profile.api_url.as_deref().unwrap_or(API);
+    let mut headers = vec![("content-type", "application/json".to_owned())];
+    match &ask.profile.api_key {
+        Some(key) => headers.push(("authorization", format!("Bearer {}", key.expose()))),
+        // A proxy in the house may need none.
+        None if !is_own(base) => {}
+        None => {
+            return Err(Fault::new(
+                Code::ProviderAuth,
+                Remedy::Fallback,
+                "it has no `api_key`",
+            ));
+        }
+    }
+    Ok(Outgoing {
+        url: endpoint(base, "chat/completions"),
+        headers,
+        body: body(ask, is_own(base))?,
+    })
+}
+
+fn is_own(base: &str) -> bool {
+    reqwest::Url::parse(base).is_ok_and(|url| url.host_str() == Some(OWN_HOST))
+}
+
+/// The same conversation gives the same bytes.
+fn body(ask: &Ask<'_>, own: bool) -> Result<Vec<u8>, Fault> {
+    let limit = Some(ask.max_output_tokens);
+    let tools: Vec<Value> = ask
+        .tools
+        .iter()
+        .map(|spec| {
+            json!({
+                "type": "function",
+                "function": {
+                    "name": spec.name,
+                    "description": spec.description,
+                    "parameters": spec.schema,
+                },
+            })
+        })
+        .collect();
+    let sends = |field| !ask.without.has(field);
+    serde_json::to_vec(&Body {
+        model: ask.model,
+        stream: true,
+        stream_options: sends(OptionalField::StreamUsage).then(|| json!({ "include_usage": true })),
+        max_completion_tokens: limit.filter(|_| own),
+        max_tokens: limit.filter(|_| !own),
+        parallel_tool_calls: (!tools.is_empty() && sends(OptionalField::ParallelCalls))
+            .then_some(true),
+        tools,
+        messages: conversation(ask.system, ask.messages),
+    })
+    .map_err(|error| {
+        Fault::new(
+            Code::Internal,
+            Remedy::None,
+            format!("the request cannot be written: {error}"),
+        )
+    })
+}
+
+fn conversation(system: &SystemPrompt, messages: &[Message]) -> Vec<Value> {
+    let parts: Vec<&str> = [&*system.shared, &system.team, &system.turn]
+        .into_iter()
+        .filter(|part| !part.is_empty())
+        .collect();
+    let mut sent = Vec::new();
+    if !parts.is_empty() {
+        sent.push(json!({ "role": "system", "content": parts.join("\n\n") }));
+    }
+    for message in messages {
+        match message {
+            Message::User(words) => sent.push(json!({ "role": "user", "content": words })),
+            Message::Assistant(blocks) => sent.extend(assistant(blocks)),
+            Message::ToolResults(results) => sent.extend(results.iter().map(|result| {
+                json!({
+                    "role": "tool",
+                    "tool_call_id": result.id,
+                    "content": result.content,
+                })
+            })),
+        }
+    }
+    sent
+}
+
+/// A message with nothing in it that this API takes is left out.
+fn assistant(blocks: &[Block]) -> Option<Value> {
+    let mut words = Vec::new();
+    let mut calls = Vec::new();
+    for block in blocks {
+        match block {
+            Block::Text { text } => words.push(text.as_str()),
+            Block::Thinking { .. } => {}
+            Block::Call(call) => calls.push(json!({
+                "id": call.id,
+                "type": "function",
+                "function": {
+                    "name": call.name,
+                    "arguments": sent_arguments(&call.args).to_string(),
+                },
+            })),
+        }
+    }
+    let mut message = json!({ "role": "assistant", "content": Value::Null });
+    if !words.is_empty() {
+        message["content"] = words.join("\n\n").into();
+    }
+    if !calls.is_empty() {
+        message["tool_calls"] = calls.into();
+    } else if words.is_empty() {
+        return None;
+    }
+    Some(message)
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use hivewright_actors::{
+        engine::ToolOutput,
+        tool::{Args, ToolCall, ToolSpec},
+    };
+
+    use super::*;
+    use crate::{
+        providers::LeftOut,
+        settings::{
+            providers::{Profile, Provider},
+            secret::Secret,
+        },
+    };
+
+    fn sent(api_url: &str, without: LeftOut) -> Vec<u8> {
+        let profile = Profile {
+            api_url: Some(api_url.into()),
+            api_key: Some(Secret::new("key".into())),
+            ..Profile::new("default", Provider::OpenAi)
+        };
+        let messages = [
+            Message::User("go".into()),
+            Message::Assistant(vec![
+                Block::Thinking {
+                    text: "hm".into(),
+                    block: Some(json!({"type": "thinking"})),
+                },
+                Block::Text {
+                    text: "I look".into(),
+                },
+                Block::Call(ToolCall {
+                    id: "a".into(),
+                    name: "read".into(),
+                    args: Args::Json(json!({"path": "x"})),
+                }),
+            ]),
+            Message::ToolResults(vec![ToolOutput {
+                id: "a".into(),
+                name: "read".into(),
+                content: "found".into(),
+                fault: None,
+            }]),
+        ];
+        build(&Ask {
+            profile: &profile,
+            model: "m",
+            max_output_tokens: 100,
+            step: 2,
+            system: &SystemPrompt {
+                shared: "shared".into(),
+                team: String::new(),
+                turn: "turn".into(),
+            },
+            tools: &[ToolSpec {
+                name: "read".into(),
+                description: "d".into(),
+                schema: json!({"type": "object"}),
+            }],
+            messages: &messages,
+            without,
+        })
+        .unwrap()
+        .body
+    }
+
+    /// SE-116
+    #[test]
+    fn the_request_says_all_in_order() {
+        let body: Value =
+            serde_json::from_slice(&sent("http://proxy/v1", LeftOut::default())).unwrap();
+
+        assert_eq!(
+            body,
+            json!({
+                "model": "m",
+                "stream": true,
+                "stream_options": {"include_usage": true},
+                "max_tokens": 100,
+                "parallel_tool_calls": true,
+                "tools": [{"type": "function", "function": {
+                    "name": "read", "description": "d", "parameters": {"type": "object"},
+                }}],
+                "messages": [
+                    {"role": "system", "content": "shared\n\nturn"},
+                    {"role": "user", "content": "go"},
+                    {"role": "assistant", "content": "I look", "tool_calls": [
+                        {"id": "a", "type": "function", "function": {
+                            "name": "read", "arguments": "{\"path\":\"x\"}",
+                        }},
+                    ]},
+                    {"role": "tool", "tool_call_id": "a", "content": "found"},
+                ],
+            })
+        );
+    }
+
+    /// SE-116
+    #[test]
+    fn the_output_limit_has_the_name_that_the_server_knows() {
+        let body: Value =
+            serde_json::from_slice(&sent("https://api.openai.com", LeftOut::default())).unwrap();
+
+        assert_eq!(body["max_completion_tokens"], 100);
+        assert_eq!(body.get("max_tokens"), None);
+    }
+
+    /// SE-117
+    #[test]
+    fn refused_fields_are_left_out() {
+        let without = LeftOut::default()
+            .with(OptionalField::StreamUsage)
+            .with(OptionalField::ParallelCalls);
+
+        let body: Value = serde_json::from_slice(&sent("http://proxy", without)).unwrap();
+
+        assert_eq!(body.get("stream_options"), None);
+        assert_eq!(body.get("parallel_tool_calls"), None);
+    }
+
+    /// SE-31
+    #[test]
+    fn the_same_conversation_gives_the_same_bytes() {
+        assert_eq!(
+            sent("http://proxy", LeftOut::default()),
+            sent("http://proxy", LeftOut::default())
+        );
+    }
+}

@@ -1,0 +1,258 @@
+//! The launcher: the daemon's own binary, started anew to confine itself and become the command.
+//!
+//! Three processes, if namespaces are there: the launcher outside watches the tree and ends it; the
+//! first process of the new process namespace reaps, and takes everything with it when it ends; the
+//! worker confines itself and becomes the program. Without namespaces the first two are one.
+
+use std::{
+    fs::File,
+    io::{self, Write},
+    os::{
+        fd::{AsFd, OwnedFd},
+        unix::net::UnixStream,
+        unix::process::CommandExt,
+    },
+    path::{Path, PathBuf},
+    process::{Command, ExitCode},
+};
+
+use rustix::{
+    fs::Mode,
+    process::{Pid, Signal, WaitOptions, WaitStatus},
+    thread::UnshareFlags,
+};
+
+use super::{
+    confine, mounts,
+    plan::{Ended, Plan, Program, Report},
+    selftest, supervise,
+    sys::{self, Fork},
+};
+
+/// The first argument that makes the binary a launcher.
+pub const ARGUMENT: &str = "sandbox-launch";
+
+/// A layer that could not be set up.
+#[derive(Debug)]
+pub(super) struct Missing {
+    pub layer: &'static str,
+    pub reason: String,
+}
+
+impl Missing {
+    pub(super) fn new(layer: &'static str, reason: impl ToString) -> Self {
+        Self {
+            layer,
+            reason: reason.to_string(),
+        }
+    }
+
+    /// For `map_err`.
+    pub(super) fn of<E: ToString>(layer: &'static str, what: &'static str) -> impl Fn(E) -> Self {
+        move |error| Self::new(layer, format!("{what}: {}", error.to_string()))
+    }
+}
+
+/// Where the program lives inside.
+pub(super) struct Home {
+    pub home: PathBuf,
+    pub tmp: PathBuf,
+}
+
+/// Runs the launcher. Call it first of all, while the process has one thread.
+pub fn main() -> ExitCode {
+    let control = match take_control() {
+        Ok(control) => control,
+        Err(_) => return ExitCode::from(125),
+    };
+    let plan = match Plan::read(&control) {
+        Ok(plan) => plan,
+        Err(_) => return ExitCode::from(125),
+    };
+    if let Err(missing) = launch(&plan, &control) {
+        report(
+            &control,
+            &Report::Refused {
+                layer: missing.layer.to_owned(),
+                reason: missing.reason,
+            },
+        );
+        return ExitCode::from(125);
+    }
+    ExitCode::SUCCESS
+}
+
+/// The connection to the daemon stands at descriptor 0; the program gets an empty input instead.
+fn take_control() -> io::Result<UnixStream> {
+    sys::close_inherited()?;
+    let control: OwnedFd = io::stdin().as_fd().try_clone_to_owned()?;
+    rustix::stdio::dup2_stdin(File::open("/dev/null")?)?;
+    Ok(control.into())
+}
+
+fn report(mut control: &UnixStream, report: &Report) {
+    // Nobody is left to tell if the daemon is gone.
+    if let Ok(mut line) = serde_json::to_vec(report) {
+        line.push(b'\n');
+        let _ = control.write_all(&line);
+    }
+}
+
+fn launch(plan: &Plan, control: &UnixStream) -> Result<(), Missing> {
+    let base = Missing::of("base", "session");
+    rustix::process::setsid().map_err(&base)?;
+    rustix::process::umask(Mode::from_raw_mode(0o077));
+    rustix::thread::set_no_new_privs(true).map_err(Missing::of("base", "no_new_privs"))?;
+    if plan.namespaces {
+        enter_namespaces()?;
+    } else {
+        // What a dying parent leaves behind becomes ours, so that it can be found and ended.
+        rustix::process::set_child_subreaper(Some(rustix::process::getpid())).map_err(&base)?;
+    }
+    match sys::fork().map_err(Missing::of("base", "fork"))? {
+        Fork::Child => {
+            let ended = if plan.namespaces {
+                first_process(plan, control)
+            } else {
+                work(plan)
+            };
+            leave(ended, control)
+        }
+        Fork::Parent(child) => {
+            let ended = supervise::until_end(child, control, plan)
+                .map_err(Missing::of("base", "watching the command"))?;
+            if let Some(ended) = ended {
+                report(control, &Report::Ended(ended));
+            }
+            Ok(())
+        }
+    }
+}
+
+/// Ends a child of the launcher, which must not return into its parent's code.
+fn leave(ended: Result<i32, Missing>, control: &UnixStream) -> ! {
+    let code = ended.unwrap_or_else(|missing| {
+        report(
+            control,
+            &Report::Refused {
+                layer: missing.layer.to_owned(),
+                reason: missing.reason,
+            },
+        );
+        125
+    });
+    std::process::exit(code)
+}
+
+fn enter_namespaces() -> Result<(), Missing> {
+    let (user, group) = (rustix::process::geteuid(), rustix::process::getegid());
+    let flags = UnshareFlags::NEWUSER
+        | UnshareFlags::NEWPID
+        | UnshareFlags::NEWIPC
+        | UnshareFlags::NEWUTS
+        | UnshareFlags::NEWNET;
+    sys::unshare(flags).map_err(Missing::of("namespaces", "unshare"))?;
+    let maps = [
+        ("/proc/self/setgroups", "deny".to_owned()),
+        ("/proc/self/uid_map", format!("{0} {0} 1", user.as_raw())),
+        ("/proc/self/gid_map", format!("{0} {0} 1", group.as_raw())),
+    ];
+    for (file, map) in maps {
+        std::fs::write(file, map).map_err(Missing::of("namespaces", file))?;
+    }
+    Ok(())
+}
+
+/// The first process of the process namespace: when it ends, the kernel ends all the others.
+fn first_process(plan: &Plan, control: &UnixStream) -> Result<i32, Missing> {
+    let base = Missing::of("base", "first process");
+    rustix::process::set_parent_process_death_signal(Some(Signal::KILL)).map_err(&base)?;
+    mounts::enter(plan)?;
+    let worker = match sys::fork().map_err(Missing::of("base", "fork"))? {
+        Fork::Child => leave(work(plan), control),
+        Fork::Parent(worker) => worker,
+    };
+    confine::drop_capabilities()?;
+    loop {
+        match rustix::process::wait(WaitOptions::empty()) {
+            Ok(Some((pid, status))) if pid == worker => return Ok(code(status)),
+            Ok(_) | Err(rustix::io::Errno::INTR) => {}
+            Err(errno) => return Err(base(errno)),
+        }
+    }
+}
+
+/// Signals travel through the namespace's border as codes above 128, as a shell would tell them.
+fn code(status: WaitStatus) -> i32 {
+    match (status.exit_status(), status.terminating_signal()) {
+        (Some(code), _) => code,
+        (None, Some(signal)) => 128 + signal,
+        (None, None) => 125,
+    }
+}
+
+/// How a child of ours ended.
+pub(super) fn ended(status: WaitStatus) -> Ended {
+    match status.terminating_signal() {
+        Some(signal) => Ended::Signalled(signal),
+        None => Ended::Exited(status.exit_status().unwrap_or(125)),
+    }
+}
+
+/// Confines this process and becomes the program.
+fn work(plan: &Plan) -> Result<i32, Missing> {
+    let base = Missing::of("base", "worker");
+    rustix::process::set_parent_process_death_signal(Some(Signal::KILL)).map_err(&base)?;
+    let home = if plan.namespaces {
+        Home {
+            home: mounts::HOME.into(),
+            tmp: "/tmp".into(),
+        }
+    } else {
+        Home {
+            home: plan.scratch.join("home"),
+            tmp: plan.scratch.join("tmp"),
+        }
+    };
+    let workspace: &Path = plan
+        .folders
+        .first()
+        .map(|folder| folder.path.as_path())
+        .ok_or_else(|| Missing::new("base", "the plan names no workspace"))?;
+    rustix::process::chdir(workspace).map_err(Missing::of("base", "workspace"))?;
+    confine::apply(plan, &home)?;
+    match &plan.program {
+        Program::SelfTest(targets) => Ok(selftest::attempt(targets)),
+        Program::Bash(command) => {
+            let error = Command::new("/bin/bash")
+                .arg("-c")
+                .arg(command)
+                .env_clear()
+                .envs(&plan.env)
+                .env(
+                    "PATH",
+                    "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
+                )
+                .env("HOME", &home.home)
+                .env("TMPDIR", &home.tmp)
+                .env("USER", "team")
+                .env("LANG", "C.UTF-8")
+                .env("TERM", "dumb")
+                .env("SHELL", "/bin/bash")
+                .exec();
+            Err(Missing::new("base", format!("/bin/bash: {error}")))
+        }
+    }
+}
+
+/// A process that does nothing for a while, away from its parent.
+pub(super) fn orphan() -> io::Result<Option<Pid>> {
+    match sys::fork()? {
+        Fork::Parent(pid) => Ok(Some(pid)),
+        Fork::Child => {
+            let _ = rustix::process::setsid();
+            std::thread::sleep(std::time::Duration::from_secs(600));
+            std::process::exit(0)
+        }
+    }
+}

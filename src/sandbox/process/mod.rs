@@ -1,0 +1,414 @@
+//! The process sandbox: a command runs with its team's folders and nothing else, or it does not run.
+
+use std::{
+    collections::BTreeMap,
+    fs, io,
+    os::unix::fs::DirBuilderExt,
+    path::{Path, PathBuf},
+    process::Stdio,
+    sync::Arc,
+    time::Duration,
+};
+
+use rustix::{fs::AtFlags, fs::FileType, fs::Mode, io::Errno};
+use tokio::{
+    io::{AsyncReadExt, AsyncWriteExt},
+    net::UnixStream,
+    process::Command,
+};
+use tokio_util::sync::CancellationToken;
+
+use self::{
+    capture::{Captured, capture},
+    layers::{Layer, Layers},
+    plan::{Ended, Folder, Plan, Program, Report, TERMINATE},
+};
+use super::workspace::{
+    Access, Workspace,
+    governance::{GOVERNED_DIR, GOVERNED_FILE},
+};
+
+pub mod capture;
+mod confine;
+pub mod launch;
+pub mod layers;
+mod mounts;
+pub mod plan;
+pub mod probe;
+mod seccomp;
+mod selftest;
+mod supervise;
+mod sys;
+
+/// Processes and threads that one command may have at once.
+const PROCESSES: u64 = 256;
+/// The largest file a command may write.
+const FILE_SIZE: u64 = 10 << 30;
+/// What is kept of each output stream.
+const KEPT: usize = 10 << 20;
+/// How long a command has between being asked to end and being killed.
+const GRACE: Duration = Duration::from_millis(1200);
+
+/// How the folders of calls begin.
+const CALL: &str = "call-";
+
+/// What the sandbox needs to know of its machine.
+#[derive(Clone, Debug)]
+pub struct SandboxSettings {
+    /// The binary that becomes the launcher: this program's own.
+    pub launcher: PathBuf,
+    /// Memory of one command with all it starts, in bytes.
+    pub memory: u64,
+    /// A folder for the private home and temporary files of each call. Leftovers are removed at the start.
+    pub scratch: PathBuf,
+    /// What no command may ever read: store, keys, other teams. The self-test tries it.
+    pub private: Vec<PathBuf>,
+}
+
+/// A command to run.
+#[derive(Clone, Debug)]
+pub struct Job {
+    /// The folders of its team.
+    pub workspace: Arc<Workspace>,
+    /// For `/bin/bash -c`.
+    pub command: String,
+    /// Variables beside the fixed ones.
+    pub env: BTreeMap<String, String>,
+}
+
+/// What came of a command.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Finished {
+    /// How it ended; `None` if it was stopped.
+    pub ended: Option<Ended>,
+    /// Its output.
+    pub stdout: Captured,
+    /// Its messages.
+    pub stderr: Captured,
+}
+
+/// Why a command was not run.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum SandboxError {
+    /// The machine cannot confine it.
+    #[error("sandbox layer `{layer}` is missing ({reason}); to cure it, {}", layer.cure())]
+    Unavailable {
+        /// The layer.
+        layer: Layer,
+        /// What was seen.
+        reason: String,
+    },
+    /// The launcher or its files cannot be used.
+    #[error("sandbox cannot be started")]
+    Start(#[source] io::Error),
+}
+
+/// Runs commands, each in a box of its own.
+#[derive(Debug)]
+pub struct Sandbox {
+    settings: SandboxSettings,
+    layers: Layers,
+}
+
+impl Sandbox {
+    /// Finds out what this machine offers, with a first confined process.
+    pub async fn new(settings: SandboxSettings) -> Self {
+        let scratch = settings.scratch.clone();
+        if let Err(error) = blocking(move || clear(&scratch)).await {
+            tracing::warn!(%error, "scratch folder cannot be made");
+        }
+        let mut sandbox = Self::with_layers(settings, Layers::ask());
+        if sandbox.layers.missing().is_none()
+            && let Err(error @ SandboxError::Unavailable { .. }) = sandbox.try_namespaces().await
+        {
+            tracing::warn!(%error, "commands run without namespaces");
+            sandbox.layers.namespaces = false;
+        }
+        sandbox
+    }
+
+    /// A sandbox on a machine that is said to have these layers.
+    pub fn with_layers(settings: SandboxSettings, layers: Layers) -> Self {
+        Self { settings, layers }
+    }
+
+    /// What this machine offers.
+    pub fn layers(&self) -> Layers {
+        self.layers
+    }
+
+    /// Runs a command to its end. Stopping asks it to end and kills what is left after a moment.
+    ///
+    /// Whatever the end, nothing it started lives on. Dropping the future kills at once.
+    pub async fn run(&self, job: Job, stop: CancellationToken) -> Result<Finished, SandboxError> {
+        self.execute(&job.workspace, job.env, Program::Bash(job.command), stop)
+            .await
+    }
+
+    async fn try_namespaces(&self) -> Result<(), SandboxError> {
+        let parent = self.settings.scratch.clone();
+        let (_scratch, workspace) = blocking(move || {
+            let scratch = Scratch::make(&parent)?;
+            let workspace = scratch.workspace()?;
+            Ok((scratch, workspace))
+        })
+        .await?;
+        let program = Program::Bash(":".to_owned());
+        let stop = CancellationToken::new();
+        self.execute(&workspace, BTreeMap::new(), program, stop)
+            .await
+            .map(drop)
+    }
+
+    async fn execute(
+        &self,
+        workspace: &Arc<Workspace>,
+        env: BTreeMap<String, String>,
+        program: Program,
+        stop: CancellationToken,
+    ) -> Result<Finished, SandboxError> {
+        if let Some(layer) = self.layers.missing() {
+            return Err(SandboxError::Unavailable {
+                layer,
+                reason: format!("{:?}", self.layers),
+            });
+        }
+        let (plan, scratch) = self.prepare(workspace, env, program).await?;
+        let result = self.supervise(&plan, stop).await;
+        drop(scratch);
+        result
+    }
+
+    async fn prepare(
+        &self,
+        workspace: &Arc<Workspace>,
+        env: BTreeMap<String, String>,
+        program: Program,
+    ) -> Result<(Plan, Scratch), SandboxError> {
+        let (workspace, layers) = (Arc::clone(workspace), self.layers);
+        let settings = self.settings.clone();
+        let (plan, scratch, exposed) = blocking(move || {
+            let exposed = exposed(&settings.private, &workspace);
+            let scratch = Scratch::make(&settings.scratch)?;
+            let governed = protect(&workspace)?;
+            let plan = Plan {
+                folders: folders(&workspace)?,
+                scratch: scratch.path.clone(),
+                namespaces: layers.namespaces,
+                keep_top: !(layers.namespaces && governed),
+                memory: settings.memory,
+                processes: PROCESSES,
+                file_size: FILE_SIZE,
+                env,
+                program,
+            };
+            Ok((plan, scratch, exposed))
+        })
+        .await?;
+        match exposed {
+            None => Ok((plan, scratch)),
+            Some(path) => Err(SandboxError::Unavailable {
+                layer: Layer::Landlock,
+                reason: format!("{} lies in a folder that commands can read", path.display()),
+            }),
+        }
+    }
+
+    async fn supervise(
+        &self,
+        plan: &Plan,
+        stop: CancellationToken,
+    ) -> Result<Finished, SandboxError> {
+        let (ours, theirs) = UnixStream::pair().map_err(SandboxError::Start)?;
+        let theirs = theirs.into_std().map_err(SandboxError::Start)?;
+        theirs.set_nonblocking(false).map_err(SandboxError::Start)?;
+        let mut child = Command::new(&self.settings.launcher)
+            .arg(launch::ARGUMENT)
+            .env_clear()
+            .stdin(Stdio::from(std::os::fd::OwnedFd::from(theirs)))
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .map_err(SandboxError::Start)?;
+        let (Some(stdout), Some(stderr)) = (child.stdout.take(), child.stderr.take()) else {
+            return Err(SandboxError::Start(io::Error::other("no output streams")));
+        };
+        let (mut reports, mut orders) = ours.into_split();
+        let plan = plan.to_bytes().map_err(SandboxError::Start)?;
+        orders.write_all(&plan).await.map_err(SandboxError::Start)?;
+
+        let (mut out, mut err, mut said) = (Captured::default(), Captured::default(), Vec::new());
+        let end = async {
+            tokio::join!(
+                capture(stdout, KEPT, &mut out),
+                capture(stderr, KEPT, &mut err),
+                reports.read_to_end(&mut said),
+                child.wait(),
+            )
+        };
+        let stopping = async {
+            stop.cancelled().await;
+            // A launcher that is gone already needs no order.
+            let _ = orders.write_all(&[TERMINATE]).await;
+            tokio::time::sleep(GRACE).await;
+            drop(orders);
+            std::future::pending::<()>().await;
+        };
+        tokio::select! {
+            _ = end => {}
+            () = stopping => {}
+        }
+        self.conclude(&said, stop.is_cancelled(), out, err)
+    }
+
+    fn conclude(
+        &self,
+        said: &[u8],
+        stopped: bool,
+        stdout: Captured,
+        stderr: Captured,
+    ) -> Result<Finished, SandboxError> {
+        let first = said.split(|byte| *byte == b'\n').next().unwrap_or_default();
+        let ended = match serde_json::from_slice(first) {
+            Ok(Report::Refused { layer, reason }) => {
+                let layer = Layer::named(&layer);
+                return Err(SandboxError::Unavailable { layer, reason });
+            }
+            Ok(Report::Ended(ended)) if !stopped => Some(ended),
+            _ if stopped => None,
+            _ => {
+                return Err(SandboxError::Start(io::Error::other(
+                    "the launcher fell silent",
+                )));
+            }
+        };
+        Ok(Finished {
+            ended,
+            stdout,
+            stderr,
+        })
+    }
+}
+
+/// Runs file work away from the async threads.
+async fn blocking<T, F>(work: F) -> Result<T, SandboxError>
+where
+    T: Send + 'static,
+    F: FnOnce() -> io::Result<T> + Send + 'static,
+{
+    tokio::task::spawn_blocking(work)
+        .await
+        .unwrap_or_else(|error| Err(io::Error::other(error)))
+        .map_err(SandboxError::Start)
+}
+
+/// Makes the scratch folder, without what a killed process left in it.
+fn clear(scratch: &Path) -> io::Result<()> {
+    folder(scratch)?;
+    for entry in fs::read_dir(scratch)?.flatten() {
+        if entry
+            .file_name()
+            .as_encoded_bytes()
+            .starts_with(CALL.as_bytes())
+        {
+            fs::remove_dir_all(entry.path())?;
+        }
+    }
+    Ok(())
+}
+
+/// A private path that lies in what every command can read.
+fn exposed(private: &[PathBuf], workspace: &Workspace) -> Option<PathBuf> {
+    let system = confine::SYSTEM.iter().map(Path::new);
+    let readable: Vec<_> = system
+        .chain(workspace.roots().map(|(path, ..)| path))
+        .filter_map(|path| fs::canonicalize(path).ok())
+        .collect();
+    let is_readable = |path: &Path| readable.iter().any(|folder| path.starts_with(folder));
+    private
+        .iter()
+        .find(|path| fs::canonicalize(path).is_ok_and(|path| is_readable(&path)))
+        .cloned()
+}
+
+/// Makes sure that the governed names at the top of the workspace can be held by mounts.
+fn protect(workspace: &Workspace) -> io::Result<bool> {
+    let Some((_, handle, _)) = workspace.roots().next() else {
+        return Ok(false);
+    };
+    match rustix::fs::mkdirat(handle, GOVERNED_DIR, Mode::RWXU) {
+        Ok(()) | Err(Errno::EXIST) => {}
+        Err(errno) => return Err(errno.into()),
+    }
+    match rustix::fs::statat(handle, GOVERNED_FILE, AtFlags::SYMLINK_NOFOLLOW) {
+        Ok(stat) => Ok(FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile),
+        Err(Errno::NOENT) => Ok(false),
+        Err(errno) => Err(errno.into()),
+    }
+}
+
+fn folders(workspace: &Workspace) -> io::Result<Vec<Folder>> {
+    workspace
+        .roots()
+        .map(|(path, handle, access)| {
+            let stat = rustix::fs::fstat(handle)?;
+            Ok(Folder {
+                path: path.to_owned(),
+                device: stat.st_dev,
+                inode: stat.st_ino,
+                writable: access == Access::ReadWrite,
+            })
+        })
+        .collect()
+}
+
+/// The private files of one call.
+struct Scratch {
+    path: PathBuf,
+}
+
+impl Scratch {
+    fn make(parent: &Path) -> io::Result<Self> {
+        let bits = getrandom::u64().map_err(io::Error::other)?;
+        let scratch = Self {
+            path: parent.join(format!("{CALL}{bits:016x}")),
+        };
+        for name in ["home", "tmp", "root"] {
+            folder(&scratch.path.join(name))?;
+        }
+        Ok(scratch)
+    }
+
+    /// An empty workspace, for a process that only shows what the sandbox does.
+    fn workspace(&self) -> io::Result<Arc<Workspace>> {
+        let path = self.path.join("workspace");
+        folder(&path)?;
+        fs::write(path.join(GOVERNED_FILE), "")?;
+        Workspace::open(&path, &[])
+            .map(Arc::new)
+            .map_err(io::Error::other)
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        let path = std::mem::take(&mut self.path);
+        let remove = move || {
+            if let Err(error) = fs::remove_dir_all(&path) {
+                tracing::debug!(path = %path.display(), %error, "scratch folder stays until the next start");
+            }
+        };
+        match tokio::runtime::Handle::try_current() {
+            Ok(runtime) => drop(runtime.spawn_blocking(remove)),
+            Err(_) => remove(),
+        }
+    }
+}
+
+fn folder(path: &Path) -> io::Result<()> {
+    fs::DirBuilder::new()
+        .recursive(true)
+        .mode(0o700)
+        .create(path)
+}

@@ -1,0 +1,101 @@
+//! What the daemon tells the launcher, and what it hears back.
+
+use std::{
+    collections::BTreeMap,
+    io::{self, Read},
+    path::PathBuf,
+};
+
+use serde::{Deserialize, Serialize};
+
+/// The largest plan a launcher reads.
+const LARGEST: u32 = 8 << 20;
+
+/// Asks the launcher to end the tree politely. Closing the connection ends it at once.
+pub(super) const TERMINATE: u8 = b't';
+
+/// All that a launcher needs to know.
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) struct Plan {
+    /// The team's folders, the workspace first.
+    pub folders: Vec<Folder>,
+    /// Private to this call: holds `home`, `tmp` and `root`.
+    pub scratch: PathBuf,
+    /// Use namespaces.
+    pub namespaces: bool,
+    /// Keep the top of the workspace as it is: the governed names there cannot be held by mounts.
+    pub keep_top: bool,
+    /// Bytes that the tree may hold in memory.
+    pub memory: u64,
+    /// Processes and threads at once.
+    pub processes: u64,
+    /// Largest file, in bytes.
+    pub file_size: u64,
+    /// Variables beside the fixed ones.
+    pub env: BTreeMap<String, String>,
+    /// What to run.
+    pub program: Program,
+}
+
+/// A folder of the team, named by path and recognised by what it is.
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) struct Folder {
+    pub path: PathBuf,
+    pub device: u64,
+    pub inode: u64,
+    pub writable: bool,
+}
+
+/// What runs inside.
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) enum Program {
+    /// A shell command.
+    Bash(String),
+    /// The attempts of the self-test.
+    SelfTest(super::selftest::Targets),
+}
+
+/// What a launcher reports, once.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) enum Report {
+    /// It could not confine the program, so it did not run it.
+    Refused { layer: String, reason: String },
+    /// The program ended.
+    Ended(Ended),
+}
+
+/// How a program ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Ended {
+    /// By itself, with this code.
+    Exited(i32),
+    /// By this signal.
+    Signalled(i32),
+    /// Killed with all it started: together they held too much memory.
+    OverMemory,
+    /// Killed with all it started: there were too many of them.
+    OverProcesses,
+}
+
+impl Plan {
+    /// Length and JSON.
+    pub(super) fn to_bytes(&self) -> io::Result<Vec<u8>> {
+        let body = serde_json::to_vec(self)?;
+        let length = u32::try_from(body.len()).map_err(io::Error::other)?;
+        let mut bytes = length.to_le_bytes().to_vec();
+        bytes.extend(body);
+        Ok(bytes)
+    }
+
+    pub(super) fn read(mut from: impl Read) -> io::Result<Self> {
+        let mut length = [0; 4];
+        from.read_exact(&mut length)?;
+        let length = u32::from_le_bytes(length);
+        if length > LARGEST {
+            return Err(io::Error::other("the plan is too large"));
+        }
+        let mut body = vec![0; length as usize];
+        from.read_exact(&mut body)?;
+        Ok(serde_json::from_slice(&body)?)
+    }
+}

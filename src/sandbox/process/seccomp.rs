@@ -1,0 +1,233 @@
+//! The system calls that a confined command does not get.
+
+use std::collections::BTreeMap;
+
+use seccompiler::{
+    BpfProgram, SeccompAction, SeccompCmpArgLen, SeccompCmpOp, SeccompCondition, SeccompFilter,
+    SeccompRule, TargetArch, sock_filter,
+};
+
+use super::launch::Missing;
+
+const LAYER: &str = "seccomp";
+
+/// Refused whatever their arguments.
+const REFUSED: &[i64] = &[
+    libc::SYS_mount,
+    libc::SYS_umount2,
+    libc::SYS_move_mount,
+    libc::SYS_open_tree,
+    libc::SYS_fsopen,
+    libc::SYS_fsconfig,
+    libc::SYS_fsmount,
+    libc::SYS_fspick,
+    libc::SYS_mount_setattr,
+    libc::SYS_pivot_root,
+    libc::SYS_chroot,
+    libc::SYS_setns,
+    libc::SYS_unshare,
+    libc::SYS_ptrace,
+    libc::SYS_process_vm_readv,
+    libc::SYS_process_vm_writev,
+    libc::SYS_kcmp,
+    libc::SYS_pidfd_getfd,
+    libc::SYS_bpf,
+    libc::SYS_perf_event_open,
+    libc::SYS_userfaultfd,
+    libc::SYS_keyctl,
+    libc::SYS_add_key,
+    libc::SYS_request_key,
+    libc::SYS_init_module,
+    libc::SYS_finit_module,
+    libc::SYS_delete_module,
+    libc::SYS_kexec_load,
+    libc::SYS_kexec_file_load,
+    libc::SYS_reboot,
+    libc::SYS_swapon,
+    libc::SYS_swapoff,
+    libc::SYS_open_by_handle_at,
+    libc::SYS_clock_settime,
+    libc::SYS_clock_adjtime,
+    libc::SYS_settimeofday,
+    libc::SYS_adjtimex,
+    // No sockets at all: even a local one could reach a service of the machine.
+    libc::SYS_socket,
+    #[cfg(target_arch = "x86_64")]
+    libc::SYS_iopl,
+    #[cfg(target_arch = "x86_64")]
+    libc::SYS_ioperm,
+];
+
+/// Said not to exist, so that libraries take the older way. Memory files would be counted nowhere.
+const ABSENT: &[i64] = &[
+    libc::SYS_io_uring_setup,
+    libc::SYS_io_uring_enter,
+    libc::SYS_io_uring_register,
+    libc::SYS_clone3,
+    libc::SYS_memfd_create,
+];
+
+/// Refused beside these where the command shares the machine's files and processes: what changes a
+/// file by its name alone, which Landlock does not see, and memory that outlives its maker.
+const SHARED: &[i64] = &[
+    #[cfg(target_arch = "x86_64")]
+    libc::SYS_chmod,
+    libc::SYS_fchmodat,
+    libc::SYS_fchmodat2,
+    libc::SYS_setxattr,
+    libc::SYS_lsetxattr,
+    libc::SYS_removexattr,
+    libc::SYS_lremovexattr,
+    libc::SYS_shmget,
+    libc::SYS_msgget,
+    libc::SYS_semget,
+    libc::SYS_mq_open,
+];
+
+/// Calls that reach for another process by number, with the argument that holds it.
+const OTHERS: &[(i64, u8)] = &[
+    (libc::SYS_prlimit64, 0),
+    (libc::SYS_sched_setaffinity, 0),
+    (libc::SYS_sched_setattr, 0),
+    (libc::SYS_sched_setparam, 0),
+    (libc::SYS_sched_setscheduler, 0),
+    (libc::SYS_setpriority, 1),
+    (libc::SYS_ioprio_set, 1),
+];
+
+const NAMESPACES: &[libc::c_int] = &[
+    libc::CLONE_NEWNS,
+    libc::CLONE_NEWCGROUP,
+    libc::CLONE_NEWUTS,
+    libc::CLONE_NEWIPC,
+    libc::CLONE_NEWUSER,
+    libc::CLONE_NEWPID,
+    libc::CLONE_NEWNET,
+];
+
+/// The type of a socket without its flags.
+const SOCKET_TYPE: u64 = 0xf;
+
+type Rules = BTreeMap<i64, Vec<SeccompRule>>;
+
+/// Installs the filters on this thread and all that comes from it.
+///
+/// More is refused where no namespaces keep the machine's own files and processes out of sight.
+pub(super) fn apply(namespaces: bool) -> Result<(), Missing> {
+    for program in programs(namespaces).map_err(|error| Missing::new(LAYER, error))? {
+        seccompiler::apply_filter(&program).map_err(|error| Missing::new(LAYER, error))?;
+    }
+    Ok(())
+}
+
+fn programs(namespaces: bool) -> Result<[BpfProgram; 2], seccompiler::BackendError> {
+    let absent = ABSENT.iter().map(|call| (*call, Vec::new())).collect();
+    Ok([
+        program(absent, libc::ENOSYS)?,
+        program(refused(namespaces)?, libc::EPERM)?,
+    ])
+}
+
+fn refused(namespaces: bool) -> Result<Rules, seccompiler::BackendError> {
+    let mut rules: Rules = REFUSED.iter().map(|call| (*call, Vec::new())).collect();
+    let mut clone = Vec::new();
+    for flag in NAMESPACES {
+        let flag = u64::from(flag.unsigned_abs());
+        clone.push(when(
+            0,
+            SeccompCmpArgLen::Qword,
+            SeccompCmpOp::MaskedEq(flag),
+            flag,
+        )?);
+    }
+    rules.insert(libc::SYS_clone, clone);
+    let mut ioctl = Vec::new();
+    for request in [libc::TIOCSTI, libc::TIOCLINUX] {
+        ioctl.push(when(1, SeccompCmpArgLen::Dword, SeccompCmpOp::Eq, request)?);
+    }
+    rules.insert(libc::SYS_ioctl, ioctl);
+    // A pair talks to itself. One of datagrams could be pointed elsewhere afterwards.
+    let masked = SeccompCmpOp::MaskedEq(SOCKET_TYPE);
+    let pair = vec![
+        when(
+            0,
+            SeccompCmpArgLen::Dword,
+            SeccompCmpOp::Ne,
+            libc::AF_UNIX as u64,
+        )?,
+        when(
+            1,
+            SeccompCmpArgLen::Dword,
+            masked.clone(),
+            libc::SOCK_DGRAM as u64,
+        )?,
+        when(1, SeccompCmpArgLen::Dword, masked, libc::SOCK_RAW as u64)?,
+    ];
+    rules.insert(libc::SYS_socketpair, pair);
+    if !namespaces {
+        rules.extend(SHARED.iter().map(|call| (*call, Vec::new())));
+        for (call, argument) in OTHERS {
+            let other = when(*argument, SeccompCmpArgLen::Dword, SeccompCmpOp::Ne, 0)?;
+            rules.insert(*call, vec![other]);
+        }
+    }
+    Ok(rules)
+}
+
+fn when(
+    argument: u8,
+    length: SeccompCmpArgLen,
+    operator: SeccompCmpOp,
+    value: u64,
+) -> Result<SeccompRule, seccompiler::BackendError> {
+    SeccompRule::new(vec![SeccompCondition::new(
+        argument, length, operator, value,
+    )?])
+}
+
+/// A filter that answers the listed calls with an error. Other architectures are killed.
+fn program(rules: Rules, errno: i32) -> Result<BpfProgram, seccompiler::BackendError> {
+    let action = SeccompAction::Errno(errno.unsigned_abs());
+    let architecture = TargetArch::try_from(std::env::consts::ARCH)?;
+    let filter = SeccompFilter::new(rules, SeccompAction::Allow, action, architecture)?;
+    let mut program = other_numbering();
+    program.extend(BpfProgram::try_from(filter)?);
+    Ok(program)
+}
+
+/// Kills calls of the x32 numbering, which shares its architecture with ours and would pass a list.
+#[cfg(target_arch = "x86_64")]
+fn other_numbering() -> BpfProgram {
+    const X32: u32 = 0x4000_0000;
+    let statement = |code, jt, jf, k| sock_filter { code, jt, jf, k };
+    let load = (libc::BPF_LD | libc::BPF_W | libc::BPF_ABS) as u16;
+    let at_least = (libc::BPF_JMP | libc::BPF_JGE | libc::BPF_K) as u16;
+    let give_back = (libc::BPF_RET | libc::BPF_K) as u16;
+    vec![
+        statement(load, 0, 0, 0),
+        statement(at_least, 0, 1, X32),
+        statement(give_back, 0, 0, libc::SECCOMP_RET_KILL_PROCESS),
+    ]
+}
+
+#[cfg(not(target_arch = "x86_64"))]
+fn other_numbering() -> BpfProgram {
+    Vec::<sock_filter>::new()
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use super::*;
+
+    /// SC-52
+    #[test]
+    fn the_filters_compile_for_this_machine() {
+        for namespaces in [true, false] {
+            let programs = programs(namespaces).unwrap();
+
+            assert!(programs.iter().all(|program| program.len() > ABSENT.len()));
+        }
+    }
+}

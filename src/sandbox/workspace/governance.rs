@@ -1,0 +1,96 @@
+//! Which paths of its own workspace a team may write.
+
+use std::{fmt, path::Path};
+
+/// What a path in the workspace is, by where it really lies.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Class {
+    /// `config.yaml`: what the team may do.
+    OwnConfig,
+    /// `plugins/`: code that was verified.
+    OwnPlugins,
+    /// `org-rules/`.
+    OwnOrgRules,
+    /// `team-rules/`.
+    OwnTeamRules,
+    /// `skills/`.
+    OwnSkills,
+    /// `subagents/`.
+    OwnSubagents,
+    /// The rest.
+    Other,
+}
+
+/// Entries at the top of a workspace that no tool of the team writes.
+pub const GOVERNED_FILE: &str = "config.yaml";
+/// The governed folder.
+pub const GOVERNED_DIR: &str = "plugins";
+
+impl Class {
+    /// The class of a path relative to the workspace, free of links.
+    pub fn of(relative: &Path) -> Self {
+        let top = relative.components().next();
+        match top.and_then(|part| part.as_os_str().to_str()) {
+            Some(GOVERNED_FILE) => Self::OwnConfig,
+            Some(GOVERNED_DIR) => Self::OwnPlugins,
+            Some("org-rules") => Self::OwnOrgRules,
+            Some("team-rules") => Self::OwnTeamRules,
+            Some("skills") => Self::OwnSkills,
+            Some("subagents") => Self::OwnSubagents,
+            _ => Self::Other,
+        }
+    }
+
+    /// Whether tools of the team may write there.
+    pub fn writable(self) -> bool {
+        !matches!(self, Self::OwnConfig | Self::OwnPlugins)
+    }
+
+    /// As messages and the audit name it.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::OwnConfig => "own-config",
+            Self::OwnPlugins => "own-plugins",
+            Self::OwnOrgRules => "own-org-rules",
+            Self::OwnTeamRules => "own-team-rules",
+            Self::OwnSkills => "own-skills",
+            Self::OwnSubagents => "own-subagents",
+            Self::Other => "other",
+        }
+    }
+}
+
+impl fmt::Display for Class {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// TO-52, TO-53, TO-55
+    #[test]
+    fn the_top_name_decides_the_class() {
+        let classes = [
+            ("config.yaml", "own-config", false),
+            ("plugins/a.js", "own-plugins", false),
+            ("org-rules/a.md", "own-org-rules", true),
+            ("team-rules/a.md", "own-team-rules", true),
+            ("skills/a/SKILL.md", "own-skills", true),
+            ("subagents/a.md", "own-subagents", true),
+            ("notes/config.yaml", "other", true),
+            ("Config.yaml", "other", true),
+            ("plugins2/a", "other", true),
+        ];
+
+        for (path, name, writable) in classes {
+            let class = Class::of(Path::new(path));
+            assert_eq!(
+                (path, class.as_str(), class.writable()),
+                (path, name, writable)
+            );
+        }
+    }
+}

@@ -1,0 +1,289 @@
+//! The file boundary of a team: paths are opened by the kernel beneath directory handles, never checked as text.
+
+use std::{
+    fs::File,
+    io,
+    os::fd::{AsFd, BorrowedFd, OwnedFd},
+    path::{Component, Path, PathBuf},
+};
+
+use rustix::{
+    fs::{FileType, Mode, OFlags, ResolveFlags},
+    io::Errno,
+};
+
+use self::{governance::Class, walk::Folder};
+
+pub mod governance;
+#[cfg(test)]
+mod tests;
+pub mod walk;
+mod write;
+
+/// How often an open is tried again when the kernel saw a rename on the way.
+const TRIES: usize = 128;
+
+/// What a team may do in a folder.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Access {
+    /// Look only.
+    ReadOnly,
+    /// Look and change.
+    ReadWrite,
+}
+
+/// A folder beside the workspace that the operator opened to a team.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AllowedDir {
+    /// Its absolute path.
+    pub path: PathBuf,
+    /// What the team may do in it.
+    pub access: Access,
+}
+
+/// Why a path was not opened or written. Paths are shown as the caller wrote them.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum WorkspaceError {
+    /// The path leads out of every root.
+    #[error("Access denied: {0} is outside the workspace")]
+    Outside(String),
+    /// The path is not the team's to write.
+    #[error("Governance: write blocked for {class} path: {path}")]
+    Governed {
+        /// The class that blocks.
+        class: Class,
+        /// The path.
+        path: String,
+    },
+    /// The path lies in a folder that was given for reading.
+    #[error("Access denied: {0} is in a read-only folder")]
+    ReadOnly(String),
+    /// There is nothing of that name.
+    #[error("{0} does not exist")]
+    NotFound(String),
+    /// Something else than a regular file.
+    #[error("{path} is {kind}, not a regular file")]
+    NotAFile {
+        /// The path.
+        path: String,
+        /// What it is.
+        kind: &'static str,
+    },
+    /// A file where a folder is needed.
+    #[error("{0} is not a folder")]
+    NotAFolder(String),
+    /// No file system has such a name.
+    #[error("{reason}")]
+    Invalid {
+        /// What is wrong.
+        reason: &'static str,
+    },
+    /// Links or folders kept changing.
+    #[error("{0} kept changing while it was being opened")]
+    Unsettled(String),
+    /// The file system refused.
+    #[error("{path} cannot be used: {source}")]
+    Io {
+        /// The path.
+        path: String,
+        /// The file system's reason.
+        source: io::Error,
+    },
+}
+
+/// One folder that a team may use, held open.
+#[derive(Debug)]
+struct Root {
+    path: PathBuf,
+    handle: OwnedFd,
+    access: Access,
+}
+
+/// The folders of one team: its workspace first, then what the operator allowed.
+#[derive(Debug)]
+pub struct Workspace {
+    roots: Vec<Root>,
+    /// Where the workspace really is, without links.
+    real: PathBuf,
+}
+
+/// A regular file, open for reading.
+#[derive(Debug)]
+pub struct OpenFile {
+    /// The file.
+    pub file: File,
+    /// Its size in bytes.
+    pub size: u64,
+}
+
+impl Workspace {
+    /// Opens the workspace and the folders allowed beside it.
+    pub fn open(path: &Path, allowed: &[AllowedDir]) -> Result<Self, WorkspaceError> {
+        let workspace = Root::open(path, Access::ReadWrite)?;
+        let real = real_path(workspace.handle.as_fd())
+            .map_err(|source| io_error(&path.display().to_string(), source))?;
+        let mut roots = vec![workspace];
+        for dir in allowed {
+            roots.push(Root::open(&dir.path, dir.access)?);
+        }
+        Ok(Self { roots, real })
+    }
+
+    /// The folder that relative paths start from.
+    pub fn path(&self) -> &Path {
+        &self.roots[0].path
+    }
+
+    /// Every root with its open handle, the workspace first.
+    pub fn roots(&self) -> impl Iterator<Item = (&Path, BorrowedFd<'_>, Access)> {
+        self.roots
+            .iter()
+            .map(|root| (root.path.as_path(), root.handle.as_fd(), root.access))
+    }
+
+    /// Opens a regular file for reading.
+    pub fn open_file(&self, path: &str) -> Result<OpenFile, WorkspaceError> {
+        let (root, relative) = self.locate(path)?;
+        // Without O_NONBLOCK a FIFO would hold the open until somebody writes.
+        let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY;
+        let handle = open_beneath(root.handle.as_fd(), &relative, flags, Mode::empty())
+            .map_err(|errno| refused(path, errno))?;
+        let stat = rustix::fs::fstat(&handle).map_err(|errno| refused(path, errno))?;
+        regular(path, FileType::from_raw_mode(stat.st_mode))?;
+        Ok(OpenFile {
+            file: handle.into(),
+            size: u64::try_from(stat.st_size).unwrap_or_default(),
+        })
+    }
+
+    /// Opens a folder to look through.
+    pub fn open_dir(&self, path: &str) -> Result<Folder, WorkspaceError> {
+        let (root, relative) = self.locate(path)?;
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY;
+        let handle = open_beneath(root.handle.as_fd(), &relative, flags, Mode::empty())
+            .map_err(|errno| refused(path, errno))?;
+        let shown: PathBuf = root.path.join(&relative).components().collect();
+        Ok(Folder::new(handle, shown))
+    }
+
+    /// The root a path speaks of, and the rest of the path. Only names the place: the kernel judges it.
+    fn locate(&self, path: &str) -> Result<(&Root, PathBuf), WorkspaceError> {
+        if path.is_empty() {
+            return Err(WorkspaceError::Invalid {
+                reason: "the path is empty",
+            });
+        }
+        let asked = Path::new(path);
+        let (root, rest) = if asked.is_absolute() {
+            self.roots
+                .iter()
+                .filter_map(|root| Some((root, asked.strip_prefix(&root.path).ok()?)))
+                .max_by_key(|(root, _)| root.path.components().count())
+                .ok_or_else(|| WorkspaceError::Outside(path.to_owned()))?
+        } else {
+            (&self.roots[0], asked)
+        };
+        let rest: PathBuf = rest
+            .components()
+            .filter(|part| !matches!(part, Component::CurDir))
+            .collect();
+        // `dir/` and `dir/.` mean the folder, which `components` would take for a file's name.
+        let rest = if path.ends_with('/') && !rest.as_os_str().is_empty() {
+            rest.join("")
+        } else {
+            rest
+        };
+        Ok((root, rest))
+    }
+}
+
+impl Root {
+    fn open(path: &Path, access: Access) -> Result<Self, WorkspaceError> {
+        let shown = path.display().to_string();
+        if !path.is_absolute() {
+            return Err(WorkspaceError::Invalid {
+                reason: "a folder of a team must be given as an absolute path",
+            });
+        }
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let handle =
+            rustix::fs::open(path, flags, Mode::empty()).map_err(|errno| refused(&shown, errno))?;
+        Ok(Self {
+            path: path.components().collect(),
+            handle,
+            access,
+        })
+    }
+}
+
+/// Opens a path that stays beneath `dir`, whatever links or renames happen on the way.
+fn open_beneath(
+    dir: BorrowedFd<'_>,
+    relative: &Path,
+    flags: OFlags,
+    mode: Mode,
+) -> Result<OwnedFd, Errno> {
+    let relative = if relative.as_os_str().is_empty() {
+        Path::new(".")
+    } else {
+        relative
+    };
+    let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_MAGICLINKS;
+    for _ in 0..TRIES {
+        match rustix::fs::openat2(dir, relative, flags | OFlags::CLOEXEC, mode, resolve) {
+            // The kernel could not be sure that a `..` stayed inside while something was renamed.
+            Err(Errno::AGAIN | Errno::INTR) => {}
+            result => return result,
+        }
+    }
+    Err(Errno::AGAIN)
+}
+
+/// Where an open handle really is.
+fn real_path(handle: BorrowedFd<'_>) -> io::Result<PathBuf> {
+    use std::os::fd::AsRawFd;
+    std::fs::read_link(format!("/proc/self/fd/{}", handle.as_raw_fd()))
+}
+
+fn regular(path: &str, kind: FileType) -> Result<(), WorkspaceError> {
+    let kind = match kind {
+        FileType::RegularFile => return Ok(()),
+        FileType::Directory => "a folder",
+        FileType::Fifo => "a pipe",
+        FileType::Socket => "a socket",
+        FileType::CharacterDevice | FileType::BlockDevice => "a device",
+        _ => "something else",
+    };
+    Err(WorkspaceError::NotAFile {
+        path: path.to_owned(),
+        kind,
+    })
+}
+
+fn io_error(path: &str, source: io::Error) -> WorkspaceError {
+    WorkspaceError::Io {
+        path: path.to_owned(),
+        source,
+    }
+}
+
+fn refused(path: &str, errno: Errno) -> WorkspaceError {
+    match errno {
+        Errno::XDEV => WorkspaceError::Outside(path.to_owned()),
+        Errno::NOENT => WorkspaceError::NotFound(path.to_owned()),
+        Errno::NOTDIR => WorkspaceError::NotAFolder(path.to_owned()),
+        Errno::AGAIN => WorkspaceError::Unsettled(path.to_owned()),
+        Errno::NAMETOOLONG => WorkspaceError::Invalid {
+            reason: "the path is too long",
+        },
+        Errno::INVAL if path.contains('\0') => WorkspaceError::Invalid {
+            reason: "the path holds a NUL byte",
+        },
+        Errno::NXIO => WorkspaceError::NotAFile {
+            path: path.to_owned(),
+            kind: "a socket or a device",
+        },
+        errno => io_error(path, errno.into()),
+    }
+}

@@ -1,0 +1,148 @@
+//! The listener: where requests come in, over TLS if configured.
+
+use std::{
+    any::Any,
+    net::{SocketAddr, TcpListener},
+    path::Path,
+    sync::Arc,
+    time::Duration,
+};
+
+use actix_web::{
+    App, HttpRequest, HttpResponse, HttpServer,
+    dev::{Extensions, ServerHandle},
+    rt::net::TcpStream,
+    web,
+};
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, pem::PemObject};
+
+use super::{ServiceError, machine};
+use crate::{
+    channels::websocket::{self, Door, Guest},
+    http::{self, connections::Connections, error::ApiError},
+    settings::config::{Server, Tls},
+};
+
+/// A client that neither reads nor answers for this long is given up by the kernel.
+const DEAF: Duration = Duration::from_secs(30);
+/// How long requests under way have to end when the service stops.
+const LAST_REQUESTS_S: u64 = 2;
+
+/// What answers.
+pub(super) struct Listener {
+    pub(super) address: SocketAddr,
+    pub(super) server: ServerHandle,
+}
+
+impl Listener {
+    /// Listens and serves from now on.
+    pub(super) fn open(
+        server: &Server,
+        state: web::Data<http::State>,
+        door: Door,
+    ) -> Result<Self, ServiceError> {
+        let address = SocketAddr::new(server.bind, server.port);
+        let failed = |source| ServiceError::Listen { address, source };
+        let listener = TcpListener::bind(address).map_err(failed)?;
+        let address = listener.local_addr().map_err(failed)?;
+        let door = web::Data::new(door);
+        let routes = http::configure(state, move |app| {
+            app.app_data(door.clone())
+                .route("/ws", web::get().to(connect));
+        });
+        let connections = Connections::default();
+        let http = HttpServer::new(move || App::new().configure(routes.clone()))
+            .workers(workers())
+            .keep_alive(http::KEEP_ALIVE)
+            .client_request_timeout(http::SLOWEST_HEADER)
+            .shutdown_timeout(LAST_REQUESTS_S)
+            .disable_signals()
+            .on_connect(move |connection, data| {
+                if let Some(stream) = tcp_stream(connection) {
+                    prepare(stream, &connections, data);
+                }
+            });
+        let http = match &server.tls {
+            Some(tls) => http.listen_rustls_0_23(listener, tls_settings(tls)?),
+            None => http.listen(listener),
+        };
+        let server = http.map_err(failed)?.run();
+        let handle = server.handle();
+        actix::spawn(server);
+        Ok(Self {
+            address,
+            server: handle,
+        })
+    }
+}
+
+/// Sockets and REST share the machine with the teams.
+fn workers() -> usize {
+    let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    cores.div_ceil(2)
+}
+
+async fn connect(
+    request: HttpRequest,
+    payload: web::Payload,
+    state: web::Data<http::State>,
+    door: web::Data<Door>,
+) -> Result<HttpResponse, actix_web::Error> {
+    if !state.service.has_websocket() {
+        return Err(ApiError::not_found(
+            "the WebSocket channel is off: see `ws.enabled` in `config/channels.yaml`",
+        )
+        .into());
+    }
+    if state.service.is_draining() {
+        return Err(ApiError::draining().into());
+    }
+    let upgrade = state.access.upgrade(&request)?;
+    let guest = Guest {
+        ended: Box::pin(upgrade.principal.ended()),
+        principal: upgrade.principal.id().clone(),
+        sender: upgrade.sender,
+    };
+    websocket::upgrade(&request, payload, &door, guest)
+}
+
+/// The socket below a connection.
+fn tcp_stream(connection: &dyn Any) -> Option<&TcpStream> {
+    use actix_web::rt::net::TcpStream as Plain;
+    type Encrypted = actix_tls::accept::rustls_0_23::TlsStream<TcpStream>;
+    connection
+        .downcast_ref::<Plain>()
+        .or_else(|| Some(connection.downcast_ref::<Encrypted>()?.get_ref().0))
+}
+
+fn prepare(stream: &TcpStream, connections: &Connections, data: &mut Extensions) {
+    if let Ok(peer) = stream.peer_addr() {
+        connections.count(peer.ip(), data);
+    }
+    let deaf = u32::try_from(DEAF.as_millis()).unwrap_or(u32::MAX);
+    if let Err(error) = rustix::net::sockopt::set_tcp_user_timeout(stream, deaf) {
+        tracing::debug!(%error, "a deaf client cannot be given up by the kernel");
+    }
+    if let Err(error) = stream.set_nodelay(true) {
+        tracing::debug!(%error, "frames may wait for each other");
+    }
+}
+
+fn tls_settings(tls: &Tls) -> Result<rustls::ServerConfig, ServiceError> {
+    let wrong = |path: &Path, reason: String| ServiceError::Certificate {
+        path: path.to_owned(),
+        reason,
+    };
+    let chain: Vec<CertificateDer<'static>> = CertificateDer::pem_file_iter(&tls.cert)
+        .and_then(Iterator::collect)
+        .map_err(|error| wrong(&tls.cert, error.to_string()))?;
+    let key = PrivateKeyDer::from_pem_file(&tls.key)
+        .map_err(|error| wrong(&tls.key, error.to_string()))?;
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    rustls::ServerConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()
+        .map_err(|error| machine("TLS cannot be set up", error))?
+        .with_no_client_auth()
+        .with_single_cert(chain, key)
+        .map_err(|error| wrong(&tls.cert, error.to_string()))
+}

@@ -1,0 +1,522 @@
+//! The running service: all parts started in order, and stopped without losing anything.
+
+use std::{
+    io,
+    net::{IpAddr, SocketAddr},
+    path::PathBuf,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, AtomicU64, Ordering},
+    },
+    time::{Duration, Instant},
+};
+
+use actix::Arbiter;
+use actix_web::web;
+use hivewright_actors::{
+    channel::{CountConnections, Shutdown},
+    ids::Ids,
+    queue::{self, schedule::Limits},
+    router::{self, rate::Rate, resolve},
+    spine::{self, Ports, Spine, Threads},
+    supervisor,
+};
+
+use tokio::signal::unix::{SignalKind, signal};
+
+use crate::{
+    briefing::{Sources, Turns},
+    channels::websocket::Door,
+    engines::{Engines, native::retry::RetryPolicy},
+    http::{
+        self,
+        access::Access,
+        auth::authenticator::Authenticator,
+        jobs::{self, Jobs},
+        metrics::Metrics,
+        origin::Gate,
+    },
+    logging::{self, Secrets},
+    machine::{Randomness, WallClock},
+    providers::client,
+    sandbox::process::{Sandbox, SandboxSettings},
+    settings::{
+        channels::{Channels, TopicModel, WebSocket},
+        config,
+        error::StartError,
+        home::{Home, Lock},
+        live::Live,
+        load::{self, ChannelsState},
+        references::Environment,
+        scaffold,
+    },
+    storage::{
+        self,
+        open::OpenError,
+        sled::{Durability, SledStorage},
+    },
+    tools::{self, host::Toolbox},
+};
+
+mod listener;
+
+use listener::Listener;
+
+/// How long running turns have to reach their next commit point.
+const DRAIN: Duration = Duration::from_secs(30);
+/// How long connections have to hear that they are closed.
+const FAREWELL: Duration = Duration::from_millis(500);
+
+/// What is decided outside the settings files.
+pub struct Options {
+    /// Where everything is.
+    pub home: Home,
+    /// Variables of the process.
+    pub environment: Environment,
+    /// Listen here instead.
+    pub bind: Option<IpAddr>,
+    /// On this port instead.
+    pub port: Option<u16>,
+    /// The program that confines commands: this one.
+    pub launcher: PathBuf,
+    /// The tools that exist.
+    pub toolbox: Toolbox,
+    /// How often and how fast a failed model call is made again.
+    pub retry: RetryPolicy,
+}
+
+/// Why the service did not start, or did not end well.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ServiceError {
+    /// The settings or the folders are not as they must be.
+    #[error(transparent)]
+    Start(#[from] StartError),
+    /// The store cannot be used.
+    #[error(transparent)]
+    Store(#[from] OpenError),
+    /// The address cannot be listened on.
+    #[error("cannot listen on {address}: {source}; choose another with `--port` or `server.port`")]
+    Listen {
+        /// The address.
+        address: SocketAddr,
+        /// Why.
+        source: io::Error,
+    },
+    /// The certificate or its key cannot be used.
+    #[error("`{path}` cannot be used for TLS: {reason}; see `server.tls`", path = path.display())]
+    Certificate {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        reason: String,
+    },
+    /// Something else that the machine refused.
+    #[error("{what}: {reason}")]
+    Machine {
+        /// What was tried.
+        what: &'static str,
+        /// Why it failed.
+        reason: String,
+    },
+}
+
+impl ServiceError {
+    /// What the process ends with.
+    pub fn exit_code(&self) -> u8 {
+        match self {
+            Self::Start(error) => error.exit_code(),
+            Self::Store(error) => error.exit_code(),
+            Self::Certificate { .. } => 3,
+            Self::Listen { .. } | Self::Machine { .. } => 1,
+        }
+    }
+}
+
+/// The service, serving.
+pub struct Service {
+    /// The spine, for those in the same process.
+    pub spine: Spine,
+    /// The storage, for backups.
+    pub storage: Arc<SledStorage>,
+    /// Where it listens.
+    pub url: String,
+    login_code: String,
+    /// Only the offline demo answers.
+    pub demo: bool,
+    /// What the operator should know.
+    pub notices: Vec<String>,
+    draining: Arc<AtomicBool>,
+    server: actix_web::dev::ServerHandle,
+    address_file: PathBuf,
+    _lock: Lock,
+}
+
+impl Service {
+    /// Starts everything, in order: folders and lock, settings, store, recovery, listener.
+    pub async fn start(options: Options) -> Result<Self, ServiceError> {
+        let home = options.home;
+        home.prepare()?;
+        let lock = home.lock()?;
+        scaffold::ensure_main(&home)?;
+        let mut settings = load::load(&home, &options.environment)?;
+        let config = &mut settings.config;
+        config.server.bind = options.bind.unwrap_or(config.server.bind);
+        config.server.port = options.port.unwrap_or(config.server.port);
+        config.server.check_exposure()?;
+        let secrets = Secrets::default();
+        logging::start(config.log.level.as_str(), secrets.clone());
+        let mut notices: Vec<String> = settings.warnings.iter().map(ToString::to_string).collect();
+        let channels = match settings.channels {
+            ChannelsState::Open(channels) => channels,
+            ChannelsState::Closed(problems) => {
+                notices.push(format!("channels are closed: {problems}"));
+                Channels::closed()
+            }
+        };
+        let config = settings.config;
+
+        let (storage, recovered) = open_store(&home, &config).await?;
+        let sandbox = Sandbox::new(SandboxSettings {
+            launcher: options.launcher,
+            memory: config.sandbox.memory,
+            scratch: home.run().join("scratch"),
+            private: vec![home.store(), home.secrets()],
+        })
+        .await;
+        if let Some(layer) = sandbox.layers().missing() {
+            notices.push(format!(
+                "`bash` is refused: {} is missing; {}",
+                layer.as_str(),
+                layer.cure()
+            ));
+        }
+        let live = Live::new(home.clone(), options.environment);
+        let demo = Arc::new(AtomicBool::new(
+            learn_secrets(&live, &secrets, &mut notices).await,
+        ));
+        let engines = Engines::new(
+            client::build().map_err(|error| machine("the HTTP client cannot be made", error))?,
+            options.retry,
+        );
+        let turns = Turns::new(Sources {
+            home: home.clone(),
+            live,
+            engines,
+            toolbox: options.toolbox,
+            sandbox: Arc::new(sandbox),
+            turn_timeout: config.tasks.turn_timeout,
+            idle_timeout: config.tasks.idle_timeout,
+            topic_profile: channels.topics.profile.clone(),
+            demo: demo.clone(),
+        });
+        let tool_names = tools::BUILT_INS.iter().map(ToString::to_string);
+        let metrics = Arc::new(Metrics::new(tool_names));
+        let commits = metrics.clone();
+        let ids = Ids::new(Arc::new(Randomness));
+        let ports = Ports {
+            storage: storage.clone(),
+            on_store_failure: Box::new(|error| {
+                // What was not answered may or may not be on the disk: only a new start can tell.
+                tracing::error!(%error, "the store failed; stopping at once, run `hivewright doctor`");
+                std::process::exit(1);
+            }),
+            on_store_group: Box::new(move |_, took| commits.committed(took)),
+            briefing: Arc::new(turns.clone()),
+            classifier: Arc::new(turns),
+            clock: Arc::new(WallClock),
+            ids: ids.clone(),
+            meter: metrics.clone(),
+        };
+        let limits = Limits {
+            running: config.runtime.max_running_turns,
+            ..Limits::default()
+        };
+        let spine = Spine::start(
+            ports,
+            threads(),
+            limits,
+            router_settings(&channels),
+            recovered,
+        );
+
+        let draining = Arc::new(AtomicBool::new(false));
+        let clock = Arc::new(WallClock);
+        let auth = Authenticator::open(spine.store.clone(), clock.clone(), &home.secrets())
+            .await
+            .map_err(|error| machine("credentials cannot be opened", error))?;
+        let login_code = auth
+            .operator_link()
+            .map_err(|error| machine("a login code cannot be made", error))?;
+        let backups = backup_home(&home, &config);
+        let archived = storage.clone();
+        let state = http::State {
+            access: Access {
+                auth,
+                gate: Gate::new(&config.server),
+            },
+            spine: spine.clone(),
+            service: Arc::new(Facts {
+                demo: demo.clone(),
+                draining: draining.clone(),
+                websocket: channels.ws,
+                home: home.clone(),
+            }),
+            metrics,
+            jobs: Jobs::new(clock),
+            backups: Arc::new(move |file, progress| back_up(&archived, &backups, file, progress)),
+            started: Instant::now(),
+        };
+        let door = Door {
+            router: spine.router.clone(),
+            ids,
+            connections: AtomicU64::new(0),
+        };
+        let listener = Listener::open(&config.server, web::Data::new(state), door)?;
+        let url = public_url(&config.server, listener.address);
+        let address_file = home.run().join("service.json");
+        write_address(&address_file, &url)
+            .map_err(|error| machine("the address file cannot be written", error))?;
+        Ok(Self {
+            spine,
+            storage,
+            url,
+            login_code: login_code.expose().to_owned(),
+            demo: demo.load(Ordering::Relaxed),
+            notices,
+            draining,
+            server: listener.server,
+            address_file,
+            _lock: lock,
+        })
+    }
+
+    /// An address that logs a browser in, once, within two minutes.
+    pub fn login_link(&self) -> String {
+        format!("{}/#code={}", self.url, self.login_code)
+    }
+
+    /// Serves until the first signal, then stops; a second one ends the process at once, which is as
+    /// safe as a crash.
+    pub async fn until_told_to_stop(self) {
+        let signals = (
+            signal(SignalKind::terminate()),
+            signal(SignalKind::interrupt()),
+        );
+        let (Ok(mut terminate), Ok(mut interrupt)) = signals else {
+            tracing::error!("signals cannot be heard; stopping");
+            return self.stop().await;
+        };
+        let mut told = async move || {
+            tokio::select! {
+                _ = terminate.recv() => "SIGTERM",
+                _ = interrupt.recv() => "SIGINT",
+            }
+        };
+        let signal = told().await;
+        tracing::info!(
+            signal,
+            "stopping: running turns go on to their next commit point"
+        );
+        tokio::select! {
+            () = self.stop() => {}
+            signal = told() => {
+                tracing::warn!(signal, "stopping at once");
+                std::process::exit(1);
+            }
+        }
+        tracing::info!("stopped");
+    }
+
+    /// Stops without losing anything: turns go on to their next commit point, tasks go back to the
+    /// queue, clients are told to come back.
+    pub async fn stop(self) {
+        self.draining.store(true, Ordering::SeqCst);
+        self.spine.queue.do_send(queue::Drain);
+        self.spine.supervisor.do_send(supervisor::Drain);
+        let drained = tokio::time::timeout(DRAIN, self.no_turn_runs()).await;
+        if drained.is_err() {
+            tracing::warn!(
+                "some turns did not reach a commit point; they go on after the next start"
+            );
+        }
+        self.spine.channel.do_send(Shutdown);
+        let _ = tokio::time::timeout(FAREWELL, self.nobody_is_connected()).await;
+        self.server.stop(true).await;
+        let _ = std::fs::remove_file(&self.address_file);
+    }
+
+    async fn no_turn_runs(&self) {
+        let runs = |counts: &queue::Counts| counts.teams.iter().any(|(_, _, running)| *running > 0);
+        while let Ok(counts) = self.spine.queue.send(queue::Count).await
+            && runs(&counts)
+        {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    }
+
+    async fn nobody_is_connected(&self) {
+        while let Ok(1..) = self.spine.channel.send(CountConnections).await {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    }
+}
+
+/// What the HTTP side asks about the service.
+struct Facts {
+    demo: Arc<AtomicBool>,
+    draining: Arc<AtomicBool>,
+    websocket: WebSocket,
+    home: Home,
+}
+
+impl http::Service for Facts {
+    fn is_demo(&self) -> bool {
+        self.demo.load(Ordering::Relaxed)
+    }
+
+    fn is_draining(&self) -> bool {
+        self.draining.load(Ordering::Relaxed)
+    }
+
+    fn has_websocket(&self) -> bool {
+        self.websocket != WebSocket::Off
+    }
+
+    fn store_bytes(&self) -> u64 {
+        let files = std::fs::read_dir(self.home.store()).into_iter().flatten();
+        let sizes = files.filter_map(|file| Some(file.ok()?.metadata().ok()?.len()));
+        sizes.sum()
+    }
+
+    fn teams(&self) -> usize {
+        load::team_names(&self.home).len()
+    }
+}
+
+/// Makes a backup, for the HTTP side. Blocks.
+fn back_up(
+    storage: &SledStorage,
+    layout: &storage::Home,
+    file: Option<PathBuf>,
+    progress: &dyn Fn(jobs::Progress),
+) -> Result<PathBuf, String> {
+    let report = |step: storage::Progress| {
+        progress(jobs::Progress {
+            done: step.done,
+            total: step.total,
+            unit: step.unit.as_str(),
+        });
+    };
+    let made = match file {
+        Some(file) => storage::backup::create_at(storage, layout, &file, &report).map(|()| file),
+        None => storage::backup::create(storage, layout, &report),
+    };
+    made.map_err(|error| error.to_string())
+}
+
+/// Under which people and commands reach the service.
+fn public_url(server: &config::Server, address: SocketAddr) -> String {
+    if let Some(origin) = &server.public_url {
+        return origin.text();
+    }
+    let scheme = if server.tls.is_some() {
+        "https"
+    } else {
+        "http"
+    };
+    format!("{scheme}://{address}")
+}
+
+/// Opens the store and reads what a former process left. Blocks, so off the main thread.
+async fn open_store(
+    home: &Home,
+    config: &config::Config,
+) -> Result<(Arc<SledStorage>, router::Recovered), ServiceError> {
+    let layout = backup_home(home, config);
+    let durability = match config.store.durability {
+        config::Durability::Power => Durability::Power,
+        config::Durability::Process => Durability::Process,
+    };
+    let opened = tokio::task::spawn_blocking(move || {
+        let storage = storage::open::open(&layout, durability, &|_| {})?;
+        let recovered =
+            spine::recover(&storage).map_err(|error| machine("the store cannot be read", error))?;
+        Ok::<_, ServiceError>((Arc::new(storage), recovered))
+    });
+    opened
+        .await
+        .map_err(|error| machine("the store cannot be opened", error))?
+}
+
+/// The folders of the store and its backups.
+fn backup_home(home: &Home, config: &config::Config) -> storage::Home {
+    let mut layout = storage::Home::new(home.data(), home.run());
+    if let Some(folder) = &config.backup.dir {
+        layout.backups = folder.clone();
+    }
+    layout
+}
+
+/// Keeps keys out of the log, and tells whether only the demo answers.
+async fn learn_secrets(live: &Live, secrets: &Secrets, notices: &mut Vec<String>) -> bool {
+    match live.providers().await {
+        Ok(providers) => {
+            let keys = providers.profiles.values().filter_map(|profile| {
+                let key = profile.api_key.as_ref()?;
+                Some(key.expose().to_owned())
+            });
+            secrets.learn(keys);
+            notices.extend(providers.warnings.iter().map(ToString::to_string));
+            notices.extend(providers.disabled.values().map(ToString::to_string));
+            providers.demo
+        }
+        Err(problems) => {
+            notices.push(format!("no model can be asked: {problems}"));
+            false
+        }
+    }
+}
+
+/// One thread for the store, and one per core for teams.
+fn threads() -> Threads {
+    let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    Threads {
+        store: Arbiter::new().handle(),
+        teams: (0..cores).map(|_| Arbiter::new().handle()).collect(),
+    }
+}
+
+fn router_settings(channels: &Channels) -> router::Settings {
+    router::Settings {
+        topics: resolve::Settings {
+            max_active: channels
+                .topics
+                .max_active
+                .try_into()
+                .unwrap_or(std::num::NonZeroUsize::MIN),
+            idle_after: channels.topics.idle_after,
+        },
+        ask_model: channels.topics.model == TopicModel::Ambiguous,
+        rate: Rate {
+            per_minute: channels.limits.rate.ws.per_minute,
+            burst: channels.limits.rate.ws.burst,
+        },
+    }
+}
+
+/// Tells the commands of this home where the service is.
+fn write_address(file: &std::path::Path, url: &str) -> io::Result<()> {
+    use std::os::unix::fs::OpenOptionsExt;
+    let text = serde_json::json!({ "pid": std::process::id(), "url": url }).to_string();
+    let mut options = std::fs::OpenOptions::new();
+    options.write(true).create(true).truncate(true).mode(0o600);
+    io::Write::write_all(&mut options.open(file)?, text.as_bytes())
+}
+
+fn machine(what: &'static str, reason: impl ToString) -> ServiceError {
+    ServiceError::Machine {
+        what,
+        reason: reason.to_string(),
+    }
+}

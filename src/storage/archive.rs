@@ -1,0 +1,323 @@
+//! The file of a backup: a compressed tar whose last member lists what came before, with sums.
+
+use std::{
+    collections::BTreeSet,
+    fs::File,
+    io::{self, BufReader, Read, Write},
+    os::unix::{ffi::OsStrExt, fs::MetadataExt},
+    path::{Component, Path, PathBuf},
+};
+
+use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
+use tar::{EntryType, Header};
+
+use super::{OnProgress, Progress, Unit, folder::Found};
+
+/// The member that holds the records of the store.
+pub(super) const RECORDS: &str = "store.records";
+const MANIFEST: &str = "manifest.json";
+const FORMAT: u32 = 1;
+const LEVEL: i32 = 3;
+/// A manifest is read into memory, so it has a bound.
+const LARGEST_MANIFEST: u64 = 256 * 1024 * 1024;
+
+/// What an archive holds.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Manifest {
+    /// The version of the archive's form.
+    pub format: u32,
+    /// When it was made.
+    pub created: String,
+    /// How many records of the store it holds, the parts of large values counted singly.
+    pub records: u64,
+    /// Its members, in order.
+    pub parts: Vec<Part>,
+}
+
+/// A member of an archive.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Part {
+    /// Its path within the archive.
+    pub path: String,
+    /// The length of its content.
+    pub bytes: u64,
+    /// The sum of its content. A link's content is where it leads; a folder has none.
+    pub sha256: String,
+}
+
+/// Why an archive cannot be used.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ArchiveError {
+    /// It cannot be read.
+    #[error("the archive cannot be read: {0}")]
+    Read(#[from] io::Error),
+    /// It was cut off or changed.
+    #[error("the archive is damaged: {0}")]
+    Damaged(String),
+    /// It holds something that a backup never holds.
+    #[error("the archive holds `{path}`, {reason}")]
+    Refused {
+        /// The member's path.
+        path: String,
+        /// What is wrong with it.
+        reason: &'static str,
+    },
+    /// A newer version of this program made it.
+    #[error("the archive has format {0}, this program knows formats up to {FORMAT}")]
+    Newer(u32),
+}
+
+/// Writes an archive.
+pub(super) struct Writer<Out: Write> {
+    tar: tar::Builder<zstd::Encoder<'static, Out>>,
+    parts: Vec<Part>,
+}
+
+impl<Out: Write> Writer<Out> {
+    pub(super) fn new(out: Out) -> io::Result<Self> {
+        let mut encoder = zstd::Encoder::new(out, LEVEL)?;
+        encoder.include_checksum(true)?;
+        Ok(Self {
+            tar: tar::Builder::new(encoder),
+            parts: Vec::new(),
+        })
+    }
+
+    /// Adds what a walk found.
+    pub(super) fn add(&mut self, path: &Path, found: Found) -> io::Result<()> {
+        match found {
+            Found::Folder => {
+                let mut header = header(EntryType::Directory, 0, 0o700, 0);
+                self.tar.append_data(&mut header, path, io::empty())?;
+                self.part(path, 0, Sha256::new());
+            }
+            Found::Link(target) => {
+                let mut header = header(EntryType::Symlink, 0, 0o777, 0);
+                self.tar.append_link(&mut header, path, &target)?;
+                self.part(path, 0, link_sum(&target));
+            }
+            Found::File(file) => {
+                let about = file.metadata()?;
+                let size = about.len();
+                let changed = u64::try_from(about.mtime()).unwrap_or(0);
+                let mut header = header(EntryType::Regular, size, about.mode() & 0o777, changed);
+                // A file that is cut while it is read keeps the size that was announced.
+                let content = file.chain(io::repeat(0)).take(size);
+                let mut content = Summed::new(content);
+                self.tar.append_data(&mut header, path, &mut content)?;
+                self.part(path, size, content.sum);
+            }
+        }
+        Ok(())
+    }
+
+    /// Adds the manifest and ends the archive.
+    pub(super) fn finish(mut self, created: String, records: u64) -> io::Result<Out> {
+        let manifest = serde_json::to_vec_pretty(&Manifest {
+            format: FORMAT,
+            created,
+            records,
+            parts: self.parts,
+        })?;
+        let mut header = header(EntryType::Regular, manifest.len() as u64, 0o600, 0);
+        self.tar
+            .append_data(&mut header, MANIFEST, manifest.as_slice())?;
+        self.tar.into_inner()?.finish()
+    }
+
+    fn part(&mut self, path: &Path, bytes: u64, sum: Sha256) {
+        self.parts.push(part(path, bytes, sum));
+    }
+}
+
+/// A member as it is read.
+pub(super) enum Member<'a> {
+    /// A folder.
+    Folder,
+    /// A file.
+    File {
+        /// Its permissions.
+        mode: u32,
+        /// When it was changed, in seconds since 1970.
+        changed: u64,
+        /// What it holds.
+        content: &'a mut dyn Read,
+    },
+    /// A link and where it leads.
+    Link(PathBuf),
+}
+
+/// Reads an archive to its end, shows each member, and checks all sums. What was shown is good only
+/// if this returns well.
+pub(super) fn read(
+    file: &Path,
+    progress: OnProgress<'_>,
+    show: &mut dyn FnMut(&Path, Member<'_>) -> io::Result<()>,
+) -> Result<Manifest, ArchiveError> {
+    let file = File::open(file)?;
+    let total = file.metadata()?.len();
+    let counted = Counted {
+        inner: file,
+        done: 0,
+        total,
+        progress,
+    };
+    let decoder = zstd::Decoder::with_buffer(BufReader::with_capacity(1 << 20, counted))?;
+    let mut tar = tar::Archive::new(decoder);
+    let mut parts = Vec::new();
+    let mut manifest: Option<Manifest> = None;
+    let mut links = BTreeSet::new();
+    for entry in tar.entries()? {
+        let mut entry = entry?;
+        let path = entry.path()?.into_owned();
+        if manifest.is_some() {
+            return Err(refused(&path, "after its end"));
+        }
+        if path == Path::new(MANIFEST) {
+            let content = (&mut entry).take(LARGEST_MANIFEST);
+            manifest = Some(serde_json::from_reader(content).map_err(io::Error::from)?);
+            continue;
+        }
+        check_path(&path, &links)?;
+        let (kind, size) = (entry.header().entry_type(), entry.size());
+        let alone = path.components().count() == 1 && path != Path::new(RECORDS);
+        if alone && kind != EntryType::Directory {
+            return Err(refused(&path, "which should be a folder"));
+        }
+        match kind {
+            EntryType::Directory => {
+                show(&path, Member::Folder)?;
+                parts.push(part(&path, 0, Sha256::new()));
+            }
+            EntryType::Symlink => {
+                let target = entry.link_name()?.unwrap_or_default().into_owned();
+                parts.push(part(&path, 0, link_sum(&target)));
+                links.insert(path.clone());
+                show(&path, Member::Link(target))?;
+            }
+            EntryType::Regular => {
+                let mode = entry.header().mode()? & 0o777;
+                let changed = entry.header().mtime()?;
+                let mut summed = Summed::new(&mut entry);
+                let content = &mut summed;
+                show(
+                    &path,
+                    Member::File {
+                        mode,
+                        changed,
+                        content,
+                    },
+                )?;
+                io::copy(&mut summed, &mut io::sink())?;
+                parts.push(part(&path, size, summed.sum));
+            }
+            _ => return Err(refused(&path, "which is neither file, folder nor link")),
+        }
+    }
+    // The checksum of the whole stands at the very end.
+    io::copy(&mut tar.into_inner(), &mut io::sink())?;
+    let Some(manifest) = manifest else {
+        return Err(ArchiveError::Damaged("it has no manifest".to_owned()));
+    };
+    if manifest.format > FORMAT {
+        return Err(ArchiveError::Newer(manifest.format));
+    }
+    if manifest.parts != parts {
+        let differs = manifest.parts.iter().zip(&parts).find(|(a, b)| a != b);
+        return Err(ArchiveError::Damaged(match differs {
+            Some((part, _)) => format!("`{}` does not match its sum", part.path),
+            None => "members are missing or were added".to_owned(),
+        }));
+    }
+    Ok(manifest)
+}
+
+/// Reads an archive whole and checks it.
+pub fn verify(file: &Path, progress: OnProgress<'_>) -> Result<Manifest, ArchiveError> {
+    read(file, progress, &mut |_, _| Ok(()))
+}
+
+/// A member lies where its path says only if the path has no way up and leads through no link.
+fn check_path(path: &Path, links: &BTreeSet<PathBuf>) -> Result<(), ArchiveError> {
+    if !path.components().all(|c| matches!(c, Component::Normal(_))) {
+        return Err(refused(path, "which is outside"));
+    }
+    if path.ancestors().any(|above| links.contains(above)) {
+        return Err(refused(path, "which lies behind a link"));
+    }
+    Ok(())
+}
+
+fn refused(path: &Path, reason: &'static str) -> ArchiveError {
+    ArchiveError::Refused {
+        path: path.display().to_string(),
+        reason,
+    }
+}
+
+fn part(path: &Path, bytes: u64, sum: Sha256) -> Part {
+    Part {
+        path: path.to_string_lossy().into_owned(),
+        bytes,
+        sha256: sum.finalize().iter().map(|b| format!("{b:02x}")).collect(),
+    }
+}
+
+fn link_sum(target: &Path) -> Sha256 {
+    Sha256::new_with_prefix(target.as_os_str().as_bytes())
+}
+
+fn header(kind: EntryType, size: u64, mode: u32, changed: u64) -> Header {
+    let mut header = Header::new_gnu();
+    header.set_entry_type(kind);
+    header.set_size(size);
+    header.set_mode(mode);
+    header.set_mtime(changed);
+    header
+}
+
+/// Sums what is read through it.
+struct Summed<Inner> {
+    inner: Inner,
+    sum: Sha256,
+}
+
+impl<Inner> Summed<Inner> {
+    fn new(inner: Inner) -> Self {
+        Self {
+            inner,
+            sum: Sha256::new(),
+        }
+    }
+}
+
+impl<Inner: Read> Read for Summed<Inner> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let length = self.inner.read(buffer)?;
+        self.sum.update(&buffer[..length]);
+        Ok(length)
+    }
+}
+
+/// Tells how much was read through it.
+struct Counted<'a> {
+    inner: File,
+    done: u64,
+    total: u64,
+    progress: OnProgress<'a>,
+}
+
+impl Read for Counted<'_> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let length = self.inner.read(buffer)?;
+        self.done += length as u64;
+        (self.progress)(Progress {
+            done: self.done,
+            total: self.total,
+            unit: Unit::Bytes,
+        });
+        Ok(length)
+    }
+}

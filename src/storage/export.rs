@@ -1,0 +1,188 @@
+//! A copy of all records as they stood at one commit, taken while commits go on.
+//!
+//! The copy goes through the keys in rounds and keeps commits out only during a round. A commit between
+//! two rounds puts aside the old values of what it changes further on, and the copy takes those.
+//! So a commit waits for a round at most (about a millisecond), and the memory needed is that of the old values.
+
+use std::{
+    collections::BTreeMap,
+    io::{self, Read, Write},
+    ops::Bound,
+};
+
+use ::sled::IVec;
+
+use super::{
+    OnProgress, Progress, Unit,
+    parts::{LARGEST, LONGEST_KEY, META},
+    sled::SledStorage,
+};
+
+/// The first bytes of an export.
+const MAGIC: &[u8; 8] = b"HWSTORE1";
+/// Stands in place of a key's length after the last record.
+const END: u32 = u32::MAX;
+/// How many records are copied while commits are kept out.
+const ROUND: usize = 256;
+
+/// Values as they stood when an export began, for keys it has not reached.
+#[derive(Debug, Default)]
+pub(super) struct Preserved {
+    reached: Vec<u8>,
+    old: BTreeMap<Vec<u8>, Option<IVec>>,
+}
+
+impl Preserved {
+    /// Keeps the value of a key that is about to change.
+    pub(super) fn keep(
+        &mut self,
+        key: &[u8],
+        value: impl FnOnce() -> ::sled::Result<Option<IVec>>,
+    ) -> ::sled::Result<()> {
+        if key > self.reached.as_slice() && !self.old.contains_key(key) {
+            self.old.insert(key.to_vec(), value()?);
+        }
+        Ok(())
+    }
+
+    /// Replaces in a round what changed since the export began, and goes past the round.
+    /// Without an `end` the round is the last.
+    fn settle(&mut self, round: &mut BTreeMap<Vec<u8>, IVec>, end: Option<&[u8]>) {
+        let later = match end {
+            Some(end) => self.old.split_off(&[end, b"\0"].concat()),
+            None => BTreeMap::new(),
+        };
+        for (key, value) in std::mem::replace(&mut self.old, later) {
+            match value {
+                Some(value) => round.insert(key, value),
+                None => round.remove(&key),
+            };
+        }
+        if let Some(end) = end {
+            self.reached = end.to_vec();
+        }
+    }
+}
+
+/// Ends the keeping of old values, also when an export fails half-way.
+struct Running<'a>(&'a SledStorage);
+
+impl Drop for Running<'_> {
+    fn drop(&mut self) {
+        self.0.writing().export = None;
+    }
+}
+
+impl SledStorage {
+    /// Writes all records as they stand now. Returns how many there were.
+    pub fn export(&self, out: &mut dyn Write, progress: OnProgress<'_>) -> io::Result<u64> {
+        let total = {
+            let mut writing = self.writing();
+            if writing.export.is_some() {
+                return Err(io::Error::other("an export is running already"));
+            }
+            writing.export = Some(Preserved::default());
+            writing.records
+        };
+        let _running = Running(self);
+        out.write_all(MAGIC)?;
+        out.write_all(&self.schema().to_be_bytes())?;
+        let mut count: u64 = 0;
+        let unit = Unit::Records;
+        loop {
+            let (round, last) = self.round()?;
+            for (key, value) in &round {
+                if !key.starts_with(META) {
+                    out.write_all(&length(key)?.to_be_bytes())?;
+                    out.write_all(&length(value)?.to_be_bytes())?;
+                    out.write_all(key)?;
+                    out.write_all(value)?;
+                    count += 1;
+                }
+            }
+            // The parts of large values count too, so there may be more than the store has records.
+            let total = total.max(count);
+            let done = count;
+            progress(Progress { done, total, unit });
+            if last {
+                break;
+            }
+        }
+        out.write_all(&END.to_be_bytes())?;
+        out.write_all(&count.to_be_bytes())?;
+        Ok(count)
+    }
+
+    fn round(&self) -> io::Result<(BTreeMap<Vec<u8>, IVec>, bool)> {
+        let mut writing = self.writing();
+        let Some(preserved) = &mut writing.export else {
+            return Err(io::Error::other("the export was ended"));
+        };
+        let from = Bound::Excluded(preserved.reached.as_slice());
+        let mut round = BTreeMap::new();
+        let range = self.database.range::<&[u8], _>((from, Bound::Unbounded));
+        for record in range.take(ROUND) {
+            let (key, value) = record?;
+            round.insert(key.to_vec(), value);
+        }
+        let last = round.len() < ROUND;
+        let end = round.keys().next_back().filter(|_| !last).cloned();
+        preserved.settle(&mut round, end.as_deref());
+        Ok((round, last))
+    }
+}
+
+/// Reads the beginning of an export: the schema version of its records.
+pub(super) fn begin(from: &mut dyn Read) -> io::Result<u16> {
+    if &take::<8>(from)? != MAGIC {
+        return Err(invalid("not an export of a store"));
+    }
+    Ok(u16::from_be_bytes(take(from)?))
+}
+
+/// Reads the records of an export after its beginning.
+pub(super) fn records(
+    from: &mut dyn Read,
+    put: &mut dyn FnMut(Vec<u8>, Vec<u8>) -> io::Result<()>,
+) -> io::Result<()> {
+    let mut count: u64 = 0;
+    loop {
+        let key = u32::from_be_bytes(take(from)?);
+        if key == END {
+            break;
+        }
+        let value = u32::from_be_bytes(take(from)?);
+        // The store's own keys are a little longer, and so is a sealed value.
+        if key as usize > LONGEST_KEY + 64 || value as usize > LARGEST + 64 {
+            return Err(invalid("a record is too large"));
+        }
+        let (key, value) = (bytes(from, key)?, bytes(from, value)?);
+        put(key, value)?;
+        count += 1;
+    }
+    if u64::from_be_bytes(take(from)?) == count {
+        Ok(())
+    } else {
+        Err(invalid("records are missing"))
+    }
+}
+
+fn take<const LENGTH: usize>(from: &mut dyn Read) -> io::Result<[u8; LENGTH]> {
+    let mut bytes = [0; LENGTH];
+    from.read_exact(&mut bytes)?;
+    Ok(bytes)
+}
+
+fn bytes(from: &mut dyn Read, length: u32) -> io::Result<Vec<u8>> {
+    let mut bytes = vec![0; length as usize];
+    from.read_exact(&mut bytes)?;
+    Ok(bytes)
+}
+
+fn length(bytes: &[u8]) -> io::Result<u32> {
+    u32::try_from(bytes.len()).map_err(io::Error::other)
+}
+
+fn invalid(reason: &str) -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidData, reason)
+}

@@ -1,0 +1,147 @@
+//! Upgrades of a store to the schema this program knows.
+//!
+//! Forward only, after a backup, into a new store beside the old one, which is kept. Only the last
+//! step, one rename, changes what is in use, so an interrupted upgrade leaves the old store and is begun anew.
+
+use std::{
+    fs::{self, File},
+    io,
+    ops::ControlFlow,
+    path::{Path, PathBuf},
+    time::{Duration, SystemTime},
+};
+
+use hivewright_actors::storage::{Order, Storage, StorageError};
+
+use super::{
+    Home, OnProgress, Progress, Unit, backup,
+    build::{self, Builder},
+    open::OpenError,
+    parts::RESERVED,
+    sled::{Durability, SledStorage},
+    swap,
+};
+
+/// How long a replaced store is kept after the first good start.
+const KEPT: Duration = Duration::from_secs(24 * 60 * 60);
+const STARTED: &str = "started-since";
+
+/// Brings one record from a version to the next; none drops it.
+pub type Step = fn(key: &[u8], value: &[u8]) -> Option<(Vec<u8>, Vec<u8>)>;
+
+/// A version of the records, with the way to it.
+#[derive(Clone, Copy, Debug)]
+pub struct Schema<'a> {
+    /// The version.
+    pub version: u16,
+    /// The steps to it: the first one leads from version 1 to 2.
+    pub steps: &'a [Step],
+}
+
+impl Schema<'static> {
+    /// What this program reads and writes.
+    pub const CURRENT: Self = Self {
+        version: 1,
+        steps: &[],
+    };
+}
+
+/// Upgrades the store of a home.
+pub(super) fn migrate(
+    home: &Home,
+    durability: Durability,
+    schema: &Schema<'_>,
+    progress: OnProgress<'_>,
+) -> Result<(), OpenError> {
+    let disk = |error| OpenError::Disk {
+        path: home.store.clone(),
+        error,
+    };
+    let old = SledStorage::attach(&home.store, durability).map_err(disk)?;
+    backup::create(&old, home, progress)?;
+    let built = rebuild(&old, &home.store, schema, progress).map_err(disk)?;
+    drop(old);
+    let kept = swap::swap(&built, &home.store, "before").map_err(disk)?;
+    tracing::info!(version = schema.version, ?kept, "store upgraded");
+    Ok(())
+}
+
+/// Fills a new store with the upgraded records of an old one.
+pub(super) fn rebuild(
+    old: &SledStorage,
+    store: &Path,
+    schema: &Schema<'_>,
+    progress: OnProgress<'_>,
+) -> io::Result<PathBuf> {
+    let done_steps = usize::from(old.schema().saturating_sub(1));
+    let steps = schema.steps.get(done_steps..).unwrap_or_default();
+    let mut builder = Builder::new(swap::beside(store, "building"), schema.version)?;
+    let (total, unit) = (old.records(), Unit::Records);
+    let mut done = 0;
+    let mut result = Ok(());
+    let mut visit = |key: &[u8], value: Result<&[u8], StorageError>| {
+        result = match value {
+            Ok(value) => put_upgraded(&mut builder, steps, key, value),
+            // A record that can't be read stays what it is, and each read of it goes on saying so.
+            Err(_) => old
+                .database
+                .get(key)
+                .map_err(io::Error::from)
+                .and_then(|sealed| {
+                    sealed.map_or(Ok(()), |sealed| {
+                        builder.put_sealed(key.to_vec(), sealed.to_vec())
+                    })
+                }),
+        };
+        done += 1;
+        progress(Progress { done, total, unit });
+        match result {
+            Ok(()) => ControlFlow::Continue(()),
+            Err(_) => ControlFlow::Break(()),
+        }
+    };
+    old.scan(b"", RESERVED, Order::Rising, &mut visit)
+        .map_err(io::Error::other)?;
+    result?;
+    builder.finish()
+}
+
+fn put_upgraded(builder: &mut Builder, steps: &[Step], key: &[u8], value: &[u8]) -> io::Result<()> {
+    let first = Some((key.to_vec(), value.to_vec()));
+    let upgraded = steps
+        .iter()
+        .try_fold(first, |record, step| {
+            record.map(|(key, value)| step(&key, &value))
+        })
+        .flatten();
+    upgraded.map_or(Ok(()), |(key, value)| builder.put(&key, &value))
+}
+
+/// Removes replaced stores a day after the first good start since they were replaced.
+/// To be called after each good start. Stores set aside as bad stay.
+pub fn forget_replaced(home: &Home) -> io::Result<()> {
+    let prefix = swap::beside(&home.store, "before-");
+    let (Some(folder), Some(prefix)) = (home.store.parent(), prefix.file_name()) else {
+        return Ok(());
+    };
+    for entry in fs::read_dir(folder)? {
+        let entry = entry?;
+        let name = entry.file_name();
+        if !name
+            .as_encoded_bytes()
+            .starts_with(prefix.as_encoded_bytes())
+        {
+            continue;
+        }
+        match fs::metadata(entry.path().join(STARTED)) {
+            Ok(started) => {
+                let age = SystemTime::now().duration_since(started.modified()?);
+                if age.is_ok_and(|age| age > KEPT) {
+                    build::remove(&entry.path())?;
+                }
+            }
+            Err(_) => drop(File::create(entry.path().join(STARTED))?),
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,93 @@
+//! The durable store: sled behind the `Storage` port, with its backups, restores and upgrades.
+//!
+//! ```text
+//! sled.rs      commits and reads             envelope.rs  one stored value: version, checksum, payload
+//! open.rs      may this folder be used?      parts.rs     values too large for one record
+//! migrate.rs   older formats                 mark.rs      the newest commit, noted beside the store
+//! backup.rs    store and folders → archive   build.rs     a new store, beside the old one
+//! restore.rs   archive → store and folders   swap.rs      the one rename that puts it into use
+//! ```
+
+pub mod archive;
+pub mod backup;
+mod build;
+mod envelope;
+pub mod export;
+mod folder;
+mod mark;
+pub mod migrate;
+pub mod open;
+mod parts;
+pub mod restore;
+pub mod sled;
+mod swap;
+
+#[cfg(test)]
+mod tests;
+
+use std::path::{Path, PathBuf};
+
+/// Where the things live that a backup holds.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Home {
+    /// The folder of the store.
+    pub store: PathBuf,
+    /// The folder of regular backups.
+    pub backups: PathBuf,
+    /// Folders that a backup holds beside the store, by their name in the archive.
+    ///
+    /// Secrets are not among them: a folder that is not listed never gets into an archive.
+    pub folders: Vec<(&'static str, PathBuf)>,
+}
+
+impl Home {
+    /// The layout of a data directory and a run directory.
+    pub fn new(data: &Path, run: &Path) -> Self {
+        Self {
+            store: run.join("store"),
+            backups: run.join("backups"),
+            folders: vec![
+                ("teams", run.join("teams")),
+                ("config", data.join("config")),
+                ("rules", data.join("rules")),
+                ("skills", data.join("skills")),
+            ],
+        }
+    }
+}
+
+/// How far a piece of long work has come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Progress {
+    /// What is done.
+    pub done: u64,
+    /// What there is to do in all.
+    pub total: u64,
+    /// What is counted.
+    pub unit: Unit,
+}
+
+/// What a [`Progress`] counts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Unit {
+    /// Records of the store.
+    Records,
+    /// Files and folders.
+    Files,
+    /// Bytes of an archive.
+    Bytes,
+}
+
+impl Unit {
+    /// As progress bars and job reports name it.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Records => "records",
+            Self::Files => "files",
+            Self::Bytes => "bytes",
+        }
+    }
+}
+
+/// Is told how far long work has come.
+pub type OnProgress<'a> = &'a dyn Fn(Progress);

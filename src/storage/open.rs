@@ -1,0 +1,257 @@
+//! The decision whether a store may be used.
+//!
+//! | found | decision |
+//! |---|---|
+//! | no folder, or an empty one | a fresh store |
+//! | a folder that others can read, or that we can't | refused |
+//! | files of the database missing or not ours | refused |
+//! | in use by another process | refused |
+//! | the database can't be opened, lacks our records or acknowledged commits, or pages can't be read | refused |
+//! | a newer schema | refused, exit code 3 |
+//! | an older schema | migrated after a backup |
+//! | single damaged records | used; each read of one says so |
+//!
+//! sled repairs what it opens, and a repair of a damaged log destroys what could still be saved.
+//! So a copy is opened first, and the store itself only when the copy was found good.
+//! On file systems that share blocks between copies this costs next to nothing; elsewhere the time to copy one file.
+
+use std::{
+    fs, io,
+    os::unix::fs::PermissionsExt,
+    path::{Path, PathBuf},
+    time::{Duration, Instant},
+};
+
+use super::{
+    Home, OnProgress,
+    backup::BackupError,
+    build::{self, Builder},
+    envelope, mark,
+    migrate::{self, Schema},
+    parts::RESERVED,
+    sled::{Durability, SledStorage, guarded, standing},
+    swap,
+};
+
+/// How many records are read at start in any case, and for how long at most beyond that.
+const CHECKED_RECORDS: u64 = 1000;
+const CHECK_TIME: Duration = Duration::from_millis(20);
+
+/// Why a store cannot be used.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum OpenError {
+    /// What is there is damaged or foreign. Nothing was changed.
+    #[error(
+        "the store `{}` cannot be used and was left as it is: {reason}; `hivewright restore --newest` \
+         sets it aside and rebuilds it from the newest backup", path.display()
+    )]
+    Unusable {
+        /// The store's folder.
+        path: PathBuf,
+        /// What is wrong with it.
+        reason: String,
+    },
+    /// Others could read secrets and messages.
+    #[error("the store `{0}` is open to others; `chmod 700 {0}` closes it", path.display())]
+    Exposed {
+        /// The store's folder.
+        path: PathBuf,
+    },
+    /// Another process works with it.
+    #[error("the store `{}` is in use by another process", path.display())]
+    InUse {
+        /// The store's folder.
+        path: PathBuf,
+    },
+    /// A newer version of this program wrote it.
+    #[error("the store has schema version {found}, this program knows versions up to {known}")]
+    Newer {
+        /// The version in the store.
+        found: u16,
+        /// The newest known one.
+        known: u16,
+    },
+    /// The backup that goes before an upgrade failed, so nothing was upgraded.
+    #[error("the store was not upgraded: {0}")]
+    Backup(#[from] BackupError),
+    /// The disk refused.
+    #[error("the store `{}` cannot be opened: {error}", path.display())]
+    Disk {
+        /// The store's folder.
+        path: PathBuf,
+        /// What the system said.
+        error: io::Error,
+    },
+}
+
+impl OpenError {
+    /// What the process ends with.
+    pub fn exit_code(&self) -> u8 {
+        match self {
+            Self::Newer { .. } => 3,
+            Self::InUse { .. } => 6,
+            _ => 1,
+        }
+    }
+}
+
+/// What the check at start found.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Examined {
+    pub(super) schema: u16,
+    pub(super) damaged: Vec<String>,
+}
+
+/// Opens the store of a home, makes a fresh one if there is none, upgrades an older one.
+pub fn open(
+    home: &Home,
+    durability: Durability,
+    progress: OnProgress<'_>,
+) -> Result<SledStorage, OpenError> {
+    open_as(home, durability, &Schema::CURRENT, progress)
+}
+
+pub(super) fn open_as(
+    home: &Home,
+    durability: Durability,
+    schema: &Schema<'_>,
+    progress: OnProgress<'_>,
+) -> Result<SledStorage, OpenError> {
+    let store = &home.store;
+    let disk = |error| OpenError::Disk {
+        path: store.clone(),
+        error,
+    };
+    if is_absent(store).map_err(disk)? {
+        create(store, schema.version).map_err(disk)?;
+    }
+    let examined = examine(store)?;
+    for record in &examined.damaged {
+        tracing::error!(record, "record is damaged and stays unread");
+    }
+    if examined.schema > schema.version {
+        return Err(OpenError::Newer {
+            found: examined.schema,
+            known: schema.version,
+        });
+    }
+    if examined.schema < schema.version {
+        migrate::migrate(home, durability, schema, progress)?;
+    }
+    SledStorage::attach(store, durability).map_err(disk)
+}
+
+/// Whether there is nothing yet: no folder, or one that was made empty.
+fn is_absent(store: &Path) -> io::Result<bool> {
+    match fs::read_dir(store) {
+        Ok(mut entries) => Ok(entries.next().is_none()),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(true),
+        Err(error) => Err(error),
+    }
+}
+
+/// Makes an empty store. It gets its name when it is complete, so a crash leaves none.
+fn create(store: &Path, schema: u16) -> io::Result<()> {
+    let built = Builder::new(swap::beside(store, "building"), schema)?.finish()?;
+    fs::rename(built, store)?;
+    if let Some(parent) = store.parent() {
+        fs::File::open(parent)?.sync_all()?;
+    }
+    Ok(())
+}
+
+/// Finds out, without touching it, whether a store is fit to use.
+pub(super) fn examine(store: &Path) -> Result<Examined, OpenError> {
+    let disk = |error| OpenError::Disk {
+        path: store.to_path_buf(),
+        error,
+    };
+    let unusable = |reason: String| OpenError::Unusable {
+        path: store.to_path_buf(),
+        reason,
+    };
+    let found = fs::metadata(store).map_err(disk)?;
+    if found.permissions().mode() & 0o077 != 0 {
+        return Err(OpenError::Exposed {
+            path: store.to_path_buf(),
+        });
+    }
+    check_parameters(store).map_err(unusable)?;
+    let lock = swap::lock(store).map_err(|error| unusable(format!("`db`: {error}")))?;
+    let Some(lock) = lock else {
+        return Err(OpenError::InUse {
+            path: store.to_path_buf(),
+        });
+    };
+    let copy = swap::beside(store, "check");
+    let copied = copy_files(store, &copy);
+    drop(lock);
+    let examined = copied.map_err(disk).and_then(|()| {
+        guarded(|| inspect(&copy, mark::expected(store)))
+            .flatten()
+            .map_err(unusable)
+    });
+    build::remove(&copy).map_err(disk)?;
+    examined
+}
+
+/// sled would take a missing or cut parameter file for a new database.
+fn check_parameters(store: &Path) -> Result<(), String> {
+    let found = fs::read(store.join("conf")).map_err(|error| format!("`conf`: {error}"))?;
+    let expected = build::parameters();
+    if found.len() == expected.len() + 4 && found.starts_with(expected.as_bytes()) {
+        Ok(())
+    } else {
+        Err("`conf` is damaged or of another program".to_owned())
+    }
+}
+
+fn copy_files(store: &Path, copy: &Path) -> io::Result<()> {
+    build::remove(copy)?;
+    fs::create_dir(copy)?;
+    fs::set_permissions(copy, fs::Permissions::from_mode(0o700))?;
+    for entry in fs::read_dir(store)? {
+        let entry = entry?;
+        if entry.file_type()?.is_file() {
+            fs::copy(entry.path(), copy.join(entry.file_name()))?;
+        }
+    }
+    Ok(())
+}
+
+/// Opens a copy of a store and reads from it.
+fn inspect(copy: &Path, expected_commits: u64) -> Result<Examined, String> {
+    let database = build::database(copy).map_err(|error| error.to_string())?;
+    if !database.was_recovered() {
+        return Err("the database holds nothing that can be read".to_owned());
+    }
+    let (schema, commits, records) = standing(&database)?;
+    if commits < expected_commits {
+        return Err(format!(
+            "its log is damaged: commits {} to {expected_commits} are missing",
+            commits + 1
+        ));
+    }
+    let began = Instant::now();
+    let (mut count, mut seen) = (0, 0);
+    let mut damaged = Vec::new();
+    for record in database.iter() {
+        if seen >= CHECKED_RECORDS && began.elapsed() > CHECK_TIME {
+            return Ok(Examined { schema, damaged });
+        }
+        let (key, value) = record.map_err(|error| format!("a page cannot be read: {error}"))?;
+        if envelope::open(&key, &value).is_err() {
+            damaged.push(key.escape_ascii().to_string());
+        }
+        seen += 1;
+        count += u64::from(&*key < RESERVED);
+    }
+    if count == records {
+        Ok(Examined { schema, damaged })
+    } else {
+        Err(format!(
+            "it should hold {records} records and holds {count}"
+        ))
+    }
+}

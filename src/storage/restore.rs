@@ -1,0 +1,211 @@
+//! Restores: an archive becomes the store and the folders again.
+
+use std::{
+    collections::BTreeMap,
+    fs::{self, File, OpenOptions, Permissions},
+    io::{self, Read},
+    os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt, symlink},
+    path::{Component, Path, PathBuf},
+    time::{Duration, SystemTime},
+};
+
+use super::{
+    Home, OnProgress,
+    archive::{self, ArchiveError, Manifest, Member, RECORDS},
+    backup,
+    build::{self, Builder},
+    export, swap,
+};
+
+/// Why nothing was restored.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum RestoreError {
+    /// The archive is not good.
+    #[error("nothing was changed: {0}")]
+    Archive(#[from] ArchiveError),
+    /// The disk refused.
+    #[error("the backup cannot be restored: {0}")]
+    Write(#[from] io::Error),
+    /// Another process works with the store.
+    #[error("the store is in use; stop the service first")]
+    InUse,
+    /// There is a store already.
+    #[error("there is a store already; `--force` replaces it and keeps it beside the new one")]
+    NotEmpty,
+    /// There is no backup to rebuild from.
+    #[error("there is no good backup in `{}`, so the store stays as it is", .0.display())]
+    NoBackup(PathBuf),
+}
+
+/// What was restored.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Restored {
+    /// The archive it came from.
+    pub from: PathBuf,
+    /// What the archive held.
+    pub manifest: Manifest,
+    /// Where the replaced store and folders are kept.
+    pub kept: Vec<PathBuf>,
+}
+
+/// Restores the store and all folders from an archive.
+///
+/// Every sum is checked before anything is touched; all is built beside what is in use, then put into use
+/// folder by folder, the store last. What was there is kept as `….before-<time>`. An interrupted restore can be repeated.
+pub fn restore(
+    file: &Path,
+    home: &Home,
+    force: bool,
+    progress: OnProgress<'_>,
+) -> Result<Restored, RestoreError> {
+    let _lock = lock(&home.store)?;
+    if !force
+        && home
+            .store
+            .read_dir()
+            .is_ok_and(|mut entries| entries.next().is_some())
+    {
+        return Err(RestoreError::NotEmpty);
+    }
+    archive::verify(file, progress)?;
+    rebuild(file, home, &home.folders, "before", progress)
+}
+
+/// Sets a store that cannot be used aside as `store.bad-<time>`, and rebuilds it from the newest good backup.
+///
+/// Folders stay as they are: they are newer than any backup.
+pub fn restore_newest(home: &Home, progress: OnProgress<'_>) -> Result<Restored, RestoreError> {
+    let _lock = lock(&home.store)?;
+    let newest = backup::newest_verified(&home.backups, progress)?;
+    let file = newest.ok_or_else(|| RestoreError::NoBackup(home.backups.clone()))?;
+    rebuild(&file, home, &[], "bad", progress)
+}
+
+/// Keeps others out. A store without a database file is in nobody's use.
+fn lock(store: &Path) -> Result<Option<File>, RestoreError> {
+    match swap::lock(store) {
+        Ok(Some(lock)) => Ok(Some(lock)),
+        Ok(None) => Err(RestoreError::InUse),
+        Err(_) => Ok(None),
+    }
+}
+
+fn rebuild(
+    file: &Path,
+    home: &Home,
+    folders: &[(&'static str, PathBuf)],
+    kept_as: &str,
+    progress: OnProgress<'_>,
+) -> Result<Restored, RestoreError> {
+    let mut building = Building::new(home, folders)?;
+    let manifest = archive::read(file, progress, &mut |path, member| {
+        building.add(path, member)
+    })?;
+    let kept = building.put_into_use(kept_as)?;
+    Ok(Restored {
+        from: file.to_path_buf(),
+        manifest,
+        kept,
+    })
+}
+
+/// Folders that are being built beside those in use.
+struct Building<'a> {
+    home: &'a Home,
+    /// By name in the archive: the folder in use, and whether the archive holds it.
+    folders: BTreeMap<&'static str, (&'a Path, bool)>,
+    store: Option<PathBuf>,
+}
+
+impl<'a> Building<'a> {
+    fn new(home: &'a Home, folders: &'a [(&'static str, PathBuf)]) -> io::Result<Self> {
+        for (_, path) in folders {
+            build::remove(&beside(path))?;
+        }
+        let folders = folders
+            .iter()
+            .map(|(name, path)| (*name, (path.as_path(), false)))
+            .collect();
+        Ok(Self {
+            home,
+            folders,
+            store: None,
+        })
+    }
+
+    fn add(&mut self, path: &Path, member: Member<'_>) -> io::Result<()> {
+        match member {
+            Member::File { content, .. } if path == Path::new(RECORDS) => {
+                self.store = Some(import(&self.home.store, content)?);
+                Ok(())
+            }
+            member => self.add_to_folder(path, member),
+        }
+    }
+
+    fn add_to_folder(&mut self, path: &Path, member: Member<'_>) -> io::Result<()> {
+        let mut components = path.components();
+        let name = components.next().and_then(|first| match first {
+            Component::Normal(name) => name.to_str(),
+            _ => None,
+        });
+        // What nobody asked for, or this version doesn't know, is passed over.
+        let Some((folder, held)) = name.and_then(|name| self.folders.get_mut(name)) else {
+            return Ok(());
+        };
+        *held = true;
+        place(&beside(folder).join(components.as_path()), member)
+    }
+
+    fn put_into_use(self, kept_as: &str) -> io::Result<Vec<PathBuf>> {
+        let Some(store) = self.store else {
+            let reason = "the archive holds no records";
+            return Err(io::Error::new(io::ErrorKind::InvalidData, reason));
+        };
+        let mut kept = Vec::new();
+        for (folder, _) in self.folders.into_values().filter(|(_, held)| *held) {
+            let built = beside(folder);
+            rustix::fs::syncfs(File::open(&built)?)?;
+            kept.extend(swap::swap(&built, folder, kept_as)?);
+        }
+        kept.extend(swap::swap(&store, &self.home.store, kept_as)?);
+        Ok(kept)
+    }
+}
+
+/// Where a folder is built before it is put into use.
+fn beside(folder: &Path) -> PathBuf {
+    swap::beside(folder, "building")
+}
+
+/// Builds a store from the records of an archive.
+fn import(store: &Path, mut content: &mut dyn Read) -> io::Result<PathBuf> {
+    let schema = export::begin(&mut content)?;
+    let mut builder = Builder::new(beside(store), schema)?;
+    export::records(&mut content, &mut |key, sealed| {
+        builder.put_sealed(key, sealed)
+    })?;
+    builder.finish()
+}
+
+fn place(path: &Path, member: Member<'_>) -> io::Result<()> {
+    match member {
+        Member::Folder => fs::DirBuilder::new().mode(0o700).create(path),
+        Member::Link(target) => symlink(target, path),
+        Member::File {
+            mode,
+            changed,
+            content,
+        } => {
+            let mut file = OpenOptions::new()
+                .write(true)
+                .create_new(true)
+                .mode(0o600)
+                .open(path)?;
+            io::copy(content, &mut file)?;
+            file.set_permissions(Permissions::from_mode(mode))?;
+            file.set_modified(SystemTime::UNIX_EPOCH + Duration::from_secs(changed))
+        }
+    }
+}

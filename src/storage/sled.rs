@@ -1,0 +1,355 @@
+//! The `Storage` port over sled.
+
+use std::{
+    any::Any,
+    collections::BTreeMap,
+    fs::File,
+    io,
+    ops::{Bound, ControlFlow},
+    panic::{self, AssertUnwindSafe},
+    path::Path,
+    sync::{Mutex, MutexGuard, PoisonError},
+};
+
+use hivewright_actors::storage::{Batch, Order, Storage, StorageError, Visit};
+
+use super::{
+    build,
+    envelope::{self, Form, damaged},
+    export::Preserved,
+    mark::Mark,
+    parts::{self, LARGEST, LONGEST_KEY, RESERVED},
+    swap,
+};
+
+/// What an answered commit survives.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Durability {
+    /// A power cut.
+    Power,
+    /// The death of the process, not a power cut.
+    Process,
+}
+
+/// The store in use.
+#[derive(Debug)]
+pub struct SledStorage {
+    pub(super) database: ::sled::Db,
+    data: File,
+    mark: Mark,
+    durability: Durability,
+    schema: u16,
+    writing: Mutex<Writing>,
+}
+
+/// What commits change. Whoever holds it keeps commits out.
+#[derive(Debug)]
+pub(super) struct Writing {
+    commits: u64,
+    pub(super) records: u64,
+    failed: bool,
+    pub(super) export: Option<Preserved>,
+}
+
+/// Records to write and to remove, as sled sees them.
+type Changes = Vec<(Vec<u8>, Option<Vec<u8>>)>;
+
+impl Writing {
+    /// After this nothing is acknowledged any more.
+    pub(super) fn fail(&mut self) {
+        self.failed = true;
+    }
+}
+
+impl SledStorage {
+    /// Opens the database of a folder that was found fit to use.
+    pub(super) fn attach(store: &Path, durability: Durability) -> io::Result<Self> {
+        if swap::lock(store)?.is_none() {
+            return Err(io::Error::from(io::ErrorKind::WouldBlock));
+        }
+        let database = guarded(|| build::database(store)).map_err(io::Error::other)??;
+        let data = File::options().write(true).open(store.join("db"))?;
+        let (schema, commits, records) = standing(&database).map_err(io::Error::other)?;
+        let mark = Mark::open(store, durability)?;
+        mark.note(commits)?;
+        // sled replaces its snapshot while it opens. An older one that came back after a power cut
+        // would point to places that were reused since.
+        build::settle(store)?;
+        Ok(Self {
+            database,
+            data,
+            mark,
+            durability,
+            schema,
+            writing: Mutex::new(Writing {
+                commits,
+                records,
+                failed: false,
+                export: None,
+            }),
+        })
+    }
+
+    /// The version of the records' schema.
+    pub fn schema(&self) -> u16 {
+        self.schema
+    }
+
+    /// How many records there are.
+    pub fn records(&self) -> u64 {
+        self.writing().records
+    }
+
+    pub(super) fn writing(&self) -> MutexGuard<'_, Writing> {
+        self.writing.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn write(&self, writing: &mut Writing, changes: &Changes) -> io::Result<()> {
+        if let Some(preserved) = &mut writing.export {
+            for (key, _) in changes {
+                preserved.keep(key, || self.database.get(key))?;
+            }
+        }
+        let mut batch = ::sled::Batch::default();
+        for (key, value) in changes {
+            match value {
+                Some(value) => batch.insert(key.as_slice(), value.as_slice()),
+                None => batch.remove(key.as_slice()),
+            }
+        }
+        self.database.apply_batch(batch)?;
+        self.database.flush()?;
+        if self.durability == Durability::Power {
+            self.data.sync_data()?;
+        }
+        Ok(())
+    }
+
+    /// What a new value of a key changes, and by how much the number of records grows.
+    fn change(
+        &self,
+        key: &[u8],
+        value: Option<&[u8]>,
+        changes: &mut Changes,
+    ) -> ::sled::Result<i64> {
+        let old = self.database.get(key)?;
+        if old.as_deref().is_some_and(envelope::claims_parts) {
+            for part in self.part_keys(key) {
+                changes.push((part?, None));
+            }
+        }
+        match value {
+            Some(value) => changes.extend(
+                parts::split(self.schema, key, value)
+                    .into_iter()
+                    .map(|(key, sealed)| (key, Some(sealed))),
+            ),
+            None => changes.push((key.to_vec(), None)),
+        }
+        Ok(i64::from(value.is_some()) - i64::from(old.is_some()))
+    }
+
+    fn part_keys(&self, key: &[u8]) -> impl Iterator<Item = ::sled::Result<Vec<u8>>> {
+        let key = key.to_vec();
+        self.database
+            .range(parts::part_key(&key, 0)..=parts::part_key(&key, u32::MAX))
+            .keys()
+            .filter_map(move |found| match found {
+                Ok(found) => parts::is_part_of(&key, &found).then(|| Ok(found.to_vec())),
+                Err(error) => Some(Err(error)),
+            })
+    }
+
+    /// Shows a record's value, putting it together if several records hold it.
+    fn open<Shown>(
+        &self,
+        key: &[u8],
+        sealed: &[u8],
+        show: impl FnOnce(Result<&[u8], StorageError>) -> Shown,
+    ) -> Result<Shown, StorageError> {
+        match self.verified(key, sealed) {
+            Ok((Form::Whole, payload)) => Ok(show(Ok(payload))),
+            Ok((Form::Parts, _)) => match self.collect(key) {
+                Ok(Some(value)) => Ok(show(Ok(&value))),
+                Ok(None) => Ok(show(Err(damaged(key, "removed while it was read")))),
+                Err(error @ StorageError::Damaged { .. }) => Ok(show(Err(error))),
+                Err(error) => Err(error),
+            },
+            Err(error) => Ok(show(Err(error))),
+        }
+    }
+
+    fn verified<'a>(&self, key: &[u8], sealed: &'a [u8]) -> Result<(Form, &'a [u8]), StorageError> {
+        let opened = envelope::open(key, sealed)?;
+        if opened.schema == self.schema {
+            Ok((opened.form, opened.payload))
+        } else {
+            Err(damaged(key, "of another schema version than the store"))
+        }
+    }
+
+    /// Puts a value together from its parts, while no commit can replace them one by one.
+    fn collect(&self, key: &[u8]) -> Result<Option<Vec<u8>>, StorageError> {
+        let _writing = self.writing();
+        let Some(sealed) = self.database.get(key).map_err(unread)? else {
+            return Ok(None);
+        };
+        let (form, payload) = self.verified(key, &sealed)?;
+        if form == Form::Whole {
+            return Ok(Some(payload.to_vec()));
+        }
+        let count = payload
+            .try_into()
+            .map(u32::from_be_bytes)
+            .map_err(|_| damaged(key, "no count of parts"))?;
+        let mut value = Vec::new();
+        for index in 0..count {
+            let part_key = parts::part_key(key, index);
+            let Some(sealed) = self.database.get(&part_key).map_err(unread)? else {
+                return Err(damaged(key, "a part is missing"));
+            };
+            value.extend(self.verified(&part_key, &sealed)?.1);
+        }
+        Ok(Some(value))
+    }
+}
+
+impl Storage for SledStorage {
+    fn commit(&self, batch: &Batch) -> Result<(), StorageError> {
+        // Of several changes to a key the last one counts.
+        let mut latest = BTreeMap::new();
+        for (key, value) in &batch.changes {
+            check_size(key, value.as_deref()).map_err(StorageError::Write)?;
+            latest.insert(key.as_slice(), value.as_deref());
+        }
+        if latest.is_empty() {
+            return Ok(());
+        }
+        let mut writing = self.writing();
+        if writing.failed {
+            let reason = "an earlier write failed, only a new start can tell what is there";
+            return Err(StorageError::Write(reason.to_owned()));
+        }
+        let done = guarded(|| {
+            let mut changes = Changes::new();
+            let mut records = writing.records;
+            for (key, value) in latest {
+                records = records.saturating_add_signed(self.change(key, value, &mut changes)?);
+            }
+            let commits = writing.commits + 1;
+            let standing = build::commit_value(self.schema, commits, records);
+            changes.push((build::commit_key(), Some(standing)));
+            // From here on only a complete run says that the group is safe.
+            writing.fail();
+            self.write(&mut writing, &changes)?;
+            self.mark.note(commits)?;
+            writing.commits = commits;
+            writing.records = records;
+            writing.failed = false;
+            Ok(())
+        });
+        done.and_then(|done: io::Result<()>| done.map_err(|error| error.to_string()))
+            .map_err(StorageError::Write)
+    }
+
+    fn get(&self, key: &[u8]) -> Result<Option<Vec<u8>>, StorageError> {
+        if key >= RESERVED {
+            return Ok(None);
+        }
+        guarded(|| {
+            let Some(sealed) = self.database.get(key).map_err(unread)? else {
+                return Ok(None);
+            };
+            match self.verified(key, &sealed)? {
+                (Form::Whole, payload) => Ok(Some(payload.to_vec())),
+                (Form::Parts, _) => self.collect(key),
+            }
+        })
+        .map_err(StorageError::Read)?
+    }
+
+    fn scan(
+        &self,
+        start: &[u8],
+        end: &[u8],
+        order: Order,
+        visit: &mut Visit<'_>,
+    ) -> Result<(), StorageError> {
+        let end = end.min(RESERVED);
+        if start >= end {
+            return Ok(());
+        }
+        let range = (Bound::Included(start), Bound::Excluded(end));
+        let mut records = self.database.range::<&[u8], _>(range);
+        loop {
+            let next = guarded(|| match order {
+                Order::Rising => records.next(),
+                Order::Falling => records.next_back(),
+            });
+            let Some(record) = next.map_err(StorageError::Read)? else {
+                return Ok(());
+            };
+            let (key, sealed) = record.map_err(unread)?;
+            match self.open(&key, &sealed, |value| visit(&key, value))? {
+                ControlFlow::Continue(()) => {}
+                ControlFlow::Break(()) => return Ok(()),
+            }
+        }
+    }
+}
+
+/// What a store says of itself: its schema version, its number of commits and of records.
+pub(super) fn standing(database: &::sled::Db) -> Result<(u16, u64, u64), String> {
+    let read = |key: Vec<u8>| {
+        let name = key[RESERVED.len()..].escape_ascii().to_string();
+        database
+            .get(&key)
+            .map_err(|error| error.to_string())?
+            .ok_or_else(|| format!("its record `{name}` is missing"))
+            .and_then(|sealed| {
+                let opened = envelope::open(&key, &sealed).map_err(|error| error.to_string())?;
+                Ok((opened.schema, opened.payload.to_vec()))
+            })
+    };
+    let (schema, _) = read(build::schema_key())?;
+    let (_, counts) = read(build::commit_key())?;
+    let number = |range: std::ops::Range<usize>| {
+        let bytes = counts.get(range).and_then(|bytes| bytes.try_into().ok());
+        bytes
+            .map(u64::from_be_bytes)
+            .ok_or_else(|| "its counts cannot be read".to_owned())
+    };
+    Ok((schema, number(0..8)?, number(8..16)?))
+}
+
+/// Runs what may meet damaged files, where sled panics in places.
+pub(super) fn guarded<T>(work: impl FnOnce() -> T) -> Result<T, String> {
+    panic::catch_unwind(AssertUnwindSafe(work)).map_err(|panic| said(&*panic))
+}
+
+fn said(panic: &(dyn Any + Send)) -> String {
+    let text = panic
+        .downcast_ref::<String>()
+        .map(String::as_str)
+        .or_else(|| panic.downcast_ref::<&str>().copied());
+    format!("the database gave up: {}", text.unwrap_or("no reason"))
+}
+
+fn check_size(key: &[u8], value: Option<&[u8]>) -> Result<(), String> {
+    let name = key.escape_ascii();
+    if key.is_empty() || key.len() > LONGEST_KEY {
+        Err(format!(
+            "key `{name}` is empty or above {LONGEST_KEY} bytes"
+        ))
+    } else if key >= RESERVED {
+        Err(format!("key `{name}` is reserved"))
+    } else if value.is_some_and(|value| value.len() > LARGEST) {
+        Err(format!("record `{name}` is above {LARGEST} bytes"))
+    } else {
+        Ok(())
+    }
+}
+
+fn unread(error: ::sled::Error) -> StorageError {
+    StorageError::Read(error.to_string())
+}

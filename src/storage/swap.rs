@@ -1,0 +1,84 @@
+//! The one rename that puts a folder into use, and the names of what it replaced.
+
+use std::{
+    ffi::OsString,
+    fs::{self, File, TryLockError},
+    io,
+    path::{Path, PathBuf},
+    thread,
+    time::{Duration, Instant},
+};
+
+use rustix::fs::{CWD, RenameFlags, renameat_with};
+use time::{OffsetDateTime, format_description::FormatItem, macros::format_description};
+
+/// sled lets go of its file a moment after it was closed.
+const LOCK_PATIENCE: Duration = Duration::from_secs(1);
+const MOMENT: &[FormatItem<'_>] =
+    format_description!("[year][month][day]T[hour][minute][second].[subsecond digits:6]Z");
+
+/// The present moment, as names of kept things hold it.
+pub(super) fn moment() -> io::Result<String> {
+    OffsetDateTime::now_utc()
+        .format(MOMENT)
+        .map_err(io::Error::other)
+}
+
+/// The path beside `folder` whose name has `suffix` after it.
+pub(super) fn beside(folder: &Path, suffix: &str) -> PathBuf {
+    let mut name = folder
+        .file_name()
+        .map_or_else(OsString::new, OsString::from);
+    name.push(".");
+    name.push(suffix);
+    folder.with_file_name(name)
+}
+
+/// Gives a finished folder the name under which the replaced one will be kept.
+///
+/// Until [`exchange`] that name holds the new state, which is harmless: everything that is found under such a
+/// name is a complete copy.
+pub(super) fn stage(built: &Path, folder: &Path, kept_as: &str) -> io::Result<PathBuf> {
+    let kept = beside(folder, &format!("{kept_as}-{}", moment()?));
+    fs::rename(built, &kept)?;
+    Ok(kept)
+}
+
+/// Puts a staged folder into use. At every instant there is one folder under the name in use.
+/// Returns whether one was there before, which is kept under the staged name.
+pub(super) fn exchange(staged: &Path, folder: &Path) -> io::Result<bool> {
+    let replaced = match renameat_with(CWD, staged, CWD, folder, RenameFlags::EXCHANGE) {
+        Ok(()) => true,
+        Err(rustix::io::Errno::NOENT) => {
+            renameat_with(CWD, staged, CWD, folder, RenameFlags::NOREPLACE)?;
+            false
+        }
+        Err(error) => return Err(error.into()),
+    };
+    if let Some(parent) = folder.parent() {
+        File::open(parent)?.sync_all()?;
+    }
+    Ok(replaced)
+}
+
+/// Puts a finished folder into use. Returns where the replaced one is kept.
+pub(super) fn swap(built: &Path, folder: &Path, kept_as: &str) -> io::Result<Option<PathBuf>> {
+    let staged = stage(built, folder, kept_as)?;
+    Ok(exchange(&staged, folder)?.then_some(staged))
+}
+
+/// Keeps other processes out of a store until dropped; none if another one uses it.
+pub(super) fn lock(store: &Path) -> io::Result<Option<File>> {
+    let file = File::open(store.join("db"))?;
+    let patient_until = Instant::now() + LOCK_PATIENCE;
+    loop {
+        match file.try_lock() {
+            Ok(()) => return Ok(Some(file)),
+            Err(TryLockError::WouldBlock) if Instant::now() < patient_until => {
+                thread::sleep(Duration::from_millis(5));
+            }
+            Err(TryLockError::WouldBlock) => return Ok(None),
+            Err(TryLockError::Error(error)) => return Err(error),
+        }
+    }
+}

@@ -1,0 +1,97 @@
+//! A process that is killed while it commits.
+
+use std::{
+    env,
+    io::{BufRead, BufReader, Write},
+    process::{Command, Stdio},
+};
+
+use super::*;
+
+const PLACE: &str = "HIVEWRIGHT_TEST_COMMITS_INTO";
+const CHILD: &str = "storage::tests::killed::a_child_commits_until_it_is_killed";
+
+fn home_of(folder: &Path) -> Home {
+    Home::new(&folder.join("data"), &folder.join("run"))
+}
+
+/// What commit `number` writes. Some of it is large, so that groups span several pages and segments.
+fn written(number: u64) -> [(Vec<u8>, Option<Vec<u8>>); 3] {
+    let length = if number.is_multiple_of(10) {
+        60_000
+    } else {
+        400
+    };
+    [
+        put(&format!("a/{number:08}"), noise(number, 100)),
+        put(&format!("b/{number:08}"), noise(number, length)),
+        put("newest", number.to_be_bytes()),
+    ]
+}
+
+/// Runs only when another test starts it as a process of its own.
+#[test]
+fn a_child_commits_until_it_is_killed() {
+    let Some(folder) = env::var_os(PLACE) else {
+        return;
+    };
+    let storage = open(&home_of(Path::new(&folder)), Durability::Process, &quiet).unwrap();
+    let newest = storage.get(b"newest").unwrap();
+    let next = newest.map_or(1, |newest| {
+        u64::from_be_bytes(newest.try_into().unwrap()) + 1
+    });
+    let mut out = std::io::stdout();
+    for number in next.. {
+        commit(&storage, written(number));
+        writeln!(out, "\ncommitted {number}").unwrap();
+        out.flush().unwrap();
+    }
+}
+
+/// SC-104, SC-135
+#[test]
+fn whatever_was_acknowledged_survives_being_killed() {
+    let place = Place::new();
+    for round in 0..10 {
+        let mut chance = [0; 1];
+        getrandom::fill(&mut chance).unwrap();
+        let mut child = Command::new("/proc/self/exe")
+            .args(["--exact", CHILD, "--nocapture", "--test-threads=1"])
+            .env(PLACE, place.folder.path())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap();
+        let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
+        let mut acknowledged = Vec::new();
+        let mut hear = |line: &str| {
+            if let Some(number) = line.strip_prefix("committed ") {
+                acknowledged.push(number.parse::<u64>().unwrap());
+            }
+            acknowledged.len()
+        };
+        while hear(&lines.next().expect("the child commits").unwrap()) <= usize::from(chance[0]) {}
+        child.kill().unwrap();
+        child.wait().unwrap();
+        for line in lines.map_while(Result::ok) {
+            hear(&line);
+        }
+
+        let storage = place.open();
+        let newest = storage.get(b"newest").unwrap().unwrap();
+        let newest = u64::from_be_bytes(newest.try_into().unwrap());
+
+        let last = *acknowledged.last().unwrap();
+        assert!(
+            newest >= last,
+            "round {round}: {newest} of {last} are there"
+        );
+        // The one that was not acknowledged is there whole or not at all.
+        assert!(newest <= last + 1, "round {round}");
+        let expected: Records = (1..=newest)
+            .flat_map(written)
+            .map(|(key, value)| (key, value.unwrap()))
+            .collect();
+        assert_eq!(all(&storage), expected, "round {round}");
+    }
+}

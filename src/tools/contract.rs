@@ -1,0 +1,173 @@
+//! What a tool is: what it declares, what it is given, and how it fails.
+
+use std::{future::Future, sync::Arc, time::Duration};
+
+use hivewright_actors::{
+    ids::TeamName,
+    tool::{Effect, ToolFault},
+};
+use schemars::JsonSchema;
+use serde::de::DeserializeOwned;
+use tokio_util::sync::CancellationToken;
+
+use crate::sandbox::{
+    process::{Sandbox, SandboxError},
+    workspace::{Workspace, WorkspaceError},
+};
+
+/// No tool may take longer.
+pub const LONGEST: Duration = Duration::from_secs(600);
+
+/// How long a call may take.
+#[derive(Clone, Copy, Debug)]
+pub struct Limits {
+    /// Unless the call asks for another.
+    pub timeout: Duration,
+    /// The most a call can ask for.
+    pub longest: Duration,
+}
+
+impl Limits {
+    /// The same for every call.
+    pub const fn fixed(timeout: Duration) -> Self {
+        Self {
+            timeout,
+            longest: timeout,
+        }
+    }
+}
+
+/// Something a model can do.
+///
+/// A tool file states this once; the host does the rest: who may call it, whether the arguments
+/// fit, time, panics, the size of the answer.
+pub trait Tool: Send + Sync + 'static {
+    /// The key it is configured and called by.
+    const NAME: &'static str;
+    /// What it does and when to use it, for the model: at most 1,024 characters.
+    const DESCRIPTION: &'static str;
+    /// What running it again after a crash would do.
+    const EFFECT: Effect;
+    /// Never beside another call of the same step.
+    const EXCLUSIVE: bool;
+    /// How long a call may take.
+    const LIMITS: Limits;
+    /// What the model writes. Its doc comments are what the model reads.
+    type Args: DeserializeOwned + JsonSchema + Send + 'static;
+
+    /// The description on this machine, where the machine makes a difference.
+    fn description(&self, _: &Sandbox) -> String {
+        Self::DESCRIPTION.to_owned()
+    }
+
+    /// Refuses arguments that have the right shape but cannot be meant, with path and reason.
+    fn accept(_: &Self::Args) -> Result<(), String> {
+        Ok(())
+    }
+
+    /// The time that the call itself asks for.
+    fn timeout(_: &Self::Args) -> Option<Duration> {
+        None
+    }
+
+    /// Does it. Told to stop by `cx.cancel`, it ends soon with what it has; dropped, it ends at once.
+    fn call(
+        &self,
+        args: Self::Args,
+        cx: &ToolContext,
+    ) -> impl Future<Output = Result<String, ToolError>> + Send;
+}
+
+/// What a tool may use. Nothing in it comes from the model.
+#[derive(Clone, Debug)]
+pub struct ToolContext {
+    /// The calling team.
+    pub team: TeamName,
+    /// The folders of the team.
+    pub workspace: Arc<Workspace>,
+    /// Where processes run.
+    pub sandbox: Arc<Sandbox>,
+    /// An earlier try of this call may have taken effect.
+    pub rerun: bool,
+    /// Asks the tool to stop.
+    pub cancel: CancellationToken,
+}
+
+impl ToolContext {
+    /// Runs blocking file work away from the async threads.
+    pub(super) async fn blocking<F>(&self, work: F) -> Result<String, ToolError>
+    where
+        F: FnOnce(&ToolContext) -> Result<String, ToolError> + Send + 'static,
+    {
+        let cx = self.clone();
+        match tokio::task::spawn_blocking(move || work(&cx)).await {
+            Ok(result) => result,
+            Err(error) => match error.try_into_panic() {
+                Ok(panic) => std::panic::resume_unwind(panic),
+                Err(error) => Err(ToolError::failed(error.to_string())),
+            },
+        }
+    }
+}
+
+/// Why a call failed.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+#[error("{message}")]
+pub struct ToolError {
+    /// For code.
+    pub fault: ToolFault,
+    /// For the model.
+    pub message: String,
+}
+
+impl ToolError {
+    /// A failure of this kind.
+    pub fn new(fault: ToolFault, message: impl Into<String>) -> Self {
+        Self {
+            fault,
+            message: message.into(),
+        }
+    }
+
+    /// The tool could not do it.
+    pub fn failed(message: impl Into<String>) -> Self {
+        Self::new(ToolFault::ToolFailed, message)
+    }
+
+    /// The arguments cannot be meant.
+    pub fn invalid(message: impl Into<String>) -> Self {
+        Self::new(ToolFault::InvalidArguments, message)
+    }
+
+    /// The call was told to stop; the text is what it has so far. The host says why it stopped.
+    pub fn stopped(so_far: impl Into<String>) -> Self {
+        Self::new(ToolFault::Cancelled, so_far)
+    }
+}
+
+impl From<WorkspaceError> for ToolError {
+    fn from(error: WorkspaceError) -> Self {
+        let fault = match &error {
+            WorkspaceError::Outside(_) => ToolFault::OutsideWorkspace,
+            WorkspaceError::Governed { .. } | WorkspaceError::ReadOnly(_) => ToolFault::Governance,
+            WorkspaceError::NotFound(_) => ToolFault::NotFound,
+            WorkspaceError::Invalid { .. } => ToolFault::InvalidArguments,
+            WorkspaceError::NotAFile { .. }
+            | WorkspaceError::NotAFolder(_)
+            | WorkspaceError::Unsettled(_) => ToolFault::Conflict,
+            _ => ToolFault::ToolFailed,
+        };
+        Self::new(fault, error.to_string())
+    }
+}
+
+impl From<SandboxError> for ToolError {
+    fn from(error: SandboxError) -> Self {
+        match &error {
+            SandboxError::Unavailable { .. } => {
+                Self::new(ToolFault::SandboxUnavailable, error.to_string())
+            }
+            SandboxError::Start(cause) => Self::failed(format!("{error}: {cause}")),
+        }
+    }
+}

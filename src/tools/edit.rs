@@ -1,0 +1,171 @@
+//! `edit`: a passage of a text file.
+
+use std::{borrow::Cow, time::Duration};
+
+use hivewright_actors::tool::{Effect, ToolFault};
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+use super::{
+    contract::{Limits, Tool, ToolContext, ToolError},
+    read::text_of,
+};
+
+pub(super) struct Edit;
+
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Args {
+    /// The file, absolute or relative to the workspace.
+    file_path: String,
+    /// The text to replace, exactly as it stands in the file, without line numbers.
+    old_string: String,
+    /// The text to put in its place.
+    new_string: String,
+    /// Replace every occurrence; otherwise there must be exactly one.
+    #[serde(default)]
+    replace_all: bool,
+}
+
+impl Tool for Edit {
+    const NAME: &'static str = "edit";
+    const DESCRIPTION: &'static str = "Replaces a passage of a text file by another. Both are plain text, no patterns. \
+        `old_string` must occur exactly once unless `replace_all` is set; give enough of its surroundings.";
+    const EFFECT: Effect = Effect::Idempotent;
+    const EXCLUSIVE: bool = true;
+    const LIMITS: Limits = Limits::fixed(Duration::from_secs(30));
+    type Args = Args;
+
+    fn accept(args: &Args) -> Result<(), String> {
+        if args.old_string.is_empty() {
+            Err("`old_string`: must not be empty".to_owned())
+        } else if args.old_string == args.new_string {
+            Err("`new_string`: is the same as `old_string`".to_owned())
+        } else {
+            Ok(())
+        }
+    }
+
+    async fn call(&self, args: Args, cx: &ToolContext) -> Result<String, ToolError> {
+        cx.blocking(move |cx| {
+            let path = &args.file_path;
+            let text = text_of(&cx.workspace, path)?;
+            match replace(&text, &args, cx.rerun)? {
+                Edited::Already => Ok(format!("Already replaced in {path}")),
+                Edited::Replaced { text, count } => {
+                    let class = cx.workspace.write(path, text.as_bytes())?;
+                    tracing::debug!(team = %cx.team, %path, %class, "file edited");
+                    Ok(format!("Replaced {count} occurrence(s) in {path}"))
+                }
+            }
+        })
+        .await
+    }
+}
+
+#[derive(Debug, PartialEq)]
+enum Edited {
+    Replaced {
+        text: String,
+        count: usize,
+    },
+    /// An earlier try of the same call did it.
+    Already,
+}
+
+fn replace(text: &str, args: &Args, rerun: bool) -> Result<Edited, ToolError> {
+    let old = endings_of(text, &args.old_string);
+    let new = endings_of(text, &args.new_string);
+    if rerun && done_before(text, &old, &new) {
+        return Ok(Edited::Already);
+    }
+    let path = &args.file_path;
+    match text.matches(&*old).count() {
+        0 => Err(ToolError::new(
+            ToolFault::NotFound,
+            format!("`old_string` was not found in {path}"),
+        )),
+        count @ 2.. if !args.replace_all => Err(ToolError::new(
+            ToolFault::Conflict,
+            format!(
+                "`old_string` occurs {count} times in {path}; give more of its surroundings or set `replace_all`"
+            ),
+        )),
+        count => Ok(Edited::Replaced {
+            text: text.replace(&*old, &new),
+            count,
+        }),
+    }
+}
+
+/// Lines are shown without their endings, so a passage is written with plain ones; the file's stay.
+fn endings_of<'a>(text: &str, passage: &'a str) -> Cow<'a, str> {
+    if text.contains("\r\n") && !passage.contains("\r\n") {
+        passage.replace('\n', "\r\n").into()
+    } else {
+        passage.into()
+    }
+}
+
+/// Whether the file looks as this call would leave it: nothing old is left but what the new holds.
+fn done_before(text: &str, old: &str, new: &str) -> bool {
+    if new.is_empty() {
+        return !text.contains(old);
+    }
+    text.contains(new) && !text.replace(new, "\0").contains(old)
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use super::*;
+
+    fn args(old: &str, new: &str) -> Args {
+        Args {
+            file_path: "f".to_owned(),
+            old_string: old.to_owned(),
+            new_string: new.to_owned(),
+            replace_all: false,
+        }
+    }
+
+    fn replaced(text: &str, count: usize) -> Edited {
+        let text = text.to_owned();
+        Edited::Replaced { text, count }
+    }
+
+    /// TO-59
+    #[test]
+    fn characters_that_mean_something_elsewhere_are_plain() {
+        let edited = replace("a.*$1b", &args(".*$1", "$0\\n&"), false).unwrap();
+
+        assert_eq!(edited, replaced("a$0\\n&b", 1));
+    }
+
+    /// TO-59
+    #[test]
+    fn line_endings_of_the_file_are_kept() {
+        let edited = replace("one\r\ntwo\r\nthree\r\n", &args("one\ntwo", "1\n2"), false).unwrap();
+
+        assert_eq!(edited, replaced("1\r\n2\r\nthree\r\n", 1));
+    }
+
+    /// TO-59: a second run of the same call changes nothing, also when the new text holds the old.
+    #[test]
+    fn a_rerun_after_it_took_effect_is_a_success() {
+        let runs = [("b", "a", "b"), ("ab!", "a", "ab"), ("", "a", "")]
+            .map(|(text, old, new)| replace(text, &args(old, new), true).unwrap());
+
+        assert_eq!(runs, [Edited::Already, Edited::Already, Edited::Already]);
+    }
+
+    /// TO-59
+    #[test]
+    fn a_rerun_before_it_took_effect_does_it() {
+        assert_eq!(
+            replace("a", &args("a", "ab"), true).unwrap(),
+            replaced("ab", 1)
+        );
+    }
+}

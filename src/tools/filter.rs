@@ -1,0 +1,177 @@
+//! Which tools a team may see: the patterns of `allowed_tools`.
+
+use super::wire::wire_name;
+
+/// The tools that match in any case.
+const BUILT_IN: &[&str] = &["bash", "edit", "glob", "grep", "read", "write"];
+
+/// Families that a pattern can name as a whole.
+const GROUPS: &[(&str, &[&str])] = &[
+    ("@files", &["edit", "glob", "grep", "read", "write"]),
+    ("@shell", &["bash"]),
+];
+
+/// Why a list of patterns cannot be used.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum FilterError {
+    /// No family has this name.
+    #[error("unknown tool group `{name}`; known groups are {}", known())]
+    UnknownGroup {
+        /// The name as written.
+        name: String,
+    },
+    /// A pattern that says nothing.
+    #[error("empty tool pattern")]
+    Empty,
+}
+
+/// A checked list of patterns. The default allows nothing.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ToolFilter {
+    allowed: Vec<String>,
+    removed: Vec<String>,
+}
+
+impl ToolFilter {
+    /// Reads patterns: `*` any run of characters, `?` one, `@group` a family, `!` in front removes.
+    pub fn parse<S: AsRef<str>>(patterns: &[S]) -> Result<Self, FilterError> {
+        let mut filter = Self::default();
+        for pattern in patterns {
+            let pattern = pattern.as_ref().trim();
+            let (list, pattern) = match pattern.strip_prefix('!') {
+                Some(pattern) => (&mut filter.removed, pattern),
+                None => (&mut filter.allowed, pattern),
+            };
+            if pattern.is_empty() {
+                return Err(FilterError::Empty);
+            }
+            if !pattern.starts_with('@') {
+                list.push(pattern.to_owned());
+                continue;
+            }
+            let Some((_, members)) = GROUPS.iter().find(|(name, _)| *name == pattern) else {
+                return Err(FilterError::UnknownGroup {
+                    name: pattern.to_owned(),
+                });
+            };
+            list.extend(members.iter().map(|member| (*member).to_owned()));
+        }
+        Ok(filter)
+    }
+
+    /// Whether a tool, named by its canonical key, is the team's. Removed wins, in whatever order.
+    pub fn allows(&self, key: &str) -> bool {
+        let any = |list: &[String]| list.iter().any(|pattern| names(pattern, key));
+        any(&self.allowed) && !any(&self.removed)
+    }
+}
+
+fn names(pattern: &str, key: &str) -> bool {
+    if BUILT_IN.contains(&key) {
+        return matches(&pattern.to_lowercase(), key);
+    }
+    matches(pattern, key) || matches(pattern, &wire_name(key))
+}
+
+/// Plain wildcards, in linear space and without backtracking beyond the last `*`.
+fn matches(pattern: &str, text: &str) -> bool {
+    let (pattern, text): (Vec<_>, Vec<_>) = (pattern.chars().collect(), text.chars().collect());
+    let (mut p, mut t) = (0, 0);
+    let mut star = None;
+    while t < text.len() {
+        if pattern.get(p) == Some(&'*') {
+            star = Some((p, t));
+            p += 1;
+        } else if pattern.get(p).is_some_and(|c| *c == '?' || *c == text[t]) {
+            (p, t) = (p + 1, t + 1);
+        } else if let Some((at, from)) = star {
+            star = Some((at, from + 1));
+            (p, t) = (at + 1, from + 1);
+        } else {
+            return false;
+        }
+    }
+    pattern[p..].iter().all(|c| *c == '*')
+}
+
+fn known() -> String {
+    let names: Vec<_> = GROUPS.iter().map(|(name, _)| format!("`{name}`")).collect();
+    names.join(", ")
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use super::*;
+
+    fn allowed(patterns: &[&str], keys: &[&'static str]) -> Vec<&'static str> {
+        let filter = ToolFilter::parse(patterns).unwrap();
+        keys.iter()
+            .copied()
+            .filter(|key| filter.allows(key))
+            .collect()
+    }
+
+    const KEYS: &[&str] = &[
+        "bash",
+        "read",
+        "write",
+        "web_fetch",
+        "team.deploy",
+        "mcp.git.log",
+    ];
+
+    /// SE-51
+    #[test]
+    fn patterns_allow_and_removal_wins_in_any_order() {
+        let table: [(&[&str], &[&str]); 8] = [
+            (&[], &[]),
+            (&["*"], KEYS),
+            (&["*", "!bash"], &KEYS[1..]),
+            (&["!bash", "*"], &KEYS[1..]),
+            (&["w*"], &["write", "web_fetch"]),
+            (&["rea?"], &["read"]),
+            (&["@files", "!@shell"], &["read", "write"]),
+            (&["team.*"], &["team.deploy"]),
+        ];
+
+        for (patterns, expected) in table {
+            assert_eq!(
+                (patterns, allowed(patterns, KEYS)),
+                (patterns, expected.to_vec())
+            );
+        }
+    }
+
+    /// SE-52, TO-62
+    #[test]
+    fn built_ins_match_in_any_case_and_others_exactly_or_by_wire_form() {
+        let table: [(&[&str], &[&str]); 5] = [
+            (&["Read", "BASH"], &["bash", "read"]),
+            (&["WRI*"], &["write"]),
+            (&["Web_Fetch"], &[]),
+            (&["mcp__git__log"], &["mcp.git.log"]),
+            (&["MCP.git.log"], &[]),
+        ];
+
+        for (patterns, expected) in table {
+            assert_eq!(
+                (patterns, allowed(patterns, KEYS)),
+                (patterns, expected.to_vec())
+            );
+        }
+    }
+
+    /// SE-51, OR-19
+    #[test]
+    fn an_unknown_group_is_refused_with_the_known_ones() {
+        let error = ToolFilter::parse(&["@everything"]).unwrap_err();
+
+        assert_eq!(
+            error.to_string(),
+            "unknown tool group `@everything`; known groups are `@files`, `@shell`"
+        );
+    }
+}

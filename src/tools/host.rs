@@ -1,0 +1,317 @@
+//! The one path that every tool call takes: visible, well-formed, run within its limits, scrubbed, cut.
+
+use std::{
+    collections::BTreeMap,
+    fmt,
+    io::{self, Write},
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use futures_util::future::BoxFuture;
+use hivewright_actors::{
+    ids::TeamName,
+    tool::{Args, CallContext, Checked, ToolCall, ToolFault, ToolReply, ToolSpec, Toolset},
+};
+use serde_json::Value;
+use tokio::task::{AbortHandle, JoinError, JoinHandle};
+use tokio_util::sync::{CancellationToken, DropGuard};
+
+use super::{
+    cap,
+    contract::{LONGEST, Tool, ToolContext, ToolError},
+    filter::ToolFilter,
+    wire::wire_name,
+};
+use crate::sandbox::{process::Sandbox, workspace::Workspace};
+
+/// The largest arguments, in bytes of JSON.
+const LARGEST_ARGUMENTS: usize = 2 << 20;
+/// How long a tool that was told to stop has to hand in what it has.
+const GRACE: Duration = Duration::from_secs(2);
+/// What the log shows of a call.
+const LOGGED: usize = 10_240;
+
+/// Removes secrets from a text.
+pub type Scrub = Arc<dyn Fn(&str) -> String + Send + Sync>;
+
+/// The tools that exist, by key.
+#[derive(Clone, Default)]
+pub struct Toolbox {
+    tools: BTreeMap<&'static str, Arc<dyn Hosted>>,
+}
+
+/// What one team is given.
+#[derive(Clone)]
+pub struct Grant {
+    /// The team.
+    pub team: TeamName,
+    /// Its folders.
+    pub workspace: Arc<Workspace>,
+    /// The tools it may see.
+    pub allowed: ToolFilter,
+    /// Where its processes run.
+    pub sandbox: Arc<Sandbox>,
+    /// Removes secrets from what comes back.
+    pub scrub: Scrub,
+}
+
+impl Toolbox {
+    /// The same with one more tool.
+    pub fn with<T: Tool>(mut self, tool: T) -> Self {
+        self.tools.insert(T::NAME, Arc::new(tool));
+        self
+    }
+
+    /// The tools of a team, bound to its folders. Later changes to the grant need another set.
+    pub fn for_team(&self, grant: Grant) -> Arc<dyn Toolset> {
+        let visible = self
+            .tools
+            .iter()
+            .filter(|(key, _)| grant.allowed.allows(key));
+        let mut tools = BTreeMap::new();
+        let mut specs = Vec::new();
+        for (key, tool) in visible {
+            let name = wire_name(key);
+            specs.push(tool.spec(name.clone(), &grant.sandbox));
+            tools.insert(name, Arc::clone(tool));
+        }
+        Arc::new(TeamTools {
+            tools,
+            specs: specs.into(),
+            grant,
+        })
+    }
+}
+
+impl fmt::Debug for Toolbox {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_set().entries(self.tools.keys()).finish()
+    }
+}
+
+/// A tool whose argument type is hidden.
+trait Hosted: Send + Sync {
+    fn spec(&self, name: String, sandbox: &Sandbox) -> ToolSpec;
+    fn check(&self, args: &Value) -> Result<Checked, ToolError>;
+    fn call(
+        self: Arc<Self>,
+        args: Value,
+        cx: ToolContext,
+    ) -> BoxFuture<'static, Result<String, ToolError>>;
+}
+
+impl<T: Tool> Hosted for T {
+    fn spec(&self, name: String, sandbox: &Sandbox) -> ToolSpec {
+        let mut schema = schemars::schema_for!(T::Args);
+        for key in ["$schema", "title", "description"] {
+            schema.remove(key);
+        }
+        ToolSpec {
+            name,
+            description: self.description(sandbox),
+            schema: schema.to_value(),
+        }
+    }
+
+    fn check(&self, args: &Value) -> Result<Checked, ToolError> {
+        let args = parse::<T>(args)?;
+        let asked = T::timeout(&args).unwrap_or(T::LIMITS.timeout);
+        Ok(Checked {
+            effect: T::EFFECT,
+            exclusive: T::EXCLUSIVE,
+            limit: asked.min(T::LIMITS.longest).min(LONGEST),
+        })
+    }
+
+    fn call(
+        self: Arc<Self>,
+        args: Value,
+        cx: ToolContext,
+    ) -> BoxFuture<'static, Result<String, ToolError>> {
+        Box::pin(async move { Tool::call(&*self, parse::<T>(&args)?, &cx).await })
+    }
+}
+
+fn parse<T: Tool>(args: &Value) -> Result<T::Args, ToolError> {
+    let mut size = Counter(0);
+    if serde_json::to_writer(&mut size, args).is_err() || size.0 > LARGEST_ARGUMENTS {
+        return Err(ToolError::invalid("arguments are larger than 2 MiB"));
+    }
+    let parsed = serde_path_to_error::deserialize(args).map_err(|error| {
+        let path = error.path().to_string();
+        let reason = error.into_inner();
+        ToolError::invalid(match path.as_str() {
+            "." => format!("invalid arguments: {reason}"),
+            path => format!("invalid arguments: `{path}`: {reason}"),
+        })
+    })?;
+    T::accept(&parsed)
+        .map_err(|reason| ToolError::invalid(format!("invalid arguments: {reason}")))?;
+    Ok(parsed)
+}
+
+struct Counter(usize);
+
+impl Write for Counter {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0 += bytes.len();
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+/// The tools of one team.
+struct TeamTools {
+    tools: BTreeMap<String, Arc<dyn Hosted>>,
+    specs: Arc<[ToolSpec]>,
+    grant: Grant,
+}
+
+impl TeamTools {
+    /// The tool, its arguments and what is known of the call. A refusal is the call's result.
+    fn admit(&self, call: &ToolCall) -> Result<(Arc<dyn Hosted>, Value, Checked), ToolError> {
+        let tool = self.tools.get(&call.name).ok_or_else(|| {
+            ToolError::new(ToolFault::NotAvailable, "tool not available to this team")
+        })?;
+        let args = match &call.args {
+            Args::Json(args) => args.clone(),
+            Args::Unreadable { reason, .. } => {
+                return Err(ToolError::invalid(format!(
+                    "arguments are not JSON: {reason}"
+                )));
+            }
+        };
+        let checked = tool.check(&args)?;
+        Ok((Arc::clone(tool), args, checked))
+    }
+}
+
+impl Toolset for TeamTools {
+    fn specs(&self) -> Arc<[ToolSpec]> {
+        Arc::clone(&self.specs)
+    }
+
+    fn check(&self, call: &ToolCall) -> Result<Checked, ToolReply> {
+        self.admit(call)
+            .map(|(_, _, checked)| checked)
+            .map_err(|error| reply(Err(error), &self.grant.scrub))
+    }
+
+    fn run(&self, call: ToolCall, cx: CallContext) -> BoxFuture<'static, ToolReply> {
+        let admitted = self.admit(&call);
+        let grant = self.grant.clone();
+        Box::pin(async move {
+            let started = Instant::now();
+            let (team, turn, tool) = (&grant.team, &cx.turn, &call.name);
+            tracing::debug!(%team, %turn, %tool, call = %call.id, "tool call started");
+            let result = match admitted {
+                Ok((hosted, args, checked)) => {
+                    let cancel = CancellationToken::new();
+                    let context = ToolContext {
+                        team: grant.team.clone(),
+                        workspace: Arc::clone(&grant.workspace),
+                        sandbox: Arc::clone(&grant.sandbox),
+                        rerun: cx.rerun,
+                        cancel: cancel.clone(),
+                    };
+                    let task = tokio::spawn(hosted.call(args, context));
+                    Running::new(task, cancel)
+                        .finish(checked.limit, &cx.cancel)
+                        .await
+                }
+                Err(error) => Err(error),
+            };
+            let reply = reply(result, &grant.scrub);
+            let elapsed = started.elapsed();
+            match reply.fault {
+                None => tracing::debug!(%team, %turn, %tool, ?elapsed, "tool call ended"),
+                Some(fault) => {
+                    tracing::info!(%team, %turn, %tool, ?elapsed, fault = fault.as_str(), "tool call failed");
+                }
+            }
+            tracing::trace!(%team, %turn, %tool, content = shortened(&reply.content), "tool result");
+            reply
+        })
+    }
+}
+
+fn shortened(text: &str) -> &str {
+    &text[..text.floor_char_boundary(LOGGED)]
+}
+
+/// Scrubs, then cuts: a secret that the cut would split must not pass in halves.
+fn reply(result: Result<String, ToolError>, scrub: &Scrub) -> ToolReply {
+    let (text, fault) = match result {
+        Ok(text) => (text, None),
+        Err(error) => (error.message, Some(error.fault)),
+    };
+    let (content, truncated) = cap::cap(scrub(&text));
+    ToolReply {
+        content,
+        fault,
+        truncated,
+    }
+}
+
+/// A tool at work on a task of its own, so that a panic ends the call and nothing else.
+struct Running {
+    task: JoinHandle<Result<String, ToolError>>,
+    /// Stops the tool when the call is dropped: blocking work hears the token, the task is aborted.
+    _stop: DropGuard,
+    _abort: AbortOnDrop,
+    cancel: CancellationToken,
+}
+
+struct AbortOnDrop(AbortHandle);
+
+impl Drop for AbortOnDrop {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
+}
+
+impl Running {
+    fn new(task: JoinHandle<Result<String, ToolError>>, cancel: CancellationToken) -> Self {
+        Self {
+            _stop: cancel.clone().drop_guard(),
+            _abort: AbortOnDrop(task.abort_handle()),
+            task,
+            cancel,
+        }
+    }
+
+    async fn finish(
+        mut self,
+        limit: Duration,
+        stop: &CancellationToken,
+    ) -> Result<String, ToolError> {
+        let (fault, why) = tokio::select! {
+            joined = &mut self.task => return ended(joined),
+            () = tokio::time::sleep(limit) => {
+                let limit = limit.as_millis();
+                (ToolFault::Timeout, format!("Timed out after {limit} ms and was stopped."))
+            }
+            () = stop.cancelled() => (ToolFault::Cancelled, "Cancelled.".to_owned()),
+        };
+        self.cancel.cancel();
+        let so_far = match tokio::time::timeout(GRACE, &mut self.task).await {
+            Ok(joined) => match ended(joined) {
+                Ok(text) => text,
+                Err(error) => error.message,
+            },
+            Err(_) => String::new(),
+        };
+        Err(ToolError::new(fault, format!("{why}\n{so_far}").trim_end()))
+    }
+}
+
+fn ended(joined: Result<Result<String, ToolError>, JoinError>) -> Result<String, ToolError> {
+    joined.unwrap_or_else(|error| {
+        tracing::error!(%error, "tool panicked");
+        Err(ToolError::failed("the tool failed unexpectedly"))
+    })
+}

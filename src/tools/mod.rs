@@ -1,0 +1,31 @@
+//! The tools that teams can use: one file each, listed here.
+
+use self::host::Toolbox;
+
+mod bash;
+mod cap;
+pub mod contract;
+mod edit;
+pub mod filter;
+mod glob;
+mod grep;
+pub mod host;
+mod read;
+#[cfg(test)]
+mod tests;
+mod wire;
+mod write;
+
+/// The built-in tools by name, in the order in which prompts show them.
+pub const BUILT_INS: [&str; 6] = ["bash", "edit", "glob", "grep", "read", "write"];
+
+/// Every built-in tool.
+pub fn all() -> Toolbox {
+    Toolbox::default()
+        .with(bash::Bash)
+        .with(edit::Edit)
+        .with(glob::Glob)
+        .with(grep::Grep)
+        .with(read::Read)
+        .with(write::Write)
+}

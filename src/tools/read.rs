@@ -1,0 +1,136 @@
+//! `read`: the lines of a text file.
+
+use std::{fmt::Write as _, io::Read as _, time::Duration};
+
+use hivewright_actors::tool::{Effect, ToolFault};
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+use super::contract::{Limits, Tool, ToolContext, ToolError};
+use crate::sandbox::workspace::Workspace;
+
+/// The largest file that is looked at, in bytes.
+const LARGEST: u64 = 50 << 20;
+const LINES: usize = 2000;
+/// Longer lines are cut, in characters.
+const WIDTH: usize = 2000;
+
+pub(super) struct Read;
+
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Args {
+    /// The file, absolute or relative to the workspace.
+    file_path: String,
+    /// The first line to show, counted from 1.
+    offset: Option<usize>,
+    /// How many lines to show; 2000 if not given.
+    limit: Option<usize>,
+}
+
+impl Tool for Read {
+    const NAME: &'static str = "read";
+    const DESCRIPTION: &'static str = "Reads a UTF-8 text file and shows its lines, each with its number. \
+        Use `offset` and `limit` for a part of a long file. Binary files and files over 50 MiB are refused.";
+    const EFFECT: Effect = Effect::Pure;
+    const EXCLUSIVE: bool = false;
+    const LIMITS: Limits = Limits::fixed(Duration::from_secs(30));
+    type Args = Args;
+
+    fn accept(args: &Args) -> Result<(), String> {
+        match (args.offset, args.limit) {
+            (Some(0), _) => Err("`offset`: lines are counted from 1".to_owned()),
+            (_, Some(0)) => Err("`limit`: must be at least 1".to_owned()),
+            _ => Ok(()),
+        }
+    }
+
+    async fn call(&self, args: Args, cx: &ToolContext) -> Result<String, ToolError> {
+        cx.blocking(move |cx| {
+            let text = text_of(&cx.workspace, &args.file_path)?;
+            show(&text, &args)
+        })
+        .await
+    }
+}
+
+/// The whole text of a file, if it is one.
+pub(super) fn text_of(workspace: &Workspace, path: &str) -> Result<String, ToolError> {
+    let opened = workspace.open_file(path)?;
+    let mut bytes = Vec::new();
+    opened
+        .file
+        // One byte more than allowed tells a file that grew meanwhile.
+        .take(LARGEST + 1)
+        .read_to_end(&mut bytes)
+        .map_err(|error| ToolError::failed(format!("{path} cannot be read: {error}")))?;
+    let size = opened.size.max(bytes.len() as u64);
+    if bytes.len() as u64 > LARGEST {
+        let kind = kind(&bytes);
+        return Err(ToolError::failed(format!(
+            "{path} is too large to read: {kind}, {size} bytes; at most {LARGEST} are"
+        )));
+    }
+    if bytes.contains(&0) {
+        return Err(not_text(path, kind(&bytes), size));
+    }
+    String::from_utf8(bytes).map_err(|error| not_text(path, kind(error.as_bytes()), size))
+}
+
+fn not_text(path: &str, kind: &str, size: u64) -> ToolError {
+    ToolError::failed(format!("{path} is not a text file: {kind}, {size} bytes"))
+}
+
+/// What a file seems to be, by its first bytes.
+fn kind(bytes: &[u8]) -> &'static str {
+    const KINDS: &[(&[u8], &str)] = &[
+        (b"\x89PNG\r\n", "PNG image"),
+        (b"\xff\xd8\xff", "JPEG image"),
+        (b"GIF8", "GIF image"),
+        (b"%PDF-", "PDF document"),
+        (b"PK\x03\x04", "ZIP archive"),
+        (b"\x1f\x8b", "gzip archive"),
+        (b"\x7fELF", "ELF program"),
+        (b"SQLite format 3\0", "SQLite database"),
+    ];
+    let known = KINDS.iter().find(|(magic, _)| bytes.starts_with(magic));
+    match known {
+        Some((_, kind)) => kind,
+        None if std::str::from_utf8(&bytes[..bytes.len().min(1024)]).is_ok()
+            && !bytes.contains(&0) =>
+        {
+            "text"
+        }
+        None => "binary data",
+    }
+}
+
+fn show(text: &str, args: &Args) -> Result<String, ToolError> {
+    if text.is_empty() {
+        return Ok("The file is empty.".to_owned());
+    }
+    let first = args.offset.unwrap_or(1);
+    let limit = args.limit.unwrap_or(LINES);
+    let total = text.lines().count();
+    if first > total {
+        return Err(ToolError::new(
+            ToolFault::InvalidArguments,
+            format!("`offset` {first} is past the end: the file has {total} lines"),
+        ));
+    }
+    let mut shown = String::new();
+    for (number, line) in text.lines().enumerate().skip(first - 1).take(limit) {
+        let number = number + 1;
+        // Writing to a string cannot fail.
+        let _ = match line.char_indices().nth(WIDTH) {
+            Some((end, _)) => writeln!(shown, "{number:>6}│{}… [line cut]", &line[..end]),
+            None => writeln!(shown, "{number:>6}│{line}"),
+        };
+    }
+    let left = total.saturating_sub(first - 1 + limit);
+    if left > 0 {
+        let next = first + limit;
+        let _ = writeln!(shown, "[{left} more lines; continue with `offset` {next}]");
+    }
+    Ok(shown)
+}

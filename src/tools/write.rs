@@ -1,0 +1,55 @@
+//! `write`: a whole file.
+
+use std::time::Duration;
+
+use hivewright_actors::tool::Effect;
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+use super::contract::{Limits, Tool, ToolContext, ToolError};
+
+/// The most that can be written at once, in bytes.
+const LARGEST: usize = 1 << 20;
+
+pub(super) struct Write;
+
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Args {
+    /// The file, absolute or relative to the workspace. Its folders are made if need be.
+    file_path: String,
+    /// The whole new content, at most 1 MiB.
+    content: String,
+}
+
+impl Tool for Write {
+    const NAME: &'static str = "write";
+    const DESCRIPTION: &'static str = "Writes a whole file, replacing what was there. Makes missing folders. \
+        To change a part of a file use `edit`.";
+    const EFFECT: Effect = Effect::Idempotent;
+    const EXCLUSIVE: bool = true;
+    const LIMITS: Limits = Limits::fixed(Duration::from_secs(30));
+    type Args = Args;
+
+    fn accept(args: &Args) -> Result<(), String> {
+        match args.content.len() {
+            0..=LARGEST => Ok(()),
+            size => Err(format!(
+                "`content`: {size} bytes; at most {LARGEST} are allowed"
+            )),
+        }
+    }
+
+    async fn call(
+        &self,
+        Args { file_path, content }: Args,
+        cx: &ToolContext,
+    ) -> Result<String, ToolError> {
+        cx.blocking(move |cx| {
+            let class = cx.workspace.write(&file_path, content.as_bytes())?;
+            tracing::debug!(team = %cx.team, path = %file_path, %class, "file written");
+            Ok(format!("Wrote {} bytes to {file_path}", content.len()))
+        })
+        .await
+    }
+}

@@ -1,0 +1,204 @@
+//! The promise that nothing accepted is lost or done twice, under a real `kill -9` at random moments.
+
+use std::{
+    collections::{BTreeMap, HashMap},
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicBool, AtomicU64, Ordering},
+    },
+    time::Duration,
+};
+
+use serde_json::{Value, json};
+use tokio::sync::watch;
+
+use crate::service::{Client, Service};
+
+/// How often the service is killed.
+const ROUNDS: usize = 60;
+/// Who talks to it meanwhile.
+const CLIENTS: usize = 8;
+/// Messages that each of them keeps under way.
+const UNDER_WAY: usize = 3;
+
+const TEAM: &str = r#"
+max_steps: 20
+allowed_tools: ["@files", "@shell"]
+"#;
+
+const CHANNELS: &str = r#"
+ws: {enabled: true}
+limits: {rate: {ws: {per_minute: 0, burst: 1}}}
+topics: {model: never}
+"#;
+
+/// What one client knows of its messages.
+#[derive(Default)]
+struct Ledger {
+    /// What was said, by message id.
+    said: BTreeMap<String, String>,
+    acks: HashMap<String, usize>,
+    ends: HashMap<String, Vec<Value>>,
+}
+
+/// A message of one of four kinds: talk, one effect, two effects in a row, a file.
+fn message(name: &str, kind: usize) -> String {
+    let effect = |step: &str| {
+        let command = format!("echo {name}-{step} >> effects/log");
+        format!("#call bash {}", json!({ "command": command }))
+    };
+    let file = json!({ "file_path": format!("files/{name}"), "content": name });
+    match kind % 4 {
+        0 => format!("hello from {name}"),
+        1 => format!("{}\n#reply did {name}", effect("only")),
+        2 => format!(
+            "{}\n#then\n{}\n#reply did {name}",
+            effect("first"),
+            effect("second")
+        ),
+        _ => format!("#call write {file}\n#reply did {name}"),
+    }
+}
+
+/// Talks until told to stop, then until everything it said has its end.
+async fn talk(
+    number: usize,
+    address: watch::Receiver<(String, String)>,
+    stop: Arc<AtomicBool>,
+    ended: Arc<AtomicU64>,
+) -> Ledger {
+    let mut ledger = Ledger::default();
+    let mut channel: Option<String> = None;
+    let mut last_seq = 0;
+    loop {
+        let (url, token) = address.borrow().clone();
+        let Ok(mut client) = Client::try_connect(&url, &token).await else {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+            continue;
+        };
+        if let Some(channel) = &channel {
+            client.resume(channel, last_seq).await;
+        }
+        // Nobody knows whether these were heard: the same id makes saying them again harmless.
+        let unheard: Vec<_> = ledger
+            .said
+            .iter()
+            .filter(|(id, _)| !ledger.acks.contains_key(*id) && !ledger.ends.contains_key(*id))
+            .map(|(id, content)| json!({ "content": content, "message_id": id }))
+            .collect();
+        for frame in unheard {
+            client.try_send(frame).await;
+        }
+        loop {
+            let open = ledger.said.len() - ledger.ends.len();
+            if stop.load(Ordering::SeqCst) {
+                if open == 0 {
+                    return ledger;
+                }
+            } else if open < UNDER_WAY {
+                let id = format!("c{number}-{}", ledger.said.len());
+                let content = message(&id, ledger.said.len());
+                ledger.said.insert(id.clone(), content.clone());
+                client
+                    .try_send(json!({ "content": content, "message_id": id }))
+                    .await;
+                continue;
+            }
+            let Ok(frame) = client.try_frame().await else {
+                break;
+            };
+            if frame["code"] == "cannot_resume" {
+                // The channel was never stored: none of its messages had been acknowledged.
+                assert!(ledger.acks.is_empty(), "an acknowledged channel is gone");
+                channel = None;
+                last_seq = 0;
+                break;
+            }
+            let id = frame["message_id"].as_str().unwrap_or_default().to_owned();
+            match frame["type"].as_str() {
+                Some("ack") if frame["duplicate"] != true => {
+                    *ledger.acks.entry(id).or_default() += 1;
+                }
+                Some("response" | "error") if !id.is_empty() => {
+                    ledger.ends.entry(id).or_default().push(frame.clone());
+                    ended.fetch_add(1, Ordering::SeqCst);
+                }
+                _ => {}
+            }
+            // A client that never used its channel cannot come back to it.
+            if !ledger.acks.is_empty() || !ledger.ends.is_empty() {
+                channel.clone_from(&client.channel);
+                last_seq = client.last_seq;
+            }
+        }
+    }
+}
+
+/// CH-80, SE-144 to SE-148, SC-104
+#[actix::test]
+async fn nothing_acknowledged_is_lost_or_done_twice_when_the_process_is_killed() {
+    let mut service = Service::prepare()
+        .with_file("data/config/channels.yaml", CHANNELS)
+        .with_file("run/teams/main/config.yaml", TEAM)
+        .with_file("run/teams/main/effects/log", "")
+        .started()
+        .await;
+    let (tell, address) = watch::channel((service.url(), service.token()));
+    let stop = Arc::new(AtomicBool::new(false));
+    let ended = Arc::new(AtomicU64::new(0));
+    let clients: Vec<_> = (0..CLIENTS)
+        .map(|number| actix::spawn(talk(number, address.clone(), stop.clone(), ended.clone())))
+        .collect();
+
+    let seed = Mutex::new(std::process::id() as u64 | 1);
+    let random = |below: u64| {
+        let mut state = seed.lock().unwrap();
+        *state ^= *state << 13;
+        *state ^= *state >> 7;
+        *state ^= *state << 17;
+        *state % below
+    };
+    for _ in 0..ROUNDS {
+        // Work must get done between two kills, or every task would run out of attempts.
+        let before = ended.load(Ordering::SeqCst);
+        let wanted = 1 + random(CLIENTS as u64 * 2);
+        while ended.load(Ordering::SeqCst) < before + wanted {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+        tokio::time::sleep(Duration::from_millis(random(60))).await;
+        service.kill();
+        service.launch().await;
+        tell.send_replace((service.url(), service.token()));
+    }
+    stop.store(true, Ordering::SeqCst);
+
+    let mut given_up = 0;
+    let mut said = 0;
+    for client in clients {
+        let ledger = tokio::time::timeout(Duration::from_secs(120), client)
+            .await
+            .expect("every message ends")
+            .unwrap();
+        for (id, content) in &ledger.said {
+            said += 1;
+            let ends = ledger.ends.get(id).map_or(&[][..], Vec::as_slice);
+            assert_eq!(ends.len(), 1, "ends of {id} ({content}): {ends:?}");
+            assert_eq!(ledger.acks.get(id), Some(&1), "acks of {id}");
+            if ends[0]["type"] == "error" {
+                assert_eq!(ends[0]["code"], "crash", "{}", ends[0]);
+                given_up += 1;
+            }
+        }
+    }
+    let effects = std::fs::read_to_string(service.path("run/teams/main/effects/log")).unwrap();
+    let mut times: HashMap<&str, usize> = HashMap::new();
+    for line in effects.lines() {
+        *times.entry(line).or_default() += 1;
+    }
+    let repeated: Vec<_> = times.iter().filter(|(_, times)| **times > 1).collect();
+    assert_eq!(repeated, [], "effects that happened more than once");
+    assert!(
+        given_up * 20 <= said,
+        "{given_up} of {said} tasks ran out of attempts"
+    );
+}
