@@ -87,6 +87,7 @@ fn task(ids: &Ids, producer: usize) -> Task {
         not_before: None,
         deadline_at: now + Duration::from_secs(86_400),
         attempts: 0,
+        arrival: 0,
         redelivered: false,
         acked: true,
         lease: None,

@@ -131,6 +131,7 @@ fn task(team: String, ids: &Ids, not_before: Option<Duration>) -> Task {
         not_before: not_before.map(|pause| now + pause),
         deadline_at: now + Duration::from_secs(86_400),
         attempts: 0,
+        arrival: 0,
         redelivered: false,
         acked: true,
         lease: None,
