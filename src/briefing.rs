@@ -22,6 +22,7 @@ use sha2::{Digest, Sha256};
 
 use crate::{
     engines::{Engines, ModelChoice, Question},
+    logging::Secrets,
     prompt::compose::{Availability, Prompts, Request},
     sandbox::{
         process::Sandbox,
@@ -63,6 +64,7 @@ struct Inner {
     idle_timeout: Duration,
     topic_profile: Option<String>,
     demo: Arc<AtomicBool>,
+    secrets: Secrets,
     /// What was made for a team, good until one of its files changes.
     kits: Mutex<HashMap<TeamName, Arc<Kit>>>,
 }
@@ -99,6 +101,8 @@ pub struct Sources {
     pub topic_profile: Option<String>,
     /// Set while only the offline demo answers.
     pub demo: Arc<AtomicBool>,
+    /// Learns the keys of profiles.
+    pub secrets: Secrets,
 }
 
 impl Turns {
@@ -115,6 +119,7 @@ impl Turns {
             idle_timeout: sources.idle_timeout,
             topic_profile: sources.topic_profile,
             demo: sources.demo,
+            secrets: sources.secrets,
             kits: Mutex::default(),
         }))
     }
@@ -163,6 +168,7 @@ impl Inner {
             return Ok(kit);
         }
         self.demo.store(providers.demo, Ordering::Relaxed);
+        self.secrets.learn(keys(&providers).map(ToOwned::to_owned));
         let kit = Arc::new(self.make_kit(name, team, providers)?);
         self.kits().insert(name.clone(), kit.clone());
         Ok(kit)

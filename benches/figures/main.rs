@@ -14,6 +14,9 @@ mod start;
 
 use report::Report;
 
+/// Measures some figures.
+type Section = fn(&mut Report);
+
 fn main() {
     // Cargo adds flags of its own; what has no dash names a section.
     let wanted: Vec<String> = std::env::args()
@@ -29,7 +32,7 @@ fn main() {
     if wanted.first().is_some_and(|first| first == start::ARGUMENT) {
         return start::serve(&wanted[1..]);
     }
-    let sections: [(&str, fn(&mut Report)); 4] = [
+    let sections: [(&str, Section); 4] = [
         ("queue", queue::measure),
         ("chat", chat::measure),
         ("overhead", overhead::measure),
