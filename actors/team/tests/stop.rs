@@ -202,3 +202,20 @@ async fn a_cancel_is_heard_at_any_moment_of_a_failing_turn() {
         assert_eq!(acks.count(), 1, "{heard:?}");
     }
 }
+
+/// SE-131, SE-132: a cancel while a stalled turn waits for its tools is not lost.
+#[actix::test]
+async fn a_cancel_of_a_stalled_turn_ends_the_task() {
+    let world = World::new(|_| vec![Play::Call(vec![("c1", "deaf")])]);
+    let client = world.connect(&world.start());
+
+    client.say("m1", "water the garden");
+    let topic = client.topic_of("m1").await;
+    // The tool may take two minutes, and one more passes before it counts as stalled.
+    tokio::time::sleep(Duration::from_secs(181)).await;
+    client.cancel(&topic, false);
+    let heard = client.hear_end_of("m1").await;
+
+    assert_eq!(heard.last().unwrap(), "cancelled m1: ");
+    client.hears_nothing_for(Duration::from_secs(600)).await;
+}
