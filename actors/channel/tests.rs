@@ -109,8 +109,14 @@ async fn two_that_resume_at_once_do_not_mix() {
     client.close();
 
     let (first, second) = (world.connect(&spine), world.connect(&spine));
-    first.resume(&client.channel, 0);
-    second.resume(&client.channel, 0);
+    for next in [&first, &second] {
+        spine.channel.do_send(Adopt {
+            fresh: next.channel.clone(),
+            channel: client.channel.clone(),
+            socket: next.socket.clone(),
+            last_seq: 0,
+        });
+    }
     adopted(&second, &client.channel).await;
     let heard = second.hear_end_of("m1").await;
 

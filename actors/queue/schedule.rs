@@ -246,14 +246,23 @@ impl Schedule {
     }
 
     /// A waiting task is not to run any more. Returns whether it was waiting.
+    ///
+    /// If its lane rested for it, the next may start at once.
     pub fn remove(&mut self, lane: &Lane, task: &TaskId) -> bool {
         let mut removed = false;
+        let mut held = None;
         self.change(lane, |work| {
             if let Some(place) = work.waiting.iter().position(|(_, id)| id == task) {
                 work.waiting.remove(place);
                 removed = true;
+                if place == 0 {
+                    held = work.held_until.take();
+                }
             }
         });
+        if let Some(until) = held {
+            self.held.remove(&(until, lane.clone()));
+        }
         if removed {
             self.count_waiting(&lane.team, -1);
         }

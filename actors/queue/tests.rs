@@ -183,6 +183,7 @@ async fn a_task_is_given_back_once() {
             after: None,
             uncounted: true,
         });
+        setting.settle().await;
     }
     let counts = setting.settle().await;
 

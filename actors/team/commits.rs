@@ -179,8 +179,8 @@ impl Team {
         let topic = topic.clone();
         ctx.spawn(committed.into_actor(self).map(move |result, team, ctx| {
             if let Ok(frames) = result {
-                team.recipe.channel.do_send(Deliver { frames });
                 team.report(&charge, end.ending, vec![charge.task.clone()]);
+                team.recipe.channel.do_send(Deliver { frames });
             }
             team.rest(&topic, ctx);
         }));
@@ -411,7 +411,6 @@ impl Team {
             }
             After::Ended(ended) => {
                 let charge = running.charge.clone();
-                self.recipe.channel.do_send(Deliver { frames });
                 if let Some(memory) = &mut self.lanes.get(topic).memory {
                     ended
                         .lines
@@ -420,7 +419,9 @@ impl Team {
                 }
                 self.rest(topic, ctx);
                 self.return_joined(ended.returned);
+                // The queue first: who hears of the end may say something at once.
                 self.report(&charge, ended.ending, ended.tasks);
+                self.recipe.channel.do_send(Deliver { frames });
             }
             After::Returned(pause) => {
                 let task = running.charge.task.clone();

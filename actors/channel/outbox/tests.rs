@@ -268,3 +268,15 @@ fn passing_frames_are_numbered_between_durable_ones() {
         [Some(seq(2) - 1), None]
     );
 }
+
+/// CH-90: the newest stays, since the next number builds on it.
+#[test]
+fn a_confirmed_outbox_keeps_its_newest_frame() {
+    let mut outbox = Outbox::default();
+    for ordinal in 1..=3 {
+        outbox.stored(ordinal, 1, plain(ordinal));
+    }
+
+    assert_eq!(outbox.confirm(seq(2)), [1, 2]);
+    assert_eq!(outbox.confirm(seq(3) + 9), Vec::<u64>::new());
+}

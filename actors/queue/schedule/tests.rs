@@ -151,6 +151,9 @@ proptest! {
                     let lane = lane(team, topic);
                     if let Some(id) = model.waiting.get_mut(&lane).and_then(Vec::pop) {
                         prop_assert!(schedule.remove(&lane, &id));
+                        if model.waiting[&lane].is_empty() {
+                            model.held.remove(&lane);
+                        }
                         prop_assert!(!schedule.remove(&lane, &id));
                     }
                 }
@@ -326,4 +329,17 @@ fn a_resting_team_starts_nothing_and_then_goes_on() {
     assert_eq!(early, None);
     assert_eq!(wakes_at, Some(Timestamp(10)));
     assert_eq!(late, Some((lane(1, 0), task(1))));
+}
+
+/// SE-20: a pause is for the task that failed, not for those behind it.
+#[test]
+fn a_lane_does_not_rest_for_a_task_that_is_gone() {
+    let mut schedule = Schedule::new(limits(1));
+    schedule.put_back(&lane(1, 0), task(1), Some(Timestamp(10)));
+    schedule.push(&lane(1, 0), task(2));
+
+    assert!(schedule.remove(&lane(1, 0), &task(1)));
+
+    assert_eq!(schedule.wakes_at(), None);
+    assert_eq!(schedule.next(Timestamp(0)), Some((lane(1, 0), task(2))));
 }

@@ -200,3 +200,25 @@ async fn a_second_attempt_has_the_same_conversation() {
 
     assert_eq!(*world.conversations.lock().unwrap(), [[], []]);
 }
+
+/// CH-59: one ack, also if it falls due in the moment in which the turn ends.
+#[actix::test]
+async fn an_ack_that_is_due_at_the_end_is_sent_once() {
+    for wait in 1_490..=1_510 {
+        let world = World::new(move |_| {
+            vec![
+                Play::Wait(Duration::from_millis(wait)),
+                Play::Say("Done."),
+                Play::Answer,
+            ]
+        });
+        let client = world.connect(&world.start());
+
+        client.say("m1", "water the garden");
+        let heard = client.hear_end_of("m1").await;
+
+        let acks = heard.iter().filter(|frame| frame.starts_with("ack"));
+        assert_eq!(acks.count(), 1, "{wait}: {heard:?}");
+        client.hears_nothing_for(Duration::from_secs(60)).await;
+    }
+}

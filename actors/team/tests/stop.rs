@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crate::doubles::{
-    engine::{Play, seconds},
+    engine::{Play, last_words, seconds},
     world::World,
 };
 
@@ -171,4 +171,51 @@ async fn a_turn_that_stands_still_is_tried_three_times() {
         ]
     );
     assert_eq!(began.elapsed().as_secs(), 3 * 300 + 30 + 120);
+}
+
+/// SE-132, SE-135: wherever in the life of a turn that fails a cancel comes, it ends the task.
+#[actix::test]
+async fn a_cancel_is_heard_at_any_moment_of_a_failing_turn() {
+    let world = World::new(|request| match last_words(request) {
+        "water the garden" => vec![Play::Say("Done."), Play::Answer],
+        _ => vec![
+            Play::Report(crate::engine::EngineEvent::Retry("again".to_owned())),
+            Play::Fail(crate::task::Code::Network),
+        ],
+    });
+    let client = world.connect(&world.start());
+    client.say("m", "water the garden");
+    let topic = client.topic_of("m").await;
+    client.hear_end_of("m").await;
+
+    for moment in 0..60 {
+        let id = format!("m{moment}");
+        client.say_in(&topic, &id, "fail");
+        for _ in 0..moment {
+            tokio::task::yield_now().await;
+        }
+        client.cancel(&topic, false);
+        let heard = client.hear_end_of(&id).await;
+
+        assert_eq!(heard.last().unwrap(), &format!("cancelled {id}: "));
+        let acks = heard.iter().filter(|frame| frame.starts_with("ack"));
+        assert_eq!(acks.count(), 1, "{heard:?}");
+    }
+}
+
+/// SE-131, SE-132: a cancel while a stalled turn waits for its tools is not lost.
+#[actix::test]
+async fn a_cancel_of_a_stalled_turn_ends_the_task() {
+    let world = World::new(|_| vec![Play::Call(vec![("c1", "deaf")])]);
+    let client = world.connect(&world.start());
+
+    client.say("m1", "water the garden");
+    let topic = client.topic_of("m1").await;
+    // The tool may take two minutes, and one more passes before it counts as stalled.
+    tokio::time::sleep(Duration::from_secs(181)).await;
+    client.cancel(&topic, false);
+    let heard = client.hear_end_of("m1").await;
+
+    assert_eq!(heard.last().unwrap(), "cancelled m1: ");
+    client.hears_nothing_for(Duration::from_secs(600)).await;
 }
