@@ -1,11 +1,10 @@
 //! Closing: what is written when a task ends, whoever ends it. One commit, one terminal frame.
 
 use crate::{
-    briefing::{Line, Speaker},
-    clock::Timestamp,
+    briefing::Speaker,
     event::{Ack, Body, ErrorBody, Frame, FrameUsage, Notification, Response},
     ids::{MessageId, TaskId},
-    store::records::{Interaction, Writes, snippet},
+    store::records::{Interaction, Said, Writes},
     task::{Ending, Outcome, Source, Task},
 };
 
@@ -17,7 +16,7 @@ const FRAME_TEXT: usize = 1_000_000;
 /// The sentence of an ack when the model has said nothing yet.
 pub(crate) const WORKING: &str = "Working on it.";
 
-/// Ends a task: its row, the frames that tell of it, and its line in the interaction log.
+/// Ends a task: its row, the frames that tell of it, and its row in the interaction log.
 ///
 /// `first_words` is what the model said first, for an ack that has not been sent yet.
 pub(crate) fn close(
@@ -45,8 +44,9 @@ pub(crate) fn close(
             let notification = Body::Notification(notification(task, &outcome));
             writes = writes.frame(&source.channel, frame(notification));
         }
-        if !outcome.text.is_empty() {
-            writes = writes.interaction(&reply_row(task, &source, &outcome.text, at));
+        let row = interaction(task, &source, &outcome);
+        if !row.said.is_empty() {
+            writes = writes.interaction(&row);
         }
     }
     task.acked = true;
@@ -126,18 +126,23 @@ fn explanation(outcome: &Outcome) -> String {
         .unwrap_or_else(|| format!("the task ended as {}", outcome.ending.as_str()))
 }
 
-/// The row for what a team said.
-fn reply_row(task: &Task, source: &Source, text: &str, at: Timestamp) -> Interaction {
+/// What was said: the message, and the answer if there is one.
+fn interaction(task: &Task, source: &Source, outcome: &Outcome) -> Interaction {
+    let mut said = Vec::new();
+    if source.message.is_some() {
+        let person = Speaker::Person(task.from.clone());
+        said.push(Said::new(task.created_at, person, &task.body));
+    }
+    if !outcome.text.is_empty() {
+        let team = Speaker::Team(task.lane.team.as_str().to_owned());
+        said.push(Said::new(outcome.finished_at, team, &outcome.text));
+    }
     Interaction {
         channel: source.channel.clone(),
         topic: source.topic.as_ref().map(|topic| topic.id.clone()),
         task: task.id.clone(),
-        line: Line {
-            at,
-            speaker: Speaker::Team(task.lane.team.as_str().to_owned()),
-            text: snippet(text),
-        },
-        length: text.len() as u64,
+        at: outcome.finished_at,
+        said,
     }
 }
 

@@ -10,7 +10,6 @@ use super::{
     resolve::{Resolution, Resolve},
 };
 use crate::{
-    briefing::{Line, Speaker},
     channel::{Deliver, outbox},
     clock::millis,
     closing,
@@ -20,7 +19,7 @@ use crate::{
     storage::{Storage, StorageError},
     store::{
         reads,
-        records::{Interaction, MessageRow, Undecided, Writes, digest, snippet},
+        records::{MessageRow, Undecided, Writes, digest},
     },
     task::{Source, Task, TopicRef},
 };
@@ -58,6 +57,7 @@ impl Router {
             };
             return self.refuse(channel, refusal);
         }
+        let named = id.is_some();
         let message = Undecided {
             channel: channel.clone(),
             id: id.unwrap_or_else(|| self.to.ids.message()),
@@ -66,6 +66,7 @@ impl Router {
             topic,
             at: now,
             acked: false,
+            named,
         };
         if let Some(command) = commands::parse(&message.content) {
             return self.obey(command, message, ctx);
@@ -305,21 +306,11 @@ impl Router {
             outcome: None,
         };
         conversation.count(&topic.id, 1, 0);
-        let interaction = Interaction {
-            channel: channel.clone(),
-            topic: Some(topic.id.clone()),
-            task: task.id.clone(),
-            line: Line {
-                at: message.at,
-                speaker: Speaker::Person(message.sender.clone()),
-                text: snippet(&message.content),
-            },
-            length: message.content.len() as u64,
-        };
-        let writes = writes
-            .and(self.accept(channel, &message, Some(&task)))
-            .topic(channel, &topic)
-            .interaction(&interaction);
+        let mut writes = writes;
+        if conversation.is_topic_due(&topic) {
+            writes = writes.topic(channel, &topic);
+        }
+        let writes = writes.and(self.accept(channel, &message, Some(&task)));
         self.to.queue.do_send(Enqueue { task, writes });
     }
 
@@ -329,6 +320,14 @@ impl Router {
         let Some(conversation) = self.conversations.get_mut(channel) else {
             return writes;
         };
+        if !conversation.stored {
+            conversation.stored = true;
+            writes = writes.channel(channel, &conversation.row);
+        }
+        // Nobody can send a message again whose name we made.
+        if !message.named {
+            return writes;
+        }
         let row = MessageRow {
             digest: digest(&message.content),
             at: message.at,
@@ -340,10 +339,6 @@ impl Router {
             task: row.task.clone(),
         };
         conversation.known.insert(message.id.clone(), known);
-        if !conversation.stored {
-            conversation.stored = true;
-            writes = writes.channel(channel, &conversation.row);
-        }
         writes.message(channel, &message.id, &row)
     }
 

@@ -41,8 +41,10 @@ pub mod topics;
 pub mod words;
 
 use rate::{Bucket, Rate};
-use topics::Topics;
+use topics::{Topic, Topics};
 
+/// The last activity of a topic is stored at least this exactly.
+const TOPIC_STORED: Duration = Duration::from_secs(60 * 60);
 /// A task that is not done by then ends as expired.
 const TASK_DEADLINE: Duration = Duration::from_secs(24 * 60 * 60);
 
@@ -175,6 +177,8 @@ struct Conversation {
     sender: String,
     connection: Option<u64>,
     topics: Topics,
+    /// The last activity of each topic as it is stored.
+    stored_topics: HashMap<TopicId, Timestamp>,
     known: HashMap<MessageId, Known>,
     work: HashMap<TopicId, OpenWork>,
     /// Messages whose topic is being found out, in order of arrival.
@@ -210,6 +214,7 @@ impl Conversation {
             sender,
             connection,
             topics: Topics::default(),
+            stored_topics: HashMap::new(),
             known: HashMap::new(),
             work: HashMap::new(),
             deciding: VecDeque::new(),
@@ -225,12 +230,33 @@ impl Conversation {
             };
             (id, known)
         });
+        let stored_topics = history.topics.iter();
+        let stored_topics = stored_topics
+            .map(|topic| (topic.id.clone(), topic.last_activity))
+            .collect();
+        let mut topics: Topics = history.topics.into_iter().collect();
+        for (topic, line) in history.said {
+            topics.record(&topic, &line.text, line.at);
+        }
         Self {
             known: known.collect(),
-            topics: history.topics.into_iter().collect(),
+            topics,
+            stored_topics,
             stored: true,
             ..Self::new(history.row, sender, connection)
         }
+    }
+
+    /// A topic's row is written when it is new, and after that only from time to time: what it held
+    /// last is in the interaction log.
+    fn is_topic_due(&mut self, topic: &Topic) -> bool {
+        let stored = self.stored_topics.get(&topic.id);
+        let due = stored.is_none_or(|stored| *stored + TOPIC_STORED < topic.last_activity);
+        if due {
+            self.stored_topics
+                .insert(topic.id.clone(), topic.last_activity);
+        }
+        due
     }
 
     fn has_open_work(&self, topic: &TopicId) -> bool {
@@ -269,6 +295,9 @@ impl Router {
                 && let Some(conversation) = conversations.get_mut(&source.channel)
             {
                 conversation.count(topic, 1, 0);
+                conversation
+                    .topics
+                    .record(topic, &task.body, task.created_at);
             }
         }
         for message in recovered.undecided {

@@ -37,8 +37,9 @@ pub struct Topic {
     /// Someone ended it.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub closed: bool,
-    /// The words of its last ten messages, newest first.
-    #[serde(default, skip_serializing_if = "VecDeque::is_empty")]
+    /// The words of its last ten messages, newest first. The interaction log has them too, so that a
+    /// message need not write its topic.
+    #[serde(skip)]
     pub recent: VecDeque<Words>,
 }
 

@@ -6,14 +6,14 @@ use serde::de::DeserializeOwned;
 
 use super::{
     records::{
-        self, ChannelRow, Interaction, MessageRow, Undecided, channel_key, decode, finished_key,
-        interaction_prefix, journal_prefix, message_prefix, number_at_end, outbox_prefix, task_key,
-        task_prefix, topic_prefix, undecided_prefix,
+        self, ChannelRow, Interaction, MessageRow, Said, Undecided, channel_key, decode,
+        finished_key, interaction_prefix, journal_prefix, message_prefix, number_at_end,
+        outbox_prefix, task_key, task_prefix, topic_prefix, undecided_prefix,
     },
     scan_prefix,
 };
 use crate::{
-    briefing::Speaker,
+    briefing::{Line, Speaker},
     clock::Timestamp,
     event::Frame,
     history::{Fact, HistoryEvent},
@@ -79,6 +79,8 @@ pub struct ChannelHistory {
     pub topics: Vec<Topic>,
     /// Its known messages.
     pub messages: Vec<(MessageId, MessageRow)>,
+    /// What people said in its topics lately, oldest first.
+    pub said: Vec<(TopicId, Line)>,
 }
 
 /// A channel, if it exists.
@@ -101,10 +103,20 @@ pub fn channel(
         }
         ControlFlow::Continue(())
     })?;
+    let said = collect::<Interaction>(storage, &interaction_prefix(id))?
+        .rows
+        .into_iter()
+        .filter_map(|row| {
+            let topic = row.topic?;
+            let of_person = |said: &Said| matches!(said.line.speaker, Speaker::Person(_));
+            Some((topic, row.said.into_iter().find(of_person)?.line))
+        })
+        .collect();
     Ok(Some(ChannelHistory {
         row,
         topics,
         messages,
+        said,
     }))
 }
 
@@ -163,7 +175,7 @@ pub struct LaneHistory {
     /// The `seq` of the next event.
     pub next_seq: u64,
     /// The recent conversation, oldest first.
-    pub recent: Vec<Interaction>,
+    pub recent: Vec<Line>,
 }
 
 /// The end of a lane's journal, and what was last said in its channel.
@@ -212,8 +224,8 @@ fn recent(
     topic: Option<&TopicId>,
     not_before: Timestamp,
     most: usize,
-) -> Result<Vec<Interaction>, StorageError> {
-    let mut rows: Vec<Interaction> = Vec::new();
+) -> Result<Vec<Line>, StorageError> {
+    let mut lines: Vec<Line> = Vec::new();
     scan_prefix(
         storage,
         &interaction_prefix(channel),
@@ -222,24 +234,28 @@ fn recent(
             let Ok(row) = value.and_then(|value| decode::<Interaction>(key, value)) else {
                 return ControlFlow::Continue(());
             };
-            if row.line.at < not_before || rows.len() == most {
+            if row.at < not_before || lines.len() >= most {
                 return ControlFlow::Break(());
             }
-            let of_topic = topic.is_none() || row.topic.is_none() || row.topic.as_ref() == topic;
-            let of_team = match &row.line.speaker {
-                Speaker::Person(_) => true,
-                Speaker::Team(name) => name == team.as_str(),
-            };
-            // What is still being answered, or waits to be, was not said before.
-            let open = matches!(storage.get(&task_key(&row.task)), Ok(Some(_)));
-            if of_topic && of_team && !open {
-                rows.push(row);
+            if topic.is_some() && row.topic.is_some() && row.topic.as_ref() != topic {
+                return ControlFlow::Continue(());
             }
+            lines.extend(
+                row.said
+                    .into_iter()
+                    .rev()
+                    .map(|said| said.line)
+                    .filter(|line| match &line.speaker {
+                        Speaker::Person(_) => true,
+                        Speaker::Team(name) => name == team.as_str(),
+                    }),
+            );
             ControlFlow::Continue(())
         },
     )?;
-    rows.reverse();
-    Ok(rows)
+    lines.truncate(most);
+    lines.reverse();
+    Ok(lines)
 }
 
 /// The events of a task's unfinished turn, oldest first; empty if it has none.
@@ -303,7 +319,7 @@ pub fn old_interactions(
         &mut |key, value| {
             let old = value
                 .and_then(|value| decode::<Interaction>(key, value))
-                .is_ok_and(|row| row.line.at < before);
+                .is_ok_and(|row| row.at < before);
             if old {
                 keys.push(key.to_vec());
             }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 
 use crate::{
-    briefing::Line,
+    briefing::{Line, Speaker},
     clock::Timestamp,
     event::Frame,
     history::HistoryEvent,
@@ -241,6 +241,8 @@ pub struct Undecided {
     pub at: Timestamp,
     /// The ack frame has been stored.
     pub acked: bool,
+    /// Its sender named it, and may send it again.
+    pub named: bool,
 }
 
 /// A channel that has been used, and who may use it again.
@@ -252,7 +254,7 @@ pub struct ChannelRow {
     pub last_seen: Timestamp,
 }
 
-/// A row of the interaction log: one thing said in a channel.
+/// A row of the interaction log: a message and its answer, or what a team said on its own.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Interaction {
     /// The channel.
@@ -261,10 +263,33 @@ pub struct Interaction {
     pub topic: Option<TopicId>,
     /// The work it belongs to.
     pub task: TaskId,
+    /// When it was over.
+    pub at: Timestamp,
+    /// What was said, in order.
+    pub said: Vec<Said>,
+}
+
+/// One thing said in a channel.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Said {
     /// Who said what when; cut to [`SNIPPET`].
     pub line: Line,
     /// How long the whole text was, in bytes.
     pub length: u64,
+}
+
+impl Said {
+    /// A text as the log keeps it.
+    pub fn new(at: Timestamp, speaker: Speaker, text: &str) -> Self {
+        Self {
+            line: Line {
+                at,
+                speaker,
+                text: snippet(text),
+            },
+            length: text.len() as u64,
+        }
+    }
 }
 
 /// The interaction log keeps this many characters of a text.
@@ -399,12 +424,8 @@ pub(super) fn interaction_prefix(channel: &ChannelId) -> Vec<u8> {
 
 fn interaction_key(row: &Interaction) -> Vec<u8> {
     let mut key = interaction_prefix(&row.channel);
-    key.extend(row.line.at.0.to_be_bytes());
+    key.extend(row.at.0.to_be_bytes());
     key.extend(row.task.as_str().bytes());
-    key.push(match row.line.speaker {
-        crate::briefing::Speaker::Person(_) => b'i',
-        crate::briefing::Speaker::Team(_) => b'o',
-    });
     key
 }
 

@@ -1,6 +1,6 @@
 //! The beginning of a turn: its lane's history, its brief, its first or next step.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::HashMap;
 
 use actix::{ActorFutureExt, AsyncContext, Context, WrapFuture};
 use tokio::time::Instant;
@@ -13,7 +13,7 @@ use super::{
     turn::{End, Input, Stop, Turn},
 };
 use crate::{
-    briefing::{Assignment, Brief, Line},
+    briefing::{Assignment, Brief},
     history::{Fact, HistoryEvent},
     ids::{TopicId, TurnId},
     queue::{ACK_AFTER, Leased, Return},
@@ -88,11 +88,9 @@ impl Team {
                             )
                         })
                         .await?;
-                    let recent: VecDeque<Line> =
-                        history.recent.into_iter().map(|row| row.line).collect();
                     let loaded = Memory {
                         next_seq: history.next_seq,
-                        recent,
+                        recent: history.recent.into(),
                     };
                     let conversation = loaded.conversation(now);
                     memory = Some(loaded);

@@ -178,3 +178,26 @@ async fn one_topic_too_many_is_refused() {
 
     assert_eq!(client.hear().await, "error m2: too_many_topics");
 }
+
+/// CH-136, CH-139
+#[actix::test]
+async fn what_was_said_in_a_topic_counts_also_after_a_restart() {
+    let world = world(1, false);
+    let client = world.connect(&world.start());
+    let (garden, invoice) = two_topics(&client).await;
+    client.say_in(&garden, "m3", "the roses need manure");
+    client.hear_end_of("m3").await;
+    client.say_in(&invoice, "m4", "it is due");
+    client.hear_end_of("m4").await;
+
+    let next = world.connect(&world.start());
+    next.resume(&client.channel, client.last_seq.get());
+    next.item().await;
+    let next = Client {
+        channel: client.channel.clone(),
+        ..next
+    };
+    next.say("m5", "manure for roses");
+
+    assert_eq!(next.topic_of("m5").await, garden);
+}
