@@ -3,10 +3,12 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
+mod bad_input;
 mod crash;
 mod fake_model;
 mod isolation;
 mod model_faults;
+mod raw_socket;
 mod sandbox;
 mod service;
 mod workspace;
