@@ -74,7 +74,7 @@ struct Overview {
     questions_open: Option<u64>,
     inbox_unread: Option<u64>,
     spend_today_usd: Option<f64>,
-    drain: Option<Value>,
+    drain: bool,
 }
 
 type Counts = BTreeMap<String, Value>;
@@ -100,8 +100,8 @@ impl Overview {
         let mut rows = Vec::new();
         let uptime = span(Duration::from_secs(self.uptime_s));
         let state = match self.drain {
-            Some(Value::Null) | None => screen.paint(Tone::Good, "running"),
-            Some(_) => screen.paint(Tone::Doubtful, "stopping"),
+            false => screen.paint(Tone::Good, "running"),
+            true => screen.paint(Tone::Doubtful, "stopping"),
         };
         rows.push((
             "service",

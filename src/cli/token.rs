@@ -83,7 +83,7 @@ pub(super) async fn run(arguments: Arguments, context: &Context) -> Result<(), F
         }
         Action::RotateOperator => {
             service
-                .post("/api/v1/tokens/rotate-operator", &json!({}))
+                .post("/api/v1/tokens/operator/rotate", &json!({}))
                 .await?;
             let path = super::service::token_path(&context.home);
             if screen.json {

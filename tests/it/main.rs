@@ -7,6 +7,7 @@ mod bad_input;
 mod crash;
 mod fake_model;
 mod isolation;
+mod lifecycle;
 mod model_faults;
 mod raw_socket;
 mod sandbox;
