@@ -63,6 +63,7 @@ impl Router {
             id: id.unwrap_or_else(|| self.to.ids.message()),
             sender,
             content,
+            topic,
             at: now,
             acked: false,
         };
@@ -71,7 +72,6 @@ impl Router {
         }
         let arrival = Arrival {
             message,
-            topic,
             asked: false,
         };
         self.arrive(channel, arrival, ctx);
@@ -123,7 +123,7 @@ impl Router {
             |topic: &TopicId| conversation.is_some_and(|found| found.has_open_work(topic));
         let request = Resolve {
             content: &arrival.message.content,
-            explicit: arrival.topic.as_deref(),
+            explicit: arrival.message.topic.as_deref(),
             now: self.to.clock.now(),
             settings: self.settings.topics,
             open_work: &open_work,
@@ -510,7 +510,8 @@ fn fate(
             (None, Some(_)) => "running",
             (None, None) => "queued",
         },
-        None if undecided => "queued",
+        // Its row is about to be written.
+        None if undecided || known.task.is_some() => "queued",
         None => "done",
     };
     let finished = !matches!(status, "queued" | "running");

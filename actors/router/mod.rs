@@ -198,7 +198,6 @@ struct OpenWork {
 #[derive(Clone, Debug)]
 struct Arrival {
     message: Undecided,
-    topic: Option<String>,
     /// A model has been asked about it.
     asked: bool,
 }
@@ -276,7 +275,6 @@ impl Router {
             if let Some(conversation) = conversations.get_mut(&message.channel) {
                 conversation.deciding.push_back(Arrival {
                     message,
-                    topic: None,
                     asked: false,
                 });
             }

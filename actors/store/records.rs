@@ -234,6 +234,9 @@ pub struct Undecided {
     pub sender: String,
     /// What.
     pub content: String,
+    /// The topic, if the sender chose one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub topic: Option<String>,
     /// When.
     pub at: Timestamp,
     /// The ack frame has been stored.
