@@ -17,7 +17,7 @@ use crate::{
     closing,
     event::{Body, Frame, Progress},
     history::{Fact, HistoryEvent},
-    ids::{MessageId, TopicId, TurnId},
+    ids::{MessageId, TaskId, TopicId, TurnId},
     queue::{Finished, Return},
     store::{
         Numbered, StoreError,
@@ -193,6 +193,46 @@ impl Team {
         }));
     }
 
+    /// Acknowledges a message that joined a turn: the end of that may be far away.
+    pub(super) fn acknowledge_joined(
+        &mut self,
+        topic: &Option<TopicId>,
+        turn: &TurnId,
+        id: &TaskId,
+        ctx: &mut Context<Self>,
+    ) {
+        let now = self.recipe.clock.now();
+        let Some(running) = self.lanes.running(topic, turn) else {
+            return;
+        };
+        let joined = running.joined.iter_mut().find(|(task, _)| task.id == *id);
+        let Some((task, lease)) = joined else {
+            return;
+        };
+        let Some(source) = task.source.clone() else {
+            return;
+        };
+        let (Some(message), false) = (&source.message, task.acked) else {
+            return;
+        };
+        let frame = Frame {
+            topic: source.topic.clone(),
+            ts: now,
+            body: Body::Ack(closing::ack(task, message, "", 0)),
+        };
+        task.acked = true;
+        let writes = Writes::new()
+            .under_lease(id, lease)
+            .task(task)
+            .frame(&source.channel, frame);
+        let committed = self.recipe.store.commit(writes);
+        ctx.spawn(committed.into_actor(self).map(|result, team, _| {
+            if let Ok(frames) = result {
+                team.recipe.channel.do_send(Deliver { frames });
+            }
+        }));
+    }
+
     /// Adds the ack to a commit, if it has not been made yet.
     fn add_ack(
         &mut self,
@@ -329,8 +369,13 @@ impl Team {
             After::GoOn => {
                 if !frames.is_empty() {
                     self.flush(topic, turn);
-                    self.recipe.channel.do_send(Deliver { frames });
+                    // What was said before the ack follows it, before what was done after that.
+                    let (ack, others) = frames
+                        .into_iter()
+                        .partition(|numbered| matches!(numbered.frame.body, Body::Ack(_)));
+                    self.recipe.channel.do_send(Deliver { frames: ack });
                     self.open_gate(topic, turn, ctx);
+                    self.recipe.channel.do_send(Deliver { frames: others });
                 }
                 self.perform(topic, turn, ctx);
             }

@@ -268,10 +268,16 @@ impl Team {
         ctx: &mut Context<Self>,
     ) {
         let Leased { task, lease, .. } = leased;
+        let now = self.recipe.clock.now();
         match self.lanes.any_running(topic) {
             Some(running) if !running.turn.has_ended() => {
                 let turn = running.charge.turn.clone();
                 running.joined.push((task.clone(), lease));
+                let ack_due = (task.created_at + ACK_AFTER).since(now);
+                let (named, joined, id) = (topic.clone(), turn.clone(), task.id.clone());
+                ctx.run_later(ack_due, move |team, ctx| {
+                    team.acknowledge_joined(&named, &joined, &id, ctx);
+                });
                 self.hear(topic, &turn, Input::Steered(task), ctx);
             }
             _ => self.queue.do_send(Return {

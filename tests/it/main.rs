@@ -4,15 +4,18 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 mod bad_input;
+mod browser;
 mod crash;
 mod fake_model;
 mod isolation;
 mod lifecycle;
 mod model_faults;
 mod protocol;
+mod queue_modes;
 mod raw_socket;
 mod resume;
 mod sandbox;
 mod service;
 mod topics;
+mod webdriver;
 mod workspace;
