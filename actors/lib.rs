@@ -16,6 +16,8 @@ pub mod channel;
 pub mod classifier;
 pub mod clock;
 mod closing;
+#[cfg(test)]
+mod doubles;
 pub mod engine;
 pub mod event;
 pub mod history;

@@ -57,6 +57,9 @@ pub struct Task {
     pub source: Option<Source>,
     /// When it was accepted.
     pub created_at: Timestamp,
+    /// Its place in the order of acceptance: clocks are too coarse for it. The queue gives it.
+    #[serde(default)]
+    pub arrival: u64,
     /// Not to be started earlier: set between attempts.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub not_before: Option<Timestamp>,

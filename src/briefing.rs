@@ -22,6 +22,7 @@ use sha2::{Digest, Sha256};
 
 use crate::{
     engines::{Engines, ModelChoice, Question},
+    logging::Secrets,
     prompt::compose::{Availability, Prompts, Request},
     sandbox::{
         process::Sandbox,
@@ -63,6 +64,7 @@ struct Inner {
     idle_timeout: Duration,
     topic_profile: Option<String>,
     demo: Arc<AtomicBool>,
+    secrets: Secrets,
     /// What was made for a team, good until one of its files changes.
     kits: Mutex<HashMap<TeamName, Arc<Kit>>>,
 }
@@ -99,6 +101,8 @@ pub struct Sources {
     pub topic_profile: Option<String>,
     /// Set while only the offline demo answers.
     pub demo: Arc<AtomicBool>,
+    /// Learns the keys of profiles.
+    pub secrets: Secrets,
 }
 
 impl Turns {
@@ -115,30 +119,24 @@ impl Turns {
             idle_timeout: sources.idle_timeout,
             topic_profile: sources.topic_profile,
             demo: sources.demo,
+            secrets: sources.secrets,
             kits: Mutex::default(),
         }))
     }
 }
 
 impl Inner {
-    async fn brief(&self, assignment: Assignment) -> Result<Brief, BriefError> {
-        let name = assignment.lane.team.clone();
-        let kit = self.kit(&name).await?;
-        let request = Request {
-            team: name.clone(),
+    /// Prepares a turn. Looks at files, so it blocks; unchanged ones are only looked at.
+    fn brief(&self, assignment: Assignment) -> Result<Brief, BriefError> {
+        let name = assignment.lane.team;
+        let kit = self.kit(&name)?;
+        let composed = self.prompts.compose_now(&Request {
             description: kit.team.description.clone(),
             builtins: kit.builtins.clone(),
             topic: assignment.topic,
             conversation: assignment.conversation,
-        };
-        let composed = self
-            .prompts
-            .compose(request)
-            .await
-            .map_err(|error| BriefError {
-                code: Code::Internal,
-                message: error.to_string(),
-            })?;
+            team: name.clone(),
+        });
         for warning in &composed.warnings {
             tracing::warn!(team = %name, warning, "a rule file is left out");
         }
@@ -158,10 +156,10 @@ impl Inner {
     }
 
     /// What a team works with now.
-    async fn kit(&self, name: &TeamName) -> Result<Arc<Kit>, BriefError> {
-        let (team, providers) = tokio::join!(self.live.team(name), self.live.providers());
-        let team = team.map_err(|problems| bad_file(&problems))?;
-        let providers = providers.map_err(|problems| no_provider(&problems))?;
+    fn kit(&self, name: &TeamName) -> Result<Arc<Kit>, BriefError> {
+        let team = self.live.team_now(name).map_err(|found| bad_file(&found))?;
+        let providers = self.live.providers_now();
+        let providers = providers.map_err(|found| no_provider(&found))?;
         let known = self.kits().get(name).cloned();
         if let Some(kit) = known
             && Arc::ptr_eq(&kit.team, &team)
@@ -170,12 +168,13 @@ impl Inner {
             return Ok(kit);
         }
         self.demo.store(providers.demo, Ordering::Relaxed);
-        let kit = Arc::new(self.make_kit(name, team, providers).await?);
+        self.secrets.learn(keys(&providers).map(ToOwned::to_owned));
+        let kit = Arc::new(self.make_kit(name, team, providers)?);
         self.kits().insert(name.clone(), kit.clone());
         Ok(kit)
     }
 
-    async fn make_kit(
+    fn make_kit(
         &self,
         name: &TeamName,
         team: Arc<Team>,
@@ -195,15 +194,12 @@ impl Inner {
             .map_err(|error| wrong("provider_profile", error.to_string()))?;
         let allowed = ToolFilter::parse(&team.allowed_tools)
             .map_err(|error| wrong("allowed_tools", error.to_string()))?;
-        let workspace = self.open_workspace(name, &team).await?;
-        let secrets = providers
-            .profiles
-            .values()
-            .filter_map(|profile| profile.api_key.as_ref().map(|key| key.expose().to_owned()));
-        let scrubber = Scrubber::new(secrets);
+        let workspace = Workspace::open(&self.home.team(name.as_str()), &allowed_dirs(&team))
+            .map_err(|error| wrong("allowed_dirs", error.to_string()))?;
+        let scrubber = Scrubber::new(keys(&providers));
         let tools = self.toolbox.for_team(Grant {
             team: name.clone(),
-            workspace,
+            workspace: Arc::new(workspace),
             allowed,
             sandbox: self.sandbox.clone(),
             scrub: Arc::new(move |text| scrubber.scrub(text).into_owned()),
@@ -226,34 +222,6 @@ impl Inner {
             providers,
             tools,
         })
-    }
-
-    async fn open_workspace(
-        &self,
-        name: &TeamName,
-        team: &Team,
-    ) -> Result<Arc<Workspace>, BriefError> {
-        let folder = self.home.team(name.as_str());
-        let allowed: Vec<AllowedDir> = team
-            .allowed_dirs
-            .iter()
-            .map(|dir| AllowedDir {
-                path: dir.path.clone(),
-                access: match dir.mode {
-                    DirMode::ReadOnly => Access::ReadOnly,
-                    DirMode::ReadWrite => Access::ReadWrite,
-                },
-            })
-            .collect();
-        let failed = |message: String| BriefError {
-            code: Code::ConfigError,
-            message,
-        };
-        tokio::task::spawn_blocking(move || Workspace::open(&folder, &allowed))
-            .await
-            .map_err(|error| failed(error.to_string()))?
-            .map(Arc::new)
-            .map_err(|error| failed(error.to_string()))
     }
 
     async fn ask(&self, question: &str) -> Option<String> {
@@ -285,6 +253,26 @@ impl Inner {
     fn kits(&self) -> std::sync::MutexGuard<'_, HashMap<TeamName, Arc<Kit>>> {
         self.kits.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// The keys of all profiles: what no tool may show.
+fn keys(providers: &Providers) -> impl Iterator<Item = &str> {
+    let keys = providers
+        .profiles
+        .values()
+        .filter_map(|profile| profile.api_key.as_ref());
+    keys.map(|key| key.expose())
+}
+
+fn allowed_dirs(team: &Team) -> Vec<AllowedDir> {
+    let dirs = team.allowed_dirs.iter().map(|dir| AllowedDir {
+        path: dir.path.clone(),
+        access: match dir.mode {
+            DirMode::ReadOnly => Access::ReadOnly,
+            DirMode::ReadWrite => Access::ReadWrite,
+        },
+    });
+    dirs.collect()
 }
 
 /// The profiles as engines share them.
@@ -330,7 +318,16 @@ fn hash_of(bytes: &[u8]) -> String {
 impl Briefing for Turns {
     fn brief(&self, assignment: Assignment) -> BoxFuture<'static, Result<Brief, BriefError>> {
         let inner = self.0.clone();
-        async move { inner.brief(assignment).await }.boxed()
+        let brief = tokio::task::spawn_blocking(move || inner.brief(assignment));
+        async move {
+            brief.await.unwrap_or_else(|_| {
+                Err(BriefError {
+                    code: Code::Internal,
+                    message: "preparing the turn failed unexpectedly".to_owned(),
+                })
+            })
+        }
+        .boxed()
     }
 }
 

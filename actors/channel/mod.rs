@@ -69,6 +69,14 @@ pub struct Adopt {
     pub last_seq: u64,
 }
 
+/// Frames of a channel may be stored that nobody announced: whoever stored them died.
+#[derive(Debug, Message)]
+#[rtype(result = "()")]
+pub struct Recheck {
+    /// The channel.
+    pub channel: ChannelId,
+}
+
 /// A connection has ended.
 #[derive(Debug, Message)]
 #[rtype(result = "()")]
@@ -118,8 +126,14 @@ pub struct Channel {
 struct Conversation {
     outbox: Outbox,
     socket: Option<Arc<Socket>>,
-    /// The outbox is being read for a client that came back.
+    /// The outbox is being read: what is stored meanwhile waits for that.
     loading: bool,
+}
+
+impl Conversation {
+    fn connection(&self) -> Option<u64> {
+        self.socket.as_ref().map(|socket| socket.connection())
+    }
 }
 
 impl Channel {
@@ -134,11 +148,25 @@ impl Channel {
 
     /// Reads the outbox and sends what the client misses.
     fn load(&mut self, channel: &ChannelId, last_seq: u64, first: bool, ctx: &mut Context<Self>) {
+        let Some(conversation) = self.conversations.get_mut(channel) else {
+            return;
+        };
+        conversation.loading = true;
+        let connection = conversation.connection();
         let store = self.store.clone();
         let id = channel.clone();
         let read = async move { store.read(move |storage| reads::outbox(storage, &id)).await };
         let channel = channel.clone();
         ctx.spawn(read.into_actor(self).map(move |rows, this, ctx| {
+            // Another connection has taken the channel meanwhile, and reads for itself.
+            let Some(conversation) = this
+                .conversations
+                .get_mut(&channel)
+                .filter(|conversation| conversation.connection() == connection)
+            else {
+                return;
+            };
+            conversation.loading = false;
             let rows = match rows {
                 Ok(rows) => rows,
                 Err(error) => {
@@ -166,7 +194,6 @@ impl Channel {
         let Some(conversation) = self.conversations.get_mut(channel) else {
             return;
         };
-        conversation.loading = false;
         let replay = conversation.outbox.reload(rows, last_seq);
         let Some(socket) = &conversation.socket else {
             return;
@@ -191,8 +218,10 @@ impl Channel {
                 }
             }
         }
-        let mut gone = conversation.outbox.confirm(last_seq);
-        gone.extend(conversation.outbox.excess(now));
+        let mut gone = conversation.outbox.excess(now);
+        if first {
+            gone.extend(conversation.outbox.confirm(last_seq));
+        }
         self.drop_frames(channel, gone, ctx);
         self.expect_missing(channel, ctx);
     }
@@ -210,9 +239,18 @@ impl Channel {
         let channel = channel.clone();
         ctx.run_later(OVERDUE, move |this, ctx| {
             if waiting_for(this, &channel) == Some(missing) {
-                this.load(&channel, outbox::seq(missing - 1), false, ctx);
+                this.recheck(&channel, ctx);
             }
         });
+    }
+
+    /// Sends what is stored and was not sent yet.
+    fn recheck(&mut self, channel: &ChannelId, ctx: &mut Context<Self>) {
+        if let Some(conversation) = self.conversations.get(channel)
+            && !conversation.loading
+        {
+            self.load(channel, conversation.outbox.newest_seq(), false, ctx);
+        }
     }
 
     fn drop_frames(&self, channel: &ChannelId, ordinals: Vec<u64>, ctx: &mut Context<Self>) {
@@ -275,11 +313,11 @@ impl Handler<Deliver> for Channel {
                 continue;
             };
             let size = frame_size(&frame);
-            let ready = conversation.outbox.stored(ordinal, size, frame);
+            conversation.outbox.stored(ordinal, size, frame);
             if let Some(socket) = &conversation.socket
                 && !conversation.loading
             {
-                for (ordinal, frame) in ready {
+                for (ordinal, frame) in conversation.outbox.take_ready() {
                     socket.push(wire(&channel, &frame, outbox::seq(ordinal)), true);
                 }
             }
@@ -346,11 +384,18 @@ impl Handler<Adopt> for Channel {
         } = adopt;
         self.conversations.remove(&fresh);
         let conversation = self.conversations.entry(channel.clone()).or_default();
-        conversation.loading = true;
         if let Some(older) = conversation.socket.replace(socket) {
             older.tell(Item::Close(Closing::TakenOver));
         }
         self.load(&channel, last_seq, true, ctx);
+    }
+}
+
+impl Handler<Recheck> for Channel {
+    type Result = ();
+
+    fn handle(&mut self, Recheck { channel }: Recheck, ctx: &mut Self::Context) {
+        self.recheck(&channel, ctx);
     }
 }
 
@@ -365,12 +410,7 @@ impl Handler<Detach> for Channel {
         if self
             .conversations
             .get(&channel)
-            .is_some_and(|conversation| {
-                conversation
-                    .socket
-                    .as_ref()
-                    .is_some_and(|socket| socket.connection() == connection)
-            })
+            .is_some_and(|conversation| conversation.connection() == Some(connection))
         {
             self.conversations.remove(&channel);
         }

@@ -68,18 +68,23 @@ impl Default for Outbox {
 }
 
 impl Outbox {
-    /// A frame has been stored. Returns what may now be sent, in order.
-    pub fn stored(
-        &mut self,
-        ordinal: u64,
-        bytes: usize,
-        frame: Arc<Frame>,
-    ) -> Vec<(u64, Arc<Frame>)> {
+    /// A frame has been stored.
+    pub fn stored(&mut self, ordinal: u64, bytes: usize, frame: Arc<Frame>) {
         self.keep(ordinal, bytes, &frame);
         if ordinal >= self.next {
             self.early.insert(ordinal, frame);
         }
-        self.take_ready()
+    }
+
+    /// Takes what may be sent now, in order.
+    pub fn take_ready(&mut self) -> Vec<(u64, Arc<Frame>)> {
+        let mut ready = Vec::new();
+        while let Some(frame) = self.early.remove(&self.next) {
+            ready.push((self.next, frame));
+            self.next += 1;
+            self.passing = 0;
+        }
+        ready
     }
 
     /// Frames wait for one that has not come yet.
@@ -90,6 +95,11 @@ impl Outbox {
     /// The ordinal that is sent next.
     pub fn next(&self) -> u64 {
         self.next
+    }
+
+    /// The newest number that was sent.
+    pub fn newest_seq(&self) -> u64 {
+        seq(self.next - 1) + self.passing
     }
 
     /// The number of a passing frame that is sent now; none if there were too many of them.
@@ -217,16 +227,6 @@ impl Outbox {
                 progress: matches!(frame.body, Body::Progress(_)),
             },
         );
-    }
-
-    fn take_ready(&mut self) -> Vec<(u64, Arc<Frame>)> {
-        let mut ready = Vec::new();
-        while let Some(frame) = self.early.remove(&self.next) {
-            ready.push((self.next, frame));
-            self.next += 1;
-            self.passing = 0;
-        }
-        ready
     }
 }
 

@@ -1,1 +1,279 @@
-//! Tests.
+//! The way out: resume, takeover, frames that nobody announced.
+#![allow(clippy::unwrap_used, clippy::panic)]
+
+use std::time::Duration;
+
+use super::*;
+use crate::{
+    doubles::{
+        client::Client,
+        engine::{Play, seconds},
+        world::World,
+    },
+    event::Notification,
+};
+
+fn world() -> World {
+    World::new(|_| vec![seconds(10), Play::Say("Done."), Play::Answer])
+}
+
+fn notice(text: &str) -> Frame {
+    Frame {
+        topic: None,
+        ts: crate::clock::Timestamp(1_000_000_000),
+        body: Body::Notification(Notification {
+            content: text.to_owned(),
+            team: "main".into(),
+            task_id: None,
+            status: "done".to_owned(),
+            kind: "task".to_owned(),
+        }),
+    }
+}
+
+/// Stores frames without telling anyone.
+async fn store(client: &Client, texts: &[&str]) -> Vec<Numbered> {
+    let writes = texts.iter().fold(Writes::new(), |writes, text| {
+        writes.frame(&client.channel, notice(text))
+    });
+    client.spine.store.commit(writes).await.unwrap()
+}
+
+async fn adopted(client: &Client, channel: &ChannelId) {
+    assert_eq!(client.item().await, Item::Adopted(channel.clone()));
+}
+
+async fn contents(client: &Client, count: usize) -> Vec<String> {
+    let mut contents = Vec::new();
+    for _ in 0..count {
+        let frame = client.frame().await;
+        contents.push(frame["content"].as_str().unwrap().to_owned());
+    }
+    contents
+}
+
+/// CH-89, CH-90, CH-92
+#[actix::test]
+async fn a_client_that_comes_back_gets_what_it_missed_and_no_more() {
+    let world = world();
+    let spine = world.start();
+    let client = world.connect(&spine);
+    client.say("m1", "water the garden");
+    client.topic_of("m1").await;
+    client.close();
+    tokio::time::sleep(Duration::from_secs(60)).await;
+
+    let next = world.connect(&spine);
+    next.resume(&client.channel, client.last_seq.get());
+    adopted(&next, &client.channel).await;
+    let missed = next.hear().await;
+    let again = world.connect(&spine);
+    again.resume(&client.channel, 0);
+    adopted(&again, &client.channel).await;
+    let all = again.hear().await;
+
+    assert_eq!(missed, "done m1: Done.");
+    // The first resume confirmed the ack: only the response is kept.
+    assert_eq!(all, "done m1: Done.");
+    again.hears_nothing_for(Duration::from_secs(60)).await;
+}
+
+/// CH-91
+#[actix::test]
+async fn resuming_elsewhere_takes_the_channel_over() {
+    let world = world();
+    let spine = world.start();
+    let client = world.connect(&spine);
+    client.say("m1", "water the garden");
+    client.topic_of("m1").await;
+
+    let other = world.connect(&spine);
+    other.resume(&client.channel, client.last_seq.get());
+    adopted(&other, &client.channel).await;
+    let closed = client.item().await;
+    client.close();
+    let heard = other.hear_end_of("m1").await;
+
+    assert_eq!(closed, Item::Close(Closing::TakenOver));
+    assert_eq!(heard.last().unwrap(), "done m1: Done.");
+}
+
+/// CH-91: of two that resume at once, the later one has the channel, and hears everything once.
+#[actix::test]
+async fn two_that_resume_at_once_do_not_mix() {
+    let world = world();
+    let spine = world.start();
+    let client = world.connect(&spine);
+    client.say("m1", "water the garden");
+    client.hear_end_of("m1").await;
+    client.close();
+
+    let (first, second) = (world.connect(&spine), world.connect(&spine));
+    for next in [&first, &second] {
+        spine.channel.do_send(Adopt {
+            fresh: next.channel.clone(),
+            channel: client.channel.clone(),
+            socket: next.socket.clone(),
+            last_seq: 0,
+        });
+    }
+    adopted(&second, &client.channel).await;
+    let heard = second.hear_end_of("m1").await;
+
+    assert_eq!(heard.len(), 2, "{heard:?}");
+    second.hears_nothing_for(Duration::from_secs(60)).await;
+}
+
+/// CH-88, CH-90
+#[actix::test]
+async fn a_channel_that_is_not_ones_own_cannot_be_resumed() {
+    let world = world();
+    let spine = world.start();
+    let client = world.connect(&spine);
+    client.say("m1", "water the garden");
+    client.topic_of("m1").await;
+    let newest = client.last_seq.get();
+
+    let stranger = world.connect_as("stranger", &spine);
+    stranger.resume(&client.channel, 0);
+    let foreign = (stranger.item().await, stranger.hear().await);
+    let mine = world.connect(&spine);
+    mine.resume(&"ws:unknown".into(), 0);
+    let unknown = (mine.item().await, mine.hear().await);
+    mine.resume(&client.channel, newest + outbox::seq(1));
+    let ahead = (mine.item().await, mine.hear().await);
+    mine.say("m1", "pay the invoice");
+    let usable = mine.hear_end_of("m1").await;
+
+    let refused = |code: &str| (Item::NotAdopted, format!("error -: {code}"));
+    assert_eq!(foreign, refused("cannot_resume"));
+    assert_eq!(unknown, refused("cannot_resume"));
+    assert_eq!(ahead, refused("bad_resume"));
+    assert_eq!(usable.last().unwrap(), "done m1: Done.");
+}
+
+/// CH-86: what is stored arrives, also if whoever stored it died before it could say so.
+#[actix::test]
+async fn frames_that_nobody_announced_are_looked_up() {
+    let world = world();
+    let client = world.connect(&world.start());
+    let stored = store(&client, &["one", "two", "three"]).await;
+
+    let last = stored[2..].to_vec();
+    client.spine.channel.do_send(Deliver { frames: last });
+    let heard = contents(&client, 3).await;
+    client.spine.channel.do_send(Deliver { frames: stored });
+    store(&client, &["four"]).await;
+    client.spine.channel.do_send(Recheck {
+        channel: client.channel.clone(),
+    });
+    let more = contents(&client, 1).await;
+
+    assert_eq!(heard, ["one", "two", "three"]);
+    assert_eq!(more, ["four"]);
+    client.hears_nothing_for(Duration::from_secs(60)).await;
+}
+
+/// CH-85: a lookup that races with the announcement sends nothing twice, and a fruitless one resets
+/// no number.
+#[actix::test]
+async fn a_lookup_and_an_announcement_do_not_double_frames() {
+    let world = world();
+    let client = world.connect(&world.start());
+    let stored = store(&client, &["one", "two"]).await;
+
+    let channel = client.channel.clone();
+    client.spine.channel.do_send(Recheck {
+        channel: channel.clone(),
+    });
+    client.spine.channel.do_send(Deliver { frames: stored });
+    let heard = contents(&client, 2).await;
+    client.send(crate::router::Inbound::TopicList);
+    client.frame().await;
+    client.spine.channel.do_send(Recheck { channel });
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    client.send(crate::router::Inbound::TopicList);
+    client.frame().await;
+
+    assert_eq!(heard, ["one", "two"]);
+    client.hears_nothing_for(Duration::from_secs(60)).await;
+}
+
+/// CH-90: only a resume confirms. A lookup in between leaves the store alone.
+#[actix::test]
+async fn a_lookup_confirms_nothing() {
+    let world = world();
+    let client = world.connect(&world.start());
+    let stored = store(&client, &["one", "two", "three"]).await;
+    client.spine.channel.do_send(Deliver {
+        frames: stored[..1].to_vec(),
+    });
+    client.spine.channel.do_send(Deliver {
+        frames: stored[2..].to_vec(),
+    });
+    contents(&client, 3).await;
+
+    tokio::time::sleep(Duration::from_secs(5)).await;
+
+    assert_eq!(world.disk.keys("out").len(), 3);
+}
+
+/// CH-86, CH-89: a frame that is stored while the outbox is being read for a client is not lost.
+#[actix::test]
+async fn a_frame_stored_during_a_resume_arrives() {
+    let world = world();
+    let spine = world.start();
+    let client = world.connect(&spine);
+    client.say("m1", "/help");
+    client.frame().await;
+    let socket = Arc::new(Socket::new(1_000));
+    let last_seq = client.last_seq.get();
+    let stored = store(&client, &["two"]).await;
+    let storage = client.spine.store.clone();
+    let channel = client.channel.clone();
+    // As if the row was not there yet when the outbox was read.
+    let gone = Writes::new().drop_frames(&channel, [stored[0].ordinal]);
+    storage.commit(gone).await.unwrap();
+
+    let next = Client {
+        spine: spine.clone(),
+        channel: channel.clone(),
+        socket: socket.clone(),
+        last_seq: std::cell::Cell::new(last_seq),
+    };
+    spine.channel.do_send(Adopt {
+        fresh: "ws:fresh".into(),
+        channel,
+        socket,
+        last_seq,
+    });
+    spine.channel.do_send(Deliver { frames: stored });
+    adopted(&next, &client.channel).await;
+
+    assert_eq!(contents(&next, 1).await, ["two"]);
+}
+
+/// CH-89
+#[actix::test]
+async fn a_gap_is_reported_with_its_numbers() {
+    let world = world();
+    let spine = world.start();
+    let client = world.connect(&spine);
+    client.say("m1", "/help");
+    client.frame().await;
+    store(&client, &["two", "three", "four"]).await;
+    let lost = Writes::new().drop_frames(&client.channel, [2, 3]);
+    spine.store.commit(lost).await.unwrap();
+
+    let next = world.connect(&spine);
+    next.resume(&client.channel, client.last_seq.get());
+    adopted(&next, &client.channel).await;
+    let note = next.frame().await;
+    let rest = contents(&next, 1).await;
+
+    assert_eq!(note["gap"]["from_seq"], outbox::seq(2));
+    assert_eq!(note["gap"]["to_seq"], outbox::seq(3));
+    assert_eq!(note["gap"]["dropped"], 2);
+    assert_eq!(note["seq"], note["gap"]["to_seq"]);
+    assert_eq!(rest, ["four"]);
+}

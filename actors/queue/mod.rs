@@ -1,6 +1,7 @@
 //! Queue: durable tasks, their leases, and the ends that no turn gives them.
 
 use std::{
+    cmp::Reverse,
     collections::{BTreeSet, HashMap},
     sync::Arc,
     time::Duration,
@@ -12,7 +13,7 @@ use actix::{
 };
 
 use crate::{
-    channel::{Channel, Deliver, Tell},
+    channel::{Channel, Deliver, Recheck, Tell},
     clock::{Clock, Timestamp},
     closing,
     event::{Body, ErrorBody, Frame},
@@ -193,9 +194,10 @@ pub struct Queue {
     listeners: Listeners,
     schedule: Schedule,
     tasks: HashMap<TaskId, Entry>,
-    due: BTreeSet<(Timestamp, Due, TaskId)>,
+    due: BTreeSet<(Timestamp, Due, u64, TaskId)>,
     alarm: Option<(Timestamp, SpawnHandle)>,
     draining: bool,
+    arrivals: u64,
     ended: HashMap<(TeamName, Ending), u64>,
     waited: (u64, Duration),
 }
@@ -207,6 +209,8 @@ struct Entry {
     unwritten: Option<Writes>,
     /// It was leased into a turn that was running already.
     joined: bool,
+    /// Someone wants it to end: whatever becomes of its turn, it is not run again.
+    cancelled: bool,
 }
 
 /// What is due for a waiting task.
@@ -227,7 +231,7 @@ impl Queue {
         listeners: Listeners,
         mut open: Vec<Task>,
     ) -> Self {
-        open.sort_by(|a, b| (a.created_at, &a.id).cmp(&(b.created_at, &b.id)));
+        open.sort_by_key(|task| task.arrival);
         let mut queue = Self {
             store,
             channel,
@@ -239,6 +243,7 @@ impl Queue {
             due: BTreeSet::new(),
             alarm: None,
             draining: false,
+            arrivals: open.last().map_or(0, |newest| newest.arrival),
             ended: HashMap::new(),
             waited: (0, Duration::ZERO),
         };
@@ -262,25 +267,24 @@ impl Queue {
                 task,
                 unwritten,
                 joined: false,
+                cancelled: false,
             },
         );
     }
 
     /// Notes what will be due if the task goes on waiting.
     fn expect(&mut self, task: &Task) {
-        self.due
-            .insert((task.deadline_at, Due::Deadline, task.id.clone()));
+        let [deadline, ack] = due_of(task);
+        self.due.insert(deadline);
         if !task.acked {
-            self.due
-                .insert((task.created_at + ACK_AFTER, Due::Ack, task.id.clone()));
+            self.due.insert(ack);
         }
     }
 
     fn expect_no_more(&mut self, task: &Task) {
-        self.due
-            .remove(&(task.deadline_at, Due::Deadline, task.id.clone()));
-        self.due
-            .remove(&(task.created_at + ACK_AFTER, Due::Ack, task.id.clone()));
+        for due in due_of(task) {
+            self.due.remove(&due);
+        }
     }
 
     /// Leases all that can start.
@@ -293,7 +297,10 @@ impl Queue {
                 self.schedule.finished(&lane, Duration::ZERO);
                 continue;
             };
-            if entry.task.attempts >= MAX_ATTEMPTS {
+            if entry.task.deadline_at <= now {
+                self.schedule.finished(&lane, Duration::ZERO);
+                self.end(&id, Ending::Expired, Code::Deadline, ctx);
+            } else if entry.task.attempts >= MAX_ATTEMPTS {
                 self.schedule.finished(&lane, Duration::ZERO);
                 self.end(&id, Ending::Dead, Code::Crash, ctx);
             } else {
@@ -319,18 +326,36 @@ impl Queue {
         self.waited.1 += now.since(task.created_at);
         self.expect_no_more(&task);
         let committed = self.store.commit(writes);
-        ctx.spawn(committed.into_actor(self).map(move |result, queue, _| {
+        ctx.spawn(committed.into_actor(self).map(move |result, queue, ctx| {
             if result.is_ok() {
-                queue
-                    .listeners
-                    .progressed
-                    .do_send(Progressed::Started(task.clone()));
-                queue
-                    .listeners
-                    .leased
-                    .do_send(Leased { task, lease, joins });
+                queue.leased(task, lease, joins, ctx);
             }
         }));
+    }
+
+    /// A lease is stored: the team gets it, unless something came between.
+    fn leased(&mut self, task: Task, lease: LeaseId, joins: bool, ctx: &mut Context<Self>) {
+        if !self.holds(&task.id, &lease) {
+            return;
+        }
+        self.listeners
+            .progressed
+            .do_send(Progressed::Started(task.clone()));
+        if self.is_cancelled(&task.id) {
+            return self.take_back(task, None, ctx);
+        }
+        self.listeners.leased.do_send(Leased { task, lease, joins });
+    }
+
+    /// A task is under this lease.
+    fn holds(&self, id: &TaskId, lease: &LeaseId) -> bool {
+        self.tasks
+            .get(id)
+            .is_some_and(|entry| entry.task.lease.as_ref() == Some(lease))
+    }
+
+    fn is_cancelled(&self, id: &TaskId) -> bool {
+        self.tasks.get(id).is_some_and(|entry| entry.cancelled)
     }
 
     /// Gives a task an end that no turn gave it.
@@ -432,7 +457,7 @@ impl Queue {
     /// Sets the alarm for what is due next.
     fn arm(&mut self, ctx: &mut Context<Self>) {
         let next = [
-            self.due.first().map(|(at, _, _)| *at),
+            self.due.first().map(|(at, ..)| *at),
             self.schedule.wakes_at(),
         ]
         .into_iter()
@@ -457,10 +482,10 @@ impl Queue {
 
     fn ring(&mut self, ctx: &mut Context<Self>) {
         let now = self.clock.now();
-        while let Some((at, _, _)) = self.due.first()
+        while let Some((at, ..)) = self.due.first()
             && *at <= now
         {
-            let Some((_, due, id)) = self.due.pop_first() else {
+            let Some((_, due, _, id)) = self.due.pop_first() else {
                 break;
             };
             match due {
@@ -477,6 +502,44 @@ impl Queue {
         self.dispatch(ctx);
     }
 
+    /// Sees to a task whose team died: it has its outcome already, or it waits again.
+    fn adopt(&mut self, orphan: Task, row: Option<Task>, pause: Duration, ctx: &mut Context<Self>) {
+        if !orphan
+            .lease
+            .as_ref()
+            .is_some_and(|lease| self.holds(&orphan.id, lease))
+        {
+            return;
+        }
+        // Frames that were stored but not sent.
+        if let Some(source) = &orphan.source {
+            self.channel.do_send(Recheck {
+                channel: source.channel.clone(),
+            });
+        }
+        let task = row.unwrap_or(orphan);
+        match &task.outcome {
+            Some(outcome) => {
+                let ending = outcome.ending;
+                if self
+                    .tasks
+                    .remove(&task.id)
+                    .is_some_and(|entry| !entry.joined)
+                {
+                    self.schedule.finished(&task.lane, Duration::ZERO);
+                }
+                self.note_end(task, ending, true);
+            }
+            None => {
+                let task = Task {
+                    redelivered: true,
+                    ..task
+                };
+                self.take_back(task, Some(pause), ctx);
+            }
+        }
+    }
+
     fn take_back(&mut self, task: Task, after: Option<Duration>, ctx: &mut Context<Self>) {
         let until = after.map(|pause| self.clock.now() + pause);
         let task = Task {
@@ -487,11 +550,19 @@ impl Queue {
         if !self.tasks.get(&task.id).is_some_and(|entry| entry.joined) {
             self.schedule.finished(&task.lane, Duration::ZERO);
         }
-        self.schedule.put_back(&task.lane, task.id.clone(), until);
-        self.expect(&task);
         self.listeners
             .progressed
             .do_send(Progressed::Returned(task.clone()));
+        if let Some(entry) = self.tasks.get_mut(&task.id)
+            && entry.cancelled
+        {
+            let id = task.id.clone();
+            entry.task = task;
+            self.end(&id, Ending::Cancelled, Code::Cancelled, ctx);
+            return self.dispatch(ctx);
+        }
+        self.schedule.put_back(&task.lane, task.id.clone(), until);
+        self.expect(&task);
         let committed = self.store.commit(Writes::new().task(&task));
         self.tasks.insert(
             task.id.clone(),
@@ -499,11 +570,21 @@ impl Queue {
                 task,
                 unwritten: None,
                 joined: false,
+                cancelled: false,
             },
         );
         self.deliver(committed, ctx);
         self.dispatch(ctx);
     }
+}
+
+/// What may become due for a task, and when; of one moment, first come first.
+fn due_of(task: &Task) -> [(Timestamp, Due, u64, TaskId); 2] {
+    let entry = |at, due| (at, due, task.arrival, task.id.clone());
+    [
+        entry(task.deadline_at, Due::Deadline),
+        entry(task.created_at + ACK_AFTER, Due::Ack),
+    ]
 }
 
 impl Actor for Queue {
@@ -517,13 +598,15 @@ impl Actor for Queue {
 impl Handler<Enqueue> for Queue {
     type Result = ();
 
-    fn handle(&mut self, Enqueue { task, writes }: Enqueue, ctx: &mut Self::Context) {
+    fn handle(&mut self, Enqueue { mut task, writes }: Enqueue, ctx: &mut Self::Context) {
         if let Err(full) = self.schedule.admits(&task.lane) {
             self.listeners
                 .progressed
                 .do_send(Progressed::Refused { task, full });
             return;
         }
+        self.arrivals += 1;
+        task.arrival = self.arrivals;
         let id = task.id.clone();
         let lane = task.lane.clone();
         self.wait(task, Some(writes));
@@ -566,7 +649,12 @@ impl Handler<Return> for Queue {
             after,
             uncounted,
         } = message;
-        if !self.tasks.contains_key(&task.id) {
+        // Only the present holder gives a task back.
+        if !task
+            .lease
+            .as_ref()
+            .is_some_and(|lease| self.holds(&task.id, lease))
+        {
             return;
         }
         if uncounted {
@@ -608,6 +696,10 @@ impl Handler<Cancel> for Queue {
                 .is_some_and(|entry| entry.task.attempts > 0);
         if running {
             self.listeners.stop.do_send(Stop { lane: lane.clone() });
+            for entry in self.tasks.values_mut() {
+                let leads = entry.task.lease.is_some() && !entry.joined;
+                entry.cancelled |= leads && entry.task.lane == lane;
+            }
         }
         let ends = match (queued, resting) {
             (true, _) => waiting.len(),
@@ -643,44 +735,36 @@ impl Handler<Orphaned> for Queue {
     type Result = ();
 
     fn handle(&mut self, Orphaned { team, pause }: Orphaned, ctx: &mut Self::Context) {
-        let leased: Vec<TaskId> = self
+        self.schedule.rest(&team, self.clock.now() + pause);
+        let mut orphans: Vec<Task> = self
             .tasks
             .values()
             .filter(|entry| entry.task.lane.team == team && entry.task.lease.is_some())
-            .map(|entry| entry.task.id.clone())
+            .map(|entry| entry.task.clone())
             .collect();
-        for id in leased {
-            // The team may have stored an outcome and died before it could say so.
-            let read = {
-                let id = id.clone();
-                let store = self.store.clone();
-                async move { store.read(move |storage| reads::task(storage, &id)).await }
-            };
-            ctx.spawn(read.into_actor(self).map(move |row, queue, ctx| {
-                let Some(entry) = queue.tasks.get(&id) else {
-                    return;
-                };
-                match row {
-                    Ok(Some(task)) if task.outcome.is_some() => {
-                        let ending = task
-                            .outcome
-                            .as_ref()
-                            .map_or(Ending::Done, |outcome| outcome.ending);
-                        let lane = task.lane.clone();
-                        if queue.tasks.remove(&id).is_some_and(|entry| !entry.joined) {
-                            queue.schedule.finished(&lane, Duration::ZERO);
-                        }
-                        queue.note_end(task, ending, true);
-                        queue.dispatch(ctx);
-                    }
-                    row => {
-                        let mut task = row.ok().flatten().unwrap_or_else(|| entry.task.clone());
-                        task.redelivered = true;
-                        queue.take_back(task, Some(pause), ctx);
-                    }
-                }
-            }));
-        }
+        // Each goes to the front of its lane: the first of them last.
+        orphans.sort_by_key(|task| Reverse(task.arrival));
+        let ids: Vec<TaskId> = orphans.iter().map(|task| task.id.clone()).collect();
+        let store = self.store.clone();
+        // The team may have stored something and died before it could say so. What it handed in
+        // before it died is written once this is.
+        let barrier = store.commit(Writes::new());
+        let read = async move {
+            barrier.await.ok()?;
+            let rows = store.read(move |storage| {
+                ids.iter()
+                    .map(|id| reads::task(storage, id))
+                    .collect::<Result<Vec<_>, _>>()
+            });
+            rows.await.ok()
+        };
+        ctx.spawn(read.into_actor(self).map(move |rows, queue, ctx| {
+            let rows = rows.unwrap_or_else(|| vec![None; orphans.len()]);
+            for (orphan, row) in orphans.into_iter().zip(rows) {
+                queue.adopt(orphan, row, pause, ctx);
+            }
+            queue.dispatch(ctx);
+        }));
     }
 }
 

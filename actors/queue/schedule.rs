@@ -57,6 +57,8 @@ pub struct Schedule {
     ready: BTreeSet<(u64, TeamName)>,
     /// Lanes that may not start before a moment.
     held: BTreeSet<(Timestamp, Lane)>,
+    /// Teams that may not.
+    resting: BTreeSet<(Timestamp, TeamName)>,
     /// The virtual time of the team chosen last: where idle teams start.
     floor: u64,
     arrivals: u64,
@@ -70,8 +72,16 @@ struct TeamWork {
     lanes: HashMap<Option<TopicId>, LaneWork>,
     /// Lanes that could start a turn now, by the arrival of their first task.
     ready: BTreeSet<(u64, Option<TopicId>)>,
+    rests_until: Option<Timestamp>,
     running: usize,
     waiting: usize,
+}
+
+impl TeamWork {
+    /// It could start a turn now, as far as it depends on the team.
+    fn is_ready(&self) -> bool {
+        !self.ready.is_empty() && self.rests_until.is_none()
+    }
 }
 
 #[derive(Debug, Default)]
@@ -103,6 +113,7 @@ impl Schedule {
             teams: HashMap::new(),
             ready: BTreeSet::new(),
             held: BTreeSet::new(),
+            resting: BTreeSet::new(),
             floor: 0,
             arrivals: 0,
             running: 0,
@@ -211,6 +222,15 @@ impl Schedule {
         self.held.insert((until, lane.clone()));
     }
 
+    /// No turn of the team starts before a moment.
+    pub fn rest(&mut self, name: &TeamName, until: Timestamp) {
+        let former = self.change_team(name, |team| team.rests_until.replace(until));
+        if let Some(former) = former {
+            self.resting.remove(&(former, name.clone()));
+        }
+        self.resting.insert((until, name.clone()));
+    }
+
     /// Takes the first waiting task of a lane whose turn is running, to join that turn.
     pub fn take_next(&mut self, lane: &Lane) -> Option<TaskId> {
         let mut taken = None;
@@ -226,14 +246,23 @@ impl Schedule {
     }
 
     /// A waiting task is not to run any more. Returns whether it was waiting.
+    ///
+    /// If its lane rested for it, the next may start at once.
     pub fn remove(&mut self, lane: &Lane, task: &TaskId) -> bool {
         let mut removed = false;
+        let mut held = None;
         self.change(lane, |work| {
             if let Some(place) = work.waiting.iter().position(|(_, id)| id == task) {
                 work.waiting.remove(place);
                 removed = true;
+                if place == 0 {
+                    held = work.held_until.take();
+                }
             }
         });
+        if let Some(until) = held {
+            self.held.remove(&(until, lane.clone()));
+        }
         if removed {
             self.count_waiting(&lane.team, -1);
         }
@@ -261,9 +290,11 @@ impl Schedule {
         self.lane(lane).is_some_and(|work| work.running)
     }
 
-    /// When a resting lane may go on.
+    /// When a resting lane or team may go on.
     pub fn wakes_at(&self) -> Option<Timestamp> {
-        self.held.first().map(|(until, _)| *until)
+        let lane = self.held.first().map(|(until, _)| *until);
+        let team = self.resting.first().map(|(until, _)| *until);
+        lane.into_iter().chain(team).min()
     }
 
     /// Turns that run now.
@@ -271,7 +302,7 @@ impl Schedule {
         self.running
     }
 
-    /// Waiting tasks and running turns of each team that has any.
+    /// Waiting tasks and running turns of each team that has had any.
     pub fn teams(&self) -> impl Iterator<Item = (&TeamName, usize, usize)> {
         self.teams
             .iter()
@@ -290,6 +321,13 @@ impl Schedule {
             self.held.pop_first();
             self.change(&lane, |work| work.held_until = None);
         }
+        while let Some((until, name)) = self.resting.first()
+            && *until <= now
+        {
+            let name = name.clone();
+            self.resting.pop_first();
+            self.change_team(&name, |team| team.rests_until = None);
+        }
     }
 
     fn count_waiting(&mut self, team: &TeamName, by: isize) {
@@ -300,54 +338,52 @@ impl Schedule {
     }
 
     fn charge(&mut self, name: &TeamName, time: u64) {
-        let Some(team) = self.teams.get_mut(name) else {
-            return;
-        };
-        let was_ready = self.ready.remove(&(team.virtual_time, name.clone()));
-        team.virtual_time += time;
-        if was_ready {
-            self.ready.insert((team.virtual_time, name.clone()));
-        }
+        self.change_team(name, |team| team.virtual_time += time);
     }
 
     /// Changes a lane and keeps all that is derived from it.
     fn change(&mut self, lane: &Lane, change: impl FnOnce(&mut LaneWork)) {
         let floor = self.floor;
-        let team = self
-            .teams
-            .entry(lane.team.clone())
-            .or_insert_with(|| TeamWork {
-                virtual_time: floor,
-                ..TeamWork::default()
-            });
-        if team.lanes.is_empty() {
-            team.virtual_time = team.virtual_time.max(floor);
-        }
-        let was_ready = !team.ready.is_empty();
-        let work = team.lanes.entry(lane.topic.clone()).or_default();
-        let before = work.startable();
-        change(work);
-        let after = work.startable();
-        let empty = work.is_empty();
+        self.change_team(&lane.team, |team| {
+            if team.lanes.is_empty() {
+                team.virtual_time = team.virtual_time.max(floor);
+            }
+            let work = team.lanes.entry(lane.topic.clone()).or_default();
+            let before = work.startable();
+            change(work);
+            let after = work.startable();
+            let empty = work.is_empty();
+            if before != after {
+                if let Some(arrival) = before {
+                    team.ready.remove(&(arrival, lane.topic.clone()));
+                }
+                if let Some(arrival) = after {
+                    team.ready.insert((arrival, lane.topic.clone()));
+                }
+            }
+            if empty {
+                team.lanes.remove(&lane.topic);
+            }
+        });
+    }
+
+    /// Changes a team and keeps its place among those that could start a turn.
+    fn change_team<T>(&mut self, name: &TeamName, change: impl FnOnce(&mut TeamWork) -> T) -> T {
+        let team = self.teams.entry(name.clone()).or_default();
+        let before = team.is_ready().then_some(team.virtual_time);
+        let changed = change(team);
+        let after = team.is_ready().then_some(team.virtual_time);
         if before != after {
-            if let Some(arrival) = before {
-                team.ready.remove(&(arrival, lane.topic.clone()));
+            if let Some(virtual_time) = before {
+                self.ready.remove(&(virtual_time, name.clone()));
             }
-            if let Some(arrival) = after {
-                team.ready.insert((arrival, lane.topic.clone()));
-            }
-        }
-        if empty {
-            team.lanes.remove(&lane.topic);
-        }
-        let is_ready = !team.ready.is_empty();
-        if was_ready != is_ready {
-            let entry = (team.virtual_time, lane.team.clone());
-            if is_ready {
-                self.ready.insert(entry);
-            } else {
-                self.ready.remove(&entry);
+            if let Some(virtual_time) = after {
+                self.ready.insert((virtual_time, name.clone()));
             }
         }
+        changed
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,1 +1,290 @@
-//! Tests.
+//! The queue alone, between a store and recorders.
+#![allow(clippy::unwrap_used)]
+
+use std::sync::Mutex;
+
+use actix::Arbiter;
+
+use super::*;
+use crate::{channel::Channel, doubles::disk::Disk, ids::Entropy, store::Store};
+
+/// Keeps what the queue says.
+#[derive(Clone, Default)]
+struct Recorder(Arc<Mutex<Heard>>);
+
+#[derive(Default)]
+struct Heard {
+    leases: Vec<(TaskId, LeaseId)>,
+    stops: usize,
+    endings: Vec<(TaskId, Ending)>,
+}
+
+impl Actor for Recorder {
+    type Context = Context<Self>;
+}
+
+impl Handler<Leased> for Recorder {
+    type Result = ();
+
+    fn handle(&mut self, leased: Leased, _: &mut Self::Context) {
+        let lease = (leased.task.id, leased.lease);
+        self.0.lock().unwrap().leases.push(lease);
+    }
+}
+
+impl Handler<Waiting> for Recorder {
+    type Result = ();
+
+    fn handle(&mut self, _: Waiting, _: &mut Self::Context) {}
+}
+
+impl Handler<Stop> for Recorder {
+    type Result = ();
+
+    fn handle(&mut self, _: Stop, _: &mut Self::Context) {
+        self.0.lock().unwrap().stops += 1;
+    }
+}
+
+impl Handler<Progressed> for Recorder {
+    type Result = ();
+
+    fn handle(&mut self, progressed: Progressed, _: &mut Self::Context) {
+        if let Progressed::Ended { task, ending, .. } = progressed {
+            self.0.lock().unwrap().endings.push((task.id, ending));
+        }
+    }
+}
+
+struct Still;
+
+impl Clock for Still {
+    fn now(&self) -> Timestamp {
+        Timestamp(1_000)
+    }
+}
+
+#[derive(Default)]
+struct Counted(std::sync::atomic::AtomicU64);
+
+impl Entropy for Counted {
+    fn bits(&self) -> u64 {
+        self.0.fetch_add(1, std::sync::atomic::Ordering::Relaxed)
+    }
+}
+
+struct Setting {
+    queue: Addr<Queue>,
+    heard: Recorder,
+    store: StoreHandle,
+}
+
+fn set_up(limits: Limits) -> Setting {
+    let storage = Disk::default().mount(None);
+    let store = Store::start(
+        &Arbiter::current(),
+        storage,
+        Box::new(|_| ()),
+        Box::new(|_, _| ()),
+    );
+    let clock: Arc<dyn Clock> = Arc::new(Still);
+    let channel = Channel::new(store.clone(), clock.clone()).start();
+    let heard = Recorder::default();
+    let recorder = heard.clone().start();
+    let listeners = Listeners {
+        leased: recorder.clone().recipient(),
+        waiting: recorder.clone().recipient(),
+        stop: recorder.clone().recipient(),
+        progressed: recorder.recipient(),
+    };
+    let ids = Ids::new(Arc::new(Counted::default()));
+    let queue = Queue::new(
+        store.clone(),
+        channel,
+        clock,
+        ids,
+        limits,
+        listeners,
+        Vec::new(),
+    );
+    Setting {
+        queue: queue.start(),
+        heard,
+        store,
+    }
+}
+
+fn task(name: &str, topic: &str) -> Task {
+    Task {
+        id: name.into(),
+        lane: Lane {
+            team: "main".into(),
+            topic: Some(topic.into()),
+        },
+        body: String::new(),
+        from: String::new(),
+        source: None,
+        created_at: Timestamp(1_000),
+        arrival: 0,
+        not_before: None,
+        deadline_at: Timestamp(1_000_000),
+        attempts: 0,
+        redelivered: false,
+        acked: false,
+        lease: None,
+        outcome: None,
+    }
+}
+
+impl Setting {
+    fn enqueue(&self, name: &str, topic: &str) {
+        self.queue.do_send(Enqueue {
+            task: task(name, topic),
+            writes: Writes::new(),
+        });
+    }
+
+    /// All that was told so far has been done, and is stored.
+    async fn settle(&self) -> Counts {
+        for _ in 0..3 {
+            self.queue.send(Count).await.unwrap();
+            self.store.commit(Writes::new()).await.unwrap();
+            self.store.read(|_| Ok(())).await.unwrap();
+            tokio::task::yield_now().await;
+        }
+        self.queue.send(Count).await.unwrap()
+    }
+
+    fn leases(&self) -> Vec<(TaskId, LeaseId)> {
+        self.heard.0.lock().unwrap().leases.clone()
+    }
+
+    /// The row of a task, under this lease.
+    fn leased(&self, name: &str, lease: &LeaseId) -> Task {
+        Task {
+            lease: Some(lease.clone()),
+            attempts: 1,
+            ..task(name, "t-1")
+        }
+    }
+}
+
+/// OR-75: whoever lost a lease gives nothing back.
+#[actix::test]
+async fn a_task_is_given_back_once() {
+    let setting = set_up(Limits::default());
+    setting.enqueue("task-1", "t-1");
+    setting.settle().await;
+    let (_, first) = setting.leases()[0].clone();
+
+    for _ in 0..2 {
+        setting.queue.do_send(Return {
+            task: setting.leased("task-1", &first),
+            after: None,
+            uncounted: true,
+        });
+        setting.settle().await;
+    }
+    let counts = setting.settle().await;
+
+    assert_eq!(counts.teams, [("main".into(), 0, 1)]);
+    assert_eq!(setting.leases().len(), 2);
+}
+
+/// OR-73, OR-96: a team that dies twice in a row leaves each task once.
+#[actix::test]
+async fn orphans_wait_again_once() {
+    let setting = set_up(Limits::default());
+    setting.enqueue("task-1", "t-1");
+    setting.enqueue("task-2", "t-2");
+    setting.settle().await;
+
+    for _ in 0..2 {
+        setting.queue.do_send(Orphaned {
+            team: "main".into(),
+            pause: Duration::from_secs(1),
+        });
+    }
+    let counts = setting.settle().await;
+
+    assert_eq!(counts.teams, [("main".into(), 2, 0)]);
+    let row = setting
+        .store
+        .read(|storage| reads::task(storage, &"task-1".into()));
+    let row = row.await.unwrap().unwrap();
+    assert_eq!((row.lease, row.redelivered, row.attempts), (None, true, 1));
+}
+
+/// OR-75, OR-84: an outcome that was stored by a team that died counts, once.
+#[actix::test]
+async fn an_outcome_is_found_though_its_team_died() {
+    let setting = set_up(Limits::default());
+    setting.enqueue("task-1", "t-1");
+    setting.settle().await;
+    let (_, lease) = setting.leases()[0].clone();
+    let mut done = setting.leased("task-1", &lease);
+    let outcome = Outcome {
+        ending: Ending::Done,
+        code: None,
+        message: None,
+        text: "Done.".to_owned(),
+        usage: Usage::default(),
+        finished_at: Timestamp(1_000),
+    };
+    let writes = Writes::new()
+        .under_lease(&done.id.clone(), &lease)
+        .and(closing::close(&mut done, outcome, "", None));
+
+    // Handed in, not yet written, when the news of the death arrives.
+    let stored = setting.store.commit(writes);
+    setting.queue.do_send(Orphaned {
+        team: "main".into(),
+        pause: Duration::from_secs(1),
+    });
+    stored.await.unwrap();
+    let counts = setting.settle().await;
+
+    assert_eq!(counts.teams, [("main".into(), 0, 0)]);
+    assert_eq!(counts.ended, [("main".into(), Ending::Done, 1)]);
+    let heard = setting.heard.0.lock().unwrap();
+    assert_eq!(heard.endings, [("task-1".into(), Ending::Done)]);
+}
+
+/// OR-72, OR-80: what is refused is not stored.
+#[actix::test]
+async fn a_refused_task_leaves_nothing() {
+    let setting = set_up(Limits {
+        running: 1,
+        waiting: 1,
+        ..Limits::default()
+    });
+    for name in ["task-1", "task-2", "task-3"] {
+        setting.enqueue(name, "t-1");
+    }
+    let counts = setting.settle().await;
+
+    let open = setting.store.read(reads::open_tasks).await.unwrap().rows;
+    let open: Vec<_> = open
+        .iter()
+        .map(|task| (task.id.as_str(), task.arrival))
+        .collect();
+    assert_eq!(open, [("task-1", 1), ("task-2", 2)]);
+    assert_eq!(counts.teams, [("main".into(), 1, 1)]);
+}
+
+/// SE-132: a cancel before the team has its lease ends the task without the team.
+#[actix::test]
+async fn a_task_cancelled_before_its_lease_is_stored_never_reaches_its_team() {
+    let setting = set_up(Limits::default());
+    setting.enqueue("task-1", "t-1");
+    setting.queue.do_send(Cancel {
+        lane: task("task-1", "t-1").lane,
+        queued: false,
+        channel: None,
+    });
+    let counts = setting.settle().await;
+
+    assert_eq!(setting.leases(), []);
+    assert_eq!(counts.ended, [("main".into(), Ending::Cancelled, 1)]);
+    assert_eq!(counts.teams, [("main".into(), 0, 0)]);
+}

@@ -136,7 +136,7 @@ impl Router {
         let writes = self
             .accept(channel, &arrival.message, None)
             .undecided(&arrival.message);
-        let (id, at) = (arrival.message.id.clone(), arrival.message.at);
+        let message = arrival.message.clone();
         if let Some(conversation) = self.conversations.get_mut(channel) {
             conversation.deciding.push_back(arrival);
         }
@@ -147,10 +147,28 @@ impl Router {
                 router.decide(&named, ctx);
             }
         }));
-        let channel = channel.clone();
-        let pause = (at + ACK_AFTER).since(self.to.clock.now());
+        self.expect_ack(message, ctx);
+    }
+
+    /// Messages of a former process that still have no topic are told that they are not forgotten.
+    pub(super) fn expect_acks(&mut self, channel: &ChannelId, ctx: &mut Context<Self>) {
+        let waiting: Vec<Undecided> = self
+            .conversations
+            .get(channel)
+            .into_iter()
+            .flat_map(|conversation| &conversation.deciding)
+            .map(|arrival| arrival.message.clone())
+            .filter(|message| !message.acked)
+            .collect();
+        for message in waiting {
+            self.expect_ack(message, ctx);
+        }
+    }
+
+    fn expect_ack(&self, message: Undecided, ctx: &mut Context<Self>) {
+        let pause = (message.at + ACK_AFTER).since(self.to.clock.now());
         ctx.run_later(pause, move |router, ctx| {
-            router.acknowledge(&channel, &id, ctx)
+            router.acknowledge(&message.channel, &message.id, ctx);
         });
     }
 
@@ -277,6 +295,7 @@ impl Router {
                 }),
             }),
             created_at: message.at,
+            arrival: 0,
             not_before: None,
             deadline_at: message.at + TASK_DEADLINE,
             attempts: 0,
@@ -372,7 +391,11 @@ impl Router {
         };
         if let Some(id) = &source.message {
             let error = full_error(full, Some(id.clone()));
-            let writes = Writes::new().decided(&source.channel, id);
+            let mut writes = Writes::new().decided(&source.channel, id);
+            // What was to be stored with the task is not: the channel may have been part of it.
+            if let Some(conversation) = self.conversations.get(&source.channel) {
+                writes = writes.channel(&source.channel, &conversation.row);
+            }
             self.end_unheard(&source.channel, id, error, writes, ctx);
         }
     }
@@ -510,7 +533,7 @@ fn fate(
             (None, Some(_)) => "running",
             (None, None) => "queued",
         },
-        // Its row is about to be written.
+        // Its commit is under way.
         None if undecided || known.task.is_some() => "queued",
         None => "done",
     };

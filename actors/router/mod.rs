@@ -427,6 +427,7 @@ impl Actor for Router {
         let waiting: Vec<ChannelId> = self.conversations.keys().cloned().collect();
         for channel in waiting {
             self.decide(&channel, ctx);
+            self.expect_acks(&channel, ctx);
         }
     }
 }

@@ -27,6 +27,7 @@ impl Router {
         let now = self.to.clock.now();
         self.buckets.retain(|_, bucket| !bucket.is_full(now));
         self.forget_messages(now, ctx);
+        self.note_presence(now, ctx);
         let store = self.to.store.clone();
         let before = now - KEPT;
         let read = async move {
@@ -74,6 +75,20 @@ impl Router {
             for (_, id) in old.into_iter().take(surplus) {
                 conversation.known.remove(&id);
                 writes = writes.forget_message(channel, &id);
+            }
+        }
+        if !writes.is_empty() {
+            self.commit(writes, ctx);
+        }
+    }
+
+    /// A channel that is in use is known to be, also if the process ends without a word.
+    fn note_presence(&mut self, now: Timestamp, ctx: &mut Context<Self>) {
+        let mut writes = Writes::new();
+        for (channel, conversation) in &mut self.conversations {
+            if conversation.stored && conversation.connection.is_some() {
+                conversation.row.last_seen = now;
+                writes = writes.channel(channel, &conversation.row);
             }
         }
         if !writes.is_empty() {

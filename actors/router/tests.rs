@@ -1,1 +1,6 @@
-//! Tests.
+//! The way in, with a whole spine behind it.
+#![allow(clippy::unwrap_used)]
+
+mod commands;
+mod intake;
+mod topic;

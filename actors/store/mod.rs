@@ -111,6 +111,8 @@ pub struct Store {
     storage: Arc<dyn Storage>,
     on_failure: OnFailure,
     on_group: OnGroup,
+    /// A commit failed: nothing is answered any more.
+    failed: bool,
     waiting: Vec<Commit>,
     waiting_bytes: usize,
     /// Leases that this process granted and that are still good.
@@ -131,6 +133,7 @@ impl Store {
             storage: storage.clone(),
             on_failure,
             on_group,
+            failed: false,
             waiting: Vec::new(),
             waiting_bytes: 0,
             leases: HashMap::new(),
@@ -235,6 +238,7 @@ impl Store {
     /// After a failed sync nobody knows what is on the disk: nothing is answered, and the next
     /// start finds out.
     fn fail(&mut self, error: &StorageError) {
+        self.failed = true;
         (self.on_failure)(error);
     }
 }
@@ -247,6 +251,9 @@ impl Handler<Commit> for Store {
     type Result = ();
 
     fn handle(&mut self, commit: Commit, ctx: &mut Self::Context) {
+        if self.failed {
+            return;
+        }
         if self.waiting.is_empty() {
             // The mailbox is drained before this arrives: all that has gathered meanwhile shares
             // one flush.

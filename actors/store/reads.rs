@@ -230,7 +230,9 @@ fn recent(
                 Speaker::Person(_) => true,
                 Speaker::Team(name) => name == team.as_str(),
             };
-            if of_topic && of_team {
+            // What is still being answered, or waits to be, was not said before.
+            let open = matches!(storage.get(&task_key(&row.task)), Ok(Some(_)));
+            if of_topic && of_team && !open {
                 rows.push(row);
             }
             ControlFlow::Continue(())

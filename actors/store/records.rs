@@ -234,7 +234,7 @@ pub struct Undecided {
     pub sender: String,
     /// What.
     pub content: String,
-    /// The topic, if the sender chose one.
+    /// The topic that its sender chose.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub topic: Option<String>,
     /// When.

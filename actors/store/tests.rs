@@ -1,1 +1,245 @@
-//! Tests.
+//! The store: groups, guards, numbers.
+#![allow(clippy::unwrap_used)]
+
+use std::sync::{
+    Arc, Mutex,
+    atomic::{AtomicUsize, Ordering},
+};
+
+use actix::Arbiter;
+
+use super::*;
+use crate::{
+    clock::Timestamp,
+    doubles::disk::{Crash, Disk, Mounted},
+    event::{Body, Frame, Progress, ProgressKind},
+    store::records::EdgeKey,
+    task::{Lane, Task},
+};
+
+struct Opened {
+    store: StoreHandle,
+    storage: Arc<Mounted>,
+    failures: Arc<AtomicUsize>,
+    groups: Arc<Mutex<Vec<usize>>>,
+}
+
+fn open(disk: &Disk, crash: Option<Crash>) -> Opened {
+    let storage = disk.mount(crash);
+    let (failures, groups) = (
+        Arc::<AtomicUsize>::default(),
+        Arc::<Mutex<Vec<_>>>::default(),
+    );
+    let (failed, grouped) = (failures.clone(), groups.clone());
+    let store = Store::start(
+        &Arbiter::current(),
+        storage.clone(),
+        Box::new(move |_| {
+            failed.fetch_add(1, Ordering::Relaxed);
+        }),
+        Box::new(move |requests, _| grouped.lock().unwrap().push(requests)),
+    );
+    Opened {
+        store,
+        storage,
+        failures,
+        groups,
+    }
+}
+
+fn row(name: &str) -> Writes {
+    Writes::new().edge(&EdgeKey::new("test", name), &1)
+}
+
+fn frame(text: &str) -> Frame {
+    Frame {
+        topic: None,
+        ts: Timestamp(0),
+        body: Body::Progress(Progress::new(ProgressKind::Note, text)),
+    }
+}
+
+fn task(lease: Option<&str>) -> Task {
+    Task {
+        id: "task-1".into(),
+        lane: Lane {
+            team: "main".into(),
+            topic: None,
+        },
+        body: String::new(),
+        from: String::new(),
+        source: None,
+        created_at: Timestamp(0),
+        arrival: 1,
+        not_before: None,
+        deadline_at: Timestamp(1),
+        attempts: 1,
+        redelivered: false,
+        acked: false,
+        lease: lease.map(Into::into),
+        outcome: None,
+    }
+}
+
+/// SC-98, SC-102: what gathered is one commit, and nobody is answered before it.
+#[actix::test]
+async fn many_requests_are_one_commit_and_are_answered_after_it() {
+    let opened = open(&Disk::default(), None);
+
+    let answers: Vec<_> = (0..100)
+        .map(|number| opened.store.commit(row(&number.to_string())))
+        .collect();
+    let before = opened.storage.commits();
+    for answer in answers {
+        assert_eq!(answer.await, Ok(Vec::new()));
+        assert_eq!(opened.storage.commits(), 1);
+    }
+
+    assert_eq!(before, 0);
+    assert_eq!(*opened.groups.lock().unwrap(), [100]);
+    assert_eq!(opened.storage.batches()[0].changes.len(), 100);
+}
+
+/// SC-102
+#[actix::test]
+async fn a_group_holds_at_most_512_requests_or_a_megabyte() {
+    let opened = open(&Disk::default(), None);
+    let large =
+        |name: &str| Writes::new().edge(&EdgeKey::new("test", name), &"x".repeat(600 * 1024));
+
+    let many: Vec<_> = (0..600).map(|_| opened.store.commit(row("a"))).collect();
+    futures_util::future::join_all(many).await;
+    let two = ["a", "b", "c"].map(|name| opened.store.commit(large(name)));
+    futures_util::future::join_all(two).await;
+
+    assert_eq!(*opened.groups.lock().unwrap(), [512, 88, 2, 1]);
+}
+
+/// OR-75, SC-102: an old lease is refused, and no other request of the group with it.
+#[actix::test]
+async fn a_result_under_an_old_lease_is_refused_alone() {
+    let opened = open(&Disk::default(), None);
+    let (old, new) = ("lease-1".into(), "lease-2".into());
+    let id = TaskId::from("task-1");
+
+    let first = opened
+        .store
+        .commit(Writes::new().task(&task(Some("lease-1"))));
+    let second = opened
+        .store
+        .commit(Writes::new().task(&task(Some("lease-2"))));
+    let refused = opened.store.commit(row("old").under_lease(&id, &old));
+    let taken = opened.store.commit(row("new").under_lease(&id, &new));
+    let finished = opened.store.commit(Writes::new().finished(&task(None)));
+    let late = opened.store.commit(row("late").under_lease(&id, &new));
+    let answers = [
+        first.await,
+        second.await,
+        refused.await,
+        taken.await,
+        finished.await,
+        late.await,
+    ];
+
+    let lost = || Err(StoreError::LeaseLost(id.clone()));
+    let done = || Ok(Vec::new());
+    assert_eq!(answers, [done(), done(), lost(), done(), done(), lost()]);
+    assert_eq!(opened.storage.commits(), 1);
+    let kept: Vec<_> = opened.storage.batches()[0]
+        .changes
+        .iter()
+        .filter(|(key, _)| key.starts_with(b"edge"))
+        .map(|(key, _)| records::printable(key))
+        .collect();
+    assert_eq!(kept, ["edge/test/new"]);
+}
+
+/// A lease of a former process is good no more.
+#[actix::test]
+async fn leases_do_not_outlive_their_process() {
+    let disk = Disk::default();
+    let first = open(&disk, None);
+    let leased = first
+        .store
+        .commit(Writes::new().task(&task(Some("lease-1"))));
+    leased.await.unwrap();
+
+    let second = open(&disk, None);
+    let refused = second
+        .store
+        .commit(row("a").under_lease(&"task-1".into(), &"lease-1".into()));
+
+    assert_eq!(refused.await, Err(StoreError::LeaseLost("task-1".into())));
+}
+
+/// CH-85: each channel counts for itself, without gaps, also over restarts and refusals.
+#[actix::test]
+async fn ordinals_go_on_without_gaps() {
+    let disk = Disk::default();
+    let (one, two) = (ChannelId::from("ws:1"), ChannelId::from("ws:2"));
+    let ordinals = |numbered: Vec<Numbered>| -> Vec<(String, u64)> {
+        let place = |frame: Numbered| (frame.channel.to_string(), frame.ordinal);
+        numbered.into_iter().map(place).collect()
+    };
+
+    let first = open(&disk, None);
+    let writes = Writes::new()
+        .frame(&one, frame("a"))
+        .frame(&two, frame("b"))
+        .frame(&one, frame("c"));
+    let before = first.store.commit(writes).await.unwrap();
+    let refused = Writes::new()
+        .under_lease(&"task-1".into(), &"none".into())
+        .frame(&one, frame("x"));
+    assert!(first.store.commit(refused).await.is_err());
+    let second = open(&disk, None);
+    let writes = Writes::new()
+        .frame(&one, frame("d"))
+        .frame(&two, frame("e"));
+    let after = second.store.commit(writes).await.unwrap();
+
+    let expected = |list: &[(&str, u64)]| -> Vec<(String, u64)> {
+        list.iter()
+            .map(|(name, place)| ((*name).to_owned(), *place))
+            .collect()
+    };
+    assert_eq!(
+        ordinals(before),
+        expected(&[("ws:1", 1), ("ws:2", 1), ("ws:1", 2)])
+    );
+    assert_eq!(ordinals(after), expected(&[("ws:1", 3), ("ws:2", 2)]));
+}
+
+/// SC-115
+#[actix::test]
+async fn a_request_that_is_too_large_is_refused_alone() {
+    let opened = open(&Disk::default(), None);
+    let huge = Writes::new().edge(&EdgeKey::new("test", "huge"), &"x".repeat(LARGEST_COMMIT));
+
+    let refused = opened.store.commit(huge);
+    let taken = opened.store.commit(row("small"));
+
+    assert!(matches!(refused.await, Err(StoreError::TooLarge(_))));
+    assert_eq!(taken.await, Ok(Vec::new()));
+}
+
+/// SC-103: after a failed commit nothing is answered and nothing more is written.
+#[actix::test]
+async fn a_failing_storage_ends_the_store() {
+    let opened = open(&Disk::default(), Some(Crash::Before(1)));
+    let healed = Arc::clone(&opened.storage);
+
+    let first = opened.store.commit(row("a")).await;
+    let second = opened.store.commit(row("b"));
+    let third = opened.store.commit(row("c"));
+    let (second, third) = (second.await, third.await);
+    let fourth = opened.store.commit(Writes::new()).await;
+
+    assert_eq!(first, Ok(Vec::new()));
+    assert_eq!(
+        [second, third, fourth],
+        [(); 3].map(|()| Err(StoreError::Gone))
+    );
+    assert_eq!(opened.failures.load(Ordering::Relaxed), 1);
+    assert_eq!(healed.commits(), 1);
+}

@@ -67,6 +67,8 @@ impl Team {
             return;
         };
         running.model = None;
+        // The reply holds it; only a step that broke off has nothing else to show.
+        running.streaming.clear();
         let input = match joined {
             Ok(Ok(reply)) => {
                 let team = &self.name;

@@ -18,7 +18,7 @@ use crate::{
     event::{Body, Frame, Progress},
     history::{Fact, HistoryEvent},
     ids::{MessageId, TaskId, TopicId, TurnId},
-    queue::{Finished, Return},
+    queue::{ACK_AFTER, Finished, Return},
     store::{
         Numbered, StoreError,
         records::{Writes, snippet},
@@ -30,8 +30,19 @@ use crate::{
 /// What follows a commit.
 enum After {
     GoOn,
-    Ended(Ending, Vec<Task>, Option<Line>),
+    Ended(Box<Ended>),
     Returned(Duration),
+}
+
+/// What became of the tasks of a turn.
+struct Ended {
+    ending: Ending,
+    /// They have their outcome.
+    tasks: Vec<Task>,
+    /// They joined and wait for a turn of their own, first come first.
+    returned: Vec<Task>,
+    /// What was said in the turn, for the next one.
+    lines: Vec<Line>,
 }
 
 impl Team {
@@ -64,7 +75,7 @@ impl Team {
             return;
         };
         let usage = running.turn.usage();
-        let charge = &mut running.charge;
+        let charge = &running.charge;
         facts.push(turn_end(
             &end,
             running.turn.step(),
@@ -76,32 +87,33 @@ impl Team {
             "" => end.text.clone(),
             words => words.to_owned(),
         };
-        let line = reply_line(&charge.task, &end.text, now);
-        let mut closing = closing::close(&mut charge.task, outcome.clone(), &first_words, None);
-        let mut ended = vec![charge.task.clone()];
-        let joined = std::mem::take(&mut running.joined);
-        for (mut task, _) in joined {
+        // The turn keeps its tasks as they are until the commit is made: it may be refused.
+        let mut leader = charge.task.clone();
+        let mut closing = closing::close(&mut leader, outcome.clone(), &first_words, None);
+        let mut lines = vec![question_line(&leader)];
+        let (mut tasks, mut returned) = (Vec::new(), Vec::new());
+        for (task, _) in &running.joined {
+            let mut task = task.clone();
             if end.ending == Ending::Done {
-                let leader = ended[0].id.clone();
-                let same = closing::close(&mut task, outcome.clone(), &first_words, Some(&leader));
+                let leader = Some(&leader.id);
+                let same = closing::close(&mut task, outcome.clone(), &first_words, leader);
                 closing = closing.and(same);
-                ended.push(task);
+                lines.push(question_line(&task));
+                tasks.push(task);
             } else {
-                self.queue.do_send(Return {
-                    task,
-                    after: None,
-                    uncounted: true,
-                });
+                returned.push(task);
             }
         }
+        lines.extend(reply_line(&leader, &end.text, now));
+        tasks.insert(0, leader);
+        let ended = Ended {
+            ending: end.ending,
+            tasks,
+            returned,
+            lines,
+        };
         let writes = self.journal(topic, turn, facts).and(closing);
-        self.commit(
-            topic,
-            turn,
-            writes,
-            After::Ended(end.ending, ended, line),
-            ctx,
-        );
+        self.commit(topic, turn, writes, After::Ended(Box::new(ended)), ctx);
     }
 
     /// Sets a turn aside: its task is tried again after a pause.
@@ -127,16 +139,26 @@ impl Team {
         ctx: &mut Context<Self>,
     ) {
         if let Some(running) = self.lanes.running(topic, turn) {
-            let mut tasks = vec![running.charge.task.clone()];
-            tasks.extend(running.joined.drain(..).map(|(task, _)| task));
-            for task in tasks {
-                self.queue.do_send(Return {
-                    task,
-                    after: None,
-                    uncounted: true,
-                });
-            }
+            let leader = running.charge.task.clone();
+            let joined = running.joined.drain(..).map(|(task, _)| task).collect();
+            self.return_joined(joined);
+            self.queue.do_send(Return {
+                task: leader,
+                after: None,
+                uncounted: true,
+            });
             self.rest(topic, ctx);
+        }
+    }
+
+    /// Tasks that joined a turn wait again. Each goes to the front of its lane: the first last.
+    fn return_joined(&self, joined: Vec<Task>) {
+        for task in joined.into_iter().rev() {
+            self.queue.do_send(Return {
+                task,
+                after: None,
+                uncounted: true,
+            });
         }
     }
 
@@ -157,8 +179,8 @@ impl Team {
         let topic = topic.clone();
         ctx.spawn(committed.into_actor(self).map(move |result, team, ctx| {
             if let Ok(frames) = result {
-                team.recipe.channel.do_send(Deliver { frames });
                 team.report(&charge, end.ending, vec![charge.task.clone()]);
+                team.recipe.channel.do_send(Deliver { frames });
             }
             team.rest(&topic, ctx);
         }));
@@ -175,8 +197,10 @@ impl Team {
         let Some(running) = self.lanes.running(topic, turn) else {
             return;
         };
+        // A turn that has decided its end sends its ack with it.
         if running.gate.is_open()
             || running.acking
+            || running.turn.has_ended()
             || (words != Words::OrNone && running.gate.words(words).is_empty())
         {
             return;
@@ -193,8 +217,22 @@ impl Team {
         }));
     }
 
-    /// Acknowledges a message that joined a turn: the end of that may be far away.
-    pub(super) fn acknowledge_joined(
+    /// A message that joined a turn is acknowledged as soon as any other would be.
+    pub(super) fn expect_ack_of(
+        &mut self,
+        task: &Task,
+        topic: &Option<TopicId>,
+        turn: &TurnId,
+        ctx: &mut Context<Self>,
+    ) {
+        let pause = (task.created_at + ACK_AFTER).since(self.recipe.clock.now());
+        let (topic, turn, id) = (topic.clone(), turn.clone(), task.id.clone());
+        ctx.run_later(pause, move |team, ctx| {
+            team.acknowledge_joined(&topic, &turn, &id, ctx);
+        });
+    }
+
+    fn acknowledge_joined(
         &mut self,
         topic: &Option<TopicId>,
         turn: &TurnId,
@@ -205,14 +243,13 @@ impl Team {
         let Some(running) = self.lanes.running(topic, turn) else {
             return;
         };
-        let joined = running.joined.iter_mut().find(|(task, _)| task.id == *id);
-        let Some((task, lease)) = joined else {
+        if running.turn.has_ended() {
+            return;
+        }
+        let Some((task, lease)) = running.joined.iter_mut().find(|(task, _)| task.id == *id) else {
             return;
         };
-        let Some(source) = task.source.clone() else {
-            return;
-        };
-        let (Some(message), false) = (&source.message, task.acked) else {
+        let (Some((source, message)), false) = (awaited(task), task.acked) else {
             return;
         };
         let frame = Frame {
@@ -220,11 +257,12 @@ impl Team {
             ts: now,
             body: Body::Ack(closing::ack(task, message, "", 0)),
         };
+        let channel = source.channel.clone();
         task.acked = true;
         let writes = Writes::new()
-            .under_lease(id, lease)
+            .under_lease(&task.id, lease)
             .task(task)
-            .frame(&source.channel, frame);
+            .frame(&channel, frame);
         let committed = self.recipe.store.commit(writes);
         ctx.spawn(committed.into_actor(self).map(|result, team, _| {
             if let Ok(frames) = result {
@@ -301,24 +339,21 @@ impl Team {
     fn journal(&mut self, topic: &Option<TopicId>, turn: &TurnId, facts: Vec<Fact>) -> Writes {
         let timestamp = self.recipe.clock.now();
         let lane = self.lanes.get(topic);
-        let super::lanes::Work::Running(running) = &lane.work else {
+        let super::lanes::Work::Running(running) = &mut lane.work else {
             return Writes::new();
         };
         let writes = running.lease_guard();
-        let Some(memory) = &mut lane.memory else {
+        let Some(memory) = &lane.memory else {
             return writes;
         };
-        let events: Vec<HistoryEvent> = facts
-            .into_iter()
-            .map(|fact| {
-                let seq = memory.next_seq;
-                memory.next_seq += 1;
-                HistoryEvent {
-                    seq,
-                    turn: turn.clone(),
-                    timestamp,
-                    fact,
-                }
+        running.recording = facts.len() as u64;
+        let events: Vec<HistoryEvent> = (memory.next_seq..)
+            .zip(facts)
+            .map(|(seq, fact)| HistoryEvent {
+                seq,
+                turn: turn.clone(),
+                timestamp,
+                fact,
             })
             .collect();
         writes.events(&running.charge.task.lane, &events)
@@ -361,6 +396,7 @@ impl Team {
                 return self.rest(topic, ctx);
             }
         };
+        self.count_events(topic);
         let Some(running) = self.lanes.running(topic, turn) else {
             return;
         };
@@ -369,37 +405,30 @@ impl Team {
             After::GoOn => {
                 if !frames.is_empty() {
                     self.flush(topic, turn);
-                    // What was said before the ack follows it, before what was done after that.
-                    let (ack, others) = frames
-                        .into_iter()
-                        .partition(|numbered| matches!(numbered.frame.body, Body::Ack(_)));
-                    self.recipe.channel.do_send(Deliver { frames: ack });
-                    self.open_gate(topic, turn, ctx);
-                    self.recipe.channel.do_send(Deliver { frames: others });
+                    self.deliver(topic, turn, frames, ctx);
                 }
                 self.perform(topic, turn, ctx);
             }
-            After::Ended(ending, tasks, line) => {
+            After::Ended(ended) => {
                 let charge = running.charge.clone();
-                self.recipe.channel.do_send(Deliver { frames });
-                if let (Some(memory), Some(line)) = (&mut self.lanes.get(topic).memory, line) {
-                    memory.remember(line);
+                if let Some(memory) = &mut self.lanes.get(topic).memory {
+                    ended
+                        .lines
+                        .into_iter()
+                        .for_each(|line| memory.remember(line));
                 }
                 self.rest(topic, ctx);
-                self.report(&charge, ending, tasks);
+                self.return_joined(ended.returned);
+                // The queue first: who hears of the end may say something at once.
+                self.report(&charge, ended.ending, ended.tasks);
+                self.recipe.channel.do_send(Deliver { frames });
             }
             After::Returned(pause) => {
                 let task = running.charge.task.clone();
-                let joined = std::mem::take(&mut running.joined);
+                let joined = running.joined.drain(..).map(|(task, _)| task).collect();
                 self.recipe.channel.do_send(Deliver { frames });
                 self.rest(topic, ctx);
-                for (task, _) in joined {
-                    self.queue.do_send(Return {
-                        task,
-                        after: None,
-                        uncounted: true,
-                    });
-                }
+                self.return_joined(joined);
                 self.queue.do_send(Return {
                     task,
                     after: Some(pause),
@@ -407,6 +436,36 @@ impl Team {
                 });
             }
         }
+    }
+
+    /// The journal has grown by what was recorded.
+    fn count_events(&mut self, topic: &Option<TopicId>) {
+        let lane = self.lanes.get(topic);
+        if let (Some(memory), super::lanes::Work::Running(running)) =
+            (&mut lane.memory, &mut lane.work)
+        {
+            memory.next_seq += std::mem::take(&mut running.recording);
+        }
+    }
+
+    /// Sends frames of a running turn; what was held for the ack stands directly behind it.
+    fn deliver(
+        &mut self,
+        topic: &Option<TopicId>,
+        turn: &TurnId,
+        mut frames: Vec<Numbered>,
+        ctx: &mut Context<Self>,
+    ) {
+        let begins_with_ack = frames
+            .first()
+            .is_some_and(|first| matches!(first.frame.body, Body::Ack(_)));
+        if begins_with_ack {
+            let rest = frames.split_off(1);
+            self.recipe.channel.do_send(Deliver { frames });
+            self.open_gate(topic, turn, ctx);
+            frames = rest;
+        }
+        self.recipe.channel.do_send(Deliver { frames });
     }
 
     /// A record that the store does not take ends the turn; nothing of it was written.
@@ -421,6 +480,7 @@ impl Team {
             return;
         };
         running.committing = false;
+        running.turn.abandon();
         running.wants.clear();
         let end = End {
             ending: Ending::Failed,
@@ -478,6 +538,14 @@ fn turn_end(end: &End, steps: u32, usage: Usage, took: Duration) -> Fact {
         steps,
         usage,
         duration_ms: millis(took),
+    }
+}
+
+fn question_line(task: &Task) -> Line {
+    Line {
+        at: task.created_at,
+        speaker: Speaker::Person(task.from.clone()),
+        text: snippet(&task.body),
     }
 }
 

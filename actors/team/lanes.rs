@@ -98,6 +98,8 @@ pub(super) struct Running {
     pub(super) wants: VecDeque<Want>,
     /// A commit is under way; what follows waits for it.
     pub(super) committing: bool,
+    /// How many events that commit adds to the journal.
+    pub(super) recording: u64,
     /// The turn was stopped; its end waits for its tools, up to the grace period.
     pub(super) stopping: bool,
     pub(super) gate: Gate,

@@ -144,7 +144,7 @@ impl Team {
             return;
         };
         running.last_sign = Instant::now();
-        if matches!(input, Input::Stop(..)) {
+        if matches!(input, Input::Stop(..)) && !running.turn.has_ended() {
             // What was wanted but not begun is not wanted any more; what happened is still kept.
             running
                 .wants
@@ -161,13 +161,17 @@ impl Team {
             if running.committing || running.holds_its_end() {
                 return;
             }
+            let begins = |want: &Want| matches!(want, Want::CallModel | Want::CallTool { .. });
+            if self.retiring {
+                // Nothing begins any more; what runs is waited for and recorded.
+                while running.wants.pop_front_if(|want| begins(want)).is_some() {}
+                if running.wants.is_empty() && running.is_quiet() {
+                    return self.give_back_unfinished(topic, turn, ctx);
+                }
+            }
             let Some(want) = running.wants.pop_front() else {
                 return;
             };
-            let begins = matches!(want, Want::CallModel | Want::CallTool { .. });
-            if begins && self.retiring {
-                return self.give_back_unfinished(topic, turn, ctx);
-            }
             match want {
                 Want::Record(facts, frames) => self.record(topic, turn, facts, frames, ctx),
                 Want::CallModel => self.call_model(topic, turn, ctx),
@@ -266,6 +270,11 @@ impl Running {
             && matches!(self.wants.front(), Some(Want::End(..) | Want::Suspend(..)))
     }
 
+    /// Nothing runs that could bring it on.
+    fn is_quiet(&self) -> bool {
+        self.model.is_none() && self.tools.is_empty()
+    }
+
     /// When a turn without a sign of life counts as stalled. A running tool has its own limit.
     fn stalls_at(&self) -> Instant {
         let patience = match self.turn.longest_call() {
@@ -299,6 +308,7 @@ impl Handler<Leased> for Team {
 
     fn handle(&mut self, leased: Leased, ctx: &mut Self::Context) {
         self.leases += 1;
+        self.idle_since = Instant::now();
         let topic = leased.task.lane.topic.clone();
         if leased.joins {
             return self.join(&topic, leased, ctx);

@@ -13,12 +13,12 @@ use super::{
     turn::{End, Input, Stop, Turn},
 };
 use crate::{
-    briefing::{Assignment, Brief, Line, Speaker},
+    briefing::{Assignment, Brief, Line},
     history::{Fact, HistoryEvent},
     ids::{TopicId, TurnId},
     queue::{ACK_AFTER, Leased, Return},
     storage::StorageError,
-    store::{reads, records::snippet},
+    store::reads,
     task::{Code, Ending, Task},
 };
 
@@ -84,16 +84,12 @@ impl Team {
                                 &lane,
                                 channel.as_ref(),
                                 now - RECENT_AGE,
-                                RECENT_LINES + 1,
+                                RECENT_LINES,
                             )
                         })
                         .await?;
-                    let recent: VecDeque<Line> = history
-                        .recent
-                        .into_iter()
-                        .filter(|row| row.task != task.id)
-                        .map(|row| row.line)
-                        .collect();
+                    let recent: VecDeque<Line> =
+                        history.recent.into_iter().map(|row| row.line).collect();
                     let loaded = Memory {
                         next_seq: history.next_seq,
                         recent,
@@ -219,11 +215,6 @@ impl Team {
             .source
             .as_ref()
             .is_some_and(|source| source.message.is_some());
-        let line = Line {
-            at: task.created_at,
-            speaker: Speaker::Person(task.from.clone()),
-            text: snippet(&task.body),
-        };
         let running = Running {
             gate: Gate::new(task.acked || !awaits_ack),
             charge,
@@ -235,6 +226,7 @@ impl Team {
             tools: HashMap::new(),
             wants: wants.into(),
             committing: false,
+            recording: 0,
             stopping: false,
             acking: false,
             streaming: String::new(),
@@ -248,11 +240,7 @@ impl Team {
             joined: Vec::new(),
             requested: false,
         };
-        let lane = self.lanes.get(topic);
-        lane.work = Work::Running(Box::new(running));
-        if let Some(memory) = &mut lane.memory {
-            memory.remember(line);
-        }
+        self.lanes.get(topic).work = Work::Running(Box::new(running));
         self.arm_watch(topic, &id, ctx);
         match stop {
             Some(stop) => self.hear(topic, &id, Input::Stop(stop, String::new()), ctx),
@@ -268,16 +256,13 @@ impl Team {
         ctx: &mut Context<Self>,
     ) {
         let Leased { task, lease, .. } = leased;
-        let now = self.recipe.clock.now();
         match self.lanes.any_running(topic) {
             Some(running) if !running.turn.has_ended() => {
                 let turn = running.charge.turn.clone();
                 running.joined.push((task.clone(), lease));
-                let ack_due = (task.created_at + ACK_AFTER).since(now);
-                let (named, joined, id) = (topic.clone(), turn.clone(), task.id.clone());
-                ctx.run_later(ack_due, move |team, ctx| {
-                    team.acknowledge_joined(&named, &joined, &id, ctx);
-                });
+                // Leases that were stored together may arrive in any order.
+                running.joined.sort_by_key(|(task, _)| task.arrival);
+                self.expect_ack_of(&task, topic, &turn, ctx);
                 self.hear(topic, &turn, Input::Steered(task), ctx);
             }
             _ => self.queue.do_send(Return {

@@ -1,1 +1,9 @@
-//! Tests.
+//! A whole spine, from message to response.
+#![allow(clippy::unwrap_used)]
+
+mod conversation;
+mod crash;
+mod failure;
+mod life;
+mod modes;
+mod stop;

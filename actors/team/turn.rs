@@ -209,6 +209,7 @@ impl Turn {
             Input::Called { id, reply, took } => self.called(&id, reply, took),
             Input::Steered(task) => {
                 self.steered.push(task);
+                self.steered.sort_by_key(|task| task.arrival);
                 Vec::new()
             }
             Input::Stop(stop, streaming) => self.stop(stop, streaming),
@@ -223,6 +224,11 @@ impl Turn {
     /// It has decided how it ends.
     pub fn has_ended(&self) -> bool {
         self.ended
+    }
+
+    /// It ends outside of its own decisions: it hears nothing more.
+    pub fn abandon(&mut self) {
+        self.ended = true;
     }
 
     /// The present step, from 1.
@@ -615,7 +621,10 @@ impl Turn {
                     id, content, fault, ..
                 } => {
                     self.take_blocks(&mut blocks);
-                    if let Some(slot) = self.calls.iter_mut().find(|slot| slot.call.id == *id) {
+                    let open = |slot: &&mut Slot| {
+                        slot.call.id == *id && !matches!(slot.state, CallState::Done(_))
+                    };
+                    if let Some(slot) = self.calls.iter_mut().find(open) {
                         slot.state = CallState::Done(ToolOutput {
                             id: id.clone(),
                             name: slot.call.name.clone(),
@@ -780,3 +789,6 @@ fn result(call: &ToolCall, reply: &ToolReply, took: Duration) -> (Fact, Progress
 fn preview(text: &str) -> String {
     text.chars().take(PREVIEW).collect()
 }
+
+#[cfg(test)]
+mod tests;

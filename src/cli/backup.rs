@@ -1,14 +1,10 @@
 //! `hivewright backup`: a verified copy of everything but secrets.
 
-use std::{
-    fs, io,
-    path::{Path, PathBuf},
-    time::Duration,
-};
+use std::{path::PathBuf, time::Duration};
 
 use clap::Args;
-use serde::Deserialize;
-use serde_json::json;
+use serde::{Deserialize, de::DeserializeOwned};
+use serde_json::{Value, json};
 
 use super::{
     Context,
@@ -45,7 +41,7 @@ pub(super) async fn run(arguments: Arguments, context: &Context) -> Result<(), F
         made = making => made?,
         _ = tokio::signal::ctrl_c() => return Err(Failure::new(
             Exit::Interrupted,
-            format!("stopped; there is no new backup from here, {} makes one", context.command("backup")),
+            "stopped waiting; a running service goes on with it, a stopped one has no new backup",
         )),
     };
     let screen = context.screen;
@@ -96,14 +92,11 @@ struct Accepted {
 #[derive(Deserialize)]
 struct Job {
     state: String,
-    #[serde(default)]
     done: u64,
-    #[serde(default)]
     total: u64,
-    #[serde(default)]
     unit: String,
-    message: Option<String>,
-    file: Option<PathBuf>,
+    /// Where the backup is, or why there is none.
+    message: String,
 }
 
 /// Lets the running service make it.
@@ -113,53 +106,23 @@ async fn ask_for(
     context: &Context,
 ) -> Result<PathBuf, Failure> {
     let gauge = Gauge::new(context.screen, "backup");
-    let answer = service.post("/api/v1/backups", &json!({})).await?;
-    let Accepted { job_id } = part(answer)?;
-    let job = loop {
+    // The service does not know where we are.
+    let file = file.map(std::path::absolute).transpose();
+    let file = file.map_err(|error| Failure::system("the file has no place", error))?;
+    let wish = json!({"file": file});
+    let Accepted { job_id } = part(service.post("/api/v1/backups", &wish).await?)?;
+    loop {
         let job: Job = part(service.get(&format!("/api/v1/jobs/{job_id}")).await?)?;
         match job.state.as_str() {
-            "queued" | "running" => gauge.set(job.done, job.total, &job.unit),
-            _ => break job,
+            "running" => gauge.set(job.done, job.total, &job.unit),
+            "done" => return Ok(PathBuf::from(job.message)),
+            _ => return Err(Failure::failed(job.message)),
         }
         tokio::time::sleep(PAUSE).await;
-    };
-    let said = job.message.unwrap_or_default();
-    if job.state != "done" {
-        return Err(Failure::failed(format!(
-            "the service made no backup ({}): {said}",
-            job.state
-        )));
-    }
-    let made = job.file.unwrap_or_else(|| PathBuf::from(said));
-    match file {
-        None => Ok(made),
-        Some(file) => {
-            let to = file.clone();
-            let copied = blocking(move || {
-                copy(&made, &to).map_err(|error| {
-                    let (made, to) = (made.display(), to.display());
-                    Failure::system(
-                        format!("the backup is `{made}`, but cannot be copied to `{to}`"),
-                        error,
-                    )
-                })
-            });
-            copied.await.map(|()| file)
-        }
     }
 }
 
-/// Copies a file so that it has its name only when it is complete.
-fn copy(from: &Path, to: &Path) -> io::Result<()> {
-    let mut name = to.as_os_str().to_owned();
-    name.push(".partial");
-    let partial = PathBuf::from(name);
-    fs::copy(from, &partial)?;
-    fs::File::open(&partial)?.sync_all()?;
-    fs::rename(&partial, to)
-}
-
-fn part<T: serde::de::DeserializeOwned>(mut answer: serde_json::Value) -> Result<T, Failure> {
+fn part<T: DeserializeOwned>(mut answer: Value) -> Result<T, Failure> {
     serde_json::from_value(answer["data"].take())
         .map_err(|error| Failure::system("the service's answer cannot be read", error))
 }

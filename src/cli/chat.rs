@@ -18,7 +18,7 @@ use super::{
     failure::{Exit, Failure},
     line::{Incoming, Words},
     link::{Event, Link},
-    screen::{Screen, Tone},
+    screen::{Screen, Tone, complain},
     send::{forgotten, message_id},
     transcript::{Print, Transcript, complaint, plain},
 };
@@ -145,7 +145,7 @@ impl Chat {
                         self.show(&frame, &raw, &mut exchange, &mut transcript);
                         // Only now it may be known what there is to stop.
                         if stopping {
-                            self.stop(&mut exchange, &frame);
+                            self.stop(&exchange, &frame);
                         }
                     }
                     Event::Renewed if exchange.is_accepted() => {
@@ -175,7 +175,7 @@ impl Chat {
     }
 
     /// Stops a turn whose topic became known by its ack.
-    fn stop(&self, exchange: &mut Exchange, frame: &Incoming) {
+    fn stop(&self, exchange: &Exchange, frame: &Incoming) {
         let just_placed = matches!(&frame.body, Body::Ack(_));
         if let (true, false, Some(topic)) = (just_placed, exchange.is_over(), &frame.topic_id) {
             self.link.cancel(topic.clone());
@@ -253,7 +253,7 @@ impl Chat {
             Print::Error(line) => {
                 self.end_line();
                 self.failed = true;
-                eprintln!("{}", super::screen::printable(&line));
+                complain(&line);
             }
         }
     }

@@ -3,6 +3,7 @@
 use std::fmt;
 
 use crate::{
+    http::auth::error::AuthError,
     service::ServiceError,
     settings::error::StartError,
     storage::{backup::BackupError, open::OpenError, restore::RestoreError},
@@ -159,6 +160,18 @@ impl From<RestoreError> for Failure {
         let exit = match error {
             RestoreError::InUse | RestoreError::NotEmpty => Exit::Conflict,
             RestoreError::NoBackup(_) => Exit::NotFound,
+            _ => Exit::Failed,
+        };
+        Self::new(exit, chain(&error))
+    }
+}
+
+impl From<AuthError> for Failure {
+    fn from(error: AuthError) -> Self {
+        let exit = match error {
+            AuthError::Unknown(_) => Exit::NotFound,
+            AuthError::NameTaken(_) | AuthError::TooMany(_) | AuthError::Operator => Exit::Conflict,
+            AuthError::BeyondOwn(_) | AuthError::Ended => Exit::NotAllowed,
             _ => Exit::Failed,
         };
         Self::new(exit, chain(&error))

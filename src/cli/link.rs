@@ -183,7 +183,7 @@ impl Worker {
             (taken.renewed, Event::Renewed),
             (taken.fresh, Event::Frame(frame.into(), text.to_string())),
         ];
-        for (_, event) in happened.into_iter().filter(|(true_now, _)| *true_now) {
+        for (_, event) in happened.into_iter().filter(|(did, _)| *did) {
             self.events.send(Ok(event)).map_err(|_| Ended::Unwanted)?;
         }
         send(socket, taken.send).await

@@ -54,6 +54,7 @@ struct Cli {
 
 /// What every command understands.
 #[derive(Debug, Args)]
+#[command(next_help_heading = "Everywhere")]
 struct Everywhere {
     /// Where everything is [default: ~/.hivewright, or HIVEWRIGHT_HOME]
     #[arg(long, global = true, value_name = "DIR")]
@@ -107,9 +108,8 @@ struct Context {
 }
 
 impl Context {
-    fn new(everywhere: Everywhere) -> Result<Self, Failure> {
+    fn new(everywhere: Everywhere, screen: Screen) -> Result<Self, Failure> {
         let environment = Environment::system();
-        let screen = Screen::new(everywhere.json, everywhere.quiet, everywhere.no_color);
         let flags = Flags {
             home: everywhere.home,
             data_dir: everywhere.data_dir,
@@ -156,11 +156,17 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
             };
         }
     };
-    let json = cli.everywhere.json;
-    match Context::new(cli.everywhere).and_then(|context| dispatch(cli.command, context)) {
+    let Everywhere {
+        json,
+        quiet,
+        no_color,
+        ..
+    } = cli.everywhere;
+    let screen = Screen::new(json, quiet, no_color);
+    match Context::new(cli.everywhere, screen).and_then(|context| dispatch(cli.command, context)) {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => {
-            report(&failure, json);
+            report(&failure, screen);
             failure.exit.code().into()
         }
     }
@@ -193,18 +199,18 @@ fn wait_for(command: impl Future<Output = Result<(), Failure>>) -> Result<(), Fa
     ended
 }
 
-fn report(failure: &Failure, json: bool) {
+fn report(failure: &Failure, screen: Screen) {
     if failure.message.is_empty() {
         return;
     }
-    if json {
+    if screen.json {
         let error = serde_json::json!({
             "error": {"code": failure.exit.as_str(), "message": failure.message},
         });
-        println!("{error}");
+        screen.say(&error.to_string());
     }
     for line in failure.message.lines() {
-        eprintln!("hivewright: {}", screen::printable(line));
+        screen::complain(&format!("hivewright: {line}"));
     }
 }
 

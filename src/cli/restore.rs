@@ -10,9 +10,9 @@ use super::{
     backup::blocking,
     failure::{Exit, Failure},
     progress::Gauge,
-    stopped,
 };
 use crate::{
+    service::backup_home,
     settings::load,
     storage::restore::{Restored, restore, restore_newest},
 };
@@ -81,7 +81,7 @@ fn work(arguments: &Arguments, context: &Context) -> Result<Restored, Failure> {
         failure
     })?;
     let config = load::load(&context.home, &context.environment)?.config;
-    let home = stopped::folders(context, &config);
+    let home = backup_home(&context.home, &config);
     let gauge = Gauge::new(context.screen, "restore");
     let progress = |progress| gauge.storage(progress);
     match &arguments.file {

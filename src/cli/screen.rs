@@ -94,9 +94,15 @@ impl Screen {
     /// Something beside the result, unless that is not wanted.
     pub(super) fn remark(&self, line: &str) {
         if !self.quiet {
-            let _gone = writeln!(io::stderr().lock(), "{}", printable(line));
+            complain(line);
         }
     }
+}
+
+/// A line on standard error, wanted or not.
+pub(super) fn complain(line: &str) {
+    // A reader that has gone away is no reason to end otherwise than we would.
+    let _gone = writeln!(io::stderr().lock(), "{}", printable(line));
 }
 
 /// Without control characters, except line ends and tabs.

@@ -3,6 +3,10 @@
 use std::{fs, io, path::Path, time::Duration};
 
 use reqwest::{Client, Method, RequestBuilder, Response, StatusCode, Url, header};
+use rustix::{
+    fs::{FlockOperation, flock},
+    io::Errno,
+};
 use serde::Deserialize;
 use serde_json::Value;
 
@@ -29,10 +33,24 @@ pub(super) struct Notice {
 /// Where the service leaves its notice.
 const NOTICE: &str = "service.json";
 
-/// The notice of the service of a home; none if there is none that can be read.
+/// The notice of the service that runs in a home.
+///
+/// What a killed service left behind is none: someone else may listen there by now, and would be
+/// shown the token.
 pub(super) fn notice(home: &Home) -> Option<Notice> {
+    if !is_locked(home) {
+        return None;
+    }
     let text = fs::read(home.run().join(NOTICE)).ok()?;
     serde_json::from_slice(&text).ok()
+}
+
+/// Whether a process has the run dir. Nothing is changed to find out.
+fn is_locked(home: &Home) -> bool {
+    let Ok(file) = fs::File::open(home.run().join("lock")) else {
+        return false;
+    };
+    flock(&file, FlockOperation::NonBlockingLockShared) == Err(Errno::WOULDBLOCK)
 }
 
 /// The service, and the credential to show it.
@@ -93,8 +111,10 @@ impl Service {
         self.ask(self.request(Method::POST, path)?.json(body)).await
     }
 
-    pub(super) async fn delete(&self, path: &str) -> Result<(), Failure> {
-        self.send(self.request(Method::DELETE, path)?).await?;
+    /// Has something done that is answered without words.
+    pub(super) async fn act(&self, method: Method, path: &str) -> Result<(), Failure> {
+        let request = self.request(method, path)?.timeout(PATIENCE);
+        self.send(request).await?;
         Ok(())
     }
 

@@ -84,6 +84,7 @@ type Counts = BTreeMap<String, Value>;
 struct Channel {
     r#type: String,
     state: String,
+    connected: Option<u64>,
     error: Option<String>,
 }
 
@@ -149,9 +150,11 @@ impl Overview {
 
 impl Channel {
     fn render(&self) -> String {
-        match &self.error {
-            Some(error) => format!("{} {} ({error})", self.r#type, self.state),
-            None => format!("{} {}", self.r#type, self.state),
+        let name = format!("{} {}", self.r#type, self.state);
+        match (&self.error, self.connected) {
+            (Some(error), _) => format!("{name} ({error})"),
+            (None, Some(connected)) => format!("{name} ({connected} connected)"),
+            (None, None) => name,
         }
     }
 }
@@ -212,8 +215,8 @@ mod tests {
             "uptime_s": 93_784, "version": "0.1.0", "store_bytes": 3_355_443,
             "teams": {"total": 2, "active": 1, "paused": 0, "degraded": 1},
             "tasks": {"queued": 1, "running": 2, "waiting": 0},
-            "channels": [{"type": "ws", "state": "on"}, {"type": "discord", "state": "off", "error": "no token"}],
-            "approvals_open": 1, "inbox_unread": 4, "spend_today_usd": 0.126, "extra": true,
+            "channels": [{"type": "ws", "state": "on", "connected": 3}, {"type": "discord", "state": "off", "error": "no token"}],
+            "approvals_open": 1, "inbox_unread": 4, "spend_today_usd": 0.126, "drain": false, "extra": true,
         }});
 
         let text = Overview::read(&answer)
@@ -224,7 +227,7 @@ mod tests {
 service          running, version 0.1.0, up 1 d 2 h, http://127.0.0.1:8080/
 teams            2 total, 1 active, 1 degraded, 0 paused
 tasks            1 queued, 2 running, 0 waiting
-channels         ws on, discord off (no token)
+channels         ws on (3 connected), discord off (no token)
 waiting for you  1 approvals, 4 unread notices
 store            3.2 MiB
 spent today      0.13 USD

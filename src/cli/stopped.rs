@@ -2,11 +2,8 @@
 
 use super::{Context, failure::Failure};
 use crate::{
-    settings::{
-        config::{self, Config},
-        home::Lock,
-        load,
-    },
+    service::backup_home,
+    settings::{config, home::Lock, load},
     storage::{
         self, OnProgress, open,
         sled::{Durability, SledStorage},
@@ -32,25 +29,13 @@ impl Stopped {
             config::Durability::Power => Durability::Power,
             config::Durability::Process => Durability::Process,
         };
-        let home = folders(context, &config);
+        let home = backup_home(&context.home, &config);
         let storage = open::open(&home, durability, progress)?;
         Ok(Self {
             storage,
             home,
             _lock: lock,
         })
-    }
-}
-
-/// Where the things are that a backup holds.
-pub(super) fn folders(context: &Context, config: &Config) -> storage::Home {
-    let home = storage::Home::new(context.home.data(), context.home.run());
-    match &config.backup.dir {
-        Some(dir) => storage::Home {
-            backups: dir.clone(),
-            ..home
-        },
-        None => home,
     }
 }
 

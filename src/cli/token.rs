@@ -1,12 +1,30 @@
 //! `hivewright token`: who may talk to the service.
 
 use clap::{Args, Subcommand};
-use hivewright_actors::clock::Timestamp;
+use hivewright_actors::clock::Clock;
+use reqwest::Method;
 use serde::Deserialize;
 use serde_json::{Value, json};
-use time::{OffsetDateTime, macros::format_description};
 
-use super::{Context, failure::Failure, service::Service};
+use super::{
+    Context,
+    backup::blocking,
+    failure::{Exit, Failure},
+    screen::Screen,
+    service::{Service, token_path},
+    stopped::Stopped,
+};
+use crate::{
+    http::{
+        auth::{
+            offline,
+            registry::NewToken,
+            scope::{Scope, Scopes},
+        },
+        tokens,
+    },
+    machine::WallClock,
+};
 
 /// Make, list and revoke tokens, or a link that logs a browser in
 #[derive(Debug, PartialEq, Args)]
@@ -19,7 +37,7 @@ pub(super) struct Arguments {
 }
 
 /// What to do with tokens.
-#[derive(Debug, PartialEq, Subcommand)]
+#[derive(Clone, Debug, PartialEq, Subcommand)]
 pub(super) enum Action {
     /// Make a token and print it, this once
     #[command(after_help = "Example:\n  hivewright token create ci --scope chat --scope read")]
@@ -39,7 +57,7 @@ pub(super) enum Action {
     /// End a token, and every connection that uses it
     #[command(after_help = "Example:\n  hivewright token revoke ci")]
     Revoke {
-        /// Its id
+        /// Its id or name
         id: String,
     },
     /// Replace the operator token; the new one is in its file
@@ -51,61 +69,127 @@ pub(super) enum Action {
 }
 
 pub(super) async fn run(arguments: Arguments, context: &Context) -> Result<(), Failure> {
-    let service = Service::find(context)?;
-    let screen = context.screen;
-    match arguments.action {
+    let action = arguments.action;
+    let running = Service::if_running(context)?;
+    let document = match (&action, running) {
+        (_, Some(service)) => ask(&action, &service, context).await?,
+        // A link leads to a running service.
+        (Action::Link, None) => ask(&action, &Service::find(context)?, context).await?,
+        (_, None) => {
+            let (action, context) = (action.clone(), context.clone());
+            blocking(move || stopped(&action, &context)).await?
+        }
+    };
+    show(&action, &document, context.screen)
+}
+
+/// Lets the service do it.
+async fn ask(action: &Action, service: &Service, context: &Context) -> Result<Value, Failure> {
+    match action {
         Action::Create {
             name,
             scopes,
             expires,
         } => {
             let wish = json!({"name": name, "scopes": scopes, "expires": expires});
-            let answer = service.post("/api/v1/tokens", &wish).await?;
-            if screen.json {
-                return screen.document(&answer);
-            }
-            screen.say(text(&answer, "token")?);
-            screen.remark("keep it safe: it is not shown again");
+            service.post("/api/v1/tokens", &wish).await
         }
-        Action::List => {
-            let answer = service.get("/api/v1/tokens").await?;
-            if screen.json {
-                return screen.document(&answer);
-            }
-            screen.write(&table(&answer)?);
-        }
+        Action::List => service.get("/api/v1/tokens").await,
         Action::Revoke { id } => {
-            service.delete(&format!("/api/v1/tokens/{id}")).await?;
-            if screen.json {
-                return screen.document(&json!({"data": {"revoked": id}}));
-            }
-            screen.remark(&format!("revoked {id}"));
+            let path = format!("/api/v1/tokens/{id}");
+            service.act(Method::DELETE, &path).await?;
+            Ok(json!({"data": {"revoked": id}}))
         }
         Action::RotateOperator => {
-            service
-                .post("/api/v1/tokens/operator/rotate", &json!({}))
-                .await?;
-            let path = super::service::token_path(&context.home);
-            if screen.json {
-                return screen.document(&json!({"data": {"file": path}}));
-            }
-            screen.remark(&format!("the new operator token is in {}", path.display()));
+            let path = "/api/v1/tokens/operator/rotate";
+            service.act(Method::POST, path).await?;
+            Ok(json!({"data": {"file": token_path(&context.home)}}))
         }
         Action::Link => {
             let answer = service.post("/api/v1/session/links", &json!({})).await?;
             let mut url = service.url().clone();
             url.set_fragment(Some(&format!("code={}", text(&answer, "code")?)));
-            if screen.json {
-                return screen.document(&json!({"data": {"url": url.as_str()}}));
-            }
-            screen.say(url.as_str());
+            Ok(json!({"data": {"url": url.as_str()}}))
         }
+    }
+}
+
+/// Does it on the store of a service that is stopped.
+fn stopped(action: &Action, context: &Context) -> Result<Value, Failure> {
+    let storage = &Stopped::open(context, &|_| {})?.storage;
+    let now = WallClock.now();
+    Ok(match action {
+        Action::Create {
+            name,
+            scopes,
+            expires,
+        } => {
+            let wish = NewToken {
+                name: name.clone(),
+                scopes: named(scopes)?,
+                expires_in: tokens::expiry(Some(expires)).ok_or_else(|| {
+                    let message = format!("`{expires}` is no duration such as 90d, nor `never`");
+                    Failure::new(Exit::Usage, message)
+                })?,
+            };
+            let minted = offline::create(storage, wish, now)?;
+            let mut row = json!(tokens::Row::from(minted.row));
+            row["token"] = json!(minted.text.expose());
+            json!({"data": row})
+        }
+        Action::List => {
+            let grants = offline::list(storage)?.into_iter();
+            let rows: Vec<_> = grants.map(tokens::Row::from).collect();
+            json!({"data": rows, "total": rows.len()})
+        }
+        Action::Revoke { id } => {
+            offline::revoke(storage, id)?;
+            json!({"data": {"revoked": id}})
+        }
+        Action::RotateOperator => {
+            offline::rotate_operator(storage, &context.home.secrets(), now)?;
+            json!({"data": {"file": token_path(&context.home)}})
+        }
+        Action::Link => json!({}),
+    })
+}
+
+fn named(names: &[String]) -> Result<Scopes, Failure> {
+    let scope = |name: &String| {
+        Scope::named(name).ok_or_else(|| {
+            let known: Vec<_> = Scope::ALL.iter().map(|scope| scope.as_str()).collect();
+            let known = known.join(", ");
+            Failure::new(
+                Exit::Usage,
+                format!("unknown scope `{name}`; there are: {known}"),
+            )
+        })
+    };
+    names.iter().map(scope).collect()
+}
+
+fn show(action: &Action, document: &Value, screen: Screen) -> Result<(), Failure> {
+    if screen.json {
+        return screen.document(document);
+    }
+    match action {
+        Action::Create { .. } => {
+            screen.say(text(document, "token")?);
+            screen.remark("keep it safe: it is not shown again");
+        }
+        Action::List => screen.write(&table(document)?),
+        Action::Revoke { id } => screen.remark(&format!("revoked {id}")),
+        Action::RotateOperator => {
+            let file = text(document, "file")?;
+            screen.remark(&format!("the new operator token is in {file}"));
+        }
+        Action::Link => screen.say(text(document, "url")?),
     }
     Ok(())
 }
 
-fn text<'a>(answer: &'a Value, field: &str) -> Result<&'a str, Failure> {
-    answer["data"][field]
+fn text<'a>(document: &'a Value, field: &str) -> Result<&'a str, Failure> {
+    document["data"][field]
         .as_str()
         .ok_or_else(|| Failure::failed(format!("the service's answer holds no `{field}`")))
 }
@@ -115,8 +199,8 @@ struct Row {
     id: String,
     name: String,
     scopes: Vec<String>,
-    expires_at: Option<Timestamp>,
-    last_used_at: Option<Timestamp>,
+    expires_at: Option<String>,
+    last_used_at: Option<String>,
 }
 
 fn table(answer: &Value) -> Result<String, Failure> {
@@ -148,13 +232,11 @@ fn table(answer: &Value) -> Result<String, Failure> {
 }
 
 /// A moment in UTC, to the minute.
-fn moment(at: Timestamp) -> String {
-    let format = format_description!("[year]-[month]-[day] [hour]:[minute] UTC");
-    let nanoseconds = i128::from(at.0) * 1_000_000;
-    OffsetDateTime::from_unix_timestamp_nanos(nanoseconds)
-        .ok()
-        .and_then(|moment| moment.format(&format).ok())
-        .unwrap_or_else(|| at.0.to_string())
+fn moment(date: String) -> String {
+    match (date.get(..10), date.get(11..16)) {
+        (Some(day), Some(time)) => format!("{day} {time} UTC"),
+        _ => date,
+    }
 }
 
 #[cfg(test)]
@@ -167,8 +249,8 @@ mod tests {
     #[test]
     fn tokens_are_listed_in_columns() {
         let answer = json!({"data": [
-            {"id": "operator", "name": "operator", "scopes": ["read", "chat"], "created_at": 1, "expires_at": null, "last_used_at": 1_794_700_000_000_u64},
-            {"id": "t-1", "name": "ci", "scopes": ["chat"], "expires_at": 1_794_800_000_000_u64, "last_used_at": null},
+            {"id": "operator", "name": "operator", "scopes": ["read", "chat"], "created_at": 1, "expires_at": null, "last_used_at": "2026-11-14T23:46:40.000Z"},
+            {"id": "t-1", "name": "ci", "scopes": ["chat"], "expires_at": "2026-11-16T03:33:20.000Z", "last_used_at": null},
         ], "total": 2});
 
         let expected = "\

@@ -19,11 +19,11 @@ use super::auth::{error::AuthError, scope::Scope};
 pub struct ApiError {
     status: StatusCode,
     code: &'static str,
-    message: String,
-    field: Option<String>,
-    header: Option<(HeaderName, String)>,
+    message: Box<str>,
+    field: Option<Box<str>>,
+    header: Option<Box<(HeaderName, String)>>,
     /// For the log, never for the client.
-    cause: Option<String>,
+    cause: Option<Box<str>>,
 }
 
 impl ApiError {
@@ -32,7 +32,7 @@ impl ApiError {
         Self {
             status,
             code,
-            message: message.into(),
+            message: message.into().into_boxed_str(),
             field: None,
             header: None,
             cause: None,
@@ -47,7 +47,7 @@ impl ApiError {
     /// A field makes no sense.
     pub fn invalid_field(field: impl Into<String>, message: impl Into<String>) -> Self {
         Self {
-            field: Some(field.into()),
+            field: Some(field.into().into_boxed_str()),
             ..Self::invalid(message)
         }
     }
@@ -64,7 +64,7 @@ impl ApiError {
     /// Nobody knows who is asking.
     pub fn unauthenticated() -> Self {
         Self {
-            header: Some((header::WWW_AUTHENTICATE, "Bearer".to_owned())),
+            header: Some(Box::new((header::WWW_AUTHENTICATE, "Bearer".to_owned()))),
             ..Self::new(
                 StatusCode::UNAUTHORIZED,
                 "unauthenticated",
@@ -113,7 +113,7 @@ impl ApiError {
     /// The path is right, the method is not.
     pub fn method(allowed: &str) -> Self {
         Self {
-            header: Some((header::ALLOW, allowed.to_owned())),
+            header: Some(Box::new((header::ALLOW, allowed.to_owned()))),
             ..Self::new(
                 StatusCode::METHOD_NOT_ALLOWED,
                 "method_not_allowed",
@@ -175,7 +175,7 @@ impl ApiError {
     /// Too much at once.
     pub fn rate_limited(message: impl Into<String>) -> Self {
         Self {
-            header: Some((header::RETRY_AFTER, "1".to_owned())),
+            header: Some(Box::new((header::RETRY_AFTER, "1".to_owned()))),
             ..Self::new(StatusCode::TOO_MANY_REQUESTS, "rate_limited", message)
         }
     }
@@ -183,7 +183,7 @@ impl ApiError {
     /// The service is about to stop.
     pub fn draining() -> Self {
         Self {
-            header: Some((header::RETRY_AFTER, "5".to_owned())),
+            header: Some(Box::new((header::RETRY_AFTER, "5".to_owned()))),
             ..Self::new(
                 StatusCode::SERVICE_UNAVAILABLE,
                 "draining",
@@ -195,7 +195,7 @@ impl ApiError {
     /// Our own fault. The cause goes to the log.
     pub fn internal(cause: impl fmt::Display) -> Self {
         Self {
-            cause: Some(cause.to_string()),
+            cause: Some(cause.to_string().into_boxed_str()),
             ..Self::new(
                 StatusCode::INTERNAL_SERVER_ERROR,
                 "internal",
@@ -241,7 +241,7 @@ impl ResponseError for ApiError {
 
     fn error_response(&self) -> HttpResponse {
         let mut response = HttpResponse::build(self.status);
-        if let Some((name, value)) = &self.header {
+        if let Some((name, value)) = self.header.as_deref() {
             response.insert_header((name.clone(), value.as_str()));
         }
         response.finish()
@@ -258,7 +258,7 @@ impl From<AuthError> for ApiError {
             }
             AuthError::NoScopes => Self::invalid_field("scopes", message),
             AuthError::BeyondOwn(_) => Self {
-                field: Some("scopes".to_owned()),
+                field: Some("scopes".into()),
                 ..Self::new(StatusCode::FORBIDDEN, "forbidden", message)
             },
             AuthError::Expiry => Self::invalid_field("expires", message),

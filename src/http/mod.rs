@@ -9,6 +9,8 @@ pub mod access;
 pub mod auth;
 pub mod backups;
 pub mod connections;
+#[cfg(test)]
+mod doubles;
 pub mod edge;
 pub mod error;
 mod health;

@@ -35,7 +35,7 @@ pub(super) fn rotation() -> Resource {
 
 /// A token as the list shows it.
 #[derive(Serialize)]
-struct Row {
+pub struct Row {
     id: String,
     kind: Kind,
     name: String,

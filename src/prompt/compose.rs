@@ -79,10 +79,15 @@ impl Prompts {
 
     /// Composes one. Files are read off the calling thread; unchanged ones are only looked at.
     pub async fn compose(&self, request: Request) -> Result<Composed, CutOff> {
-        let inner = self.0.clone();
-        spawn_blocking(move || inner.compose(&request))
+        let this = self.clone();
+        spawn_blocking(move || this.compose_now(&request))
             .await
             .map_err(|_| CutOff)
+    }
+
+    /// The same, on this thread. Blocks.
+    pub fn compose_now(&self, request: &Request) -> Composed {
+        self.0.compose(request)
     }
 }
 

@@ -209,6 +209,7 @@ impl Service {
             idle_timeout: config.tasks.idle_timeout,
             topic_profile: channels.topics.profile.clone(),
             demo: demo.clone(),
+            secrets,
         });
         let tool_names = tools::BUILT_INS.iter().map(ToString::to_string);
         let metrics = Arc::new(Metrics::new(tool_names));
@@ -277,6 +278,7 @@ impl Service {
         let address_file = home.run().join("service.json");
         write_address(&address_file, &url)
             .map_err(|error| machine("the address file cannot be written", error))?;
+        forget_replaced(backup_home(&home, &config));
         Ok(Self {
             spine,
             storage,
@@ -450,12 +452,21 @@ async fn open_store(
 }
 
 /// The folders of the store and its backups.
-fn backup_home(home: &Home, config: &config::Config) -> storage::Home {
+pub(crate) fn backup_home(home: &Home, config: &config::Config) -> storage::Home {
     let mut layout = storage::Home::new(home.data(), home.run());
     if let Some(folder) = &config.backup.dir {
         layout.backups = folder.clone();
     }
     layout
+}
+
+/// After a good start, what an upgrade or a restore replaced is kept for one more day.
+fn forget_replaced(layout: storage::Home) {
+    tokio::task::spawn_blocking(move || {
+        if let Err(error) = storage::migrate::forget_replaced(&layout) {
+            tracing::warn!(%error, "a replaced store cannot be removed");
+        }
+    });
 }
 
 /// Keeps keys out of the log, and tells whether only the demo answers.

@@ -43,28 +43,35 @@ impl Live {
 
     /// The profiles. There is none while the file is wrong.
     pub async fn providers(&self) -> Read<Providers> {
-        let inner = self.0.clone();
-        let path = inner.home.providers_file();
-        off_thread(&path.clone(), move || {
-            inner.providers.get(&path, || {
-                let (found, files) = read_providers(&inner.home, &inner.environment);
-                (found.map(Arc::new).map_err(Arc::new), files)
-            })
-        })
-        .await
+        let this = self.clone();
+        let path = this.0.home.providers_file();
+        off_thread(&path, move || this.providers_now()).await
     }
 
     /// The file of a team. What is wrong with it concerns this team alone.
     pub async fn team(&self, name: &TeamName) -> Read<Team> {
-        let (inner, name) = (self.0.clone(), name.clone());
-        let path = inner.home.team_file(name.as_str());
-        off_thread(&path.clone(), move || {
-            inner.teams.get(&path, || {
-                let found = read_team(&inner.home, name.as_str());
-                (found.map(Arc::new).map_err(Arc::new), Vec::new())
-            })
+        let (this, name) = (self.clone(), name.clone());
+        let path = this.0.home.team_file(name.as_str());
+        off_thread(&path, move || this.team_now(&name)).await
+    }
+
+    /// The same, on this thread. Blocks.
+    pub fn providers_now(&self) -> Read<Providers> {
+        let inner = &self.0;
+        inner.providers.get(&inner.home.providers_file(), || {
+            let (found, files) = read_providers(&inner.home, &inner.environment);
+            (found.map(Arc::new).map_err(Arc::new), files)
         })
-        .await
+    }
+
+    /// The same, on this thread. Blocks.
+    pub fn team_now(&self, name: &TeamName) -> Read<Team> {
+        let inner = &self.0;
+        let path = inner.home.team_file(name.as_str());
+        inner.teams.get(&path, || {
+            let found = read_team(&inner.home, name.as_str());
+            (found.map(Arc::new).map_err(Arc::new), Vec::new())
+        })
     }
 }
 

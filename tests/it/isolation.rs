@@ -76,6 +76,7 @@ fn task(team: &str, number: usize, body: &str, channel: &str) -> Task {
             topic: None,
         }),
         created_at: now,
+        arrival: 0,
         not_before: None,
         deadline_at: now + Duration::from_secs(600),
         attempts: 0,

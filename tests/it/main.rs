@@ -5,6 +5,9 @@
 
 mod bad_input;
 mod browser;
+mod cli;
+mod cli_chat;
+mod cli_service;
 mod crash;
 mod fake_model;
 mod faults;

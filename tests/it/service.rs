@@ -23,7 +23,6 @@ pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
 pub(crate) struct Service {
     home: TempDir,
     child: Option<Child>,
-    arguments: Vec<String>,
     environment: Vec<(String, String)>,
 }
 
@@ -38,7 +37,6 @@ impl Service {
         Self {
             home: tempfile::tempdir().expect("a temporary folder"),
             child: None,
-            arguments: Vec::new(),
             environment: Vec::new(),
         }
     }
@@ -52,13 +50,6 @@ impl Service {
     /// Gives the program an environment variable.
     pub(crate) fn with_variable(mut self, name: &str, value: &str) -> Self {
         self.environment.push((name.into(), value.into()));
-        self
-    }
-
-    /// Adds arguments to the start.
-    pub(crate) fn with_arguments(mut self, arguments: &[&str]) -> Self {
-        self.arguments
-            .extend(arguments.iter().map(ToString::to_string));
         self
     }
 
@@ -99,7 +90,6 @@ impl Service {
             .expect("a log file");
         let child = self
             .command(&["serve", "--port", "0"])
-            .args(&self.arguments)
             .stdout(Stdio::null())
             .stderr(log)
             .spawn()

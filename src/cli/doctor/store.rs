@@ -24,32 +24,26 @@ pub(super) async fn check(context: &Context, running: &Running, deep: bool) -> V
         return vec![Finding::ok(ID, message)];
     }
     if !stopped::has_store(context) {
-        return vec![Finding::ok(
-            ID,
-            "there is none yet; the first start makes it",
-        )];
+        let message = "there is none yet; the first start makes it";
+        return vec![Finding::ok(ID, message)];
     }
     let cloned = context.clone();
-    let looked = blocking(move || look(&cloned, deep)).await;
-    match looked {
+    match blocking(move || look(&cloned, deep)).await {
         Ok(findings) => findings,
-        // The settings were looked at before.
-        Err(failure) if failure.exit == Exit::Settings && failure.message.contains(".yaml") => {
-            vec![Finding::warn(
-                ID,
-                "was not looked at, since the settings are wrong",
-                "mend the settings first",
-            )]
-        }
-        Err(failure) => vec![Finding::error(
-            ID,
-            failure.message,
-            format!(
-                "{} rebuilds it from the newest backup and keeps what is there",
-                context.command("restore --newest")
-            ),
-        )],
+        Err(failure) => vec![judge(&failure, context)],
     }
+}
+
+fn judge(failure: &Failure, context: &Context) -> Finding {
+    if failure.exit == Exit::Failed {
+        let restore = context.command("restore --newest");
+        let fix = format!("{restore} rebuilds it from the newest backup and keeps what is there");
+        return Finding::error(ID, failure.message.clone(), fix);
+    }
+    // Settings, modes and other versions: the way out is in the message, and not a restore.
+    let reason = failure.message.lines().next().unwrap_or_default();
+    let message = format!("was not looked at: {reason}");
+    Finding::warn(ID, message, "mend that first, then look again")
 }
 
 fn look(context: &Context, deep: bool) -> Result<Vec<Finding>, Failure> {

@@ -4,6 +4,7 @@ use std::{
     collections::HashMap,
     fmt,
     future::Future,
+    io,
     path::{Path, PathBuf},
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::Duration,
@@ -22,7 +23,7 @@ use super::{
     operator,
     principal::Principal,
     registry::{Minted, NewToken, Registry},
-    rows::{Change, CredentialId, Grant, Session},
+    rows::{Change, CredentialId, Grant},
     token,
 };
 use crate::settings::secret::Secret;
@@ -69,8 +70,7 @@ impl Authenticator {
         clock: Arc<dyn Clock>,
         secrets: &Path,
     ) -> Result<Self, AuthError> {
-        let folder = secrets.to_owned();
-        let token = blocking(move || operator::read_or_create(&folder)).await?;
+        let token = on_file(secrets, operator::read_or_create).await?;
         let registry = store.read(Registry::load).await?;
         let this = Self(Arc::new(Inner {
             store,
@@ -142,8 +142,7 @@ impl Authenticator {
     /// Replaces the operator token. The new one is in its file, and nowhere else.
     pub async fn rotate_operator(&self) -> Result<(), AuthError> {
         let _one = self.0.rotation.lock().await;
-        let folder = self.0.secrets.clone();
-        let token = blocking(move || operator::replace(&folder)).await?;
+        let token = on_file(&self.0.secrets, operator::replace).await?;
         let now = self.0.clock.now();
         self.change(|registry| Ok(((), registry.adopt_operator(&token, now)?)))
             .await?;
@@ -196,9 +195,8 @@ impl Authenticator {
         let Minted { text, row } = self
             .change(|registry| registry.open_session(&grant, now))
             .await?;
-        let Session { id, .. } = row;
         let principal = self.session(text.expose()).ok_or(AuthError::Ended)?;
-        tracing::info!(principal = %principal.id, session = %id, "logged in");
+        tracing::info!(principal = %principal.id, session = %row.id, "logged in");
         Ok(LoggedIn {
             principal,
             csrf: token::csrf(text.expose()),
@@ -283,11 +281,17 @@ impl fmt::Debug for Authenticator {
     }
 }
 
-async fn blocking<T: Send + 'static>(
-    work: impl FnOnce() -> Result<T, AuthError> + Send + 'static,
-) -> Result<T, AuthError> {
-    match tokio::task::spawn_blocking(work).await {
+/// The file is read and written on a thread that may block.
+async fn on_file(
+    secrets: &Path,
+    work: fn(&Path) -> Result<Secret, AuthError>,
+) -> Result<Secret, AuthError> {
+    let folder = secrets.to_owned();
+    match tokio::task::spawn_blocking(move || work(&folder)).await {
         Ok(outcome) => outcome,
-        Err(_) => Err(AuthError::Ended),
+        Err(error) => Err(AuthError::File {
+            path: secrets.to_owned(),
+            source: io::Error::other(error),
+        }),
     }
 }

@@ -12,7 +12,7 @@ use super::scope::Scope;
 pub enum AuthError {
     /// Names are used in lists of senders, so they are plain.
     #[error(
-        "a token name has 1 to 64 of `a-z 0-9 . _ -`, begins with a letter or digit, and is not `operator` or `ws-client`"
+        "a token name has 1 to 64 of `a-z 0-9 . _ -`, begins with a letter or digit, and is not `operator`, `ws-client` or a token"
     )]
     Name,
     /// Two tokens with one name would be one sender.

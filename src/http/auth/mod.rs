@@ -16,6 +16,4 @@ pub mod scope;
 pub mod token;
 
 #[cfg(test)]
-pub(crate) mod memory;
-#[cfg(test)]
 mod tests;

@@ -306,4 +306,7 @@ fn is_name(name: &str) -> bool {
             .bytes()
             .all(|byte| plain(byte) || matches!(byte, b'.' | b'_' | b'-'))
         && !RESERVED.contains(&name)
+        // A name is shown and logged: a token does not belong there.
+        && !name.starts_with(token::OPERATOR)
+        && !name.starts_with(token::API)
 }

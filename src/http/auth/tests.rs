@@ -2,14 +2,7 @@
 
 #![allow(clippy::unwrap_used)]
 
-use std::{
-    path::Path,
-    sync::{
-        Arc,
-        atomic::{AtomicU64, Ordering},
-    },
-    time::Duration,
-};
+use std::{path::Path, sync::Arc, time::Duration};
 
 use actix::Arbiter;
 use futures_util::FutureExt;
@@ -23,29 +16,15 @@ use tempfile::TempDir;
 use super::{
     authenticator::Authenticator,
     error::AuthError,
-    memory::Memory,
     offline, operator,
     registry::{NewToken, Registry},
     rows::Grant,
     scope::{Scope, Scopes},
 };
+use crate::http::doubles::{Hands, Memory};
 
 const HOUR: Duration = Duration::from_secs(60 * 60);
 const DAY: Duration = Duration::from_secs(24 * 60 * 60);
-
-struct Hands(AtomicU64);
-
-impl Hands {
-    fn turn(&self, by: Duration) {
-        self.0.fetch_add(by.as_millis() as u64, Ordering::SeqCst);
-    }
-}
-
-impl Clock for Hands {
-    fn now(&self) -> Timestamp {
-        Timestamp(self.0.load(Ordering::SeqCst))
-    }
-}
 
 struct Place {
     storage: Arc<Memory>,
@@ -57,7 +36,7 @@ impl Place {
     fn new() -> Self {
         Self {
             storage: Arc::default(),
-            clock: Arc::new(Hands(AtomicU64::new(1_000_000_000))),
+            clock: Arc::default(),
             folder: tempfile::tempdir().unwrap(),
         }
     }
@@ -188,6 +167,7 @@ async fn a_wish_that_makes_no_sense_is_refused() {
         "Ann",
         "-x",
         "a b",
+        "hwt_x",
         &"x".repeat(65),
     ] {
         let refused = auth.mint(wish(name, &[Scope::Read]), &operator).await;
@@ -397,9 +377,9 @@ async fn a_code_logs_one_browser_in_as_whoever_made_it() {
     assert!(auth.log_in_by_link(orphan.expose()).await.is_err());
 }
 
-/// OP-10, OP-14
+/// OP-06, OP-10, OP-14
 #[actix::test]
-async fn the_store_holds_no_credential() {
+async fn the_store_holds_every_row_at_once_and_no_credential() {
     let place = Place::new();
     let auth = place.start().await;
     let operator = auth.token(&place.operator_token()).unwrap();
@@ -410,6 +390,7 @@ async fn the_store_holds_no_credential() {
     let browser = auth.log_in(minted.text.expose()).await.unwrap();
 
     let stored = place.storage.text();
+    assert!(stored.contains("\"ci\"") && stored.contains(browser.principal.credential().as_str()));
 
     for secret in [
         &place.operator_token(),

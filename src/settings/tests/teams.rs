@@ -89,7 +89,7 @@ fn old_keys_are_refused_with_what_takes_their_place() {
     .unwrap_err();
 
     let hints = [
-        ("credentials", "hivewright vault set"),
+        ("credentials", "config/providers.yaml"),
         ("parent", "tree of teams"),
         ("engine", "provider_profile"),
         ("maxTurns", "`max_steps`"),

@@ -1,10 +1,21 @@
-//! A storage in memory, for tests.
+//! Doubles of ports, for tests: a storage in memory, a clock that tests set.
 
 #![allow(clippy::unwrap_used)]
 
-use std::{collections::BTreeMap, ops::ControlFlow, sync::Mutex};
+use std::{
+    collections::BTreeMap,
+    ops::ControlFlow,
+    sync::{
+        Mutex,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::Duration,
+};
 
-use hivewright_actors::storage::{Batch, Order, Storage, StorageError, Visit};
+use hivewright_actors::{
+    clock::{Clock, Timestamp, millis},
+    storage::{Batch, Order, Storage, StorageError, Visit},
+};
 
 #[derive(Debug, Default)]
 pub(crate) struct Memory(Mutex<BTreeMap<Vec<u8>, Vec<u8>>>);
@@ -60,5 +71,27 @@ impl Storage for Memory {
             Order::Falling => rows.iter().rev().try_for_each(&mut show),
         };
         Ok(())
+    }
+}
+
+/// A clock that stands until it is turned.
+#[derive(Debug)]
+pub(crate) struct Hands(AtomicU64);
+
+impl Default for Hands {
+    fn default() -> Self {
+        Self(AtomicU64::new(1_700_000_000_000))
+    }
+}
+
+impl Hands {
+    pub(crate) fn turn(&self, by: Duration) {
+        self.0.fetch_add(millis(by), Ordering::SeqCst);
+    }
+}
+
+impl Clock for Hands {
+    fn now(&self) -> Timestamp {
+        Timestamp(self.0.load(Ordering::SeqCst))
     }
 }

@@ -1,0 +1,115 @@
+//! A disk in memory that outlives the processes that write it.
+
+use std::{
+    collections::BTreeMap,
+    ops::ControlFlow,
+    sync::{Arc, Mutex},
+};
+
+use crate::storage::{Batch, Order, Storage, StorageError, Visit};
+
+type Map = BTreeMap<Vec<u8>, Vec<u8>>;
+
+/// What survives a process.
+#[derive(Clone, Default)]
+pub(crate) struct Disk(Arc<Mutex<Map>>);
+
+/// When a process loses the disk.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Crash {
+    /// Before this commit (from 0) is written.
+    Before(usize),
+    /// After it is written, before anyone is told.
+    After(usize),
+}
+
+/// The disk as one process sees it.
+pub(crate) struct Mounted {
+    disk: Disk,
+    crash: Option<Crash>,
+    commits: Mutex<Vec<Batch>>,
+}
+
+impl Disk {
+    pub(crate) fn mount(&self, crash: Option<Crash>) -> Arc<Mounted> {
+        Arc::new(Mounted {
+            disk: self.clone(),
+            crash,
+            commits: Mutex::default(),
+        })
+    }
+
+    /// The keys of all records, made readable, that begin so.
+    pub(crate) fn keys(&self, prefix: &str) -> Vec<String> {
+        let map = self.0.lock().unwrap();
+        map.keys()
+            .map(|key| crate::store::records::printable(key))
+            .filter(|key| key.starts_with(prefix))
+            .collect()
+    }
+}
+
+impl Mounted {
+    /// How many commits this process made.
+    pub(crate) fn commits(&self) -> usize {
+        self.commits.lock().unwrap().len()
+    }
+
+    /// What each commit of this process held.
+    pub(crate) fn batches(&self) -> Vec<Batch> {
+        self.commits.lock().unwrap().clone()
+    }
+}
+
+impl Storage for Mounted {
+    fn commit(&self, batch: &Batch) -> Result<(), StorageError> {
+        let mut commits = self.commits.lock().unwrap();
+        let number = commits.len();
+        let gone = || StorageError::Write("the disk is gone".to_owned());
+        match self.crash {
+            Some(Crash::Before(last)) if number >= last => return Err(gone()),
+            Some(Crash::After(last)) if number > last => return Err(gone()),
+            _ => {}
+        }
+        let mut map = self.disk.0.lock().unwrap();
+        for (key, value) in batch.changes.clone() {
+            match value {
+                Some(value) => map.insert(key, value),
+                None => map.remove(&key),
+            };
+        }
+        commits.push(batch.clone());
+        if self.crash == Some(Crash::After(number)) {
+            return Err(gone());
+        }
+        Ok(())
+    }
+
+    fn get(&self, key: &[u8]) -> Result<Option<Vec<u8>>, StorageError> {
+        Ok(self.disk.0.lock().unwrap().get(key).cloned())
+    }
+
+    fn scan(
+        &self,
+        start: &[u8],
+        end: &[u8],
+        order: Order,
+        visit: &mut Visit<'_>,
+    ) -> Result<(), StorageError> {
+        let mut found: Vec<_> = {
+            let map = self.disk.0.lock().unwrap();
+            map.range(start.to_vec()..end.to_vec())
+                .map(|(key, value)| (key.clone(), value.clone()))
+                .collect()
+        };
+        if order == Order::Falling {
+            found.reverse();
+        }
+        for (key, value) in found {
+            if visit(&key, Ok(&value)) == ControlFlow::Break(()) {
+                break;
+            }
+        }
+        Ok(())
+    }
+}

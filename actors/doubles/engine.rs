@@ -1,0 +1,133 @@
+//! An engine that plays a script.
+
+use std::{
+    sync::{Arc, Mutex},
+    time::Duration,
+};
+
+use futures_util::future::BoxFuture;
+use serde_json::json;
+
+use crate::{
+    engine::{
+        Block, Engine, EngineEvent, EngineFailure, EventSink, Message, StepReply, StepRequest,
+    },
+    task::Code,
+    tool::{Args, ToolCall},
+    usage::Usage,
+};
+
+/// Something an engine does in a step.
+#[derive(Clone, Debug)]
+pub(crate) enum Play {
+    /// Streams a piece of text.
+    Say(&'static str),
+    /// Ends the text block.
+    EndText,
+    /// Reports something.
+    Report(EngineEvent),
+    /// Takes so long.
+    Wait(Duration),
+    /// Never ends.
+    Hang,
+    Fail(Code),
+    Panic,
+    /// Answers with what was said.
+    Answer,
+    /// Asks for tools: id and name.
+    Call(Vec<(&'static str, &'static str)>),
+}
+
+pub(crate) type Script = Arc<dyn Fn(&StepRequest) -> Vec<Play> + Send + Sync>;
+
+/// Plays a script and keeps what it was asked.
+#[derive(Clone)]
+pub(crate) struct Scripted {
+    pub(crate) script: Script,
+    pub(crate) asked: Arc<Mutex<Vec<Vec<Message>>>>,
+}
+
+/// The words that the step answers.
+pub(crate) fn last_words(request: &StepRequest) -> &str {
+    let last = request
+        .messages
+        .iter()
+        .rev()
+        .find_map(|message| match message {
+            Message::User(text) => Some(text.as_str()),
+            _ => None,
+        });
+    last.unwrap_or_default()
+}
+
+pub(crate) fn seconds(seconds: u64) -> Play {
+    Play::Wait(Duration::from_secs(seconds))
+}
+
+impl Engine for Scripted {
+    fn run(
+        &self,
+        request: StepRequest,
+        events: EventSink,
+    ) -> BoxFuture<'static, Result<StepReply, EngineFailure>> {
+        self.asked.lock().unwrap().push(request.messages.to_vec());
+        let plays = (self.script)(&request);
+        Box::pin(async move {
+            let mut said = String::new();
+            for play in plays {
+                match play {
+                    Play::Say(piece) => {
+                        said.push_str(piece);
+                        events(EngineEvent::Text(piece.to_owned()));
+                    }
+                    Play::EndText => events(EngineEvent::TextEnd),
+                    Play::Report(event) => {
+                        if event == EngineEvent::Reset {
+                            said.clear();
+                        }
+                        events(event);
+                    }
+                    Play::Wait(pause) => tokio::time::sleep(pause).await,
+                    Play::Hang => std::future::pending().await,
+                    Play::Fail(code) => {
+                        let message = "the provider failed".to_owned();
+                        return Err(EngineFailure { code, message });
+                    }
+                    Play::Panic => panic!("an engine that panics"),
+                    Play::Answer => return Ok(reply(&said, &[])),
+                    Play::Call(calls) => return Ok(reply(&said, &calls)),
+                }
+            }
+            Ok(reply(&said, &[]))
+        })
+    }
+}
+
+/// What a model answers: text, then calls.
+pub(crate) fn reply(text: &str, calls: &[(&str, &str)]) -> StepReply {
+    let mut blocks = Vec::new();
+    if !text.is_empty() {
+        blocks.push(Block::Text {
+            text: text.to_owned(),
+        });
+    }
+    blocks.extend(calls.iter().map(|(id, name)| {
+        Block::Call(ToolCall {
+            id: (*id).into(),
+            name: (*name).to_owned(),
+            args: Args::Json(json!({})),
+        })
+    }));
+    StepReply {
+        blocks,
+        usage: Usage {
+            input: 1,
+            output: 1,
+            ..Usage::default()
+        },
+        stop_reason: "end_turn".to_owned(),
+        truncated: false,
+        profile: "default".to_owned(),
+        model: "scripted".to_owned(),
+    }
+}

@@ -1,0 +1,8 @@
+//! Doubles of all ports, and a world in which a whole spine runs in one process on paused time.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+pub(crate) mod client;
+pub(crate) mod disk;
+pub(crate) mod engine;
+pub(crate) mod tools;
+pub(crate) mod world;

@@ -1,0 +1,240 @@
+//! A world: the disk, the clock and the scripts that one or more processes share.
+
+use std::{
+    cell::Cell,
+    num::NonZeroUsize,
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicU64, AtomicUsize, Ordering},
+    },
+    time::Duration,
+};
+
+use actix::Arbiter;
+use futures_util::future::BoxFuture;
+use tokio::time::Instant;
+
+use super::{
+    client::Client,
+    disk::{Crash, Disk, Mounted},
+    engine::{Play, Script, Scripted},
+    tools::Tools,
+};
+use crate::{
+    briefing::{Assignment, Brief, BriefError, Briefing, Line, QueueMode},
+    classifier::Classifier,
+    clock::{Clock, Timestamp},
+    engine::StepRequest,
+    ids::{Entropy, Ids},
+    meter::Unmetered,
+    queue::schedule::Limits,
+    router::{self, Open, rate::Rate, resolve},
+    spine::{Ports, Spine, Threads, recover},
+    task::Code,
+};
+
+thread_local! {
+    static PAUSED: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Wall time that goes with the runtime's, which tests pause.
+struct Wall {
+    began: Instant,
+}
+
+impl Clock for Wall {
+    fn now(&self) -> Timestamp {
+        Timestamp(1_000_000_000) + self.began.elapsed()
+    }
+}
+
+/// The same numbers in each test run, in no order.
+#[derive(Default)]
+struct Counted(AtomicU64);
+
+impl Entropy for Counted {
+    fn bits(&self) -> u64 {
+        let number = self.0.fetch_add(1, Ordering::Relaxed) + 1;
+        number.wrapping_mul(0x9E37_79B9_7F4A_7C15)
+    }
+}
+
+/// What a classifier answers, and after which time.
+type Opinion = Arc<dyn Fn(&str) -> (Duration, Option<String>) + Send + Sync>;
+
+#[derive(Clone)]
+struct Opinions(Opinion);
+
+impl Classifier for Opinions {
+    fn ask(&self, question: String) -> BoxFuture<'static, Option<String>> {
+        let (pause, answer) = (self.0)(&question);
+        Box::pin(async move {
+            tokio::time::sleep(pause).await;
+            answer
+        })
+    }
+}
+
+/// All that a team is told before a turn.
+#[derive(Clone)]
+struct Briefs {
+    engine: Scripted,
+    tools: Tools,
+    queue_mode: QueueMode,
+    error: Option<&'static str>,
+    conversations: Arc<Mutex<Vec<Vec<Line>>>>,
+}
+
+impl Briefing for Briefs {
+    fn brief(&self, assignment: Assignment) -> BoxFuture<'static, Result<Brief, BriefError>> {
+        let this = self.clone();
+        Box::pin(async move {
+            let mut conversations = this.conversations.lock().unwrap();
+            conversations.push(assignment.conversation);
+            if let Some(message) = this.error {
+                return Err(BriefError {
+                    code: Code::ConfigError,
+                    message: message.to_owned(),
+                });
+            }
+            Ok(Brief {
+                system: Arc::default(),
+                tools: Arc::new(this.tools),
+                engine: Arc::new(this.engine),
+                provider: "offline".to_owned(),
+                model: "scripted".to_owned(),
+                prompt_hash: String::new(),
+                toolset_hash: String::new(),
+                max_steps: 10,
+                turn_timeout: Duration::from_secs(30 * 60),
+                idle_timeout: Duration::from_secs(5 * 60),
+                queue_mode: this.queue_mode,
+            })
+        })
+    }
+}
+
+pub(crate) struct World {
+    pub(crate) disk: Disk,
+    pub(crate) tools: Tools,
+    pub(crate) asked: Arc<Mutex<Vec<Vec<crate::engine::Message>>>>,
+    pub(crate) conversations: Arc<Mutex<Vec<Vec<Line>>>>,
+    pub(crate) failures: Arc<AtomicUsize>,
+    pub(crate) limits: Limits,
+    pub(crate) settings: router::Settings,
+    pub(crate) queue_mode: QueueMode,
+    pub(crate) brief_error: Option<&'static str>,
+    pub(crate) opinion: Opinion,
+    pub(crate) clock: Arc<dyn Clock>,
+    script: Script,
+    ids: Ids,
+    connections: Cell<u64>,
+}
+
+impl World {
+    /// A world on paused time whose model plays a script.
+    pub(crate) fn new(script: impl Fn(&StepRequest) -> Vec<Play> + Send + Sync + 'static) -> Self {
+        // Time can be paused but once: a test may make several worlds, one after another.
+        if !PAUSED.replace(true) {
+            tokio::time::pause();
+        }
+        Self {
+            disk: Disk::default(),
+            tools: Tools::default(),
+            asked: Arc::default(),
+            conversations: Arc::default(),
+            failures: Arc::default(),
+            limits: Limits::default(),
+            settings: router::Settings {
+                topics: resolve::Settings {
+                    max_active: NonZeroUsize::new(5).unwrap(),
+                    idle_after: Duration::from_secs(30 * 60),
+                },
+                ask_model: false,
+                rate: Rate {
+                    per_minute: 0,
+                    burst: 0,
+                },
+            },
+            queue_mode: QueueMode::Queue,
+            brief_error: None,
+            opinion: Arc::new(|_| (Duration::ZERO, None)),
+            clock: Arc::new(Wall {
+                began: Instant::now(),
+            }),
+            script: Arc::new(script),
+            ids: Ids::new(Arc::new(Counted::default())),
+            connections: Cell::new(0),
+        }
+    }
+
+    /// A process of this world.
+    pub(crate) fn start(&self) -> Spine {
+        self.start_on(self.disk.mount(None))
+    }
+
+    /// A process that loses the disk at some commit.
+    pub(crate) fn start_doomed(&self, crash: Crash) -> Spine {
+        self.start_on(self.disk.mount(Some(crash)))
+    }
+
+    pub(crate) fn start_on(&self, storage: Arc<Mounted>) -> Spine {
+        let briefs = Briefs {
+            engine: Scripted {
+                script: self.script.clone(),
+                asked: self.asked.clone(),
+            },
+            tools: self.tools.clone(),
+            queue_mode: self.queue_mode,
+            error: self.brief_error,
+            conversations: self.conversations.clone(),
+        };
+        let failures = self.failures.clone();
+        let recovered = recover(&*storage).unwrap();
+        let ports = Ports {
+            storage,
+            on_store_failure: Box::new(move |_| {
+                failures.fetch_add(1, Ordering::Relaxed);
+            }),
+            on_store_group: Box::new(|_, _| ()),
+            briefing: Arc::new(briefs),
+            classifier: Arc::new(Opinions(self.opinion.clone())),
+            clock: self.clock.clone(),
+            ids: self.ids.clone(),
+            meter: Arc::new(Unmetered),
+        };
+        let threads = Threads {
+            store: Arbiter::current(),
+            teams: Vec::new(),
+        };
+        Spine::start(ports, threads, self.limits, self.settings, recovered)
+    }
+
+    pub(crate) fn connect(&self, spine: &Spine) -> Client {
+        self.connect_as("someone", spine)
+    }
+
+    pub(crate) fn connect_as(&self, principal: &str, spine: &Spine) -> Client {
+        self.connections.set(self.connections.get() + 1);
+        let channel = self.ids.websocket_channel();
+        let socket = Arc::new(crate::channel::socket::Socket::new(self.connections.get()));
+        spine.router.do_send(Open {
+            channel: channel.clone(),
+            principal: principal.into(),
+            sender: principal.to_owned(),
+            socket: socket.clone(),
+        });
+        Client {
+            spine: spine.clone(),
+            channel,
+            socket,
+            last_seq: Cell::new(0),
+        }
+    }
+
+    /// The calls that ran, in order.
+    pub(crate) fn runs(&self) -> Vec<String> {
+        let runs = self.tools.runs.lock().unwrap();
+        runs.iter().map(|run| run.id.clone()).collect()
+    }
+}

@@ -1,0 +1,220 @@
+//! Repeats, limits, what is forgotten.
+
+use std::time::Duration;
+
+use crate::{
+    doubles::{
+        disk::Crash,
+        engine::{Play, seconds},
+        world::World,
+    },
+    queue::schedule::Limits,
+    router::rate::Rate,
+};
+
+fn slow() -> World {
+    World::new(|_| vec![seconds(10), Play::Say("Done."), Play::Answer])
+}
+
+/// CH-47
+#[actix::test]
+async fn a_repeated_message_is_not_run_again_and_hears_what_became_of_it() {
+    let world = slow();
+    let client = world.connect(&world.start());
+
+    client.say("m1", "water the garden");
+    client.say("m1", "water the garden");
+    let at_once = client.hear().await;
+    client.topic_of("m1").await;
+    client.say("m1", "water the garden");
+    let running = client.hear().await;
+    client.hear_end_of("m1").await;
+    let response_seq = client.last_seq.get();
+    client.say("m1", "water the garden");
+    let done = client.frame().await;
+    client.say("m1", "something else");
+    let conflict = client.hear().await;
+
+    // Whether it is stored yet or not, it is not done.
+    let accepted = ["queued", "running"]
+        .map(|status| format!("ack m1 known {status}: This message is known already."));
+    assert!(accepted.contains(&at_once), "{at_once}");
+    assert_eq!(
+        running,
+        "ack m1 known running: This message is known already."
+    );
+    assert_eq!(
+        (&done["status"], &done["duplicate"]),
+        (&"done".into(), &true.into())
+    );
+    assert_eq!(done["response_seq"], response_seq);
+    assert_eq!(conflict, "error m1: message_id_conflict");
+    assert_eq!(world.asked.lock().unwrap().len(), 1);
+}
+
+/// CH-47, CH-80: also after a restart.
+#[actix::test]
+async fn a_message_is_known_to_the_next_process() {
+    let world = slow();
+    let client = world.connect(&world.start());
+    client.say("m1", "water the garden");
+    client.hear_end_of("m1").await;
+
+    let next = world.connect(&world.start());
+    next.resume(&client.channel, client.last_seq.get());
+    next.item().await;
+    let next = crate::doubles::client::Client {
+        channel: client.channel.clone(),
+        ..next
+    };
+    next.say("m1", "water the garden");
+
+    assert_eq!(
+        next.hear().await,
+        "ack m1 known done: This message is known already."
+    );
+}
+
+/// CH-67, OR-80: a refusal leaves a channel that can be used, and resumed after a restart.
+#[actix::test]
+async fn a_full_queue_refuses_and_the_message_may_be_sent_again() {
+    let mut world = slow();
+    world.limits = Limits {
+        running: 1,
+        waiting: 1,
+        ..Limits::default()
+    };
+    let spine = world.start();
+    let (busy, client) = (world.connect(&spine), world.connect(&spine));
+    busy.say("m1", "water the garden");
+    let topic = busy.topic_of("m1").await;
+    busy.say_in(&topic, "m2", "again");
+    busy.topic_of("m2").await;
+
+    client.say("m1", "pay the invoice");
+    let refused = client.hear().await;
+    busy.hear_end_of("m2").await;
+    client.say("m1", "pay the invoice");
+    client.hear_end_of("m1").await;
+    let next = world.connect(&world.start());
+    next.resume(&client.channel, 0);
+    next.item().await;
+
+    assert_eq!(refused, "error m1: queue_full");
+    let mut again = Vec::new();
+    while again
+        .last()
+        .is_none_or(|frame: &String| !frame.starts_with("done"))
+    {
+        again.push(next.hear().await);
+    }
+    assert_eq!(again.first().unwrap(), "error m1: queue_full");
+}
+
+/// CH-67
+#[actix::test]
+async fn a_full_topic_refuses() {
+    let mut world = slow();
+    world.limits.waiting_in_topic = 1;
+    let client = world.connect(&world.start());
+    client.say("m1", "water the garden");
+    let topic = client.topic_of("m1").await;
+
+    client.say_in(&topic, "m2", "again");
+    client.say_in(&topic, "m3", "and again");
+
+    assert_eq!(client.hear().await, "error m3: topic_queue_full");
+}
+
+/// CH-69
+#[actix::test]
+async fn a_sender_that_is_too_fast_is_told_when_to_try_again() {
+    let mut world = slow();
+    world.settings.rate = Rate {
+        per_minute: 60,
+        burst: 1,
+    };
+    let spine = world.start();
+    let (client, other) = (world.connect(&spine), world.connect(&spine));
+
+    client.say("m1", "water the garden");
+    other.say("m1", "water the garden");
+    let refused = other.frame().await;
+
+    assert_eq!(refused["code"], "rate_limited");
+    assert_eq!(refused["retry_after_ms"], 1_000);
+}
+
+/// CH-92, CH-88: a channel is forgotten a day after it was last connected, not before.
+#[actix::test]
+async fn an_unused_channel_is_forgotten_after_a_day() {
+    let world = slow();
+    let spine = world.start();
+    let client = world.connect(&spine);
+    client.say("m1", "water the garden");
+    client.hear_end_of("m1").await;
+    client.close();
+
+    tokio::time::sleep(Duration::from_secs(23 * 60 * 60)).await;
+    let kept = world.disk.keys("chan").len();
+    tokio::time::sleep(Duration::from_secs(3 * 60 * 60)).await;
+    let late = world.connect(&spine);
+    late.resume(&client.channel, client.last_seq.get());
+    late.item().await;
+
+    assert_eq!(kept, 1);
+    assert_eq!(late.hear().await, "error -: cannot_resume");
+    for prefix in ["chan", "topic", "msg", "out", "log"] {
+        assert_eq!(world.disk.keys(prefix), Vec::<String>::new());
+    }
+}
+
+/// CH-92: a channel that was connected until the process died is not taken for an old one.
+#[actix::test]
+async fn a_channel_in_use_outlives_a_crash() {
+    let world = slow();
+    let client = world.connect(&world.start());
+    client.say("m1", "water the garden");
+    client.hear_end_of("m1").await;
+    tokio::time::sleep(Duration::from_secs(30 * 60 * 60)).await;
+
+    let next = world.connect(&world.start());
+    tokio::time::sleep(Duration::from_secs(10)).await;
+    next.resume(&client.channel, client.last_seq.get());
+
+    let adopted = crate::channel::socket::Item::Adopted(client.channel.clone());
+    assert_eq!(next.item().await, adopted);
+}
+
+/// CH-150
+#[actix::test]
+async fn interactions_are_kept_for_a_day() {
+    let world = slow();
+    let client = world.connect(&world.start());
+    client.say("m1", "water the garden");
+    client.hear_end_of("m1").await;
+
+    let fresh = world.disk.keys("log").len();
+    tokio::time::sleep(Duration::from_secs(26 * 60 * 60)).await;
+
+    assert_eq!(fresh, 2);
+    assert_eq!(world.disk.keys("log"), Vec::<String>::new());
+    assert_eq!(world.disk.keys("chan").len(), 1);
+}
+
+/// OR-82, SE-06: a task whose deadline passed while no process ran is not begun.
+#[actix::test]
+async fn an_overdue_task_expires_without_a_model_call() {
+    let world = slow();
+    let client = world.connect(&world.start_doomed(Crash::After(0)));
+    client.say("m1", "water the garden");
+    tokio::time::sleep(Duration::from_secs(25 * 60 * 60)).await;
+
+    let next = world.connect(&world.start());
+    next.resume(&client.channel, 0);
+    next.item().await;
+    let heard = next.hear_end_of("m1").await;
+
+    assert_eq!(heard, ["ack m1: Working on it.", "error m1: deadline"]);
+    assert_eq!(world.asked.lock().unwrap().len(), 0);
+}

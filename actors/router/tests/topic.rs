@@ -1,0 +1,180 @@
+//! Messages whose topic code cannot tell.
+
+use std::{num::NonZeroUsize, sync::Arc, time::Duration};
+
+use crate::doubles::{
+    client::Client,
+    disk::Crash,
+    engine::{Play, seconds},
+    world::World,
+};
+
+/// A model that takes the invoice for a new topic. For all else it takes some seconds and names the
+/// first topic that it is asked about, or nothing.
+fn world(pause: u64, knows: bool) -> World {
+    let mut world = World::new(|_| vec![seconds(1), Play::Say("Done."), Play::Answer]);
+    world.settings.ask_model = true;
+    world.opinion = Arc::new(move |question| {
+        if question.ends_with("\"pay the invoice\"") {
+            let answer = "{\"topic_ids\":[\"new\"],\"topic_name\":\"Invoice\"}";
+            return (Duration::ZERO, Some(answer.to_owned()));
+        }
+        let id = question
+            .split("- ")
+            .nth(1)
+            .and_then(|line| line.split(' ').next());
+        let answer = knows.then(|| format!("{{\"topic_ids\":[\"{}\"]}}", id.unwrap()));
+        (Duration::from_secs(pause), answer)
+    });
+    world
+}
+
+/// A channel with two topics; the second was used last.
+async fn two_topics(client: &Client) -> (String, String) {
+    client.say("m1", "water the garden");
+    let garden = client.topic_of("m1").await;
+    client.hear_end_of("m1").await;
+    client.say("m2", "pay the invoice");
+    let invoice = client.topic_of("m2").await;
+    client.hear_end_of("m2").await;
+    assert_ne!(garden, invoice);
+    (garden, invoice)
+}
+
+/// CH-132
+#[actix::test]
+async fn a_model_is_asked_where_words_do_not_tell() {
+    let world = world(1, true);
+    let client = world.connect(&world.start());
+    let (garden, invoice) = two_topics(&client).await;
+
+    client.say("m3", "hello there");
+    let chosen = client.topic_of("m3").await;
+
+    assert!([garden, invoice].contains(&chosen));
+}
+
+/// CH-133
+#[actix::test]
+async fn without_an_opinion_the_topic_used_last_gets_the_message() {
+    let world = world(1, false);
+    let client = world.connect(&world.start());
+    let (_, invoice) = two_topics(&client).await;
+
+    client.say("m3", "hello there");
+
+    assert_eq!(client.topic_of("m3").await, invoice);
+}
+
+/// CH-83
+#[actix::test]
+async fn a_slow_opinion_gets_an_ack_without_topic_and_no_second_one() {
+    let world = world(3, true);
+    let client = world.connect(&world.start());
+    two_topics(&client).await;
+    let began = tokio::time::Instant::now();
+
+    client.say("m3", "hello there");
+    let ack = client.frame().await;
+    let acked_after = began.elapsed();
+    let rest = client.hear_end_of("m3").await;
+
+    assert_eq!(
+        (&ack["type"], &ack["topic_id"]),
+        (&"ack".into(), &().into())
+    );
+    assert!(
+        (1_500..1_600).contains(&acked_after.as_millis()),
+        "{acked_after:?}"
+    );
+    assert_eq!(rest.last().unwrap(), "done m3: Done.");
+    assert!(
+        rest.iter().all(|frame| !frame.starts_with("ack")),
+        "{rest:?}"
+    );
+}
+
+/// CH-27, CH-125: messages behind it wait for it, and keep the topic that their sender chose, also
+/// over a crash.
+#[actix::test]
+async fn undecided_messages_go_on_in_the_next_process() {
+    let world = world(3, false);
+    let client = world.connect(&world.start());
+    let (garden, invoice) = two_topics(&client).await;
+    // The resume is a commit, both messages are the next; with that the process dies.
+    let second = world.connect(&world.start_doomed(Crash::Before(2)));
+    second.resume(&client.channel, client.last_seq.get());
+    second.item().await;
+    let second = Client {
+        channel: client.channel.clone(),
+        ..second
+    };
+    second.say("m3", "hello there");
+    second.say_in(&garden, "m4", "hello again");
+    tokio::time::sleep(Duration::from_secs(10)).await;
+    assert_eq!(world.disk.keys("und").len(), 2);
+
+    let next = world.connect(&world.start());
+    next.resume(&client.channel, client.last_seq.get());
+    next.item().await;
+    let mut topics = [String::new(), String::new()];
+    while topics.iter().any(String::is_empty) {
+        let frame = next.frame().await;
+        for (place, id) in ["m3", "m4"].into_iter().enumerate() {
+            if frame["message_id"] == id && frame["type"] == "response" {
+                topics[place] = frame["topic_id"].as_str().unwrap().to_owned();
+            }
+        }
+    }
+
+    assert_eq!(topics, [invoice, garden]);
+    assert_eq!(world.disk.keys("und"), Vec::<String>::new());
+}
+
+/// CH-82, CH-83: after a restart the ack is not forgotten either.
+#[actix::test]
+async fn an_undecided_message_is_acknowledged_by_the_next_process() {
+    let world = world(60, false);
+    let client = world.connect(&world.start());
+    two_topics(&client).await;
+    let second = world.connect(&world.start_doomed(Crash::Before(2)));
+    second.resume(&client.channel, client.last_seq.get());
+    second.item().await;
+    let second = Client {
+        channel: client.channel.clone(),
+        ..second
+    };
+    second.say("m3", "hello there");
+    tokio::time::sleep(Duration::from_secs(10)).await;
+    assert_eq!(world.disk.keys("und").len(), 1);
+
+    let next = world.connect(&world.start());
+    next.resume(&client.channel, client.last_seq.get());
+    next.item().await;
+    let began = tokio::time::Instant::now();
+
+    assert_eq!(next.hear().await, "ack m3: Working on it.");
+    assert!(
+        began.elapsed() < Duration::from_secs(2),
+        "{:?}",
+        began.elapsed()
+    );
+}
+
+/// CH-137
+#[actix::test]
+async fn one_topic_too_many_is_refused() {
+    let mut world = world(0, false);
+    world.settings.topics.max_active = NonZeroUsize::MIN;
+    world.opinion = Arc::new(|_| {
+        let answer = "{\"topic_ids\":[\"new\"],\"topic_name\":\"Other\"}";
+        (Duration::ZERO, Some(answer.to_owned()))
+    });
+    let client = world.connect(&world.start());
+    client.say("m1", "water the garden");
+    client.hear_end_of("m1").await;
+
+    client.say("m2", "pay the invoice");
+
+    assert_eq!(client.hear().await, "error m2: too_many_topics");
+}

@@ -1,0 +1,224 @@
+//! What a person hears about one message.
+
+use std::time::Duration;
+
+use crate::doubles::{
+    engine::{Play, seconds},
+    world::World,
+};
+
+/// CH-81, CH-83
+#[actix::test]
+async fn a_fast_turn_sends_ack_and_response_in_one_commit() {
+    let world = World::new(|_| vec![Play::Say("Hello."), Play::Answer]);
+    let storage = world.disk.mount(None);
+    let spine = world.start_on(storage.clone());
+    let client = world.connect(&spine);
+
+    client.say("m1", "good morning");
+    let heard = client.hear_end_of("m1").await;
+
+    assert_eq!(heard, ["ack m1: Hello.", "done m1: Hello."]);
+    let frames = storage.batches().into_iter().map(|batch| {
+        let keys = batch.changes.iter();
+        keys.filter(|(key, _)| key.starts_with(b"out")).count()
+    });
+    assert_eq!(frames.filter(|count| *count > 0).collect::<Vec<_>>(), [2]);
+    client.hears_nothing_for(Duration::from_secs(60)).await;
+}
+
+/// CH-82
+#[actix::test]
+async fn a_slow_turn_is_acknowledged_with_a_fixed_sentence() {
+    let world = World::new(|_| vec![seconds(10), Play::Say("Done."), Play::Answer]);
+    let client = world.connect(&world.start());
+    let began = tokio::time::Instant::now();
+
+    client.say("m1", "good morning");
+    let ack = client.hear().await;
+    let acked_after = began.elapsed();
+    let rest = client.hear_end_of("m1").await;
+
+    assert_eq!(ack, "ack m1: Working on it.");
+    assert!(
+        (1_500..1_600).contains(&acked_after.as_millis()),
+        "{acked_after:?}"
+    );
+    assert_eq!(rest.last().unwrap(), "done m1: Done.");
+}
+
+/// CH-81
+#[actix::test]
+async fn an_ack_is_made_of_the_text_that_stood_for_a_while() {
+    let world = World::new(|_| {
+        vec![
+            Play::Say("I will look. Then I wri"),
+            seconds(1),
+            Play::Say("te."),
+            Play::Answer,
+        ]
+    });
+    let client = world.connect(&world.start());
+    let began = tokio::time::Instant::now();
+
+    client.say("m1", "good morning");
+    let ack = client.hear().await;
+    let acked_after = began.elapsed();
+    let rest = client.hear_end_of("m1").await;
+
+    assert_eq!(ack, "ack m1: I will look.");
+    assert!(
+        (400..450).contains(&acked_after.as_millis()),
+        "{acked_after:?}"
+    );
+    assert_eq!(
+        rest,
+        [
+            "delta m1: I will look. Then I wri",
+            "done m1: I will look. Then I write.",
+        ]
+    );
+}
+
+/// CH-61, CH-63, CH-64, CH-81: what was said before a tool stands before it on the wire.
+#[actix::test]
+async fn words_before_a_tool_call_arrive_before_it() {
+    let world = World::new(|request| match request.step {
+        1 => vec![
+            Play::Say("Let me look."),
+            Play::EndText,
+            Play::Call(vec![("c1", "look")]),
+        ],
+        _ => vec![Play::Say("Found."), Play::Answer],
+    });
+    let client = world.connect(&world.start());
+
+    client.say("m1", "find it");
+    let heard = client.hear_end_of("m1").await;
+
+    assert_eq!(
+        heard,
+        [
+            "ack m1: Let me look.",
+            "delta m1: Let me look.",
+            "tool_call m1: c1",
+            "tool_result m1: c1",
+            "done m1: Found.",
+        ]
+    );
+}
+
+/// CH-82, CH-84
+#[actix::test]
+async fn a_second_message_of_a_topic_waits_and_hears_how_many_are_before_it() {
+    let world = World::new(|_| vec![seconds(10), Play::Say("Done."), Play::Answer]);
+    let client = world.connect(&world.start());
+
+    client.say("m1", "water the garden");
+    let topic = client.topic_of("m1").await;
+    client.say_in(&topic, "m2", "and the roof garden");
+    let ack = client.hear().await;
+    let first = client.hear_end_of("m1").await;
+    let second = client.hear_end_of("m2").await;
+
+    assert_eq!(
+        ack,
+        "ack m2: Queued behind 1 message(s) in \"water garden\"."
+    );
+    assert_eq!(first.last().unwrap(), "done m1: Done.");
+    assert_eq!(second.last().unwrap(), "done m2: Done.");
+    assert!(second.iter().all(|frame| !frame.starts_with("ack")));
+}
+
+/// CH-84
+#[actix::test]
+async fn topics_run_side_by_side() {
+    let world = World::new(|_| vec![seconds(10), Play::Say("Done."), Play::Answer]);
+    let client = world.connect(&world.start());
+    let other = world.connect(&client.spine);
+    let began = tokio::time::Instant::now();
+
+    client.say("m1", "water the garden");
+    other.say("m1", "pay the invoice");
+    client.hear_end_of("m1").await;
+    other.hear_end_of("m1").await;
+
+    assert!(
+        began.elapsed() < Duration::from_secs(11),
+        "{:?}",
+        began.elapsed()
+    );
+}
+
+/// CH-151: also when the next messages are in the store already.
+#[actix::test]
+async fn a_conversation_holds_what_was_said_before_and_not_the_message_itself() {
+    let world = World::new(|_| vec![Play::Say("Done."), Play::Answer]);
+    let spine = world.start();
+    let client = world.connect(&spine);
+
+    client.say("m1", "water the garden");
+    client.say("m2", "water the garden again");
+    client.say("m3", "water the garden at last");
+    client.hear_end_of("m3").await;
+
+    let conversations = world.conversations.lock().unwrap();
+    let texts: Vec<Vec<&str>> = conversations
+        .iter()
+        .map(|lines| lines.iter().map(|line| line.text.as_str()).collect())
+        .collect();
+    assert_eq!(
+        texts,
+        [
+            vec![],
+            vec!["water the garden", "Done."],
+            vec![
+                "water the garden",
+                "Done.",
+                "water the garden again",
+                "Done.",
+            ],
+        ]
+    );
+}
+
+/// CH-151: a message that is tried again is not part of its own conversation.
+#[actix::test]
+async fn a_second_attempt_has_the_same_conversation() {
+    let tries = std::sync::atomic::AtomicUsize::new(0);
+    let world =
+        World::new(
+            move |_| match tries.fetch_add(1, std::sync::atomic::Ordering::Relaxed) {
+                0 => vec![Play::Fail(crate::task::Code::Network)],
+                _ => vec![Play::Say("Done."), Play::Answer],
+            },
+        );
+    let client = world.connect(&world.start());
+
+    client.say("m1", "water the garden");
+    client.hear_end_of("m1").await;
+
+    assert_eq!(*world.conversations.lock().unwrap(), [[], []]);
+}
+
+/// CH-59: one ack, also if it falls due in the moment in which the turn ends.
+#[actix::test]
+async fn an_ack_that_is_due_at_the_end_is_sent_once() {
+    for wait in 1_490..=1_510 {
+        let world = World::new(move |_| {
+            vec![
+                Play::Wait(Duration::from_millis(wait)),
+                Play::Say("Done."),
+                Play::Answer,
+            ]
+        });
+        let client = world.connect(&world.start());
+
+        client.say("m1", "water the garden");
+        let heard = client.hear_end_of("m1").await;
+
+        let acks = heard.iter().filter(|frame| frame.starts_with("ack"));
+        assert_eq!(acks.count(), 1, "{wait}: {heard:?}");
+        client.hears_nothing_for(Duration::from_secs(60)).await;
+    }
+}

@@ -1,0 +1,165 @@
+//! Errors and panics of what a turn calls.
+
+use std::{
+    sync::atomic::{AtomicUsize, Ordering},
+    time::Duration,
+};
+
+use crate::{
+    doubles::{
+        engine::{Play, last_words},
+        world::World,
+    },
+    supervisor::CountRestarts,
+    task::Code,
+};
+
+/// SE-85, TO-07
+#[actix::test]
+async fn a_tool_that_panics_is_an_error_result() {
+    let world = World::new(|request| match request.step {
+        1 => vec![Play::Call(vec![("c1", "bomb"), ("c2", "look")])],
+        _ => vec![Play::Say("Sorry."), Play::Answer],
+    });
+    let client = world.connect(&world.start());
+
+    client.say("m1", "water the garden");
+    let heard = client.hear_end_of("m1").await;
+
+    assert_eq!(heard.last().unwrap(), "done m1: Sorry.");
+    assert_eq!(world.runs(), ["c1", "c2"]);
+}
+
+/// SE-16
+#[actix::test]
+async fn an_engine_that_panics_fails_the_turn_alone() {
+    let world = World::new(|request| match last_words(request) {
+        "water the garden" => vec![Play::Panic],
+        _ => vec![Play::Say("Fine."), Play::Answer],
+    });
+    let spine = world.start();
+    let client = world.connect(&spine);
+
+    client.say("m1", "water the garden");
+    let first = client.hear_end_of("m1").await;
+    client.say("m2", "pay the invoice");
+    let second = client.hear_end_of("m2").await;
+
+    assert_eq!(first, ["ack m1: Working on it.", "error m1: internal"]);
+    assert_eq!(second.last().unwrap(), "done m2: Fine.");
+    assert_eq!(spine.supervisor.send(CountRestarts).await.unwrap(), []);
+}
+
+/// SE-07, SE-13
+#[actix::test]
+async fn a_brief_that_cannot_be_made_fails_the_turn() {
+    let mut world = World::new(|_| vec![Play::Answer]);
+    world.brief_error = Some("team.yaml: `model` is unknown");
+    let client = world.connect(&world.start());
+
+    client.say("m1", "water the garden");
+    let heard = client.frame().await;
+    let end = client.frame().await;
+
+    assert_eq!(heard["type"], "ack");
+    assert_eq!(end["error"], "team.yaml: `model` is unknown");
+    assert_eq!(end["code"], "config_error");
+}
+
+/// SE-20: after 30 s, then after 2 min.
+#[actix::test]
+async fn a_passing_failure_is_tried_again_and_given_up_after_three_attempts() {
+    let world = World::new(|_| vec![Play::Fail(Code::Overloaded)]);
+    let client = world.connect(&world.start());
+    let began = tokio::time::Instant::now();
+
+    client.say("m1", "water the garden");
+    let heard = client.hear_end_of("m1").await;
+
+    assert_eq!(heard.last().unwrap(), "error m1: overloaded");
+    assert_eq!(began.elapsed().as_secs(), 150);
+    assert_eq!(world.asked.lock().unwrap().len(), 3);
+}
+
+/// OR-96, OR-73: the team starts again and the task goes on.
+#[actix::test]
+async fn a_team_that_dies_is_started_again_and_gets_its_task_back() {
+    let tries = AtomicUsize::new(0);
+    let world = World::new(move |_| match tries.fetch_add(1, Ordering::Relaxed) {
+        0 => vec![Play::Call(vec![("c1", "mine")])],
+        _ => vec![Play::Say("Fine."), Play::Answer],
+    });
+    let spine = world.start();
+    let client = world.connect(&spine);
+    let began = tokio::time::Instant::now();
+
+    client.say("m1", "water the garden");
+    let heard = client.hear_end_of("m1").await;
+
+    assert_eq!(
+        heard,
+        [
+            "ack m1: Working on it.",
+            "note m1: Going on after an interruption.",
+            "done m1: Fine.",
+        ]
+    );
+    assert_eq!(began.elapsed().as_secs(), 1);
+    let restarts = spine.supervisor.send(CountRestarts).await.unwrap();
+    assert_eq!(restarts, [("main".into(), 1)]);
+}
+
+/// OR-96: the pause is the team's, not only that of the task which killed it.
+#[actix::test]
+async fn a_dead_team_rests_whoever_has_work_for_it() {
+    let world = World::new(|request| match last_words(request) {
+        "water the garden" => vec![Play::Call(vec![("c1", "mine")])],
+        _ => vec![Play::Say("Fine."), Play::Answer],
+    });
+    let spine = world.start();
+    let (client, other) = (world.connect(&spine), world.connect(&spine));
+    client.say("m1", "water the garden");
+    while spine
+        .supervisor
+        .send(CountRestarts)
+        .await
+        .unwrap()
+        .is_empty()
+    {
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
+    let died = tokio::time::Instant::now();
+
+    other.say("m1", "pay the invoice");
+    other.hear_end_of("m1").await;
+
+    assert!(
+        died.elapsed() >= Duration::from_millis(990),
+        "{:?}",
+        died.elapsed()
+    );
+}
+
+/// OR-96: five deaths, then a long rest. OR-75: a task that kills its team three times is dead.
+#[actix::test]
+async fn a_team_that_keeps_dying_rests_for_ten_minutes() {
+    let world = World::new(|_| vec![Play::Call(vec![("c1", "mine")])]);
+    let spine = world.start();
+    let client = world.connect(&spine);
+    let began = tokio::time::Instant::now();
+
+    client.say("m1", "water the garden");
+    let first = client.hear_end_of("m1").await;
+    let first_took = began.elapsed();
+    client.say("m2", "water the garden again");
+    let second = client.hear_end_of("m2").await;
+
+    assert_eq!(first.last().unwrap(), "error m1: crash");
+    assert_eq!(first_took.as_secs(), 1 + 2 + 4);
+    assert_eq!(second.last().unwrap(), "error m2: crash");
+    assert!(
+        began.elapsed().as_secs() >= 1 + 2 + 4 + 8 + 600,
+        "{:?}",
+        began.elapsed()
+    );
+}

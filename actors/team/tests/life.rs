@@ -1,0 +1,119 @@
+//! Teams come and go.
+
+use std::time::Duration;
+
+use crate::{
+    doubles::{
+        engine::{Play, seconds},
+        world::World,
+    },
+    queue, supervisor,
+};
+
+/// SE-05
+#[actix::test]
+async fn an_idle_team_is_put_away_and_comes_back_for_work() {
+    let world = World::new(|_| vec![Play::Say("Fine."), Play::Answer]);
+    let spine = world.start();
+    let client = world.connect(&spine);
+    client.say("m1", "water the garden");
+    client.hear_end_of("m1").await;
+    assert_eq!(spine.directory.len(), 1);
+
+    tokio::time::sleep(Duration::from_secs(11 * 60)).await;
+    let living = spine.directory.len();
+    client.say("m2", "water the garden");
+    let heard = client.hear_end_of("m2").await;
+
+    assert_eq!(living, 0);
+    assert_eq!(heard.last().unwrap(), "done m2: Fine.");
+    let restarts = spine.supervisor.send(supervisor::CountRestarts).await;
+    assert_eq!(restarts.unwrap(), []);
+    let conversations = world.conversations.lock().unwrap();
+    let second: Vec<_> = conversations[1].iter().map(|line| &line.text).collect();
+    assert_eq!(second, ["water the garden", "Fine."]);
+}
+
+/// OR-93, SE-133: a drained task goes on in the next process, and the attempt is not counted.
+#[actix::test]
+async fn a_drain_gives_leases_back_at_the_next_commit_point() {
+    let world = World::new(|request| match request.step {
+        1 => vec![Play::Call(vec![("c1", "slow-save"), ("c2", "save")])],
+        _ => vec![Play::Say("Fine."), Play::Answer],
+    });
+    let spine = world.start();
+    let client = world.connect(&spine);
+    client.say("m1", "water the garden");
+    let channel = client.channel.clone();
+    client.topic_of("m1").await;
+
+    spine.queue.do_send(queue::Drain);
+    spine.supervisor.do_send(supervisor::Drain);
+    client.hears_result("c1").await;
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    let counts = spine.queue.send(queue::Count).await.unwrap();
+    let storage = world.disk.mount(None);
+    let left = crate::spine::recover(&*storage).unwrap().tasks;
+    let next = world.connect(&world.start());
+    next.resume(&channel, client.last_seq.get());
+    next.item().await;
+    let heard = next.hear_end_of("m1").await;
+
+    assert_eq!(counts.teams, [("main".into(), 1, 0)]);
+    assert_eq!((left[0].attempts, &left[0].lease), (0, &None));
+    assert_eq!(heard.last().unwrap(), "done m1: Fine.");
+    assert_eq!(world.runs(), ["c1", "c2"]);
+}
+
+/// OR-93: more calls than run at once: those that run are recorded, the others wait for the next
+/// process.
+#[actix::test]
+async fn a_drain_in_the_middle_of_many_calls_loses_no_result() {
+    let ids: Vec<&'static str> = vec!["a", "b", "c", "d", "e", "f", "g", "h", "i", "j"];
+    let all = ids.clone();
+    let world = World::new(move |request| match request.step {
+        1 => {
+            let mut calls: Vec<_> = all.iter().map(|id| (*id, "slow-save")).collect();
+            calls[0].1 = "save";
+            vec![Play::Call(calls)]
+        }
+        _ => vec![Play::Say("Fine."), Play::Answer],
+    });
+    let spine = world.start();
+    let client = world.connect(&spine);
+    client.say("m1", "water the garden");
+    let channel = client.channel.clone();
+    client.hears_result("a").await;
+    // Now `b` to `i` run, and `j` waits for one of them.
+
+    spine.queue.do_send(queue::Drain);
+    spine.supervisor.do_send(supervisor::Drain);
+    tokio::time::sleep(Duration::from_secs(90)).await;
+    let next = world.connect(&world.start());
+    next.resume(&channel, client.last_seq.get());
+    next.item().await;
+    let heard = next.hear_end_of("m1").await;
+
+    assert_eq!(heard.last().unwrap(), "done m1: Fine.");
+    assert_eq!(world.runs(), ids);
+}
+
+/// OR-93: messages are still stored while the process stops.
+#[actix::test]
+async fn a_message_during_the_drain_is_answered_by_the_next_process() {
+    let world = World::new(|_| vec![seconds(1), Play::Say("Fine."), Play::Answer]);
+    let spine = world.start();
+    let client = world.connect(&spine);
+    spine.queue.do_send(queue::Drain);
+    spine.supervisor.do_send(supervisor::Drain);
+
+    client.say("m1", "water the garden");
+    let ack = client.hear().await;
+    let next = world.connect(&world.start());
+    next.resume(&client.channel, client.last_seq.get());
+    next.item().await;
+    let heard = next.hear_end_of("m1").await;
+
+    assert!(ack.starts_with("ack m1: Queued behind 0"), "{ack}");
+    assert_eq!(heard.last().unwrap(), "done m1: Fine.");
+}

@@ -1,0 +1,496 @@
+//! The turn machine, driven by random models, tools, people and crashes.
+#![allow(clippy::unwrap_used, clippy::panic)]
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+
+use proptest::prelude::*;
+
+use super::*;
+use crate::{
+    clock::Timestamp,
+    doubles::{engine::reply, tools::checked},
+    task::Lane,
+};
+
+const MAX_STEPS: u32 = 6;
+
+fn task(number: u64, attempts: u32) -> Task {
+    Task {
+        id: format!("task-{number}").into(),
+        lane: Lane {
+            team: "main".into(),
+            topic: None,
+        },
+        body: format!("words {number}"),
+        from: "someone".to_owned(),
+        source: None,
+        created_at: Timestamp(0),
+        arrival: number,
+        not_before: None,
+        deadline_at: Timestamp(1),
+        attempts,
+        redelivered: false,
+        acked: false,
+        lease: None,
+        outcome: None,
+    }
+}
+
+fn start() -> Fact {
+    Fact::TurnStart {
+        task_ids: vec!["task-0".into()],
+        team: "main".into(),
+        topic: None,
+        source_channel: None,
+        attempt: 1,
+        redelivered: false,
+        sdk: String::new(),
+        provider: String::new(),
+        model: String::new(),
+        prompt_hash: String::new(),
+        toolset_hash: String::new(),
+    }
+}
+
+fn done(id: &CallId) -> ToolReply {
+    ToolReply {
+        content: format!("{id} did"),
+        fault: None,
+        truncated: false,
+    }
+}
+
+/// What the model will say in a step, if it is asked: text, and tools by name.
+type Script = Vec<(bool, Vec<&'static str>)>;
+
+/// A turn with its shell reduced to what must hold: wants are done in order, a record is a commit.
+struct Shell {
+    script: Script,
+    turn: Turn,
+    wants: VecDeque<Want>,
+    journal: Vec<HistoryEvent>,
+    /// Calls that run now, with the key they were given.
+    running: BTreeMap<CallId, String>,
+    asks: bool,
+    /// Every start of a call: how often, with which key.
+    starts: BTreeMap<CallId, Vec<String>>,
+    /// What the model was shown, per step.
+    shown: BTreeMap<u32, Vec<Message>>,
+    recorded_results: BTreeSet<CallId>,
+    ends: Vec<Want>,
+}
+
+impl Shell {
+    fn new(script: Script) -> Self {
+        let mut turn = Turn::new("turn".into(), task(0, 1), MAX_STEPS);
+        let wants = turn.begin(start()).into();
+        Self {
+            script,
+            turn,
+            wants,
+            journal: Vec::new(),
+            running: BTreeMap::new(),
+            asks: false,
+            starts: BTreeMap::new(),
+            shown: BTreeMap::new(),
+            recorded_results: BTreeSet::new(),
+            ends: Vec::new(),
+        }
+    }
+
+    fn record(&mut self, facts: &[Fact]) {
+        for fact in facts {
+            if let Fact::ToolResult { id, .. } = fact {
+                assert!(
+                    self.recorded_results.insert(id.clone()),
+                    "two results of {id}"
+                );
+            }
+            self.journal.push(HistoryEvent {
+                seq: self.journal.len() as u64 + 1,
+                turn: "turn".into(),
+                timestamp: Timestamp(0),
+                fact: fact.clone(),
+            });
+        }
+    }
+
+    /// Does the next thing that the turn wants. False if there is none.
+    fn perform(&mut self) -> bool {
+        let Some(want) = self.wants.pop_front() else {
+            return false;
+        };
+        assert!(self.ends.is_empty(), "{want:?} after the end");
+        match want {
+            Want::Record(facts, _) => self.record(&facts),
+            Want::CallModel => {
+                assert!(self.running.is_empty() && !self.asks);
+                self.asks = true;
+                let shown = self.turn.messages().to_vec();
+                // SE-31: a step that is asked again is asked the same.
+                let before = self.shown.insert(self.turn.step(), shown.clone());
+                assert!(before.is_none_or(|before| before == shown));
+            }
+            Want::CallTool { call, rerun } => self.call(call, rerun),
+            Want::StopCalls => {
+                self.running.clear();
+                self.asks = false;
+            }
+            Want::End(ref facts, _) | Want::Suspend(ref facts, _, _) => {
+                self.record(&facts.clone());
+                self.ends.push(want);
+            }
+        }
+        true
+    }
+
+    fn call(&mut self, call: ToolCall, rerun: bool) {
+        let recorded = self.journal.iter().find_map(|event| match &event.fact {
+            Fact::ToolCall {
+                id,
+                idempotency_key,
+                ..
+            } if *id == call.id => Some(idempotency_key.clone()),
+            _ => None,
+        });
+        let key = self.turn.idempotency_key(&call.id);
+        assert_eq!(
+            recorded.as_ref(),
+            Some(&key),
+            "started before it was recorded"
+        );
+        assert!(!self.recorded_results.contains(&call.id), "run again");
+        let effect = checked(&call.name).unwrap().effect;
+        let starts = self.starts.entry(call.id.clone()).or_default();
+        assert!(
+            starts.is_empty() || effect != Effect::Irreversible,
+            "repeated"
+        );
+        assert!(rerun || starts.is_empty());
+        assert!(starts.iter().all(|former| *former == key), "another key");
+        starts.push(key.clone());
+        self.running.insert(call.id, key);
+        assert!(self.running.len() <= PARALLEL_CALLS);
+        let alone = |id: &CallId| id.as_str().ends_with("alone");
+        assert!(
+            self.running.len() == 1 || !self.running.keys().any(alone),
+            "not alone"
+        );
+    }
+
+    fn hear(&mut self, input: Input) {
+        if matches!(input, Input::Stop(..)) && !self.turn.has_ended() {
+            self.wants
+                .retain(|want| matches!(want, Want::Record(..) | Want::End(..)));
+        }
+        self.wants.extend(self.turn.on(input));
+    }
+
+    fn answer(&mut self) {
+        if !std::mem::take(&mut self.asks) {
+            return;
+        }
+        let step = self.turn.step();
+        let (text, tools) = self.script[step as usize % self.script.len()].clone();
+        let text = if text {
+            format!("said {step}")
+        } else {
+            String::new()
+        };
+        let ids: Vec<String> = (0..)
+            .zip(&tools)
+            .map(|(place, name)| format!("{step}-{place}-{name}"))
+            .collect();
+        let calls: Vec<_> = ids.iter().map(String::as_str).zip(tools).collect();
+        let checks = calls.iter().map(|(_, name)| checked(name)).collect();
+        self.hear(Input::Replied(reply(&text, &calls), checks));
+    }
+
+    fn finish_call(&mut self, which: usize) {
+        let Some(id) = self
+            .running
+            .keys()
+            .nth(which % self.running.len().max(1))
+            .cloned()
+        else {
+            return;
+        };
+        self.running.remove(&id);
+        let reply = done(&id);
+        self.hear(Input::Called {
+            id,
+            reply,
+            took: Duration::ZERO,
+        });
+    }
+
+    /// All that was not recorded is gone.
+    fn crash(&mut self) {
+        if !self.ends.is_empty() {
+            return;
+        }
+        self.running.clear();
+        self.asks = false;
+        self.turn = Turn::new("turn".into(), task(0, 1), MAX_STEPS);
+        self.wants = if self.journal.is_empty() {
+            self.turn.begin(start()).into()
+        } else {
+            let check = |call: &ToolCall| checked(&call.name);
+            self.turn.resume(start(), &self.journal, check).into()
+        };
+    }
+
+    fn run_to_the_end(&mut self) {
+        for _ in 0..10_000 {
+            if self.perform() {
+                continue;
+            }
+            if !self.ends.is_empty() {
+                return;
+            }
+            match self.asks {
+                true => self.answer(),
+                false => self.finish_call(0),
+            }
+        }
+        panic!("no end: {:?}", self.turn);
+    }
+}
+
+#[derive(Clone, Debug)]
+enum Step {
+    Perform(usize),
+    Answer,
+    FinishCall(usize),
+    Crash,
+}
+
+fn script() -> impl Strategy<Value = Script> {
+    let tool = prop::sample::select(vec!["look", "save", "pay", "alone", "unknown"]);
+    let step = (any::<bool>(), prop::collection::vec(tool, 0..12));
+    prop::collection::vec(step, 1..6)
+}
+
+fn steps() -> impl Strategy<Value = Vec<Step>> {
+    let step = prop_oneof![
+        6 => (1..4_usize).prop_map(Step::Perform),
+        3 => Just(Step::Answer),
+        4 => (0..12_usize).prop_map(Step::FinishCall),
+        1 => Just(Step::Crash),
+    ];
+    prop::collection::vec(step, 0..80)
+}
+
+fn drive(shell: &mut Shell, steps: Vec<Step>) {
+    for step in steps {
+        match step {
+            Step::Perform(times) => (0..times).for_each(|_| {
+                shell.perform();
+            }),
+            Step::Answer => shell.answer(),
+            Step::FinishCall(which) => shell.finish_call(which),
+            Step::Crash => shell.crash(),
+        }
+    }
+}
+
+/// The end without what depends on crashes.
+fn ending(shell: &Shell) -> &End {
+    match &shell.ends[..] {
+        [Want::End(_, end)] => end,
+        other => panic!("{other:?}"),
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(200))]
+
+    /// SE-83 to SE-89, SE-144 to SE-150, TO-07: see the assertions of the shell.
+    #[test]
+    fn a_turn_ends_once_and_repeats_nothing_however_often_it_crashes(
+        script in script(), steps in steps()
+    ) {
+        let mut shell = Shell::new(script);
+        drive(&mut shell, steps);
+        shell.run_to_the_end();
+
+        prop_assert_eq!(shell.ends.len(), 1);
+        prop_assert!(shell.wants.is_empty());
+        prop_assert!(shell.turn.step() <= MAX_STEPS);
+    }
+
+    /// SE-31, SE-144: with nothing irreversible in flight, a crash changes neither what the model is
+    /// shown nor the answer.
+    #[test]
+    fn a_turn_that_crashed_ends_like_one_that_did_not(
+        script in script(), steps in steps()
+    ) {
+        let script: Script = script
+            .into_iter()
+            .map(|(text, tools)| (text, tools.into_iter().filter(|tool| *tool != "pay").collect()))
+            .collect();
+        let mut smooth = Shell::new(script.clone());
+        smooth.run_to_the_end();
+        let mut rough = Shell::new(script);
+        drive(&mut rough, steps);
+        rough.run_to_the_end();
+
+        prop_assert_eq!(&rough.shown, &smooth.shown);
+        prop_assert_eq!(ending(&rough), ending(&smooth));
+        prop_assert_eq!(rough.turn.usage(), smooth.turn.usage());
+    }
+
+    /// SE-85: results stand in the order of the calls, whatever the order they came in.
+    #[test]
+    fn results_go_to_the_model_in_call_order(script in script(), steps in steps()) {
+        let mut shell = Shell::new(script);
+        drive(&mut shell, steps);
+        shell.run_to_the_end();
+
+        for messages in shell.shown.values() {
+            for pair in messages.windows(2) {
+                if let [Message::Assistant(blocks), Message::ToolResults(results)] = pair {
+                    let called: Vec<_> = blocks.iter().filter_map(|block| match block {
+                        Block::Call(call) => Some(&call.id),
+                        _ => None,
+                    }).collect();
+                    let answered: Vec<_> = results.iter().map(|result| &result.id).collect();
+                    prop_assert_eq!(called, answered);
+                }
+            }
+        }
+    }
+
+    /// SE-132: a stop at any moment ends the turn once, with results for all open calls.
+    #[test]
+    fn a_stop_at_any_moment_ends_the_turn(
+        script in script(), steps in steps(),
+        stop in prop::sample::select(vec![Stop::Cancelled, Stop::Interrupted, Stop::Deadline, Stop::Stalled])
+    ) {
+        let mut shell = Shell::new(script);
+        drive(&mut shell, steps);
+        let ended = shell.turn.has_ended();
+        shell.hear(Input::Stop(stop, "half a".to_owned()));
+        shell.run_to_the_end();
+
+        prop_assert_eq!(shell.ends.len(), 1);
+        prop_assert!(shell.wants.is_empty());
+        match &shell.ends[0] {
+            Want::Suspend(..) => prop_assert_eq!(stop, Stop::Stalled),
+            Want::End(_, end) if !ended => {
+                prop_assert_ne!(stop, Stop::Stalled);
+                prop_assert!(end.text.ends_with("half a"));
+                let calls = shell.journal.iter().filter_map(|event| match &event.fact {
+                    Fact::ToolCall { id, .. } => Some(id.clone()),
+                    _ => None,
+                });
+                prop_assert_eq!(calls.collect::<BTreeSet<_>>(), shell.recorded_results);
+            }
+            _ => prop_assert!(ended),
+        }
+    }
+}
+
+/// SE-147, SE-148: of what was in flight, the idempotent call runs again with its key, the
+/// irreversible one does not.
+#[test]
+fn calls_in_flight_at_a_crash_are_treated_by_their_effect() {
+    let mut shell = Shell::new(vec![(true, vec![]), (false, vec!["save", "pay", "look"])]);
+    while shell.perform() {}
+    shell.answer();
+    while shell.perform() {}
+    shell.finish_call(2);
+    while shell.perform() {}
+
+    shell.crash();
+    shell.run_to_the_end();
+
+    let starts: Vec<_> = shell
+        .starts
+        .iter()
+        .map(|(id, keys)| (id.as_str(), keys.len()))
+        .collect();
+    assert_eq!(starts, [("1-0-save", 2), ("1-1-pay", 1), ("1-2-look", 1)]);
+    assert_eq!(shell.starts["1-0-save"], ["turn:1:0", "turn:1:0"]);
+    let Some(Message::ToolResults(results)) = shell.shown[&2].last() else {
+        panic!("{:?}", shell.shown);
+    };
+    assert_eq!(results[1].fault, Some(ToolFault::UnknownOutcome));
+    assert_eq!(ending(&shell).ending, Ending::Done);
+}
+
+/// SE-150
+#[test]
+fn an_answer_without_its_end_is_the_end() {
+    let mut turn = Turn::new("turn".into(), task(0, 2), MAX_STEPS);
+    let fact = Fact::AssistantText {
+        text: "All done.".to_owned(),
+        step: 1,
+    };
+    let journal = [HistoryEvent {
+        seq: 1,
+        turn: "turn".into(),
+        timestamp: Timestamp(0),
+        fact,
+    }];
+
+    let wants = turn.resume(start(), &journal, |call| checked(&call.name));
+
+    let end = End {
+        ending: Ending::Done,
+        code: None,
+        message: None,
+        text: "All done.".to_owned(),
+    };
+    assert_eq!(wants, [Want::End(vec![start()], end)]);
+}
+
+/// SE-84
+#[test]
+fn too_many_steps_fail_with_what_was_said() {
+    let mut shell = Shell::new(vec![(true, vec!["look"])]);
+
+    shell.run_to_the_end();
+
+    let said: Vec<String> = (1..=MAX_STEPS).map(|step| format!("said {step}")).collect();
+    let end = End {
+        ending: Ending::Failed,
+        code: Some(Code::StepLimit),
+        message: Some("Stopped after 6 steps without a final answer.".to_owned()),
+        text: said.join("\n\n"),
+    };
+    assert_eq!(*ending(&shell), end);
+}
+
+/// SE-89
+#[test]
+fn an_empty_answer_is_a_failure_that_names_the_tools() {
+    let mut shell = Shell::new(vec![(false, vec![]), (false, vec!["look", "save"])]);
+
+    shell.run_to_the_end();
+
+    let end = End {
+        ending: Ending::Failed,
+        code: Some(Code::EmptyAnswer),
+        message: Some("the model answered with nothing (tools that ran: look, save)".to_owned()),
+        text: String::new(),
+    };
+    assert_eq!(*ending(&shell), end);
+}
+
+/// SE-134: words that join stand before the next model call, in the order they came.
+#[test]
+fn words_that_join_come_after_the_results_and_before_the_next_call() {
+    let mut shell = Shell::new(vec![(true, vec![]), (true, vec!["look"])]);
+    while shell.perform() {}
+    shell.answer();
+    while shell.perform() {}
+    shell.hear(Input::Steered(task(2, 1)));
+    shell.hear(Input::Steered(task(1, 1)));
+    shell.run_to_the_end();
+
+    let tail = &shell.shown[&2][2..];
+    assert!(matches!(tail[0], Message::ToolResults(_)), "{tail:?}");
+    let words = [1, 2].map(|number| Message::User(format!("words {number}")));
+    assert_eq!(tail[1..], words);
+}

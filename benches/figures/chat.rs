@@ -1,0 +1,124 @@
+//! What a durable chat turn costs in CPU time, against the least it could cost.
+
+use std::time::{Duration, Instant};
+
+use futures_util::{SinkExt, StreamExt, future};
+use serde_json::{Value, json};
+use tokio_tungstenite::{
+    connect_async,
+    tungstenite::{Message, client::IntoClientRequest},
+};
+
+use crate::{
+    baseline,
+    process::{self, Process},
+    report::{Bound, Report},
+};
+
+const CONNECTIONS: usize = 100;
+const WARM_UP: usize = 20;
+const MESSAGES: usize = 200;
+
+pub(crate) fn measure(report: &mut Report) {
+    let (baseline, _) = run(|| {
+        let mut process = Process::role(&[baseline::ARGUMENT]);
+        let url = process.first_line();
+        (process, url, String::new())
+    });
+    let folder = tempfile::tempdir().expect("a folder");
+    let home = folder.path();
+    process::write(
+        home,
+        "data/config/channels.yaml",
+        "ws: {enabled: true}\nlimits: {rate: {ws: {per_minute: 0, burst: 1}}}\n",
+    );
+    let (service, rate) = run(|| {
+        let process = Process::serve(home);
+        let url = process::address(home, &process);
+        (process, url, process::token(home))
+    });
+    report.figure(
+        "chat: CPU of echo and one HTTP request",
+        micros(baseline),
+        "µs",
+        Bound::None,
+    );
+    report.figure(
+        "chat: CPU of a durable turn",
+        micros(service),
+        "µs",
+        Bound::None,
+    );
+    report.figure("chat: durable turns", rate, "/s", Bound::None);
+    report.figure(
+        "chat: CPU of a durable turn / echo and one HTTP request",
+        service.as_secs_f64() / baseline.as_secs_f64(),
+        "×",
+        Bound::AtMost(5.0),
+    );
+}
+
+fn micros(time: Duration) -> f64 {
+    time.as_secs_f64() * 1e6
+}
+
+/// CPU time per message of a server, and messages per second.
+fn run(start: impl FnOnce() -> (Process, String, String)) -> (Duration, f64) {
+    actix::System::new().block_on(async {
+        let (process, url, token) = start();
+        let mut talks = Vec::new();
+        for _ in 0..CONNECTIONS {
+            talks.push(Talk::connect(&url, &token).await);
+        }
+        future::join_all(talks.iter_mut().map(|talk| talk.say(WARM_UP))).await;
+        let (cpu, began) = (process.cpu(), Instant::now());
+        future::join_all(talks.iter_mut().map(|talk| talk.say(MESSAGES))).await;
+        let messages = (CONNECTIONS * MESSAGES) as u32;
+        let rate = f64::from(messages) / began.elapsed().as_secs_f64();
+        ((process.cpu() - cpu) / messages, rate)
+    })
+}
+
+/// One connection.
+pub(crate) struct Talk {
+    stream: tokio_tungstenite::WebSocketStream<
+        tokio_tungstenite::MaybeTlsStream<tokio::net::TcpStream>,
+    >,
+}
+
+impl Talk {
+    pub(crate) async fn connect(url: &str, token: &str) -> Self {
+        let address = format!("{}/ws", url.replacen("http", "ws", 1));
+        let mut request = address.into_client_request().expect("a request");
+        let bearer = format!("Bearer {token}").parse().expect("a header");
+        request.headers_mut().insert("authorization", bearer);
+        let (stream, _) = connect_async(request).await.expect("a connection");
+        Self { stream }
+    }
+
+    async fn say(&mut self, times: usize) {
+        for number in 0..times {
+            self.ask(&format!("hello there, number {number}")).await;
+        }
+    }
+
+    /// Says something and waits for the end of it. An echo is its own end.
+    pub(crate) async fn ask(&mut self, content: &str) {
+        let frame = json!({ "content": content }).to_string();
+        self.stream
+            .send(Message::text(frame))
+            .await
+            .expect("it is sent");
+        loop {
+            let message = self.stream.next().await.expect("a frame").expect("a frame");
+            if let Message::Text(text) = message {
+                let frame: Value = serde_json::from_str(&text).expect("JSON");
+                match frame["type"].as_str() {
+                    None | Some("response") => return,
+                    Some("error") => panic!("{text}"),
+                    _ => {}
+                }
+            }
+        }
+    }
+}

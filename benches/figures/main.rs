@@ -1,0 +1,48 @@
+//! The figures of the service: each a ratio, or a bound, measured in one run.
+//!
+//! `cargo bench --bench figures` runs all, `cargo bench --bench figures -- queue` one section.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+mod baseline;
+mod chat;
+mod overhead;
+mod process;
+mod queue;
+mod report;
+mod start;
+
+use report::Report;
+
+/// Measures some figures.
+type Section = fn(&mut Report);
+
+fn main() {
+    // Cargo adds flags of its own; what has no dash names a section.
+    let wanted: Vec<String> = std::env::args()
+        .skip(1)
+        .filter(|argument| !argument.starts_with('-'))
+        .collect();
+    if wanted
+        .first()
+        .is_some_and(|first| first == baseline::ARGUMENT)
+    {
+        return baseline::serve();
+    }
+    if wanted.first().is_some_and(|first| first == start::ARGUMENT) {
+        return start::serve(&wanted[1..]);
+    }
+    let sections: [(&str, Section); 4] = [
+        ("queue", queue::measure),
+        ("chat", chat::measure),
+        ("overhead", overhead::measure),
+        ("start", start::measure),
+    ];
+    let mut report = Report::default();
+    for (name, measure) in sections {
+        if wanted.is_empty() || wanted.iter().any(|wanted| wanted == name) {
+            measure(&mut report);
+        }
+    }
+    report.print();
+}

@@ -1,0 +1,123 @@
+//! A process under measurement: its CPU time, its memory, its end.
+
+use std::{
+    path::{Path, PathBuf},
+    process::{Child, Command, Stdio},
+    time::{Duration, Instant},
+};
+
+/// Ends with the measurement.
+pub(crate) struct Process(Child);
+
+impl Process {
+    /// Starts the release build of the service in a home.
+    pub(crate) fn serve(home: &Path) -> Self {
+        let child = Command::new(binary())
+            .arg("--home")
+            .arg(home)
+            .args(["serve", "--port", "0"])
+            .env_remove("ANTHROPIC_API_KEY")
+            .env_remove("OPENAI_API_KEY")
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()
+            .expect("the service starts");
+        Self(child)
+    }
+
+    /// Starts this program in another role.
+    pub(crate) fn role(arguments: &[&str]) -> Self {
+        let this = std::env::current_exe().expect("this program");
+        let child = Command::new(this)
+            .args(arguments)
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .spawn()
+            .expect("it starts");
+        Self(child)
+    }
+
+    /// The first line that it prints.
+    pub(crate) fn first_line(&mut self) -> String {
+        use std::io::BufRead;
+        let output = self.0.stdout.take().expect("a pipe");
+        let mut line = String::new();
+        std::io::BufReader::new(output)
+            .read_line(&mut line)
+            .expect("a line");
+        line.trim().to_owned()
+    }
+
+    /// User and system time so far.
+    pub(crate) fn cpu(&self) -> Duration {
+        let stat = std::fs::read_to_string(format!("/proc/{}/stat", self.0.id())).expect("stat");
+        let fields: Vec<&str> = stat
+            .rsplit_once(')')
+            .expect("a name in parentheses")
+            .1
+            .split_whitespace()
+            .collect();
+        let ticks: u64 = fields[11..13]
+            .iter()
+            .map(|field| field.parse::<u64>().expect("ticks"))
+            .sum();
+        Duration::from_millis(ticks * 10)
+    }
+
+    /// Resident memory, in bytes.
+    pub(crate) fn memory(&self) -> u64 {
+        let status = std::fs::read_to_string(format!("/proc/{}/status", self.0.id()));
+        let status = status.expect("status");
+        let line = status.lines().find(|line| line.starts_with("VmRSS:"));
+        let kilobytes = line.and_then(|line| line.split_whitespace().nth(1));
+        kilobytes.expect("memory").parse::<u64>().expect("a number") * 1024
+    }
+
+    pub(crate) fn id(&self) -> u32 {
+        self.0.id()
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// The release build of the service.
+pub(crate) fn binary() -> PathBuf {
+    env!("CARGO_BIN_EXE_hivewright").into()
+}
+
+/// Waits until the service of a home serves, and tells its address.
+pub(crate) fn address(home: &Path, process: &Process) -> String {
+    let deadline = Instant::now() + Duration::from_secs(30);
+    loop {
+        if let Ok(text) = std::fs::read_to_string(home.join("run/service.json"))
+            && let Ok(address) = serde_json::from_str::<serde_json::Value>(&text)
+            && address["pid"] == process.id()
+        {
+            return address["url"].as_str().expect("an address").to_owned();
+        }
+        assert!(Instant::now() < deadline, "the service does not start");
+        std::thread::sleep(Duration::from_micros(500));
+    }
+}
+
+/// The operator's token of a home.
+pub(crate) fn token(home: &Path) -> String {
+    let file = home.join("data/secrets/operator-token");
+    std::fs::read_to_string(file)
+        .expect("a token")
+        .trim()
+        .to_owned()
+}
+
+/// Writes a file below a home.
+pub(crate) fn write(home: &Path, path: &str, content: &str) {
+    let path = home.join(path);
+    std::fs::create_dir_all(path.parent().expect("a folder")).expect("a folder");
+    std::fs::write(path, content).expect("a file");
+}

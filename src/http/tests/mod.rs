@@ -1,0 +1,325 @@
+//! Tests of the routes over a real spine, with a storage in memory.
+
+#![allow(clippy::unwrap_used, clippy::panic)]
+
+use std::{
+    num::NonZeroUsize,
+    path::PathBuf,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, AtomicU64, Ordering},
+    },
+    time::{Duration, Instant},
+};
+
+use actix::Arbiter;
+use actix_web::{
+    App, HttpRequest, HttpResponse,
+    body::MessageBody,
+    http::{
+        Method,
+        header::{HeaderMap, HeaderName, HeaderValue},
+    },
+    test::{self, TestRequest},
+    web,
+};
+use futures_util::{FutureExt, future::BoxFuture};
+use hivewright_actors::{
+    briefing::{Assignment, Brief, BriefError, Briefing},
+    classifier::Classifier,
+    ids::{Entropy, Ids},
+    queue::schedule::Limits,
+    router::{self, Recovered, rate::Rate, resolve},
+    spine::{Ports, Spine, Threads},
+};
+use serde_json::Value;
+use tempfile::TempDir;
+
+use super::{
+    Service, State,
+    access::Access,
+    auth::{
+        authenticator::Authenticator,
+        operator,
+        registry::NewToken,
+        scope::{Scope, Scopes},
+    },
+    configure,
+    doubles::{Hands, Memory},
+    error::ApiError,
+    jobs::{Jobs, Progress},
+    metrics::Metrics,
+    origin::Gate,
+};
+use crate::settings::config::Server;
+
+mod input;
+mod log;
+mod login;
+mod pages;
+mod rights;
+mod upgrade;
+mod watch;
+mod wire;
+
+const HOST: (&str, &str) = ("Host", "localhost:8080");
+
+struct NoTurns;
+
+impl Briefing for NoTurns {
+    fn brief(&self, _: Assignment) -> BoxFuture<'static, Result<Brief, BriefError>> {
+        panic!("no test here asks a team")
+    }
+}
+
+impl Classifier for NoTurns {
+    fn ask(&self, _: String) -> BoxFuture<'static, Option<String>> {
+        async { None }.boxed()
+    }
+}
+
+struct Counted(AtomicU64);
+
+impl Entropy for Counted {
+    fn bits(&self) -> u64 {
+        self.0.fetch_add(1, Ordering::SeqCst)
+    }
+}
+
+#[derive(Default)]
+struct Surroundings {
+    draining: AtomicBool,
+}
+
+impl Service for Surroundings {
+    fn is_demo(&self) -> bool {
+        true
+    }
+
+    fn is_draining(&self) -> bool {
+        self.draining.load(Ordering::SeqCst)
+    }
+
+    fn has_websocket(&self) -> bool {
+        true
+    }
+
+    fn store_bytes(&self) -> u64 {
+        4_096
+    }
+
+    fn teams(&self) -> usize {
+        1
+    }
+}
+
+/// A service without a socket.
+struct Bench {
+    state: web::Data<State>,
+    clock: Arc<Hands>,
+    surroundings: Arc<Surroundings>,
+    folder: TempDir,
+}
+
+struct Answer {
+    status: u16,
+    headers: HeaderMap,
+    body: String,
+}
+
+impl Answer {
+    fn json(&self) -> Value {
+        serde_json::from_str(&self.body).unwrap_or_else(|_| panic!("not JSON: {}", self.body))
+    }
+
+    /// Status and code of a refusal, whose form is checked.
+    fn refusal(&self) -> (u16, String) {
+        let json = self.json();
+        let error = json["error"].as_object().unwrap();
+        assert_eq!(error["request_id"], self.header("x-request-id").unwrap());
+        assert!(
+            error["message"]
+                .as_str()
+                .is_some_and(|text| !text.is_empty())
+        );
+        assert_eq!(self.header("content-type"), Some("application/json"));
+        let known = ["code", "message", "field", "details", "request_id"];
+        assert!(error.keys().all(|key| known.contains(&key.as_str())));
+        (self.status, error["code"].as_str().unwrap().to_owned())
+    }
+
+    fn field(&self) -> String {
+        self.json()["error"]["field"]
+            .as_str()
+            .unwrap_or_default()
+            .to_owned()
+    }
+
+    fn header(&self, name: &str) -> Option<&str> {
+        self.headers.get(name).map(|value| value.to_str().unwrap())
+    }
+
+    /// The session cookie that was set.
+    fn cookie(&self) -> String {
+        let cookie = self.header("set-cookie").unwrap();
+        cookie.split(';').next().unwrap().to_owned()
+    }
+}
+
+/// Stands for the WebSocket, which lives elsewhere.
+async fn socket(state: web::Data<State>, request: HttpRequest) -> Result<HttpResponse, ApiError> {
+    let upgrade = state.access.upgrade(&request)?;
+    Ok(HttpResponse::Ok().json(serde_json::json!({
+        "principal": upgrade.principal.id(),
+        "sender": upgrade.sender,
+        "asserted_by": upgrade.asserted_by,
+    })))
+}
+
+fn others(app: &mut web::ServiceConfig) {
+    app.route("/ws", web::get().to(socket));
+}
+
+impl Bench {
+    async fn new() -> Self {
+        Self::with(Server::default()).await
+    }
+
+    async fn with(server: Server) -> Self {
+        let clock = Arc::new(Hands::default());
+        let metrics = Arc::new(Metrics::new(["read".to_owned()]));
+        let ports = Ports {
+            storage: Arc::new(Memory::default()),
+            on_store_failure: Box::new(|error| panic!("{error}")),
+            on_store_group: Box::new({
+                let metrics = metrics.clone();
+                move |_, took| metrics.committed(took)
+            }),
+            briefing: Arc::new(NoTurns),
+            classifier: Arc::new(NoTurns),
+            clock: clock.clone(),
+            ids: Ids::new(Arc::new(Counted(AtomicU64::new(1)))),
+            meter: metrics.clone(),
+        };
+        let threads = Threads {
+            store: Arbiter::current(),
+            teams: vec![Arbiter::current()],
+        };
+        let settings = router::Settings {
+            topics: resolve::Settings {
+                max_active: NonZeroUsize::MIN,
+                idle_after: Duration::from_secs(60),
+            },
+            ask_model: false,
+            rate: Rate {
+                per_minute: 0,
+                burst: 1,
+            },
+        };
+        let spine = Spine::start(
+            ports,
+            threads,
+            Limits::default(),
+            settings,
+            Recovered::default(),
+        );
+        let folder = tempfile::tempdir().unwrap();
+        let auth = Authenticator::open(spine.store.clone(), clock.clone(), folder.path())
+            .await
+            .unwrap();
+        let surroundings = Arc::new(Surroundings::default());
+        let backups = |file: Option<PathBuf>, progress: &dyn Fn(Progress)| {
+            progress(Progress {
+                done: 2,
+                total: 2,
+                unit: "records",
+            });
+            match file {
+                Some(file) if file.starts_with("/full") => Err("the disk is full".to_owned()),
+                file => Ok(file.unwrap_or_else(|| "/backups/1.tar.zst".into())),
+            }
+        };
+        let state = web::Data::new(State {
+            access: Access {
+                auth,
+                gate: Gate::new(&server),
+            },
+            spine,
+            service: surroundings.clone(),
+            metrics,
+            jobs: Jobs::new(clock.clone()),
+            backups: Arc::new(backups),
+            started: Instant::now(),
+        });
+        Self {
+            state,
+            clock,
+            surroundings,
+            folder,
+        }
+    }
+
+    fn auth(&self) -> &Authenticator {
+        &self.state.access.auth
+    }
+
+    fn operator(&self) -> String {
+        let token = operator::read(self.folder.path()).unwrap().unwrap();
+        token.expose().to_owned()
+    }
+
+    /// A token with these scopes.
+    async fn token(&self, name: &str, scopes: Scopes) -> String {
+        let operator = self.auth().token(&self.operator()).unwrap();
+        let wish = NewToken {
+            name: name.to_owned(),
+            scopes,
+            expires_in: None,
+        };
+        let minted = self.auth().mint(wish, &operator).await.unwrap();
+        minted.text.expose().to_owned()
+    }
+
+    async fn call(&self, request: TestRequest) -> Answer {
+        let app = App::new().configure(configure(self.state.clone(), others));
+        let app = test::init_service(app).await;
+        let request = request.peer_addr("127.0.0.1:9".parse().unwrap());
+        let response = test::call_service(&app, request.to_request()).await;
+        let status = response.status().as_u16();
+        let headers = response.headers().clone();
+        let bytes = response.into_body().try_into_bytes();
+        let bytes = bytes.unwrap_or_else(|_| panic!("a body that streams"));
+        Answer {
+            status,
+            headers,
+            body: String::from_utf8_lossy(&bytes).into_owned(),
+        }
+    }
+
+    async fn get(&self, path: &str, token: &str) -> Answer {
+        self.call(request(Method::GET, path).insert_header(bearer(token)))
+            .await
+    }
+
+    async fn post(&self, path: &str, token: &str, body: Value) -> Answer {
+        let request = request(Method::POST, path).insert_header(bearer(token));
+        self.call(request.set_json(body)).await
+    }
+}
+
+fn request(method: Method, path: &str) -> TestRequest {
+    TestRequest::with_uri(path)
+        .method(method)
+        .insert_header(HOST)
+}
+
+fn bearer(token: &str) -> (HeaderName, HeaderValue) {
+    (
+        actix_web::http::header::AUTHORIZATION,
+        HeaderValue::try_from(format!("Bearer {token}")).unwrap(),
+    )
+}
+
+fn only(scope: Scope) -> Scopes {
+    [scope].into_iter().collect()
+}

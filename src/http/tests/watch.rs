@@ -1,0 +1,185 @@
+//! What whoever watches the service sees.
+
+use serde_json::json;
+
+use super::*;
+
+/// OP-47
+#[actix::test]
+async fn health_is_told_to_everyone_and_detail_to_whoever_is_logged_in() {
+    let bench = Bench::new().await;
+    let open = |path| bench.call(request(Method::GET, path));
+
+    let (alive, ready, counts) = (
+        open("/healthz").await,
+        open("/readyz").await,
+        open("/health").await,
+    );
+    let detail = bench.get("/readyz", &bench.operator()).await;
+
+    assert_eq!((alive.status, alive.body.as_str()), (200, "ok"));
+    assert_eq!((ready.status, ready.json()), (200, json!({"ready": true})));
+    assert_eq!(
+        counts.json(),
+        json!({
+            "storage": {"ok": true},
+            "sessions": {"active": 0},
+            "triggers": {"registered": 0},
+            "channels": {"connected": 0},
+        })
+    );
+    assert_eq!(
+        detail.json(),
+        json!({"ready": true, "checks": {"store": "ok", "drain": "ok"}})
+    );
+}
+
+/// OP-47
+#[actix::test]
+async fn a_service_that_stops_is_alive_and_not_ready() {
+    let bench = Bench::new().await;
+    bench.surroundings.draining.store(true, Ordering::SeqCst);
+
+    let ready = bench.call(request(Method::GET, "/readyz")).await;
+    let alive = bench.call(request(Method::GET, "/healthz")).await;
+
+    assert_eq!((ready.status, ready.json()), (503, json!({"ready": false})));
+    assert_eq!(alive.status, 200);
+}
+
+/// OP-21
+#[actix::test]
+async fn the_overview_shows_the_service_at_a_glance() {
+    let bench = Bench::new().await;
+
+    let answer = bench.get("/api/v1/overview", &bench.operator()).await;
+
+    let mut data = answer.json()["data"].clone();
+    assert!(
+        data["uptime_s"]
+            .take()
+            .as_u64()
+            .is_some_and(|seconds| seconds < 60)
+    );
+    assert_eq!(
+        data,
+        json!({
+            "uptime_s": null,
+            "version": env!("CARGO_PKG_VERSION"),
+            "store_bytes": 4096,
+            "teams": {"total": 1, "active": 0},
+            "tasks": {"queued": 0, "running": 0},
+            "channels": [{"type": "ws", "state": "on", "connected": 0}],
+            "drain": false,
+        })
+    );
+}
+
+/// OP-48
+#[actix::test]
+async fn the_figures_are_prometheus_text() {
+    let bench = Bench::new().await;
+
+    let answer = bench.get("/metrics", &bench.operator()).await;
+
+    assert_eq!(answer.status, 200);
+    assert!(
+        answer
+            .header("content-type")
+            .unwrap()
+            .starts_with("application/openmetrics-text")
+    );
+    assert!(answer.body.contains("hivewright_ws_connections 0\n"));
+    assert!(
+        answer
+            .body
+            .contains("hivewright_store_commit_seconds_count ")
+    );
+    assert!(
+        !answer
+            .body
+            .contains("hivewright_store_commit_seconds_count 0\n")
+    );
+    assert!(!answer.body.contains("operator"));
+}
+
+async fn finished(bench: &Bench, id: &str) -> Value {
+    let path = format!("/api/v1/jobs/{id}");
+    let wait = async {
+        loop {
+            let job = bench.get(&path, &bench.operator()).await.json()["data"].clone();
+            if job["state"] != "running" {
+                return job;
+            }
+            tokio::task::yield_now().await;
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(5), wait)
+        .await
+        .unwrap()
+}
+
+/// OP-105
+#[actix::test]
+async fn a_backup_is_a_job_that_is_followed() {
+    let bench = Bench::new().await;
+    let start = async |body| bench.post("/api/v1/backups", &bench.operator(), body).await;
+
+    let regular = start(json!({})).await;
+    let regular_job = finished(&bench, "job-1").await;
+    let named = start(json!({"file": "/full/disk.tar.zst"})).await;
+    let failed_job = finished(&bench, "job-2").await;
+
+    assert_eq!(
+        (regular.status, regular.json()),
+        (202, json!({"data": {"job_id": "job-1"}}))
+    );
+    assert_eq!(
+        regular_job,
+        json!({
+            "id": "job-1",
+            "kind": "backup",
+            "state": "done",
+            "done": 2,
+            "total": 2,
+            "unit": "records",
+            "message": "/backups/1.tar.zst",
+            "started_at": "2023-11-14T22:13:20.000Z",
+        })
+    );
+    assert_eq!(named.status, 202);
+    assert_eq!(
+        (&failed_job["state"], &failed_job["message"]),
+        (&json!("failed"), &json!("the disk is full"))
+    );
+}
+
+/// OP-105
+#[actix::test]
+async fn one_backup_is_made_at_a_time_and_one_that_panics_has_failed() {
+    let bench = Bench::new().await;
+    let (go, wait) = std::sync::mpsc::channel::<()>();
+    let jobs = &bench.state.jobs;
+    let id = jobs
+        .start("backup", move |_| {
+            wait.recv().ok();
+            panic!("as planned")
+        })
+        .unwrap();
+
+    let second = bench
+        .post("/api/v1/backups", &bench.operator(), json!({}))
+        .await;
+    go.send(()).unwrap();
+
+    assert_eq!(second.refusal(), (409, "conflict".to_owned()));
+    let job = finished(&bench, &id).await;
+    assert_eq!(job["state"], "failed");
+    assert_eq!(
+        bench
+            .post("/api/v1/backups", &bench.operator(), json!({}))
+            .await
+            .status,
+        202
+    );
+}
