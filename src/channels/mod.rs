@@ -1,4 +1,5 @@
 //! Where people talk to teams.
 
 pub mod frames;
+mod framing;
 pub mod websocket;

@@ -27,7 +27,10 @@ use hivewright_actors::{
     router::{Close, Inbound, Open, Receive, Resume, Router},
 };
 
-use super::frames::{self, ClientFrame, Refusal};
+use super::{
+    frames::{self, ClientFrame, Refusal},
+    framing::{Framed, Verdict, Violation},
+};
 
 /// The largest frame, also of joined fragments.
 pub const LARGEST_FRAME: usize = 1024 * 1024;
@@ -68,6 +71,8 @@ pub fn upgrade(
     guest: Guest,
 ) -> Result<HttpResponse, actix_web::Error> {
     let channel = door.ids.websocket_channel();
+    let verdict = Verdict::default();
+    let payload = Framed::new(payload, verdict.clone());
     let connection = Connection {
         router: door.router.clone(),
         socket: Arc::new(Socket::new(
@@ -78,6 +83,7 @@ pub fn upgrade(
         used: false,
         resuming: None,
         fragments: None,
+        verdict,
         last_sign: Instant::now(),
     };
     let mut response = WsResponseBuilder::new(connection, request, payload)
@@ -100,6 +106,8 @@ struct Connection {
     /// An earlier channel is being looked up; what comes meanwhile waits.
     resuming: Option<VecDeque<Result<ClientFrame, Refusal>>>,
     fragments: Option<Fragments>,
+    /// Why the client is not listened to any more.
+    verdict: Verdict,
     last_sign: Instant,
 }
 
@@ -321,7 +329,6 @@ impl StreamHandler<Result<Message, ProtocolError>> for Connection {
                 ctx.close(reason);
                 ctx.stop();
             }
-            Err(ProtocolError::Overflow) => self.too_big(),
             // The one thing that this layer reports so is text that is not UTF-8.
             Err(ProtocolError::Io(error)) if error.kind() == std::io::ErrorKind::Other => {
                 self.bad_text();
@@ -330,8 +337,14 @@ impl StreamHandler<Result<Message, ProtocolError>> for Connection {
         }
     }
 
-    /// The client sends nothing more. A close that we are about to send still goes out.
+    /// The client sends nothing more, or nothing that is listened to. A close that we are about to
+    /// send still goes out.
     fn finished(&mut self, ctx: &mut Self::Context) {
+        match self.verdict.get() {
+            Some(Violation::TooBig) => self.too_big(),
+            Some(Violation::Protocol(what)) => self.close(CloseCode::Protocol, what, ctx),
+            None => {}
+        }
         ctx.run_later(FAREWELL, |_, ctx| ctx.stop());
     }
 }

@@ -155,6 +155,9 @@ impl Service {
 
     async fn ask(&self, request: RequestBuilder) -> Result<Value, Failure> {
         let answer = self.send(request.timeout(PATIENCE)).await?;
+        if answer.status() == StatusCode::NO_CONTENT {
+            return Ok(Value::Null);
+        }
         let text = answer.bytes().await.map_err(|error| self.lost(&error))?;
         serde_json::from_slice(&text).map_err(|error| {
             Failure::failed(format!(

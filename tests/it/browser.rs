@@ -101,14 +101,14 @@ async fn an_answer_streams_in_with_its_tool_calls() {
     until_last_turn_is(&browser, "done").await;
 
     let order = "[...document.querySelectorAll('.answer > *')].map(block => block.tagName === 'DETAILS' \
-                 ? block.dataset.state + ' ' + block.querySelector('summary code').textContent \
+                 ? [block.dataset.state, ...['code', '.brief'].map(part => block.querySelector(`summary ${part}`).textContent)].join(' ') \
                  : block.textContent)";
     assert_eq!(
         browser.value(order).await,
         json!([
             "First I write the note, word by word, and only then do I read it.",
-            "ok write",
-            "ok read",
+            "ok write notes/hello.md",
+            "ok read notes/hello.md",
             "The note is written and was read again.",
         ])
     );

@@ -22,7 +22,7 @@ use serde_json::Value;
 
 mod wire;
 
-/// The only key that the server takes.
+/// The key that the server takes.
 pub(crate) const KEY: &str = "fake-model-key-0123456789";
 
 /// What the server does with one request.
@@ -122,6 +122,7 @@ pub(crate) struct Received {
 struct State {
     script: VecDeque<Reply>,
     otherwise: Option<Reply>,
+    key: Option<String>,
     received: Vec<Received>,
 }
 
@@ -181,6 +182,11 @@ impl FakeModel {
     /// What is replied when the script is over; without it, status 500.
     pub(crate) fn otherwise(&self, reply: Reply) {
         self.state.lock().unwrap().otherwise = Some(reply);
+    }
+
+    /// Takes this key from now on, and no other.
+    pub(crate) fn accept(&self, key: &str) {
+        self.state.lock().unwrap().key = Some(key.to_owned());
     }
 
     /// The requests so far.
@@ -248,9 +254,10 @@ async fn respond(
         bytes: body.to_vec(),
         body: serde_json::from_slice(body).unwrap_or(Value::Null),
     };
-    let refusal = objection(vendor, &received);
     let reply = {
         let mut state = state.lock().unwrap();
+        let key = state.key.as_deref().unwrap_or(KEY);
+        let refusal = objection(vendor, &received, key);
         state.received.push(received);
         match refusal {
             Some((status, message)) => Reply::status(status, message),
@@ -264,10 +271,10 @@ async fn respond(
 }
 
 /// What the vendor would not accept.
-fn objection(vendor: Vendor, received: &Received) -> Option<(u16, &'static str)> {
+fn objection(vendor: Vendor, received: &Received, key: &str) -> Option<(u16, &'static str)> {
     let authentic = match vendor {
-        Vendor::Anthropic => received.header("x-api-key") == Some(KEY),
-        Vendor::OpenAi => received.header("authorization") == Some(&format!("Bearer {KEY}")),
+        Vendor::Anthropic => received.header("x-api-key") == Some(key),
+        Vendor::OpenAi => received.header("authorization") == Some(&format!("Bearer {key}")),
     };
     let complete = received.body["model"].is_string()
         && received.body["messages"]

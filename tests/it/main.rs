@@ -3,13 +3,25 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
+mod bad_input;
+mod browser;
 mod cli;
 mod cli_chat;
 mod cli_service;
 mod crash;
 mod fake_model;
+mod faults;
 mod isolation;
+mod lifecycle;
 mod model_faults;
+mod protocol;
+mod queue_modes;
+mod raw_socket;
+mod resume;
 mod sandbox;
+mod secrets;
 mod service;
+mod settings_files;
+mod topics;
+mod webdriver;
 mod workspace;

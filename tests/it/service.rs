@@ -1,6 +1,7 @@
 //! The real program in a folder of its own, and a client that talks to it.
 
 use std::{
+    collections::VecDeque,
     path::{Path, PathBuf},
     process::{Child, Command, Stdio},
     time::{Duration, Instant},
@@ -9,78 +10,78 @@ use std::{
 use futures_util::{SinkExt, StreamExt};
 use serde_json::{Value, json};
 use tempfile::TempDir;
-use tokio::net::TcpStream;
+use tokio::{io::AsyncWriteExt, net::TcpStream};
 use tokio_tungstenite::{
     MaybeTlsStream, WebSocketStream, connect_async,
     tungstenite::{Message, client::IntoClientRequest, protocol::CloseFrame},
 };
 
 /// Nothing that a test waits for takes longer, also on a busy machine.
-pub const PATIENCE: Duration = Duration::from_secs(30);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
 
 /// The program, running; ends with the test.
-pub struct Service {
+pub(crate) struct Service {
     home: TempDir,
     child: Option<Child>,
-    arguments: Vec<String>,
     environment: Vec<(String, String)>,
 }
 
 impl Service {
     /// Starts it with nothing configured: the offline demo answers.
-    pub async fn start() -> Self {
+    pub(crate) async fn start() -> Self {
         Self::prepare().started().await
     }
 
     /// A home that can be filled before the start.
-    pub fn prepare() -> Self {
+    pub(crate) fn prepare() -> Self {
         Self {
             home: tempfile::tempdir().expect("a temporary folder"),
             child: None,
-            arguments: Vec::new(),
             environment: Vec::new(),
         }
     }
 
     /// Writes a file below the home.
-    pub fn with_file(self, path: &str, content: &str) -> Self {
+    pub(crate) fn with_file(self, path: &str, content: &str) -> Self {
         self.write(path, content);
         self
     }
 
     /// Gives the program an environment variable.
-    pub fn with_variable(mut self, name: &str, value: &str) -> Self {
+    pub(crate) fn with_variable(mut self, name: &str, value: &str) -> Self {
         self.environment.push((name.into(), value.into()));
         self
     }
 
-    /// Adds arguments to the start.
-    pub fn with_arguments(mut self, arguments: &[&str]) -> Self {
-        self.arguments
-            .extend(arguments.iter().map(ToString::to_string));
-        self
-    }
-
     /// Writes a file below the home, also while the program runs.
-    pub fn write(&self, path: &str, content: &str) {
+    pub(crate) fn write(&self, path: &str, content: &str) {
         let path = self.path(path);
         std::fs::create_dir_all(path.parent().expect("a folder")).expect("a folder");
         std::fs::write(path, content).expect("a file");
     }
 
     /// A place below the home.
-    pub fn path(&self, path: &str) -> PathBuf {
+    pub(crate) fn path(&self, path: &str) -> PathBuf {
         self.home.path().join(path)
     }
 
     /// Starts the program and waits until it is ready.
-    pub async fn started(mut self) -> Self {
-        self.launch().await;
+    pub(crate) async fn started(self) -> Self {
+        self.started_for(&http()).await
+    }
+
+    /// Starts the program and waits until it is ready for this client.
+    pub(crate) async fn started_for(mut self, client: &reqwest::Client) -> Self {
+        self.launch_for(client).await;
         self
     }
 
     /// Starts the program again, over the same home.
-    pub async fn launch(&mut self) {
+    pub(crate) async fn launch(&mut self) {
+        self.launch_for(&http()).await;
+    }
+
+    async fn launch_for(&mut self, client: &reqwest::Client) {
         // One file over all starts, so that a failing test can be read.
         let log = std::fs::File::options()
             .create(true)
@@ -89,7 +90,6 @@ impl Service {
             .expect("a log file");
         let child = self
             .command(&["serve", "--port", "0"])
-            .args(&self.arguments)
             .stdout(Stdio::null())
             .stderr(log)
             .spawn()
@@ -97,7 +97,7 @@ impl Service {
         let pid = child.id();
         self.child = Some(child);
         let deadline = Instant::now() + PATIENCE;
-        while !self.is_ready(pid).await {
+        while !self.is_ready(pid, client).await {
             let child = self.child.as_mut().expect("it was started");
             if let Some(status) = child.try_wait().expect("it can be asked") {
                 panic!("the service ended with {status}:\n{}", self.log());
@@ -107,7 +107,7 @@ impl Service {
         }
     }
 
-    async fn is_ready(&self, pid: u32) -> bool {
+    async fn is_ready(&self, pid: u32, client: &reqwest::Client) -> bool {
         let Some(address) = self.address() else {
             return false;
         };
@@ -115,7 +115,7 @@ impl Service {
             return false;
         }
         let url = format!("{}/readyz", address["url"].as_str().expect("an address"));
-        let response = http().get(url).send().await;
+        let response = client.get(url).send().await;
         response.is_ok_and(|response| response.status() == 200)
     }
 
@@ -125,7 +125,7 @@ impl Service {
     }
 
     /// A command of the program, for this home.
-    pub fn command(&self, arguments: &[&str]) -> Command {
+    pub(crate) fn command(&self, arguments: &[&str]) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_hivewright"));
         command
             .arg("--home")
@@ -138,8 +138,36 @@ impl Service {
         command
     }
 
+    /// Runs a command of the program with something on its standard input, to its end.
+    pub(crate) async fn run(&self, arguments: &[&str], input: &str) -> Done {
+        let mut command = tokio::process::Command::from(self.command(arguments));
+        let mut child = command
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .kill_on_drop(true)
+            .spawn()
+            .expect("the command starts");
+        let mut stdin = child.stdin.take().expect("an input");
+        // A command that reads nothing may be over before this is written.
+        let _ = stdin.write_all(input.as_bytes()).await;
+        drop(stdin);
+        let output = tokio::time::timeout(PATIENCE, child.wait_with_output()).await;
+        let output = output.expect("it ends in time").expect("it can be awaited");
+        Done {
+            code: output.status.code(),
+            stdout: String::from_utf8(output.stdout).expect("UTF-8"),
+            stderr: String::from_utf8(output.stderr).expect("UTF-8"),
+        }
+    }
+
+    /// The number of the running process.
+    pub(crate) fn pid(&self) -> u32 {
+        self.child.as_ref().expect("it runs").id()
+    }
+
     /// Kills the program as the kernel would: nothing of it runs any more.
-    pub fn kill(&mut self) {
+    pub(crate) fn kill(&mut self) {
         if let Some(mut child) = self.child.take() {
             child.kill().expect("it can be killed");
             child.wait().expect("it ends");
@@ -147,14 +175,14 @@ impl Service {
     }
 
     /// Sends a signal by name.
-    pub fn signal(&self, signal: &str) {
+    pub(crate) fn signal(&self, signal: &str) {
         let pid = self.child.as_ref().expect("it runs").id().to_string();
         let status = Command::new("kill").args(["-s", signal, &pid]).status();
         assert!(status.expect("kill runs").success());
     }
 
     /// Waits until it has ended, and tells its exit code.
-    pub async fn ended(&mut self) -> Option<i32> {
+    pub(crate) async fn ended(&mut self) -> Option<i32> {
         let deadline = Instant::now() + PATIENCE;
         let mut child = self.child.take().expect("it runs");
         loop {
@@ -167,20 +195,20 @@ impl Service {
     }
 
     /// Where it listens.
-    pub fn url(&self) -> String {
+    pub(crate) fn url(&self) -> String {
         let address = self.address().expect("it runs");
         address["url"].as_str().expect("an address").to_owned()
     }
 
     /// The operator's token.
-    pub fn token(&self) -> String {
+    pub(crate) fn token(&self) -> String {
         let file = self.path("data/secrets/operator-token");
         let text = std::fs::read_to_string(file).expect("a token");
         text.trim().to_owned()
     }
 
     /// An address that logs a browser in, once.
-    pub async fn login_link(&self) -> String {
+    pub(crate) async fn login_link(&self) -> String {
         let response = self.api("POST", "/api/v1/session/links", None).await;
         let code = response.1["data"]["code"]
             .as_str()
@@ -190,7 +218,7 @@ impl Service {
     }
 
     /// Calls the API as the operator.
-    pub async fn api(&self, method: &str, path: &str, body: Option<Value>) -> (u16, Value) {
+    pub(crate) async fn api(&self, method: &str, path: &str, body: Option<Value>) -> (u16, Value) {
         let method = method.parse().expect("a method");
         let mut request = http()
             .request(method, format!("{}{path}", self.url()))
@@ -204,17 +232,17 @@ impl Service {
     }
 
     /// A new connection.
-    pub async fn connect(&self) -> Client {
+    pub(crate) async fn connect(&self) -> Client {
         Client::connect(&self.url(), &self.token()).await
     }
 
     /// What the program wrote to its log.
-    pub fn log(&self) -> String {
+    pub(crate) fn log(&self) -> String {
         std::fs::read_to_string(self.path("log")).unwrap_or_default()
     }
 
     /// The folder of the home.
-    pub fn home(&self) -> &Path {
+    pub(crate) fn home(&self) -> &Path {
         self.home.path()
     }
 }
@@ -225,28 +253,41 @@ impl Drop for Service {
     }
 }
 
+/// What a command left behind.
+#[derive(Debug)]
+pub(crate) struct Done {
+    /// Its exit code.
+    pub(crate) code: Option<i32>,
+    /// What it printed.
+    pub(crate) stdout: String,
+    /// What it complained about.
+    pub(crate) stderr: String,
+}
+
 /// An HTTP client that reaches this machine only.
-pub fn http() -> reqwest::Client {
+pub(crate) fn http() -> reqwest::Client {
     hivewright::providers::client::build().expect("an HTTP client")
 }
 
 /// A WebSocket client.
-pub struct Client {
+pub(crate) struct Client {
     stream: WebSocketStream<MaybeTlsStream<TcpStream>>,
     /// The channel, as the last frame named it.
-    pub channel: Option<String>,
+    pub(crate) channel: Option<String>,
     /// The newest number seen.
-    pub last_seq: u64,
+    pub(crate) last_seq: u64,
+    /// The last frames, for whoever reads a failing test.
+    recent: VecDeque<Value>,
 }
 
 impl Client {
     /// Connects with a token.
-    pub async fn connect(url: &str, token: &str) -> Self {
+    pub(crate) async fn connect(url: &str, token: &str) -> Self {
         Self::try_connect(url, token).await.expect("a connection")
     }
 
     /// Connects with a token, or not.
-    pub async fn try_connect(
+    pub(crate) async fn try_connect(
         url: &str,
         token: &str,
     ) -> Result<Self, tokio_tungstenite::tungstenite::Error> {
@@ -264,42 +305,64 @@ impl Client {
             stream,
             channel,
             last_seq: 0,
+            recent: VecDeque::new(),
         })
     }
 
     /// Sends a frame.
-    pub async fn send(&mut self, frame: Value) {
+    pub(crate) async fn send(&mut self, frame: Value) {
         self.send_raw(Message::text(frame.to_string())).await;
     }
 
     /// Sends anything.
-    pub async fn send_raw(&mut self, message: Message) {
+    pub(crate) async fn send_raw(&mut self, message: Message) {
         self.stream.send(message).await.expect("it is sent");
     }
 
     /// Sends a frame, unless the connection has broken.
-    pub async fn try_send(&mut self, frame: Value) -> bool {
+    pub(crate) async fn try_send(&mut self, frame: Value) -> bool {
         self.stream
             .send(Message::text(frame.to_string()))
             .await
             .is_ok()
     }
 
+    /// Sends a message under an id.
+    pub(crate) async fn say(&mut self, id: &str, content: &str) {
+        self.send(json!({ "content": content, "message_id": id }))
+            .await;
+    }
+
+    /// Sends a message under an id to a topic.
+    pub(crate) async fn say_in(&mut self, topic: &str, id: &str, content: &str) {
+        self.send(json!({ "content": content, "message_id": id, "topic_id": topic }))
+            .await;
+    }
+
+    /// Says something that opens a topic, and waits for the end of it: the topic's id.
+    pub(crate) async fn open_topic(&mut self, words: &str) -> String {
+        let end = self.ask(words).await;
+        assert_eq!(end["type"], "response", "{end}");
+        end["topic_id"].as_str().expect("a topic").to_owned()
+    }
+
     /// Says something and waits for the end of it.
-    pub async fn ask(&mut self, content: &str) -> Value {
+    pub(crate) async fn ask(&mut self, content: &str) -> Value {
         self.send(json!({ "content": content })).await;
         self.terminal().await
     }
 
     /// The next frame.
-    pub async fn frame(&mut self) -> Value {
+    pub(crate) async fn frame(&mut self) -> Value {
         self.try_frame().await.expect("a frame, not a close")
     }
 
     /// The next frame, or the close frame that came instead.
-    pub async fn try_frame(&mut self) -> Result<Value, Option<CloseFrame>> {
-        let next = tokio::time::timeout(PATIENCE, self.next());
-        next.await.expect("a frame in time")
+    pub(crate) async fn try_frame(&mut self) -> Result<Value, Option<CloseFrame>> {
+        match tokio::time::timeout(PATIENCE, self.next()).await {
+            Ok(next) => next,
+            Err(_) => panic!("no frame in time; the last were {:#?}", self.recent),
+        }
     }
 
     async fn next(&mut self) -> Result<Value, Option<CloseFrame>> {
@@ -315,6 +378,10 @@ impl Client {
                     );
                     self.last_seq = seq;
                     self.channel = frame["channel_id"].as_str().map(ToOwned::to_owned);
+                    self.recent.push_back(frame.clone());
+                    if self.recent.len() > 5 {
+                        self.recent.pop_front();
+                    }
                     return Ok(frame);
                 }
                 Some(Ok(Message::Close(close))) => return Err(close),
@@ -325,7 +392,7 @@ impl Client {
     }
 
     /// The next frame that fits; those before it are dropped.
-    pub async fn until(&mut self, fits: impl Fn(&Value) -> bool) -> Value {
+    pub(crate) async fn until(&mut self, fits: impl Fn(&Value) -> bool) -> Value {
         loop {
             let frame = self.frame().await;
             if fits(&frame) {
@@ -335,13 +402,47 @@ impl Client {
     }
 
     /// The next `response` or `error`.
-    pub async fn terminal(&mut self) -> Value {
+    pub(crate) async fn terminal(&mut self) -> Value {
         self.until(|frame| frame["type"] == "response" || frame["type"] == "error")
             .await
     }
 
+    /// All frames up to and with the next `response` or `error`.
+    pub(crate) async fn exchange(&mut self) -> Vec<Value> {
+        let mut frames = Vec::new();
+        loop {
+            frames.push(self.frame().await);
+            let last = &frames[frames.len() - 1]["type"];
+            if last == "response" || last == "error" {
+                return frames;
+            }
+        }
+    }
+
+    /// The terminal frame of one message; what is said about others is dropped.
+    pub(crate) async fn end_of(&mut self, id: &str) -> Value {
+        self.until(|frame| {
+            (frame["type"] == "response" || frame["type"] == "error") && frame["message_id"] == id
+        })
+        .await
+    }
+
+    /// Waits for a ping of the server. The stream answers it by itself.
+    pub(crate) async fn ping(&mut self) {
+        while !matches!(self.stream.next().await, Some(Ok(Message::Ping(_)))) {}
+    }
+
+    /// Waits until the server closes: the code, or none if it just hung up.
+    pub(crate) async fn closed(&mut self) -> Option<u16> {
+        loop {
+            if let Err(close) = self.try_frame().await {
+                return close.map(|close| close.code.into());
+            }
+        }
+    }
+
     /// Goes on with an earlier channel.
-    pub async fn resume(&mut self, channel: &str, last_seq: u64) {
+    pub(crate) async fn resume(&mut self, channel: &str, last_seq: u64) {
         self.last_seq = last_seq;
         self.send(json!({ "type": "resume", "channel_id": channel, "last_seq": last_seq }))
             .await;

@@ -215,10 +215,11 @@ function parsed(text) {
   }
 }
 
+/** What a call is about; arguments come sorted by name, so the first is not always it. */
 function brief(args) {
   const value = parsed(args);
   if (value && typeof value === "object") {
-    const first = Object.values(value).find((field) => typeof field === "string" || typeof field === "number");
+    const first = value.file_path ?? value.command ?? value.pattern ?? Object.values(value).find((field) => typeof field === "string" || typeof field === "number");
     return clean(first ?? "").split("\n")[0];
   }
   return clean(args).split("\n")[0];

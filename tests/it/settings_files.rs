@@ -1,0 +1,340 @@
+//! Settings files: what is wrong is named with its place, and costs no more than it must.
+
+use std::process::Command;
+
+use serde_json::json;
+
+use crate::{
+    fake_model::{FakeModel, KEY, Reply},
+    service::{Client, Service, http},
+};
+
+/// OP-85, OR-10: a wrong `config.yaml` stops the start, and all problems of all files are named.
+#[actix::test]
+async fn a_wrong_config_file_refuses_the_start_and_names_every_problem() {
+    let service = Service::prepare()
+        .with_file(
+            "data/config/config.yaml",
+            "server:\n  prot: 8080\n  bind: somewhere\nlog:\n  level: loud\n",
+        )
+        .with_file("data/config/channels.yaml", "ws: {enabld: true}\n")
+        .with_file(
+            "data/config/providers.yaml",
+            "profiles:\n  default:\n    provider: antropic\n",
+        )
+        .with_file("run/teams/main/config.yaml", "max_step: 3\n");
+
+    let done = service.run(&["serve", "--port", "0"], "").await;
+
+    assert_eq!(done.code, Some(3), "{done:?}");
+    for expected in [
+        "config.yaml:2:3: server.prot: ",
+        "did you mean \"port\"?",
+        "config.yaml:3:9: server.bind: ",
+        "config.yaml:5:10: log.level: ",
+        "channels.yaml:1:6: ws.enabld: ",
+        "did you mean \"enabled\"?",
+        "providers.yaml:3:15: profiles.default.provider: ",
+        "main/config.yaml:1:1: max_step: ",
+        "did you mean \"max_steps\"?",
+    ] {
+        assert!(
+            done.stderr.contains(expected),
+            "{expected} is not in:\n{}",
+            done.stderr
+        );
+    }
+    assert!(!service.path("run/service.json").exists());
+}
+
+/// OR-10: text that is no YAML.
+#[actix::test]
+async fn broken_yaml_is_named_with_its_line() {
+    let service =
+        Service::prepare().with_file("data/config/config.yaml", "server:\n  port: [80\nlog: {}\n");
+
+    let done = service.run(&["serve", "--port", "0"], "").await;
+
+    assert_eq!(done.code, Some(3), "{done:?}");
+    assert!(done.stderr.contains("config.yaml:"), "{done:?}");
+    assert!(
+        done.stderr.contains(":3:") || done.stderr.contains(":2:"),
+        "{done:?}"
+    );
+}
+
+/// CH-30, CH-118
+#[actix::test]
+async fn a_wrong_channels_file_closes_the_channel_and_nothing_else() {
+    let service = Service::prepare()
+        .with_file("data/config/channels.yaml", "ws: {enabled: maybe}\n")
+        .started()
+        .await;
+
+    let refused = Client::try_connect(&service.url(), &service.token()).await;
+    let (status, overview) = service.api("GET", "/api/v1/overview", None).await;
+    let doctor = service.run(&["doctor"], "").await;
+
+    let error = refused.err().expect("no connection").to_string();
+    assert!(error.contains("404"), "{error}");
+    assert_eq!(
+        (status, &overview["data"]["channels"][0]["state"]),
+        (200, &json!("off"))
+    );
+    assert_eq!(doctor.code, Some(9), "{doctor:?}");
+    assert!(
+        doctor.stdout.contains("channels.yaml:1:15: ws.enabled: "),
+        "{}",
+        doctor.stdout
+    );
+}
+
+/// CH-30: the file is there and does not name it.
+#[actix::test]
+async fn a_channels_file_without_the_websocket_leaves_it_off() {
+    let service = Service::prepare()
+        .with_file("data/config/channels.yaml", "topics: {max_active: 3}\n")
+        .started()
+        .await;
+
+    let refused = Client::try_connect(&service.url(), &service.token()).await;
+
+    let error = refused.err().expect("no connection").to_string();
+    assert!(error.contains("404"), "{error}");
+}
+
+/// SE-113: no profile while the file is wrong; a good one counts from the next turn.
+#[actix::test]
+async fn a_wrong_providers_file_is_answered_and_its_correction_needs_no_restart() {
+    let model = FakeModel::start();
+    let service = Service::prepare()
+        .with_file(
+            "data/config/providers.yaml",
+            "profiles: {default: {provider: nobody}}\n",
+        )
+        .started()
+        .await;
+    let mut client = service.connect().await;
+
+    let before = client.ask("tulips in the garden").await;
+    let file = |tail: &str| {
+        let url = model.url();
+        format!(
+            "profiles: {{default: {{provider: anthropic, api_url: \"{url}\", api_key: {KEY}, model: m}}}}\n{tail}"
+        )
+    };
+    service.write("data/config/providers.yaml", &file(""));
+    model.say([Reply::text("Here I am.")]);
+    let after = client.ask("more tulips for the garden").await;
+    service.write("data/config/providers.yaml", &file("extra: 1\n"));
+    let again = client.ask("even more tulips for the garden").await;
+
+    for refusal in [before, again] {
+        assert_eq!(
+            [&refusal["type"], &refusal["code"]],
+            [&json!("error"), &json!("no_provider")]
+        );
+        let text = refusal["error"].as_str().unwrap();
+        assert!(text.starts_with("No providers configured."), "{text}");
+    }
+    assert_eq!(after["content"], "Here I am.");
+}
+
+/// SE-13: the file of a team.
+#[actix::test]
+async fn a_wrong_team_file_is_an_error_that_names_file_and_field() {
+    let service = Service::start().await;
+    let mut client = service.connect().await;
+    client.ask("#reply Hello.").await;
+
+    for (content, field) in [
+        ("queue_mod: queue\n", "queue_mod"),
+        ("max_steps: 0\n", "max_steps"),
+        ("provider_profile: nobody\n", "provider_profile"),
+        ("allowed_tools: [\"@nonsense\"]\n", "allowed_tools"),
+        ("description: [\n", ""),
+    ] {
+        service.write("run/teams/main/config.yaml", content);
+        let end = client.ask("#reply Hello.").await;
+
+        assert_eq!(
+            [&end["type"], &end["code"]],
+            [&json!("error"), &json!("config_error")],
+            "{content}"
+        );
+        let text = end["error"].as_str().unwrap();
+        assert!(text.contains("main/config.yaml"), "{text}");
+        assert!(text.contains(field), "{text}");
+    }
+    service.write("run/teams/main/config.yaml", "description: Corrected\n");
+    assert_eq!(client.ask("#reply Hello.").await["content"], "Hello.");
+}
+
+/// OP-17, SC-31
+#[actix::test]
+async fn other_machines_are_served_encrypted_or_not_at_all() {
+    let service = Service::prepare();
+
+    let open = service
+        .run(&["serve", "--port", "0", "--bind", "0.0.0.0"], "")
+        .await;
+
+    assert_eq!(open.code, Some(3), "{open:?}");
+    assert!(open.stderr.contains("server.tls"), "{open:?}");
+    assert!(open.stderr.contains("server.trusted_proxies"), "{open:?}");
+}
+
+/// OP-17
+#[actix::test]
+async fn tls_serves_with_a_certificate_and_says_when_it_cannot() {
+    let service = Service::prepare().with_file(
+        "data/config/config.yaml",
+        "server: {tls: {cert: tls/cert.pem, key: tls/key.pem}}\n",
+    );
+    std::fs::create_dir_all(service.path("data/tls")).unwrap();
+    let missing = service.run(&["serve", "--port", "0"], "").await;
+    let made = Command::new("openssl")
+        .args([
+            "req",
+            "-x509",
+            "-newkey",
+            "ec",
+            "-pkeyopt",
+            "ec_paramgen_curve:prime256v1",
+        ])
+        .args(["-nodes", "-days", "2", "-subj", "/CN=localhost"])
+        .args(["-addext", "subjectAltName=IP:127.0.0.1,DNS:localhost"])
+        .args(["-addext", "basicConstraints=critical,CA:FALSE"])
+        .arg("-keyout")
+        .arg(service.path("data/tls/key.pem"))
+        .arg("-out")
+        .arg(service.path("data/tls/cert.pem"))
+        .output()
+        .expect("openssl runs");
+    assert!(made.status.success(), "{made:?}");
+    let certificate = std::fs::read(service.path("data/tls/cert.pem")).unwrap();
+    let trusting = reqwest::Client::builder()
+        .add_root_certificate(reqwest::Certificate::from_pem(&certificate).unwrap())
+        .no_proxy()
+        .build()
+        .unwrap();
+
+    let service = service.started_for(&trusting).await;
+    let answer = trusting
+        .get(format!("{}/healthz", service.url()))
+        .send()
+        .await;
+    let plain = http()
+        .get(format!(
+            "{}/healthz",
+            service.url().replacen("https", "http", 1)
+        ))
+        .send()
+        .await;
+
+    assert_eq!(missing.code, Some(3), "{missing:?}");
+    assert!(missing.stderr.contains("cert.pem"), "{missing:?}");
+    let answer = answer.unwrap();
+    assert_eq!(answer.status(), 200);
+    assert!(answer.headers().contains_key("strict-transport-security"));
+    assert!(!plain.is_ok_and(|answer| answer.status().is_success()));
+}
+
+/// OR-90, OP-85
+#[actix::test]
+async fn a_second_service_of_the_same_home_is_refused_with_the_process_of_the_first() {
+    let service = Service::start().await;
+
+    let second = service.run(&["serve", "--port", "0"], "").await;
+
+    assert_eq!(second.code, Some(6), "{second:?}");
+    assert!(
+        second
+            .stderr
+            .contains(&format!("process {}", service.pid())),
+        "{second:?}"
+    );
+    assert_eq!(
+        service.connect().await.ask("#reply Here.").await["content"],
+        "Here."
+    );
+}
+
+/// SC-110: a store that cannot be read is left alone, and the way out is named.
+#[actix::test]
+async fn a_damaged_store_is_refused_kept_and_restored_from_the_newest_backup() {
+    let mut service = Service::start().await;
+    let mut client = service.connect().await;
+    client.ask("#reply Kept in the backup.").await;
+    let (channel, seen) = (client.channel.clone().unwrap(), 0);
+    assert_eq!(service.run(&["backup"], "").await.code, Some(0));
+    service.kill();
+    let store = service.path("run/store/db");
+    let damaged = vec![0x5a; 100_000];
+    std::fs::write(&store, &damaged).unwrap();
+
+    let refused = service.run(&["serve", "--port", "0"], "").await;
+    let after = std::fs::read(&store).unwrap();
+    let restored = service.run(&["restore", "--newest"], "").await;
+    service.launch().await;
+    let mut client = service.connect().await;
+    client.resume(&channel, seen).await;
+    let end = client.terminal().await;
+
+    assert_eq!(refused.code, Some(1), "{refused:?}");
+    assert!(
+        refused.stderr.contains("hivewright restore --newest"),
+        "{refused:?}"
+    );
+    assert!(after == damaged, "the damaged store was changed");
+    assert_eq!(restored.code, Some(0), "{restored:?}");
+    assert_eq!(end["content"], "Kept in the backup.");
+}
+
+/// SC-111: a backup made under load holds everything that was answered before it began.
+#[actix::test]
+async fn a_backup_under_load_can_be_restored() {
+    let mut service = Service::start().await;
+    let mut client = service.connect().await;
+    for number in 0..20 {
+        client
+            .say(&format!("before{number}"), "#reply Before.")
+            .await;
+    }
+    for _ in 0..20 {
+        client.terminal().await;
+    }
+    let channel = client.channel.clone().unwrap();
+    let load = service.connect().await;
+    let talking = actix::spawn(async move {
+        let mut load = load;
+        while load.try_send(json!({ "content": "#reply Load." })).await {
+            if load.try_frame().await.is_err() {
+                return;
+            }
+        }
+    });
+    let file = service.path("elsewhere.tar.zst");
+
+    let backup = service.run(&["backup", file.to_str().unwrap()], "").await;
+    service.kill();
+    talking.abort();
+    let unforced = service.run(&["restore", file.to_str().unwrap()], "").await;
+    let restored = service
+        .run(&["restore", file.to_str().unwrap(), "--force"], "")
+        .await;
+    service.launch().await;
+    let mut client = service.connect().await;
+    client.resume(&channel, 0).await;
+    let mut ends = std::collections::BTreeSet::new();
+    while ends.len() < 20 {
+        let end = client.terminal().await;
+        assert_eq!(end["content"], "Before.");
+        ends.insert(end["message_id"].as_str().unwrap().to_owned());
+    }
+
+    assert_eq!(backup.code, Some(0), "{backup:?}");
+    assert_eq!(unforced.code, Some(6), "{unforced:?}");
+    assert_eq!(restored.code, Some(0), "{restored:?}");
+    assert_eq!(client.ask("#reply After.").await["content"], "After.");
+}
