@@ -1,6 +1,13 @@
 //! Names of things: one type each, so that a topic can't be passed where a task is meant.
 
-use std::{borrow::Borrow, fmt, sync::Arc};
+use std::{
+    borrow::Borrow,
+    fmt,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+};
 
 use serde::{Deserialize, Serialize};
 
@@ -98,42 +105,59 @@ pub trait Entropy: Send + Sync + 'static {
 
 /// Makes the ids of things that are born here.
 #[derive(Clone)]
-pub struct Ids(Arc<dyn Entropy>);
+pub struct Ids {
+    entropy: Arc<dyn Entropy>,
+    /// The last task's number. Tasks of one process are numbered from a random start: rows that are
+    /// written one after the other then stand beside each other.
+    last_task: Arc<AtomicU64>,
+}
 
 impl Ids {
     /// Ids from this source.
-    pub fn new(source: Arc<dyn Entropy>) -> Self {
-        Self(source)
+    pub fn new(entropy: Arc<dyn Entropy>) -> Self {
+        Self {
+            last_task: Arc::new(AtomicU64::new(entropy.bits())),
+            entropy,
+        }
     }
 
     /// A new topic.
     pub fn topic(&self) -> TopicId {
-        format!("t-{:016x}", self.0.bits()).into()
+        format!("t-{:016x}", self.entropy.bits()).into()
     }
 
     /// A new task.
     pub fn task(&self) -> TaskId {
-        format!("task-{:016x}", self.0.bits()).into()
+        let number = self
+            .last_task
+            .fetch_add(1, Ordering::Relaxed)
+            .wrapping_add(1);
+        format!("task-{number:016x}").into()
     }
 
     /// A new lease.
     pub fn lease(&self) -> LeaseId {
-        format!("{:016x}", self.0.bits()).into()
+        format!("{:016x}", self.entropy.bits()).into()
     }
 
     /// A new turn.
     pub fn turn(&self) -> TurnId {
-        format!("turn-{:016x}", self.0.bits()).into()
+        format!("turn-{:016x}", self.entropy.bits()).into()
     }
 
     /// A new WebSocket channel.
     pub fn websocket_channel(&self) -> ChannelId {
-        format!("ws:{:016x}{:016x}", self.0.bits(), self.0.bits()).into()
+        format!(
+            "ws:{:016x}{:016x}",
+            self.entropy.bits(),
+            self.entropy.bits()
+        )
+        .into()
     }
 
     /// An id for a message whose sender gave none.
     pub fn message(&self) -> MessageId {
-        format!("m-{:016x}", self.0.bits()).into()
+        format!("m-{:016x}", self.entropy.bits()).into()
     }
 }
 

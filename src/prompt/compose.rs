@@ -1,7 +1,11 @@
 //! Composes the system prompt of a turn from rules, team and conversation.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::{
+    path::Path,
+    sync::{Arc, Mutex, PoisonError},
+};
 
+use dashmap::DashMap;
 use hivewright_actors::{briefing::Line, engine::SystemPrompt, ids::TeamName, task::TopicRef};
 use sha2::{Digest, Sha256};
 use tokio::task::spawn_blocking;
@@ -64,6 +68,19 @@ struct Inner {
     files: RuleFiles,
     /// The last static prefix, so that all turns share one.
     shared: Mutex<Arc<str>>,
+    /// What was last told to each team before its turn's own part.
+    told: DashMap<TeamName, Arc<Told>>,
+}
+
+/// The parts of a prompt that stay the same until a file changes, with what they were made from.
+#[derive(Debug)]
+struct Told {
+    tiers: [Tier; 3],
+    description: String,
+    builtins: Vec<Availability>,
+    shared: Arc<str>,
+    team: String,
+    hash: String,
 }
 
 impl Prompts {
@@ -74,6 +91,7 @@ impl Prompts {
             system: rules::system(),
             files: RuleFiles::default(),
             shared: Mutex::new("".into()),
+            told: DashMap::new(),
         }))
     }
 
@@ -93,35 +111,64 @@ impl Prompts {
 
 impl Inner {
     fn compose(&self, request: &Request) -> Composed {
-        let Request { team, .. } = request;
-        let workspace = self.home.team(team.as_str());
-        let organisation = self.files.tier(self.home.data(), "rules", Links::Followed);
-        let lineage = self.files.tier(&workspace, "org-rules", Links::Refused);
-        let own = self.files.tier(&workspace, "team-rules", Links::Refused);
-
-        let shared = self.share(parts::shared(&self.system, &organisation));
-        let role = parts::role(team, [&self.system, &organisation], &lineage, &own);
+        let workspace = self.home.team(request.team.as_str());
+        let tiers = [
+            self.files.tier(self.home.data(), "rules", Links::Followed),
+            self.files.tier(&workspace, "org-rules", Links::Refused),
+            self.files.tier(&workspace, "team-rules", Links::Refused),
+        ];
+        let warnings = [&self.system].into_iter().chain(&tiers);
+        let warnings = warnings.flat_map(|tier| tier.warnings.clone()).collect();
+        let told = self.told(request, &workspace, tiers);
         let system = SystemPrompt {
-            team: parts::join([
-                parts::identity(team, &request.description, &workspace),
-                parts::availability(&request.builtins),
-                role,
-            ]),
+            shared: told.shared.clone(),
+            team: told.team.clone(),
             turn: parts::join([
                 parts::topic(request.topic.as_ref()),
                 parts::conversation(&request.conversation),
             ]),
-            shared,
         };
-        let tiers = [&self.system, &organisation, &lineage, &own];
         Composed {
-            prompt_hash: hash(&system),
             system: Arc::new(system),
-            warnings: tiers
-                .iter()
-                .flat_map(|tier| tier.warnings.clone())
-                .collect(),
+            prompt_hash: told.hash.clone(),
+            warnings,
         }
+    }
+
+    /// What a team is told in every turn. Put together again only if something of it changed.
+    fn told(&self, request: &Request, workspace: &Path, tiers: [Tier; 3]) -> Arc<Told> {
+        let Request {
+            team,
+            description,
+            builtins,
+            ..
+        } = request;
+        let known = self.told.get(team).map(|known| known.clone());
+        if let Some(known) = known
+            && known.tiers == tiers
+            && known.description == *description
+            && known.builtins == *builtins
+        {
+            return known;
+        }
+        let [organisation, lineage, own] = &tiers;
+        let shared = self.share(parts::shared(&self.system, organisation));
+        let role = parts::role(team, [&self.system, organisation], lineage, own);
+        let text = parts::join([
+            parts::identity(team, description, workspace),
+            parts::availability(builtins),
+            role,
+        ]);
+        let told = Arc::new(Told {
+            hash: hash(&shared, &text),
+            shared,
+            team: text,
+            description: description.clone(),
+            builtins: builtins.clone(),
+            tiers,
+        });
+        self.told.insert(team.clone(), told.clone());
+        told
     }
 
     fn share(&self, text: String) -> Arc<str> {
@@ -134,11 +181,11 @@ impl Inner {
 }
 
 /// The first 16 hex digits of the SHA-256 of shared and team part.
-fn hash(system: &SystemPrompt) -> String {
+fn hash(shared: &str, team: &str) -> String {
     let mut hasher = Sha256::new();
-    hasher.update(system.shared.as_bytes());
+    hasher.update(shared.as_bytes());
     hasher.update([0]);
-    hasher.update(system.team.as_bytes());
+    hasher.update(team.as_bytes());
     let digest = hasher.finalize();
     digest[..8]
         .iter()

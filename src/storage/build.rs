@@ -48,10 +48,9 @@ pub(super) fn commit_key() -> Vec<u8> {
     [META, b"commit"].concat()
 }
 
-/// What the store knows of itself after a commit: the commit's number, and how many records there are.
-pub(super) fn commit_value(schema: u16, commits: u64, records: u64) -> Vec<u8> {
-    let payload = [commits.to_be_bytes(), records.to_be_bytes()].concat();
-    envelope::seal(Form::Whole, schema, &commit_key(), &payload)
+/// What the store knows of itself after a commit: the commit's number.
+pub(super) fn commit_value(schema: u16, commits: u64) -> Vec<u8> {
+    envelope::seal(Form::Whole, schema, &commit_key(), &commits.to_be_bytes())
 }
 
 /// Fills a new store.
@@ -62,7 +61,6 @@ pub(super) struct Builder {
     schema: u16,
     batch: ::sled::Batch,
     waiting: usize,
-    records: u64,
 }
 
 impl Builder {
@@ -77,7 +75,6 @@ impl Builder {
             schema,
             batch: ::sled::Batch::default(),
             waiting: 0,
-            records: 0,
         })
     }
 
@@ -92,7 +89,6 @@ impl Builder {
     /// Adds a record as it was found in another store.
     pub(super) fn put_sealed(&mut self, key: Vec<u8>, sealed: Vec<u8>) -> io::Result<()> {
         self.waiting += key.len() + sealed.len();
-        self.records += u64::from(!key.starts_with(parts::RESERVED));
         self.batch.insert(key, sealed);
         if self.waiting > ROUND {
             self.apply()?;
@@ -104,7 +100,7 @@ impl Builder {
     pub(super) fn finish(mut self) -> io::Result<PathBuf> {
         let schema = envelope::seal(Form::Whole, self.schema, &schema_key(), b"");
         self.batch.insert(schema_key(), schema);
-        let commit = commit_value(self.schema, 1, self.records);
+        let commit = commit_value(self.schema, 1);
         self.batch.insert(commit_key(), commit);
         self.apply()?;
         self.database.flush()?;

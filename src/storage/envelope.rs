@@ -55,11 +55,6 @@ pub(super) fn open<'a>(key: &[u8], value: &'a [u8]) -> Result<Opened<'a>, Storag
     })
 }
 
-/// Whether a value says of itself, unverified, that it is held by several records.
-pub(super) fn claims_parts(value: &[u8]) -> bool {
-    value.first() == Some(&(Form::Parts as u8))
-}
-
 pub(super) fn damaged(key: &[u8], reason: &str) -> StorageError {
     StorageError::Damaged {
         key: key.escape_ascii().to_string(),

@@ -82,7 +82,7 @@ impl SledStorage {
                 return Err(io::Error::other("an export is running already"));
             }
             writing.export = Some(Preserved::default());
-            writing.records
+            self.records()
         };
         let _running = Running(self);
         out.write_all(MAGIC)?;

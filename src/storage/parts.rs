@@ -5,6 +5,8 @@
 //! must stay below a twentieth of that: [`WHOLE`] and [`LONGEST_KEY`] are chosen for the segment size
 //! in `build.rs`, and a test holds them to it.
 
+use std::collections::HashSet;
+
 use super::envelope::{self, Form};
 
 /// The largest payload that one record holds.
@@ -28,6 +30,13 @@ pub(super) fn part_key(key: &[u8], index: u32) -> Vec<u8> {
 /// Whether a key found between two part keys of `key` is a part of it, not of a longer key.
 pub(super) fn is_part_of(key: &[u8], found: &[u8]) -> bool {
     found.len() == PARTS.len() + key.len() + 4
+}
+
+/// The keys whose values stand in parts.
+pub(super) fn split_keys(database: &::sled::Db) -> ::sled::Result<HashSet<Vec<u8>>> {
+    let parts = database.scan_prefix(PARTS).keys();
+    let key_of = |part: ::sled::IVec| part[PARTS.len()..part.len().saturating_sub(4)].to_vec();
+    parts.map(|part| part.map(key_of)).collect()
 }
 
 /// The records that hold a value, first the one under the key itself.

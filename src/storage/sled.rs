@@ -2,7 +2,7 @@
 
 use std::{
     any::Any,
-    collections::BTreeMap,
+    collections::{BTreeMap, HashSet},
     fs::File,
     io,
     ops::{Bound, ControlFlow},
@@ -46,7 +46,8 @@ pub struct SledStorage {
 #[derive(Debug)]
 pub(super) struct Writing {
     commits: u64,
-    pub(super) records: u64,
+    /// Keys whose value stands in parts.
+    split: HashSet<Vec<u8>>,
     failed: bool,
     pub(super) export: Option<Preserved>,
 }
@@ -69,7 +70,8 @@ impl SledStorage {
         }
         let database = guarded(|| build::database(store)).map_err(io::Error::other)??;
         let data = File::options().write(true).open(store.join("db"))?;
-        let (schema, commits, records) = standing(&database).map_err(io::Error::other)?;
+        let (schema, commits) = standing(&database).map_err(io::Error::other)?;
+        let split = parts::split_keys(&database)?;
         let mark = Mark::open(store, durability)?;
         mark.note(commits)?;
         // sled replaces its snapshot while it opens. An older one that came back after a power cut
@@ -83,7 +85,7 @@ impl SledStorage {
             schema,
             writing: Mutex::new(Writing {
                 commits,
-                records,
+                split,
                 failed: false,
                 export: None,
             }),
@@ -95,9 +97,9 @@ impl SledStorage {
         self.schema
     }
 
-    /// How many records there are.
+    /// How many records there are. Counts them.
     pub fn records(&self) -> u64 {
-        self.writing().records
+        self.database.range(..RESERVED).count() as u64
     }
 
     pub(super) fn writing(&self) -> MutexGuard<'_, Writing> {
@@ -125,28 +127,30 @@ impl SledStorage {
         Ok(())
     }
 
-    /// What a new value of a key changes, and by how much the number of records grows.
+    /// What a new value of a key changes. Nothing is read for that: which values stand in parts is
+    /// known.
     fn change(
         &self,
         key: &[u8],
         value: Option<&[u8]>,
+        split: &mut HashSet<Vec<u8>>,
         changes: &mut Changes,
-    ) -> ::sled::Result<i64> {
-        let old = self.database.get(key)?;
-        if old.as_deref().is_some_and(envelope::claims_parts) {
+    ) -> ::sled::Result<()> {
+        if split.remove(key) {
             for part in self.part_keys(key) {
                 changes.push((part?, None));
             }
         }
-        match value {
-            Some(value) => changes.extend(
-                parts::split(self.schema, key, value)
-                    .into_iter()
-                    .map(|(key, sealed)| (key, Some(sealed))),
-            ),
-            None => changes.push((key.to_vec(), None)),
+        let Some(value) = value else {
+            changes.push((key.to_vec(), None));
+            return Ok(());
+        };
+        let records = parts::split(self.schema, key, value);
+        if records.len() > 1 {
+            split.insert(key.to_vec());
         }
-        Ok(i64::from(value.is_some()) - i64::from(old.is_some()))
+        changes.extend(records.into_iter().map(|(key, sealed)| (key, Some(sealed))));
+        Ok(())
     }
 
     fn part_keys(&self, key: &[u8]) -> impl Iterator<Item = ::sled::Result<Vec<u8>>> {
@@ -232,19 +236,17 @@ impl Storage for SledStorage {
         }
         let done = guarded(|| {
             let mut changes = Changes::new();
-            let mut records = writing.records;
-            for (key, value) in latest {
-                records = records.saturating_add_signed(self.change(key, value, &mut changes)?);
-            }
-            let commits = writing.commits + 1;
-            let standing = build::commit_value(self.schema, commits, records);
-            changes.push((build::commit_key(), Some(standing)));
             // From here on only a complete run says that the group is safe.
             writing.fail();
+            for (key, value) in latest {
+                self.change(key, value, &mut writing.split, &mut changes)?;
+            }
+            let commits = writing.commits + 1;
+            let standing = build::commit_value(self.schema, commits);
+            changes.push((build::commit_key(), Some(standing)));
             self.write(&mut writing, &changes)?;
             self.mark.note(commits)?;
             writing.commits = commits;
-            writing.records = records;
             writing.failed = false;
             Ok(())
         });
@@ -298,8 +300,8 @@ impl Storage for SledStorage {
     }
 }
 
-/// What a store says of itself: its schema version, its number of commits and of records.
-pub(super) fn standing(database: &::sled::Db) -> Result<(u16, u64, u64), String> {
+/// What a store says of itself: its schema version and its number of commits.
+pub(super) fn standing(database: &::sled::Db) -> Result<(u16, u64), String> {
     let read = |key: Vec<u8>| {
         let name = key[RESERVED.len()..].escape_ascii().to_string();
         database
@@ -312,14 +314,10 @@ pub(super) fn standing(database: &::sled::Db) -> Result<(u16, u64, u64), String>
             })
     };
     let (schema, _) = read(build::schema_key())?;
-    let (_, counts) = read(build::commit_key())?;
-    let number = |range: std::ops::Range<usize>| {
-        let bytes = counts.get(range).and_then(|bytes| bytes.try_into().ok());
-        bytes
-            .map(u64::from_be_bytes)
-            .ok_or_else(|| "its counts cannot be read".to_owned())
-    };
-    Ok((schema, number(0..8)?, number(8..16)?))
+    let (_, commits) = read(build::commit_key())?;
+    let commits = commits.try_into().map(u64::from_be_bytes);
+    let commits = commits.map_err(|_| "its number of commits cannot be read".to_owned())?;
+    Ok((schema, commits))
 }
 
 /// Runs what may meet damaged files, where sled panics in places.

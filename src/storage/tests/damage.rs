@@ -152,17 +152,6 @@ fn a_database_without_our_records_is_refused() {
     assert_refused(&place, "foreign");
 }
 
-/// SC-112
-#[test]
-fn a_store_that_lost_records_is_refused() {
-    let place = used();
-    let database = build::database(&place.home.store).unwrap();
-    database.remove("k/7").unwrap();
-    drop(database);
-
-    assert_refused(&place, "lost record");
-}
-
 /// SC-135: wherever the file is cut, nothing acknowledged goes missing in silence.
 #[test]
 fn a_truncated_database_is_refused() {
