@@ -21,7 +21,7 @@ use hivewright_actors::{
 use sha2::{Digest, Sha256};
 
 use crate::{
-    engines::{Engines, ModelChoice, Question},
+    engines::{Engines, ModelChoice, Question, UnknownProfile},
     logging::Secrets,
     prompt::compose::{Availability, Prompts, Request},
     sandbox::{
@@ -38,7 +38,7 @@ use crate::{
     },
     tools::{
         filter::ToolFilter,
-        host::{Grant, Toolbox},
+        host::{Grant, Scrub, Toolbox},
     },
 };
 
@@ -65,14 +65,25 @@ struct Inner {
     topic_profile: Option<String>,
     demo: Arc<AtomicBool>,
     secrets: Secrets,
+    /// What was made of the profiles, good until their file changes.
+    models: Mutex<Option<Arc<Models>>>,
     /// What was made for a team, good until one of its files changes.
     kits: Mutex<HashMap<TeamName, Arc<Kit>>>,
+}
+
+/// What all teams share of one state of the profiles.
+struct Models {
+    providers: Arc<Providers>,
+    profiles: HashMap<String, Arc<Profile>>,
+    scrub: Scrub,
+    /// Engines in use, by profile and model.
+    engines: Mutex<HashMap<(String, String), Arc<dyn Engine>>>,
 }
 
 /// What a team works with, made from one state of its files.
 struct Kit {
     team: Arc<Team>,
-    providers: Arc<Providers>,
+    models: Arc<Models>,
     tools: Arc<dyn Toolset>,
     toolset_hash: String,
     builtins: Vec<Availability>,
@@ -120,6 +131,7 @@ impl Turns {
             topic_profile: sources.topic_profile,
             demo: sources.demo,
             secrets: sources.secrets,
+            models: Mutex::default(),
             kits: Mutex::default(),
         }))
     }
@@ -158,51 +170,70 @@ impl Inner {
     /// What a team works with now.
     fn kit(&self, name: &TeamName) -> Result<Arc<Kit>, BriefError> {
         let team = self.live.team_now(name).map_err(|found| bad_file(&found))?;
-        let providers = self.live.providers_now();
-        let providers = providers.map_err(|found| no_provider(&found))?;
+        let models = self.models()?;
         let known = self.kits().get(name).cloned();
         if let Some(kit) = known
             && Arc::ptr_eq(&kit.team, &team)
-            && Arc::ptr_eq(&kit.providers, &providers)
+            && Arc::ptr_eq(&kit.models, &models)
         {
             return Ok(kit);
         }
-        self.demo.store(providers.demo, Ordering::Relaxed);
-        self.secrets.learn(keys(&providers).map(ToOwned::to_owned));
-        let kit = Arc::new(self.make_kit(name, team, providers)?);
+        let kit = Arc::new(self.make_kit(name, team, models)?);
         self.kits().insert(name.clone(), kit.clone());
         Ok(kit)
+    }
+
+    /// The models there are now.
+    fn models(&self) -> Result<Arc<Models>, BriefError> {
+        let providers = self.live.providers_now();
+        let providers = providers.map_err(|found| no_provider(&found))?;
+        let mut models = self.models.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(models) = &*models
+            && Arc::ptr_eq(&models.providers, &providers)
+        {
+            return Ok(models.clone());
+        }
+        self.demo.store(providers.demo, Ordering::Relaxed);
+        self.secrets.learn(keys(&providers).map(ToOwned::to_owned));
+        let scrubber = Scrubber::new(keys(&providers));
+        let made = Arc::new(Models {
+            profiles: profiles(&providers),
+            scrub: Arc::new(move |text| scrubber.scrub(text).into_owned()),
+            engines: Mutex::default(),
+            providers,
+        });
+        *models = Some(made.clone());
+        Ok(made)
     }
 
     fn make_kit(
         &self,
         name: &TeamName,
         team: Arc<Team>,
-        providers: Arc<Providers>,
+        models: Arc<Models>,
     ) -> Result<Kit, BriefError> {
         let file = self.home.team_file(name.as_str());
         let wrong = |field: &str, reason: String| BriefError {
             code: Code::ConfigError,
             message: format!("{}: {field}: {reason}", file.display()),
         };
-        let chosen = providers
+        let chosen = models
+            .providers
             .choose(&team.provider_profile, team.model.as_deref())
             .map_err(|error| wrong("provider_profile", error.to_string()))?;
-        let engine = self
-            .engines
-            .native(&profiles(&providers), &choice(&chosen))
+        let engine = models
+            .engine(&self.engines, &chosen)
             .map_err(|error| wrong("provider_profile", error.to_string()))?;
         let allowed = ToolFilter::parse(&team.allowed_tools)
             .map_err(|error| wrong("allowed_tools", error.to_string()))?;
         let workspace = Workspace::open(&self.home.team(name.as_str()), &allowed_dirs(&team))
             .map_err(|error| wrong("allowed_dirs", error.to_string()))?;
-        let scrubber = Scrubber::new(keys(&providers));
         let tools = self.toolbox.for_team(Grant {
             team: name.clone(),
             workspace: Arc::new(workspace),
             allowed,
             sandbox: self.sandbox.clone(),
-            scrub: Arc::new(move |text| scrubber.scrub(text).into_owned()),
+            scrub: models.scrub.clone(),
         });
         let specs = tools.specs();
         let builtins = crate::tools::BUILT_INS
@@ -219,7 +250,7 @@ impl Inner {
             provider: chosen.provider.as_str().to_owned(),
             model: chosen.model,
             team,
-            providers,
+            models,
             tools,
         })
     }
@@ -252,6 +283,24 @@ impl Inner {
 
     fn kits(&self) -> std::sync::MutexGuard<'_, HashMap<TeamName, Arc<Kit>>> {
         self.kits.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Models {
+    /// What answers for a profile and model; teams that ask for the same share it.
+    fn engine(
+        &self,
+        engines: &Engines,
+        chosen: &Profile,
+    ) -> Result<Arc<dyn Engine>, UnknownProfile> {
+        let mut known = self.engines.lock().unwrap_or_else(PoisonError::into_inner);
+        let key = (chosen.name.clone(), chosen.model.clone());
+        if let Some(engine) = known.get(&key) {
+            return Ok(engine.clone());
+        }
+        let engine = engines.native(&self.profiles, &choice(chosen))?;
+        known.insert(key, engine.clone());
+        Ok(engine)
     }
 }
 

@@ -1,10 +1,10 @@
 //! The one path that every tool call takes: visible, well-formed, run within its limits, scrubbed, cut.
 
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, HashMap},
     fmt,
     io::{self, Write},
-    sync::Arc,
+    sync::{Arc, Mutex, PoisonError},
     time::{Duration, Instant},
 };
 
@@ -39,6 +39,8 @@ pub type Scrub = Arc<dyn Fn(&str) -> String + Send + Sync>;
 #[derive(Clone, Default)]
 pub struct Toolbox {
     tools: BTreeMap<&'static str, Arc<dyn Hosted>>,
+    /// What models are told of the tools, by the tools: teams with the same ones share it.
+    told: Arc<Mutex<HashMap<Vec<&'static str>, Arc<[ToolSpec]>>>>,
 }
 
 /// What one team is given.
@@ -65,20 +67,31 @@ impl Toolbox {
 
     /// The tools of a team, bound to its folders. Later changes to the grant need another set.
     pub fn for_team(&self, grant: Grant) -> Arc<dyn Toolset> {
-        let visible = self
+        let visible: BTreeMap<_, _> = self
             .tools
             .iter()
-            .filter(|(key, _)| grant.allowed.allows(key));
-        let mut tools = BTreeMap::new();
-        let mut specs = Vec::new();
-        for (key, tool) in visible {
-            let name = wire_name(key);
-            specs.push(tool.spec(name.clone(), &grant.sandbox));
-            tools.insert(name, Arc::clone(tool));
-        }
+            .filter(|(key, _)| grant.allowed.allows(key))
+            .collect();
+        let keys = visible.keys().map(|key| **key).collect();
+        let specs = self
+            .told
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .entry(keys)
+            .or_insert_with(|| {
+                let specs = visible
+                    .iter()
+                    .map(|(key, tool)| tool.spec(wire_name(key), &grant.sandbox));
+                specs.collect()
+            })
+            .clone();
+        let tools = visible
+            .into_iter()
+            .map(|(key, tool)| (wire_name(key), Arc::clone(tool)))
+            .collect();
         Arc::new(TeamTools {
             tools,
-            specs: specs.into(),
+            specs,
             grant,
         })
     }
