@@ -35,12 +35,15 @@ const LOGGED: usize = 10_240;
 /// Removes secrets from a text.
 pub type Scrub = Arc<dyn Fn(&str) -> String + Send + Sync>;
 
+/// What models are told of sets of tools, by the tools' keys.
+type Told = HashMap<Vec<&'static str>, Arc<[ToolSpec]>>;
+
 /// The tools that exist, by key.
 #[derive(Clone, Default)]
 pub struct Toolbox {
     tools: BTreeMap<&'static str, Arc<dyn Hosted>>,
-    /// What models are told of the tools, by the tools: teams with the same ones share it.
-    told: Arc<Mutex<HashMap<Vec<&'static str>, Arc<[ToolSpec]>>>>,
+    /// Teams with the same tools share what their models are told.
+    told: Arc<Mutex<Told>>,
 }
 
 /// What one team is given.
