@@ -12,7 +12,12 @@ mod queue;
 mod report;
 mod start;
 
+use mimalloc::MiMalloc;
 use report::Report;
+
+/// The same as the service's.
+#[global_allocator]
+static ALLOCATOR: MiMalloc = MiMalloc;
 
 /// Measures some figures.
 type Section = fn(&mut Report);

@@ -176,14 +176,15 @@ impl Service {
         };
         let config = settings.config;
 
-        let (storage, recovered) = open_store(&home, &config).await?;
         let sandbox = Sandbox::new(SandboxSettings {
             launcher: options.launcher,
             memory: config.sandbox.memory,
             scratch: home.run().join("scratch"),
             private: vec![home.store(), home.secrets()],
-        })
-        .await;
+        });
+        // Trying the sandbox takes as long as opening a small store, so neither waits for the other.
+        let (opened, sandbox) = tokio::join!(open_store(&home, &config), sandbox);
+        let (storage, recovered) = opened?;
         if let Some(layer) = sandbox.layers().missing() {
             notices.push(format!(
                 "`bash` is refused: {} is missing; {}",
