@@ -19,7 +19,7 @@ pub mod storage;
 pub mod tools;
 
 use engines::native::retry::RetryPolicy;
-use service::{Options, Service, ServiceError};
+use service::{Options, Service, error::ServiceError};
 use settings::{home::Home, references::Environment};
 
 /// How the service is to run.

@@ -13,21 +13,22 @@ use actix::{
 };
 
 use crate::{
-    channel::{Channel, Deliver, Recheck, Tell},
+    channel::{Channel, Deliver, Tell},
     clock::{Clock, Timestamp},
-    closing,
     event::{Body, ErrorBody, Frame},
     ids::{ChannelId, Ids, LeaseId, TaskId, TeamName},
     store::{Numbered, StoreError, StoreHandle, reads, records::Writes},
-    task::{Code, Ending, Lane, MAX_ATTEMPTS, Outcome, Task},
-    usage::Usage,
+    task::{Code, Ending, Lane, Task},
 };
 
+mod leases;
 pub mod schedule;
 #[cfg(test)]
 mod tests;
+mod waiting;
 
 use schedule::{Full, Limits, Schedule};
+use waiting::Due;
 
 /// A message that waits longer than this is acknowledged with a fixed sentence.
 pub const ACK_AFTER: Duration = Duration::from_millis(1_500);
@@ -213,13 +214,6 @@ struct Entry {
     cancelled: bool,
 }
 
-/// What is due for a waiting task.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum Due {
-    Ack,
-    Deadline,
-}
-
 impl Queue {
     /// A queue with the open tasks of former processes, oldest first.
     pub fn new(
@@ -272,128 +266,6 @@ impl Queue {
         );
     }
 
-    /// Notes what will be due if the task goes on waiting.
-    fn expect(&mut self, task: &Task) {
-        let [deadline, ack] = due_of(task);
-        self.due.insert(deadline);
-        if !task.acked {
-            self.due.insert(ack);
-        }
-    }
-
-    fn expect_no_more(&mut self, task: &Task) {
-        for due in due_of(task) {
-            self.due.remove(&due);
-        }
-    }
-
-    /// Leases all that can start.
-    fn dispatch(&mut self, ctx: &mut Context<Self>) {
-        let now = self.clock.now();
-        while !self.draining
-            && let Some((lane, id)) = self.schedule.next(now)
-        {
-            let Some(entry) = self.tasks.get(&id) else {
-                self.schedule.finished(&lane, Duration::ZERO);
-                continue;
-            };
-            if entry.task.deadline_at <= now {
-                self.schedule.finished(&lane, Duration::ZERO);
-                self.end(&id, Ending::Expired, Code::Deadline, ctx);
-            } else if entry.task.attempts >= MAX_ATTEMPTS {
-                self.schedule.finished(&lane, Duration::ZERO);
-                self.end(&id, Ending::Dead, Code::Crash, ctx);
-            } else {
-                self.lease(&id, false, ctx);
-            }
-        }
-        self.arm(ctx);
-    }
-
-    fn lease(&mut self, id: &TaskId, joins: bool, ctx: &mut Context<Self>) {
-        let lease = self.ids.lease();
-        let now = self.clock.now();
-        let Some(entry) = self.tasks.get_mut(id) else {
-            return;
-        };
-        entry.joined = joins;
-        entry.task.lease = Some(lease.clone());
-        entry.task.attempts += 1;
-        entry.task.not_before = None;
-        let writes = entry.unwritten.take().unwrap_or_default().task(&entry.task);
-        let task = entry.task.clone();
-        self.waited.0 += 1;
-        self.waited.1 += now.since(task.created_at);
-        self.expect_no_more(&task);
-        let committed = self.store.commit(writes);
-        ctx.spawn(committed.into_actor(self).map(move |result, queue, ctx| {
-            if result.is_ok() {
-                queue.leased(task, lease, joins, ctx);
-            }
-        }));
-    }
-
-    /// A lease is stored: the team gets it, unless something came between.
-    fn leased(&mut self, task: Task, lease: LeaseId, joins: bool, ctx: &mut Context<Self>) {
-        if !self.holds(&task.id, &lease) {
-            return;
-        }
-        self.listeners
-            .progressed
-            .do_send(Progressed::Started(task.clone()));
-        if self.is_cancelled(&task.id) {
-            return self.take_back(task, None, ctx);
-        }
-        self.listeners.leased.do_send(Leased { task, lease, joins });
-    }
-
-    /// A task is under this lease.
-    fn holds(&self, id: &TaskId, lease: &LeaseId) -> bool {
-        self.tasks
-            .get(id)
-            .is_some_and(|entry| entry.task.lease.as_ref() == Some(lease))
-    }
-
-    fn is_cancelled(&self, id: &TaskId) -> bool {
-        self.tasks.get(id).is_some_and(|entry| entry.cancelled)
-    }
-
-    /// Gives a task an end that no turn gave it.
-    fn end(&mut self, id: &TaskId, ending: Ending, code: Code, ctx: &mut Context<Self>) {
-        let Some(Entry {
-            mut task,
-            unwritten,
-            ..
-        }) = self.tasks.remove(id)
-        else {
-            return;
-        };
-        self.expect_no_more(&task);
-        let message = match ending {
-            Ending::Cancelled => None,
-            Ending::Expired => Some("the deadline passed before its turn came".to_owned()),
-            _ => Some(format!(
-                "given up after {} attempts: the process or the team stopped each time",
-                task.attempts
-            )),
-        };
-        let outcome = Outcome {
-            ending,
-            code: Some(code),
-            message,
-            text: String::new(),
-            usage: Usage::default(),
-            finished_at: self.clock.now(),
-        };
-        if ending == Ending::Dead {
-            tracing::error!(task = %task.id, team = %task.lane.team, code = code.as_str(), "task given up");
-        }
-        let writes = closing::close(&mut task, outcome, "", None);
-        let committed = self.store.commit(unwritten.unwrap_or_default().and(writes));
-        self.note_end(task, ending, false);
-        self.deliver(committed, ctx);
-    }
-
     fn note_end(&mut self, task: Task, ending: Ending, was_running: bool) {
         *self
             .ended
@@ -417,174 +289,6 @@ impl Queue {
             }
         }));
     }
-
-    /// A waiting task is told that it waits.
-    fn acknowledge(&mut self, id: &TaskId, ctx: &mut Context<Self>) {
-        let now = self.clock.now();
-        let Some(entry) = self.tasks.get_mut(id) else {
-            return;
-        };
-        let task = &mut entry.task;
-        let Some(source) = task.source.clone() else {
-            return;
-        };
-        let (Some(message), false, None) = (&source.message, task.acked, &task.lease) else {
-            return;
-        };
-        let ahead = self.schedule.ahead_of(&task.lane, id) as u64;
-        let mut ack = closing::ack(task, message, "", ahead);
-        let topic = source.topic.as_ref().map_or("main", |topic| &topic.name);
-        ack.content = match task.not_before {
-            Some(_) => "Waiting: the last attempt failed, the next one follows.".to_owned(),
-            None => format!("Queued behind {ahead} message(s) in \"{topic}\"."),
-        };
-        task.acked = true;
-        let frame = Frame {
-            topic: source.topic.clone(),
-            ts: now,
-            body: Body::Ack(ack),
-        };
-        let writes = entry
-            .unwritten
-            .take()
-            .unwrap_or_default()
-            .task(&entry.task)
-            .frame(&source.channel, frame);
-        let committed = self.store.commit(writes);
-        self.deliver(committed, ctx);
-    }
-
-    /// Sets the alarm for what is due next.
-    fn arm(&mut self, ctx: &mut Context<Self>) {
-        let next = [
-            self.due.first().map(|(at, ..)| *at),
-            self.schedule.wakes_at(),
-        ]
-        .into_iter()
-        .flatten()
-        .min();
-        let Some(next) = next else { return };
-        if let Some((at, _)) = self.alarm
-            && at <= next
-        {
-            return;
-        }
-        if let Some((_, handle)) = self.alarm.take() {
-            ctx.cancel_future(handle);
-        }
-        let pause = next.since(self.clock.now()).max(Duration::from_millis(1));
-        let handle = ctx.run_later(pause, |queue, ctx| {
-            queue.alarm = None;
-            queue.ring(ctx);
-        });
-        self.alarm = Some((next, handle));
-    }
-
-    fn ring(&mut self, ctx: &mut Context<Self>) {
-        let now = self.clock.now();
-        while let Some((at, ..)) = self.due.first()
-            && *at <= now
-        {
-            let Some((_, due, _, id)) = self.due.pop_first() else {
-                break;
-            };
-            match due {
-                Due::Ack => self.acknowledge(&id, ctx),
-                Due::Deadline => {
-                    if let Some(entry) = self.tasks.get(&id)
-                        && self.schedule.remove(&entry.task.lane.clone(), &id)
-                    {
-                        self.end(&id, Ending::Expired, Code::Deadline, ctx);
-                    }
-                }
-            }
-        }
-        self.dispatch(ctx);
-    }
-
-    /// Sees to a task whose team died: it has its outcome already, or it waits again.
-    fn adopt(&mut self, orphan: Task, row: Option<Task>, pause: Duration, ctx: &mut Context<Self>) {
-        if !orphan
-            .lease
-            .as_ref()
-            .is_some_and(|lease| self.holds(&orphan.id, lease))
-        {
-            return;
-        }
-        // Frames that were stored but not sent.
-        if let Some(source) = &orphan.source {
-            self.channel.do_send(Recheck {
-                channel: source.channel.clone(),
-            });
-        }
-        let task = row.unwrap_or(orphan);
-        match &task.outcome {
-            Some(outcome) => {
-                let ending = outcome.ending;
-                if self
-                    .tasks
-                    .remove(&task.id)
-                    .is_some_and(|entry| !entry.joined)
-                {
-                    self.schedule.finished(&task.lane, Duration::ZERO);
-                }
-                self.note_end(task, ending, true);
-            }
-            None => {
-                let task = Task {
-                    redelivered: true,
-                    ..task
-                };
-                self.take_back(task, Some(pause), ctx);
-            }
-        }
-    }
-
-    fn take_back(&mut self, task: Task, after: Option<Duration>, ctx: &mut Context<Self>) {
-        let until = after.map(|pause| self.clock.now() + pause);
-        let task = Task {
-            not_before: until,
-            lease: None,
-            ..task
-        };
-        if !self.tasks.get(&task.id).is_some_and(|entry| entry.joined) {
-            self.schedule.finished(&task.lane, Duration::ZERO);
-        }
-        self.listeners
-            .progressed
-            .do_send(Progressed::Returned(task.clone()));
-        if let Some(entry) = self.tasks.get_mut(&task.id)
-            && entry.cancelled
-        {
-            let id = task.id.clone();
-            entry.task = task;
-            self.end(&id, Ending::Cancelled, Code::Cancelled, ctx);
-            return self.dispatch(ctx);
-        }
-        self.schedule.put_back(&task.lane, task.id.clone(), until);
-        self.expect(&task);
-        let committed = self.store.commit(Writes::new().task(&task));
-        self.tasks.insert(
-            task.id.clone(),
-            Entry {
-                task,
-                unwritten: None,
-                joined: false,
-                cancelled: false,
-            },
-        );
-        self.deliver(committed, ctx);
-        self.dispatch(ctx);
-    }
-}
-
-/// What may become due for a task, and when; of one moment, first come first.
-fn due_of(task: &Task) -> [(Timestamp, Due, u64, TaskId); 2] {
-    let entry = |at, due| (at, due, task.arrival, task.id.clone());
-    [
-        entry(task.deadline_at, Due::Deadline),
-        entry(task.created_at + ACK_AFTER, Due::Ack),
-    ]
 }
 
 impl Actor for Queue {

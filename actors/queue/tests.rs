@@ -6,7 +6,10 @@ use std::sync::Mutex;
 use actix::Arbiter;
 
 use super::*;
-use crate::{channel::Channel, doubles::disk::Disk, ids::Entropy, store::Store};
+use crate::{
+    channel::Channel, closing, doubles::disk::Disk, ids::Entropy, store::Store, task::Outcome,
+    usage::Usage,
+};
 
 /// Keeps what the queue says.
 #[derive(Clone, Default)]

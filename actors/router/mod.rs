@@ -1,26 +1,22 @@
 //! Router: the way in. What a message of a person passes before it is work.
 
-use std::{
-    collections::{HashMap, VecDeque},
-    sync::Arc,
-    time::Duration,
-};
+use std::{collections::HashMap, sync::Arc, time::Duration};
 
 use actix::{Actor, ActorFutureExt, Addr, AsyncContext, Context, Handler, Message, WrapFuture};
 
 use crate::{
     channel::{
-        Adopt, Attach, Channel, Deliver, Detach, HangUp, Tell, outbox,
-        socket::{Closing, Item, Socket},
+        Attach, Channel, Deliver, Detach, HangUp, Tell,
+        socket::{Closing, Socket},
     },
     classifier::Classifier,
-    clock::{Clock, Timestamp},
+    clock::Clock,
     event::{Body, ErrorBody, Frame},
-    ids::{ChannelId, Ids, MAIN, MessageId, PrincipalId, TaskId, TopicId},
+    ids::{ChannelId, Ids, MAIN, MessageId, PrincipalId, TopicId},
     queue::{Cancel, Progressed, Queue, schedule::Full},
     store::{
         StoreHandle,
-        reads::{self, ChannelHistory},
+        reads::ChannelHistory,
         records::{ChannelRow, Undecided, Writes},
     },
     task::{Lane, Task, TopicRef},
@@ -28,11 +24,13 @@ use crate::{
 
 pub mod choice;
 mod commands;
+mod conversation;
 mod intake;
 pub mod names;
 pub mod rate;
 pub mod refusal;
 pub mod resolve;
+mod resume;
 pub mod score;
 mod sweep;
 #[cfg(test)]
@@ -40,8 +38,9 @@ mod tests;
 pub mod topics;
 pub mod words;
 
+use conversation::{Arrival, Conversation, Known};
 use rate::{Bucket, Rate};
-use topics::{Topic, Topics};
+use topics::Topics;
 
 /// The last activity of a topic is stored at least this exactly.
 const TOPIC_STORED: Duration = Duration::from_secs(60 * 60);
@@ -169,116 +168,6 @@ pub struct Router {
     buckets: HashMap<String, Bucket>,
 }
 
-/// A channel that is connected or has open work.
-struct Conversation {
-    row: ChannelRow,
-    /// The channel is in the store: it has had a message.
-    stored: bool,
-    sender: String,
-    connection: Option<u64>,
-    topics: Topics,
-    /// The last activity of each topic as it is stored.
-    stored_topics: HashMap<TopicId, Timestamp>,
-    known: HashMap<MessageId, Known>,
-    work: HashMap<TopicId, OpenWork>,
-    /// Messages whose topic is being found out, in order of arrival.
-    deciding: VecDeque<Arrival>,
-}
-
-#[derive(Clone, Debug)]
-struct Known {
-    digest: u64,
-    at: Timestamp,
-    task: Option<TaskId>,
-}
-
-#[derive(Clone, Copy, Debug, Default)]
-struct OpenWork {
-    queued: u64,
-    running: u64,
-}
-
-/// A message on its way in.
-#[derive(Clone, Debug)]
-struct Arrival {
-    message: Undecided,
-    /// A model has been asked about it.
-    asked: bool,
-}
-
-impl Conversation {
-    fn new(row: ChannelRow, sender: String, connection: Option<u64>) -> Self {
-        Self {
-            row,
-            stored: false,
-            sender,
-            connection,
-            topics: Topics::default(),
-            stored_topics: HashMap::new(),
-            known: HashMap::new(),
-            work: HashMap::new(),
-            deciding: VecDeque::new(),
-        }
-    }
-
-    fn from_history(history: ChannelHistory, sender: String, connection: Option<u64>) -> Self {
-        let known = history.messages.into_iter().map(|(id, row)| {
-            let known = Known {
-                digest: row.digest,
-                at: row.at,
-                task: row.task,
-            };
-            (id, known)
-        });
-        let stored_topics = history.topics.iter();
-        let stored_topics = stored_topics
-            .map(|topic| (topic.id.clone(), topic.last_activity))
-            .collect();
-        let mut topics: Topics = history.topics.into_iter().collect();
-        for (topic, line) in history.said {
-            topics.record(&topic, &line.text, line.at);
-        }
-        Self {
-            known: known.collect(),
-            topics,
-            stored_topics,
-            stored: true,
-            ..Self::new(history.row, sender, connection)
-        }
-    }
-
-    /// A topic's row is written when it is new, and after that only from time to time: what it held
-    /// last is in the interaction log.
-    fn is_topic_due(&mut self, topic: &Topic) -> bool {
-        let stored = self.stored_topics.get(&topic.id);
-        let due = stored.is_none_or(|stored| *stored + TOPIC_STORED < topic.last_activity);
-        if due {
-            self.stored_topics
-                .insert(topic.id.clone(), topic.last_activity);
-        }
-        due
-    }
-
-    fn has_open_work(&self, topic: &TopicId) -> bool {
-        self.work.contains_key(topic)
-    }
-
-    /// Nobody is connected and nothing is to be done: the store knows the rest.
-    fn can_be_put_away(&self) -> bool {
-        self.connection.is_none() && self.work.is_empty() && self.deciding.is_empty()
-    }
-
-    /// Counts work of a topic up or down.
-    fn count(&mut self, topic: &TopicId, queued: i64, running: i64) {
-        let work = self.work.entry(topic.clone()).or_default();
-        work.queued = work.queued.saturating_add_signed(queued);
-        work.running = work.running.saturating_add_signed(running);
-        if work.queued == 0 && work.running == 0 {
-            self.work.remove(topic);
-        }
-    }
-}
-
 impl Router {
     /// A router that goes on where the last process stopped.
     pub fn new(to: Neighbours, settings: Settings, recovered: Recovered) -> Self {
@@ -389,54 +278,6 @@ impl Router {
             channel: Some(channel.clone()),
         });
     }
-
-    /// Gives a connection the channel it asked for, if it is its own.
-    fn resume(&mut self, resume: Resume, history: Option<ChannelHistory>, newest: u64) {
-        let Resume {
-            fresh,
-            channel,
-            last_seq,
-            socket,
-        } = resume;
-        let Some(mine) = self.conversations.get(&fresh) else {
-            return;
-        };
-        let owner = match (self.conversations.get(&channel), &history) {
-            (Some(conversation), _) => Some(&conversation.row.principal),
-            (None, Some(history)) => Some(&history.row.principal),
-            (None, None) => None,
-        };
-        if owner != Some(&mine.row.principal) || fresh == channel {
-            socket.tell(Item::NotAdopted);
-            let error = "that channel cannot be resumed here";
-            return self.refuse(&fresh, ErrorBody::refusal("cannot_resume", error));
-        }
-        if outbox::ordinal(last_seq) > newest {
-            socket.tell(Item::NotAdopted);
-            let error = "`last_seq` is above the newest frame of that channel";
-            return self.refuse(&fresh, ErrorBody::refusal("bad_resume", error));
-        }
-        let Some(mine) = self.conversations.remove(&fresh) else {
-            return;
-        };
-        match (self.conversations.get_mut(&channel), history) {
-            (Some(conversation), _) => {
-                conversation.connection = mine.connection;
-                conversation.sender = mine.sender;
-            }
-            (None, Some(history)) => {
-                let resumed = Conversation::from_history(history, mine.sender, mine.connection);
-                self.conversations.insert(channel.clone(), resumed);
-            }
-            (None, None) => {}
-        }
-        self.to.channel.do_send(Adopt {
-            fresh,
-            channel,
-            socket,
-            last_seq,
-        });
-    }
 }
 
 /// The lane of a topic.
@@ -525,30 +366,6 @@ impl Handler<Receive> for Router {
                 }
             }
         }
-    }
-}
-
-impl Handler<Resume> for Router {
-    type Result = ();
-
-    fn handle(&mut self, resume: Resume, ctx: &mut Self::Context) {
-        let store = self.to.store.clone();
-        let channel = resume.channel.clone();
-        let read = async move {
-            store
-                .read(move |storage| {
-                    let newest = reads::newest_ordinal(storage, &channel)?;
-                    Ok((reads::channel(storage, &channel)?, newest))
-                })
-                .await
-        };
-        ctx.spawn(read.into_actor(self).map(move |found, router, _| {
-            let (history, newest) = found.unwrap_or_else(|error| {
-                tracing::error!(channel = %resume.channel, %error, "channel cannot be read");
-                (None, 0)
-            });
-            router.resume(resume, history, newest);
-        }));
     }
 }
 

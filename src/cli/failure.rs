@@ -4,7 +4,7 @@ use std::fmt;
 
 use crate::{
     http::auth::error::AuthError,
-    service::ServiceError,
+    service::error::ServiceError,
     settings::error::StartError,
     storage::{backup::BackupError, open::OpenError, restore::RestoreError},
 };

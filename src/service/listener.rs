@@ -16,7 +16,7 @@ use actix_web::{
 };
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, pem::PemObject};
 
-use super::{ServiceError, machine};
+use super::error::{ServiceError, machine};
 use crate::{
     channels::websocket::{self, Door, Guest},
     http::{self, connections::Connections, error::ApiError},

@@ -29,11 +29,7 @@ use crate::{
     channels::websocket::Door,
     engines::{Engines, native::retry::RetryPolicy},
     http::{
-        self,
-        access::Access,
-        auth::authenticator::Authenticator,
-        jobs::{self, Jobs},
-        metrics::Metrics,
+        self, access::Access, auth::authenticator::Authenticator, jobs::Jobs, metrics::Metrics,
         origin::Gate,
     },
     logging::{self, Secrets},
@@ -41,9 +37,8 @@ use crate::{
     providers::client,
     sandbox::process::{Sandbox, SandboxSettings},
     settings::{
-        channels::{Channels, TopicModel, WebSocket},
+        channels::{Channels, TopicModel},
         config,
-        error::StartError,
         home::{Home, Lock},
         live::Live,
         load::{self, ChannelsState},
@@ -52,14 +47,17 @@ use crate::{
     },
     storage::{
         self,
-        open::OpenError,
         sled::{Durability, SledStorage},
     },
     tools::{self, host::Toolbox},
 };
 
+pub mod error;
+mod facts;
 mod listener;
 
+use error::{ServiceError, machine};
+use facts::{Facts, back_up};
 use listener::Listener;
 
 /// How long running turns have to reach their next commit point.
@@ -83,54 +81,6 @@ pub struct Options {
     pub toolbox: Toolbox,
     /// How often and how fast a failed model call is made again.
     pub retry: RetryPolicy,
-}
-
-/// Why the service did not start, or did not end well.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum ServiceError {
-    /// The settings or the folders are not as they must be.
-    #[error(transparent)]
-    Start(#[from] StartError),
-    /// The store cannot be used.
-    #[error(transparent)]
-    Store(#[from] OpenError),
-    /// The address cannot be listened on.
-    #[error("cannot listen on {address}: {source}; choose another with `--port` or `server.port`")]
-    Listen {
-        /// The address.
-        address: SocketAddr,
-        /// Why.
-        source: io::Error,
-    },
-    /// The certificate or its key cannot be used.
-    #[error("`{path}` cannot be used for TLS: {reason}; see `server.tls`", path = path.display())]
-    Certificate {
-        /// The file.
-        path: PathBuf,
-        /// Why.
-        reason: String,
-    },
-    /// Something else that the machine refused.
-    #[error("{what}: {reason}")]
-    Machine {
-        /// What was tried.
-        what: &'static str,
-        /// Why it failed.
-        reason: String,
-    },
-}
-
-impl ServiceError {
-    /// What the process ends with.
-    pub fn exit_code(&self) -> u8 {
-        match self {
-            Self::Start(error) => error.exit_code(),
-            Self::Store(error) => error.exit_code(),
-            Self::Certificate { .. } => 3,
-            Self::Listen { .. } | Self::Machine { .. } => 1,
-        }
-    }
 }
 
 /// The service, serving.
@@ -365,59 +315,6 @@ impl Service {
     }
 }
 
-/// What the HTTP side asks about the service.
-struct Facts {
-    demo: Arc<AtomicBool>,
-    draining: Arc<AtomicBool>,
-    websocket: WebSocket,
-    home: Home,
-}
-
-impl http::Service for Facts {
-    fn is_demo(&self) -> bool {
-        self.demo.load(Ordering::Relaxed)
-    }
-
-    fn is_draining(&self) -> bool {
-        self.draining.load(Ordering::Relaxed)
-    }
-
-    fn has_websocket(&self) -> bool {
-        self.websocket != WebSocket::Off
-    }
-
-    fn store_bytes(&self) -> u64 {
-        let files = std::fs::read_dir(self.home.store()).into_iter().flatten();
-        let sizes = files.filter_map(|file| Some(file.ok()?.metadata().ok()?.len()));
-        sizes.sum()
-    }
-
-    fn teams(&self) -> usize {
-        load::team_names(&self.home).len()
-    }
-}
-
-/// Makes a backup, for the HTTP side. Blocks.
-fn back_up(
-    storage: &SledStorage,
-    layout: &storage::Home,
-    file: Option<PathBuf>,
-    progress: &dyn Fn(jobs::Progress),
-) -> Result<PathBuf, String> {
-    let report = |step: storage::Progress| {
-        progress(jobs::Progress {
-            done: step.done,
-            total: step.total,
-            unit: step.unit.as_str(),
-        });
-    };
-    let made = match file {
-        Some(file) => storage::backup::create_at(storage, layout, &file, &report).map(|()| file),
-        None => storage::backup::create(storage, layout, &report),
-    };
-    made.map_err(|error| error.to_string())
-}
-
 /// Under which people and commands reach the service.
 fn public_url(server: &config::Server, address: SocketAddr) -> String {
     if let Some(origin) = &server.public_url {
@@ -524,11 +421,4 @@ fn write_address(file: &std::path::Path, url: &str) -> io::Result<()> {
     let mut options = std::fs::OpenOptions::new();
     options.write(true).create(true).truncate(true).mode(0o600);
     io::Write::write_all(&mut options.open(file)?, text.as_bytes())
-}
-
-fn machine(what: &'static str, reason: impl ToString) -> ServiceError {
-    ServiceError::Machine {
-        what,
-        reason: reason.to_string(),
-    }
 }

@@ -9,6 +9,7 @@ use super::*;
 use crate::{
     clock::Timestamp,
     doubles::{engine::reply, tools::checked},
+    history::HistoryEvent,
     task::Lane,
 };
 

@@ -1,0 +1,178 @@
+//! Leases: who works on a task, and what becomes of it when they don't finish.
+
+use std::time::Duration;
+
+use actix::{ActorFutureExt, AsyncContext, Context, WrapFuture};
+
+use super::{Entry, Leased, Progressed, Queue};
+use crate::{
+    channel::Recheck,
+    ids::{LeaseId, TaskId},
+    store::records::Writes,
+    task::{Code, Ending, MAX_ATTEMPTS, Task},
+};
+
+impl Queue {
+    /// Leases all that can start.
+    pub(super) fn dispatch(&mut self, ctx: &mut Context<Self>) {
+        let now = self.clock.now();
+        while !self.draining
+            && let Some((lane, id)) = self.schedule.next(now)
+        {
+            let Some(entry) = self.tasks.get(&id) else {
+                self.schedule.finished(&lane, Duration::ZERO);
+                continue;
+            };
+            if entry.task.deadline_at <= now {
+                self.schedule.finished(&lane, Duration::ZERO);
+                self.end(&id, Ending::Expired, Code::Deadline, ctx);
+            } else if entry.task.attempts >= MAX_ATTEMPTS {
+                self.schedule.finished(&lane, Duration::ZERO);
+                self.end(&id, Ending::Dead, Code::Crash, ctx);
+            } else {
+                self.lease(&id, false, ctx);
+            }
+        }
+        self.arm(ctx);
+    }
+
+    pub(super) fn lease(&mut self, id: &TaskId, joins: bool, ctx: &mut Context<Self>) {
+        let lease = self.ids.lease();
+        let now = self.clock.now();
+        let Some(entry) = self.tasks.get_mut(id) else {
+            return;
+        };
+        entry.joined = joins;
+        entry.task.lease = Some(lease.clone());
+        entry.task.attempts += 1;
+        entry.task.not_before = None;
+        let writes = entry.unwritten.take().unwrap_or_default().task(&entry.task);
+        let task = entry.task.clone();
+        self.waited.0 += 1;
+        self.waited.1 += now.since(task.created_at);
+        self.expect_no_more(&task);
+        let committed = self.store.commit(writes);
+        ctx.spawn(committed.into_actor(self).map(move |result, queue, ctx| {
+            if result.is_ok() {
+                queue.leased(task, lease, joins, ctx);
+            }
+        }));
+    }
+
+    /// A lease is stored: the team gets it, unless something came between.
+    pub(super) fn leased(
+        &mut self,
+        task: Task,
+        lease: LeaseId,
+        joins: bool,
+        ctx: &mut Context<Self>,
+    ) {
+        if !self.holds(&task.id, &lease) {
+            return;
+        }
+        self.listeners
+            .progressed
+            .do_send(Progressed::Started(task.clone()));
+        if self.is_cancelled(&task.id) {
+            return self.take_back(task, None, ctx);
+        }
+        self.listeners.leased.do_send(Leased { task, lease, joins });
+    }
+
+    /// A task is under this lease.
+    pub(super) fn holds(&self, id: &TaskId, lease: &LeaseId) -> bool {
+        self.tasks
+            .get(id)
+            .is_some_and(|entry| entry.task.lease.as_ref() == Some(lease))
+    }
+
+    pub(super) fn is_cancelled(&self, id: &TaskId) -> bool {
+        self.tasks.get(id).is_some_and(|entry| entry.cancelled)
+    }
+
+    /// Sees to a task whose team died: it has its outcome already, or it waits again.
+    pub(super) fn adopt(
+        &mut self,
+        orphan: Task,
+        row: Option<Task>,
+        pause: Duration,
+        ctx: &mut Context<Self>,
+    ) {
+        if !orphan
+            .lease
+            .as_ref()
+            .is_some_and(|lease| self.holds(&orphan.id, lease))
+        {
+            return;
+        }
+        // Frames that were stored but not sent.
+        if let Some(source) = &orphan.source {
+            self.channel.do_send(Recheck {
+                channel: source.channel.clone(),
+            });
+        }
+        let task = row.unwrap_or(orphan);
+        match &task.outcome {
+            Some(outcome) => {
+                let ending = outcome.ending;
+                if self
+                    .tasks
+                    .remove(&task.id)
+                    .is_some_and(|entry| !entry.joined)
+                {
+                    self.schedule.finished(&task.lane, Duration::ZERO);
+                }
+                self.note_end(task, ending, true);
+            }
+            None => {
+                let task = Task {
+                    redelivered: true,
+                    ..task
+                };
+                self.take_back(task, Some(pause), ctx);
+            }
+        }
+    }
+
+    pub(super) fn take_back(
+        &mut self,
+        task: Task,
+        after: Option<Duration>,
+        ctx: &mut Context<Self>,
+    ) {
+        let until = after.map(|pause| self.clock.now() + pause);
+        let task = Task {
+            not_before: until,
+            lease: None,
+            ..task
+        };
+        if !self.tasks.get(&task.id).is_some_and(|entry| entry.joined) {
+            self.schedule.finished(&task.lane, Duration::ZERO);
+        }
+        self.listeners
+            .progressed
+            .do_send(Progressed::Returned(task.clone()));
+        if let Some(entry) = self.tasks.get_mut(&task.id)
+            && entry.cancelled
+        {
+            let id = task.id.clone();
+            entry.task = task;
+            self.end(&id, Ending::Cancelled, Code::Cancelled, ctx);
+            return self.dispatch(ctx);
+        }
+        self.schedule.put_back(&task.lane, task.id.clone(), until);
+        self.expect(&task);
+        let committed = self.store.commit(Writes::new().task(&task));
+        self.tasks.insert(
+            task.id.clone(),
+            Entry {
+                task,
+                unwritten: None,
+                joined: false,
+                cancelled: false,
+            },
+        );
+        self.deliver(committed, ctx);
+        self.dispatch(ctx);
+    }
+}

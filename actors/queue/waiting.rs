@@ -1,0 +1,168 @@
+//! What is due for tasks that wait: an ack, a deadline, an end that no turn gives them.
+
+use std::time::Duration;
+
+use actix::{AsyncContext, Context};
+
+use super::{ACK_AFTER, Entry, Queue};
+use crate::{
+    clock::Timestamp,
+    closing,
+    event::{Body, Frame},
+    ids::TaskId,
+    task::{Code, Ending, Outcome, Task},
+    usage::Usage,
+};
+
+/// What is due for a waiting task.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Due {
+    Ack,
+    Deadline,
+}
+
+impl Queue {
+    /// Notes what will be due if the task goes on waiting.
+    pub(super) fn expect(&mut self, task: &Task) {
+        let [deadline, ack] = due_of(task);
+        self.due.insert(deadline);
+        if !task.acked {
+            self.due.insert(ack);
+        }
+    }
+
+    pub(super) fn expect_no_more(&mut self, task: &Task) {
+        for due in due_of(task) {
+            self.due.remove(&due);
+        }
+    }
+
+    /// Gives a task an end that no turn gave it.
+    pub(super) fn end(&mut self, id: &TaskId, ending: Ending, code: Code, ctx: &mut Context<Self>) {
+        let Some(Entry {
+            mut task,
+            unwritten,
+            ..
+        }) = self.tasks.remove(id)
+        else {
+            return;
+        };
+        self.expect_no_more(&task);
+        let message = match ending {
+            Ending::Cancelled => None,
+            Ending::Expired => Some("the deadline passed before its turn came".to_owned()),
+            _ => Some(format!(
+                "given up after {} attempts: the process or the team stopped each time",
+                task.attempts
+            )),
+        };
+        let outcome = Outcome {
+            ending,
+            code: Some(code),
+            message,
+            text: String::new(),
+            usage: Usage::default(),
+            finished_at: self.clock.now(),
+        };
+        if ending == Ending::Dead {
+            tracing::error!(task = %task.id, team = %task.lane.team, code = code.as_str(), "task given up");
+        }
+        let writes = closing::close(&mut task, outcome, "", None);
+        let committed = self.store.commit(unwritten.unwrap_or_default().and(writes));
+        self.note_end(task, ending, false);
+        self.deliver(committed, ctx);
+    }
+
+    /// A waiting task is told that it waits.
+    pub(super) fn acknowledge(&mut self, id: &TaskId, ctx: &mut Context<Self>) {
+        let now = self.clock.now();
+        let Some(entry) = self.tasks.get_mut(id) else {
+            return;
+        };
+        let task = &mut entry.task;
+        let Some(source) = task.source.clone() else {
+            return;
+        };
+        let (Some(message), false, None) = (&source.message, task.acked, &task.lease) else {
+            return;
+        };
+        let ahead = self.schedule.ahead_of(&task.lane, id) as u64;
+        let mut ack = closing::ack(task, message, "", ahead);
+        let topic = source.topic.as_ref().map_or("main", |topic| &topic.name);
+        ack.content = match task.not_before {
+            Some(_) => "Waiting: the last attempt failed, the next one follows.".to_owned(),
+            None => format!("Queued behind {ahead} message(s) in \"{topic}\"."),
+        };
+        task.acked = true;
+        let frame = Frame {
+            topic: source.topic.clone(),
+            ts: now,
+            body: Body::Ack(ack),
+        };
+        let writes = entry
+            .unwritten
+            .take()
+            .unwrap_or_default()
+            .task(&entry.task)
+            .frame(&source.channel, frame);
+        let committed = self.store.commit(writes);
+        self.deliver(committed, ctx);
+    }
+
+    /// Sets the alarm for what is due next.
+    pub(super) fn arm(&mut self, ctx: &mut Context<Self>) {
+        let next = [
+            self.due.first().map(|(at, ..)| *at),
+            self.schedule.wakes_at(),
+        ]
+        .into_iter()
+        .flatten()
+        .min();
+        let Some(next) = next else { return };
+        if let Some((at, _)) = self.alarm
+            && at <= next
+        {
+            return;
+        }
+        if let Some((_, handle)) = self.alarm.take() {
+            ctx.cancel_future(handle);
+        }
+        let pause = next.since(self.clock.now()).max(Duration::from_millis(1));
+        let handle = ctx.run_later(pause, |queue, ctx| {
+            queue.alarm = None;
+            queue.ring(ctx);
+        });
+        self.alarm = Some((next, handle));
+    }
+
+    pub(super) fn ring(&mut self, ctx: &mut Context<Self>) {
+        let now = self.clock.now();
+        while let Some((at, ..)) = self.due.first()
+            && *at <= now
+        {
+            let Some((_, due, _, id)) = self.due.pop_first() else {
+                break;
+            };
+            match due {
+                Due::Ack => self.acknowledge(&id, ctx),
+                Due::Deadline => {
+                    if let Some(entry) = self.tasks.get(&id)
+                        && self.schedule.remove(&entry.task.lane.clone(), &id)
+                    {
+                        self.end(&id, Ending::Expired, Code::Deadline, ctx);
+                    }
+                }
+            }
+        }
+        self.dispatch(ctx);
+    }
+}
+
+/// What may become due for a task, and when; of one moment, first come first.
+fn due_of(task: &Task) -> [(Timestamp, Due, u64, TaskId); 2] {
+    let entry = |at, due| (at, due, task.arrival, task.id.clone());
+    [
+        entry(task.deadline_at, Due::Deadline),
+        entry(task.created_at + ACK_AFTER, Due::Ack),
+    ]
+}

@@ -1,0 +1,130 @@
+//! A channel that is connected or has open work, as the router keeps it.
+
+use std::collections::{HashMap, VecDeque};
+
+use super::{
+    TOPIC_STORED,
+    topics::{Topic, Topics},
+};
+use crate::{
+    clock::Timestamp,
+    ids::{MessageId, TaskId, TopicId},
+    store::{
+        reads::ChannelHistory,
+        records::{ChannelRow, Undecided},
+    },
+};
+
+/// A channel that is connected or has open work.
+pub(super) struct Conversation {
+    pub(super) row: ChannelRow,
+    /// The channel is in the store: it has had a message.
+    pub(super) stored: bool,
+    pub(super) sender: String,
+    pub(super) connection: Option<u64>,
+    pub(super) topics: Topics,
+    /// The last activity of each topic as it is stored.
+    pub(super) stored_topics: HashMap<TopicId, Timestamp>,
+    pub(super) known: HashMap<MessageId, Known>,
+    pub(super) work: HashMap<TopicId, OpenWork>,
+    /// Messages whose topic is being found out, in order of arrival.
+    pub(super) deciding: VecDeque<Arrival>,
+}
+
+#[derive(Clone, Debug)]
+pub(super) struct Known {
+    pub(super) digest: u64,
+    pub(super) at: Timestamp,
+    pub(super) task: Option<TaskId>,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct OpenWork {
+    pub(super) queued: u64,
+    pub(super) running: u64,
+}
+
+/// A message on its way in.
+#[derive(Clone, Debug)]
+pub(super) struct Arrival {
+    pub(super) message: Undecided,
+    /// A model has been asked about it.
+    pub(super) asked: bool,
+}
+
+impl Conversation {
+    pub(super) fn new(row: ChannelRow, sender: String, connection: Option<u64>) -> Self {
+        Self {
+            row,
+            stored: false,
+            sender,
+            connection,
+            topics: Topics::default(),
+            stored_topics: HashMap::new(),
+            known: HashMap::new(),
+            work: HashMap::new(),
+            deciding: VecDeque::new(),
+        }
+    }
+
+    pub(super) fn from_history(
+        history: ChannelHistory,
+        sender: String,
+        connection: Option<u64>,
+    ) -> Self {
+        let known = history.messages.into_iter().map(|(id, row)| {
+            let known = Known {
+                digest: row.digest,
+                at: row.at,
+                task: row.task,
+            };
+            (id, known)
+        });
+        let stored_topics = history.topics.iter();
+        let stored_topics = stored_topics
+            .map(|topic| (topic.id.clone(), topic.last_activity))
+            .collect();
+        let mut topics: Topics = history.topics.into_iter().collect();
+        for (topic, line) in history.said {
+            topics.record(&topic, &line.text, line.at);
+        }
+        Self {
+            known: known.collect(),
+            topics,
+            stored_topics,
+            stored: true,
+            ..Self::new(history.row, sender, connection)
+        }
+    }
+
+    /// A topic's row is written when it is new, and after that only from time to time: what it held
+    /// last is in the interaction log.
+    pub(super) fn is_topic_due(&mut self, topic: &Topic) -> bool {
+        let stored = self.stored_topics.get(&topic.id);
+        let due = stored.is_none_or(|stored| *stored + TOPIC_STORED < topic.last_activity);
+        if due {
+            self.stored_topics
+                .insert(topic.id.clone(), topic.last_activity);
+        }
+        due
+    }
+
+    pub(super) fn has_open_work(&self, topic: &TopicId) -> bool {
+        self.work.contains_key(topic)
+    }
+
+    /// Nobody is connected and nothing is to be done: the store knows the rest.
+    pub(super) fn can_be_put_away(&self) -> bool {
+        self.connection.is_none() && self.work.is_empty() && self.deciding.is_empty()
+    }
+
+    /// Counts work of a topic up or down.
+    pub(super) fn count(&mut self, topic: &TopicId, queued: i64, running: i64) {
+        let work = self.work.entry(topic.clone()).or_default();
+        work.queued = work.queued.saturating_add_signed(queued);
+        work.running = work.running.saturating_add_signed(running);
+        if work.queued == 0 && work.running == 0 {
+            self.work.remove(topic);
+        }
+    }
+}

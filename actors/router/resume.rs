@@ -1,0 +1,84 @@
+//! A connection that goes on with an earlier channel, if it is its own.
+
+use actix::{ActorFutureExt, AsyncContext, Handler, WrapFuture};
+
+use super::{Conversation, Resume, Router};
+use crate::{
+    channel::{Adopt, outbox, socket::Item},
+    event::ErrorBody,
+    store::reads::{self, ChannelHistory},
+};
+
+impl Router {
+    /// Gives a connection the channel it asked for, if it is its own.
+    fn resume(&mut self, resume: Resume, history: Option<ChannelHistory>, newest: u64) {
+        let Resume {
+            fresh,
+            channel,
+            last_seq,
+            socket,
+        } = resume;
+        let Some(mine) = self.conversations.get(&fresh) else {
+            return;
+        };
+        let owner = match (self.conversations.get(&channel), &history) {
+            (Some(conversation), _) => Some(&conversation.row.principal),
+            (None, Some(history)) => Some(&history.row.principal),
+            (None, None) => None,
+        };
+        if owner != Some(&mine.row.principal) || fresh == channel {
+            socket.tell(Item::NotAdopted);
+            let error = "that channel cannot be resumed here";
+            return self.refuse(&fresh, ErrorBody::refusal("cannot_resume", error));
+        }
+        if outbox::ordinal(last_seq) > newest {
+            socket.tell(Item::NotAdopted);
+            let error = "`last_seq` is above the newest frame of that channel";
+            return self.refuse(&fresh, ErrorBody::refusal("bad_resume", error));
+        }
+        let Some(mine) = self.conversations.remove(&fresh) else {
+            return;
+        };
+        match (self.conversations.get_mut(&channel), history) {
+            (Some(conversation), _) => {
+                conversation.connection = mine.connection;
+                conversation.sender = mine.sender;
+            }
+            (None, Some(history)) => {
+                let resumed = Conversation::from_history(history, mine.sender, mine.connection);
+                self.conversations.insert(channel.clone(), resumed);
+            }
+            (None, None) => {}
+        }
+        self.to.channel.do_send(Adopt {
+            fresh,
+            channel,
+            socket,
+            last_seq,
+        });
+    }
+}
+
+impl Handler<Resume> for Router {
+    type Result = ();
+
+    fn handle(&mut self, resume: Resume, ctx: &mut Self::Context) {
+        let store = self.to.store.clone();
+        let channel = resume.channel.clone();
+        let read = async move {
+            store
+                .read(move |storage| {
+                    let newest = reads::newest_ordinal(storage, &channel)?;
+                    Ok((reads::channel(storage, &channel)?, newest))
+                })
+                .await
+        };
+        ctx.spawn(read.into_actor(self).map(move |found, router, _| {
+            let (history, newest) = found.unwrap_or_else(|error| {
+                tracing::error!(channel = %resume.channel, %error, "channel cannot be read");
+                (None, 0)
+            });
+            router.resume(resume, history, newest);
+        }));
+    }
+}

@@ -1,0 +1,194 @@
+//! How a turn goes on after a crash or a pause: from what the journal holds.
+
+use std::{sync::Arc, time::Duration};
+
+use super::{
+    CallState, Slot, Turn, Want,
+    telling::{output, result, text_of},
+};
+use crate::{
+    engine::{Block, Message, ToolOutput},
+    event::{Progress, ProgressKind},
+    history::{Fact, HistoryEvent, Meta, Origin},
+    ids::CallId,
+    tool::{Args, Checked, Effect, ToolCall, ToolFault, ToolReply},
+};
+
+impl Turn {
+    /// Goes on after a crash or a pause, from what the journal holds. Completed steps are never
+    /// repeated; a call in flight is treated by its effect.
+    pub fn resume(
+        &mut self,
+        start: Fact,
+        journal: &[HistoryEvent],
+        check: impl Fn(&ToolCall) -> Result<Checked, ToolReply>,
+    ) -> Vec<Want> {
+        self.replay(journal);
+        let mut facts = vec![start];
+        let mut frames = Vec::new();
+        if !self.calls.is_empty() {
+            for place in 0..self.calls.len() {
+                if let CallState::Waiting { .. } = self.calls[place].state {
+                    let effect = effect_of(journal, &self.calls[place].call.id);
+                    let verdict = check(&self.calls[place].call);
+                    self.retake(place, effect, verdict, &mut facts, &mut frames);
+                }
+            }
+            let mut wants = vec![Want::Record(facts, frames)];
+            wants.extend(self.proceed());
+            return wants;
+        }
+        if let Some(Message::Assistant(blocks)) = self.messages.last() {
+            // The answer is there; only the end was not written.
+            let end = self.answer(text_of(blocks), false);
+            return match end {
+                Want::End(mut last, end) => {
+                    facts.append(&mut last);
+                    self.ended = true;
+                    vec![Want::End(facts, end)]
+                }
+                other => vec![other],
+            };
+        }
+        let mut again = Progress::new(ProgressKind::Note, "Going on after an interruption.");
+        again.reset = true;
+        let mut wants = vec![Want::Record(facts, vec![again])];
+        wants.extend(self.next_step());
+        wants
+    }
+
+    /// Folds a journal into the state it describes.
+    fn replay(&mut self, journal: &[HistoryEvent]) {
+        let mut blocks: Vec<Block> = Vec::new();
+        for event in journal {
+            match &event.fact {
+                Fact::AssistantText { text, step } => {
+                    self.open_step(*step);
+                    blocks.push(Block::Text { text: text.clone() });
+                }
+                Fact::AssistantThinking { text, step, block } => {
+                    self.open_step(*step);
+                    blocks.push(Block::Thinking {
+                        text: text.clone(),
+                        block: block.clone(),
+                    });
+                }
+                Fact::ToolCall {
+                    id,
+                    name,
+                    args,
+                    step,
+                    ..
+                } => {
+                    self.open_step(*step);
+                    let call = ToolCall {
+                        id: id.clone(),
+                        name: name.clone(),
+                        args: serde_json::from_value(args.clone())
+                            .unwrap_or_else(|_| Args::Json(args.clone())),
+                    };
+                    blocks.push(Block::Call(call.clone()));
+                    self.tools_used.push(name.clone());
+                    self.calls.push(Slot {
+                        call,
+                        checked: None,
+                        state: CallState::Waiting { rerun: true },
+                    });
+                }
+                Fact::ToolResult {
+                    id, content, fault, ..
+                } => {
+                    self.take_blocks(&mut blocks);
+                    let open = |slot: &&mut Slot| {
+                        slot.call.id == *id && !matches!(slot.state, CallState::Done(_))
+                    };
+                    if let Some(slot) = self.calls.iter_mut().find(open) {
+                        slot.state = CallState::Done(ToolOutput {
+                            id: id.clone(),
+                            name: slot.call.name.clone(),
+                            content: content.clone(),
+                            fault: *fault,
+                        });
+                    }
+                    if self
+                        .calls
+                        .iter()
+                        .all(|slot| matches!(slot.state, CallState::Done(_)))
+                    {
+                        self.fold_results();
+                    }
+                }
+                Fact::User {
+                    text,
+                    origin: Origin::Steer,
+                    ..
+                } => {
+                    self.take_blocks(&mut blocks);
+                    Arc::make_mut(&mut self.messages).push(Message::User(text.clone()));
+                }
+                Fact::Meta(Meta::Usage { step, usage, .. }) => {
+                    self.open_step(*step);
+                    self.usage += *usage;
+                }
+                _ => {}
+            }
+        }
+        self.take_blocks(&mut blocks);
+    }
+
+    fn open_step(&mut self, step: u32) {
+        self.step = self.step.max(step);
+    }
+
+    fn take_blocks(&mut self, blocks: &mut Vec<Block>) {
+        if blocks.is_empty() {
+            return;
+        }
+        let blocks = std::mem::take(blocks);
+        let text = text_of(&blocks);
+        if !text.is_empty() {
+            self.said.push(text);
+        }
+        Arc::make_mut(&mut self.messages).push(Message::Assistant(blocks));
+    }
+
+    /// Decides a call that was in flight when the process stopped.
+    fn retake(
+        &mut self,
+        place: usize,
+        effect: Effect,
+        verdict: Result<Checked, ToolReply>,
+        facts: &mut Vec<Fact>,
+        frames: &mut Vec<Progress>,
+    ) {
+        let slot = &mut self.calls[place];
+        let refusal = match (effect, verdict) {
+            (Effect::Irreversible, _) => Some(ToolReply::failed(
+                ToolFault::UnknownOutcome,
+                "outcome unknown: the process stopped during this call; check before repeating",
+            )),
+            (_, Err(refusal)) => Some(refusal),
+            (_, Ok(checked)) => {
+                slot.checked = Some(checked);
+                None
+            }
+        };
+        if let Some(reply) = refusal {
+            let (fact, frame) = result(&slot.call, &reply, Duration::ZERO);
+            slot.state = CallState::Done(output(&slot.call, &reply));
+            facts.push(fact);
+            frames.push(frame);
+        }
+    }
+}
+
+fn effect_of(journal: &[HistoryEvent], call: &CallId) -> Effect {
+    journal
+        .iter()
+        .rev()
+        .find_map(|event| match &event.fact {
+            Fact::ToolCall { id, effect, .. } if id == call => Some(*effect),
+            _ => None,
+        })
+        .unwrap_or(Effect::Irreversible)
+}
