@@ -11,7 +11,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use actix::Arbiter;
+use actix::{Arbiter, ArbiterHandle};
 use actix_web::web;
 use hivewright_actors::{
     channel::{CountConnections, Shutdown},
@@ -62,6 +62,8 @@ use listener::Listener;
 
 /// How long running turns have to reach their next commit point.
 const DRAIN: Duration = Duration::from_secs(30);
+/// Threads for blocking work of the teams on one arbiter: files, searches.
+const BLOCKING_THREADS: usize = 32;
 /// How long connections have to hear that they are closed.
 const FAREWELL: Duration = Duration::from_millis(500);
 
@@ -392,8 +394,23 @@ fn threads() -> Threads {
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     Threads {
         store: Arbiter::new().handle(),
-        teams: (0..cores).map(|_| Arbiter::new().handle()).collect(),
+        teams: (0..cores).map(|_| team_arbiter()).collect(),
     }
+}
+
+/// A burst of turns looks at files on a few threads instead of hundreds, whose memory would stay.
+fn team_arbiter() -> ArbiterHandle {
+    let arbiter = Arbiter::with_tokio_rt(|| {
+        tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .max_blocking_threads(BLOCKING_THREADS)
+            .build()
+            .unwrap_or_else(|error| {
+                tracing::error!(%error, "a thread for teams cannot be started");
+                std::process::exit(1)
+            })
+    });
+    arbiter.handle()
 }
 
 fn router_settings(channels: &Channels) -> router::Settings {

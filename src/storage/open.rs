@@ -34,7 +34,7 @@ use super::{
 
 /// How many records are read at start in any case, and for how long at most beyond that.
 const CHECKED_RECORDS: usize = 1000;
-const CHECK_TIME: Duration = Duration::from_millis(20);
+const CHECK_TIME: Duration = Duration::from_millis(5);
 
 /// Why a store cannot be used.
 #[derive(Debug, thiserror::Error)]
