@@ -508,12 +508,10 @@ async fn a_memory_hog_is_bounded() {
             .bash("for i in 1 2 3 4; do (head -c 150m /dev/zero | tail | sleep 20) & done; wait")
             .await;
 
-        assert_eq!(
-            one.content.lines().find(|line| *line == "1"),
-            Some("1"),
-            "{one:?}"
-        );
         let expected = "Killed with all it started: it used too much memory.";
+        // Whichever comes first: the process gets no more memory, or the sweep sees how much it has.
+        let refused = one.content.lines().any(|line| line == "1");
+        assert!(refused || one.content.starts_with(expected), "{one:?}");
         assert_eq!(many.fault, Some(ToolFault::ToolFailed));
         assert!(many.content.starts_with(expected), "{many:?}");
     }

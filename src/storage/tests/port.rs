@@ -264,15 +264,16 @@ fn replaced_records_give_their_space_back() {
         commit(&storage, [hot, cold]);
     }
     let size = || fs::metadata(place.home.store.join("db")).unwrap().len();
-    let full = size();
+    // Against all that was written: a slow machine has tidied up part of it by now.
+    let written = 1500 * parts::WHOLE as u64;
 
     let deadline = Instant::now() + Duration::from_secs(60);
     let mut number = 0;
-    while size() > full / 4 * 3 && Instant::now() < deadline {
+    while size() > written / 4 * 3 && Instant::now() < deadline {
         commit(&storage, [put("hot/0", noise(number, 100))]);
         number += 1;
         thread::sleep(Duration::from_millis(20));
     }
 
-    assert!(size() <= full / 4 * 3, "{} of {full} bytes", size());
+    assert!(size() <= written / 4 * 3, "{} of {written} bytes", size());
 }
