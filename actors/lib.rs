@@ -12,6 +12,7 @@
 //! `classifier`, `clock`, `meter`. Nothing here does I/O.
 
 pub mod briefing;
+pub mod budget;
 pub mod channel;
 pub mod classifier;
 pub mod clock;

@@ -14,6 +14,7 @@ use super::{
 };
 use crate::{
     briefing::{Line, Speaker},
+    budget::{Day, Spent},
     clock::Timestamp,
     event::Frame,
     history::{Fact, HistoryEvent, Origin},
@@ -368,6 +369,33 @@ pub fn inboxes(storage: &dyn Storage) -> Result<HashSet<Vec<u8>>, StorageError> 
         },
     )?;
     Ok(lanes)
+}
+
+/// What each team itself has spent on a day.
+pub fn spent(storage: &dyn Storage, day: Day) -> Result<Vec<(TeamName, Spent)>, StorageError> {
+    of_day(storage, "spend", day)
+}
+
+/// How often the operator has allowed each team's caps again on a day.
+pub fn raised(storage: &dyn Storage, day: Day) -> Result<Vec<(TeamName, u32)>, StorageError> {
+    of_day(storage, "raise", day)
+}
+
+fn of_day<T: DeserializeOwned>(
+    storage: &dyn Storage,
+    kind: &str,
+    day: Day,
+) -> Result<Vec<(TeamName, T)>, StorageError> {
+    let prefix = records::day_prefix(kind, day);
+    let mut rows = Vec::new();
+    scan_prefix(storage, &prefix, Order::Rising, &mut |key, value| {
+        let team = String::from_utf8_lossy(&key[prefix.len()..]).into_owned();
+        if let Ok(row) = value.and_then(|value| decode(key, value)) {
+            rows.push((TeamName::from(team), row));
+        }
+        ControlFlow::Continue(())
+    })?;
+    Ok(rows)
 }
 
 /// How much each open cause has led to.

@@ -6,10 +6,11 @@ use serde::{Deserialize, Serialize, de::DeserializeOwned};
 
 use crate::{
     briefing::{Line, Speaker},
+    budget::{Day, Spent},
     clock::Timestamp,
     event::Frame,
     history::HistoryEvent,
-    ids::{ChannelId, LeaseId, MessageId, NoticeId, PrincipalId, TaskId, TopicId},
+    ids::{ChannelId, LeaseId, MessageId, NoticeId, PrincipalId, TaskId, TeamName, TopicId},
     inbox::InboxEvent,
     notice::Notice,
     router::topics::Topic,
@@ -177,6 +178,16 @@ impl Writes {
         self.with(Write::Delete {
             key: cause_key(root),
         })
+    }
+
+    /// What a team itself has spent on a day.
+    pub fn spent(self, day: Day, team: &TeamName, spent: &Spent) -> Self {
+        self.put(join(&["spend", &day.number.to_string(), team.as_str()]), spent)
+    }
+
+    /// How often the operator has allowed a team's caps again on a day.
+    pub fn raised(self, day: Day, team: &TeamName, times: u32) -> Self {
+        self.put(join(&["raise", &day.number.to_string(), team.as_str()]), &times)
     }
 
     /// Something for the operator's inbox.
@@ -506,6 +517,10 @@ fn inbox_key(lane: &Lane, generation: u32, number: u64) -> Vec<u8> {
     let mut key = inbox_prefix(lane, generation);
     key.extend(number.to_be_bytes());
     key
+}
+
+pub(super) fn day_prefix(kind: &str, day: Day) -> Vec<u8> {
+    prefix(&[kind, &day.number.to_string()])
 }
 
 pub(super) fn cause_key(root: &TaskId) -> Vec<u8> {

@@ -234,7 +234,8 @@ impl Shell {
             self.turn.begin(start(), &Shown::default()).into()
         } else {
             let check = |call: &ToolCall| checked(&call.name);
-            self.turn.resume(start(), &self.journal, check).into()
+            self.turn.resume(start(), &self.journal, check, |_, _| Decision::Wait)
+                .into()
         };
     }
 
@@ -432,7 +433,12 @@ fn an_answer_without_its_end_is_the_end() {
         fact,
     }];
 
-    let wants = turn.resume(start(), &journal, |call| checked(&call.name));
+    let wants = turn.resume(
+        start(),
+        &journal,
+        |call| checked(&call.name),
+        |_, _| Decision::Wait,
+    );
 
     let end = End {
         ending: Ending::Done,
