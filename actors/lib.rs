@@ -11,6 +11,8 @@
 //! them, and what they need from the world is a port: `storage`, `engine`, `tool`, `briefing`,
 //! `classifier`, `clock`, `meter`. Nothing here does I/O.
 
+pub mod approvals;
+pub mod audit;
 pub mod briefing;
 pub mod budget;
 pub mod channel;
@@ -26,6 +28,7 @@ pub mod ids;
 pub mod inbox;
 pub mod meter;
 pub mod notice;
+pub mod policy;
 pub mod queue;
 pub mod router;
 pub mod spine;

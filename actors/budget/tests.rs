@@ -110,8 +110,16 @@ fn a_task_and_all_it_led_to_share_one_cap() {
     let spent = ledger.reserve(&child, &below, cost(80), DAY).unwrap();
     ledger.settle(spent, cost(80));
 
-    assert!(ledger.reserve(&main, &["task-1".into()], cost(30), DAY).is_err());
-    assert!(ledger.reserve(&main, &["task-9".into()], cost(30), DAY).is_ok());
+    assert!(
+        ledger
+            .reserve(&main, &["task-1".into()], cost(30), DAY)
+            .is_err()
+    );
+    assert!(
+        ledger
+            .reserve(&main, &["task-9".into()], cost(30), DAY)
+            .is_ok()
+    );
 }
 
 /// SE-139: what was spent before a restart still counts.

@@ -21,7 +21,9 @@ use super::{
     tools::Tools,
 };
 use crate::{
-    briefing::{Assignment, Brief, BriefError, Briefing, Line, QueueMode},
+    approvals::secret::{SecretSink, SecretText},
+    briefing::{self, Assignment, Brief, BriefError, Briefing, Price, QueueMode},
+    budget::{Day, Days, Ledger, Line},
     classifier::Classifier,
     clock::{Clock, Timestamp},
     engine::StepRequest,
@@ -30,6 +32,7 @@ use crate::{
     queue::schedule::Limits,
     router::{self, Open, rate::Rate, resolve},
     spine::{Ports, Spine, Threads, recover},
+    store::records::digest,
     task::Code,
 };
 
@@ -59,6 +62,32 @@ impl Entropy for Counted {
     }
 }
 
+/// All of a test happens on one day.
+struct OneDay;
+
+impl Days for OneDay {
+    fn day_of(&self, _: Timestamp) -> Day {
+        Day {
+            number: 1,
+            ends_at: Timestamp(2_000_000_000),
+        }
+    }
+}
+
+/// A vault that takes nothing.
+struct NoVault;
+
+impl SecretSink for NoVault {
+    fn keep(
+        &self,
+        _: crate::ids::TeamKey,
+        _: String,
+        _: SecretText,
+    ) -> BoxFuture<'static, Result<(), String>> {
+        Box::pin(async { Err("there is no vault".to_owned()) })
+    }
+}
+
 /// What a classifier answers, and after which time.
 type Opinion = Arc<dyn Fn(&str) -> (Duration, Option<String>) + Send + Sync>;
 
@@ -81,8 +110,9 @@ struct Briefs {
     engine: Scripted,
     tools: Tools,
     queue_mode: QueueMode,
+    budget: Line,
     error: Option<&'static str>,
-    conversations: Arc<Mutex<Vec<Vec<Line>>>>,
+    conversations: Arc<Mutex<Vec<Vec<briefing::Line>>>>,
 }
 
 impl Briefing for Briefs {
@@ -109,6 +139,11 @@ impl Briefing for Briefs {
                 turn_timeout: Duration::from_secs(30 * 60),
                 idle_timeout: Duration::from_secs(5 * 60),
                 queue_mode: this.queue_mode,
+                budget: this.budget,
+                price: Price {
+                    max_output: 100,
+                    ..Price::default()
+                },
             })
         })
     }
@@ -118,11 +153,12 @@ pub(crate) struct World {
     pub(crate) disk: Disk,
     pub(crate) tools: Tools,
     pub(crate) asked: Arc<Mutex<Vec<Vec<crate::engine::Message>>>>,
-    pub(crate) conversations: Arc<Mutex<Vec<Vec<Line>>>>,
+    pub(crate) conversations: Arc<Mutex<Vec<Vec<briefing::Line>>>>,
     pub(crate) failures: Arc<AtomicUsize>,
     pub(crate) limits: Limits,
     pub(crate) settings: router::Settings,
     pub(crate) queue_mode: QueueMode,
+    pub(crate) budget: Line,
     pub(crate) brief_error: Option<&'static str>,
     pub(crate) opinion: Opinion,
     pub(crate) clock: Arc<dyn Clock>,
@@ -157,6 +193,7 @@ impl World {
                 },
             },
             queue_mode: QueueMode::Queue,
+            budget: Arc::from([]),
             brief_error: None,
             opinion: Arc::new(|_| (Duration::ZERO, None)),
             clock: Arc::new(Wall {
@@ -186,6 +223,7 @@ impl World {
             },
             tools: self.tools.clone(),
             queue_mode: self.queue_mode,
+            budget: self.budget.clone(),
             error: self.brief_error,
             conversations: self.conversations.clone(),
         };
@@ -201,6 +239,11 @@ impl World {
             classifier: Arc::new(Opinions(self.opinion.clone())),
             clock: self.clock.clone(),
             ids: self.ids.clone(),
+            ledger: Ledger::default(),
+            days: Arc::new(OneDay),
+            secrets: Arc::new(NoVault),
+            digester: |bytes| format!("{:016x}", digest(&String::from_utf8_lossy(bytes))),
+            approvals_last: Duration::from_secs(24 * 60 * 60),
             meter: Arc::new(Unmetered),
         };
         let threads = Threads {

@@ -9,6 +9,7 @@ use std::{
 use actix::{Actor, ActorFutureExt, Addr, AsyncContext, Context, Handler, Message, WrapFuture};
 
 use crate::{
+    approvals,
     channel::{
         Attach, Channel, Deliver, Detach, HangUp, Tell,
         socket::{Closing, Socket},
@@ -144,6 +145,8 @@ pub struct Recovered {
     pub channels: HashMap<ChannelId, ChannelHistory>,
     /// How much each open cause has led to, for the queue.
     pub causes: Vec<(TaskId, Counts)>,
+    /// What waits for a person.
+    pub approvals: approvals::Recovered,
     /// Inboxes that hold something, for the queue.
     pub inboxes: HashSet<Vec<u8>>,
 }

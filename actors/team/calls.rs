@@ -75,7 +75,7 @@ impl Team {
             Ok(Ok(reply)) => reply.usage,
             _ => Usage::default(),
         };
-        self.settle(topic, turn, &usage);
+        self.pay(topic, turn, &usage);
         let Some(running) = self.lanes.running(topic, turn) else {
             return;
         };
@@ -186,7 +186,7 @@ impl Team {
         running.cancel.cancel();
         if let Some(model) = running.model.take() {
             model.abort();
-            self.settle(topic, turn, &Usage::default());
+            self.pay(topic, turn, &Usage::default());
         }
         let Some(running) = self.lanes.running(topic, turn) else {
             return;

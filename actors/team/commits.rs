@@ -372,7 +372,12 @@ impl Team {
     }
 
     /// Adds facts to the lane's journal.
-    pub(super) fn journal(&mut self, topic: &Option<TopicId>, turn: &TurnId, facts: Vec<Fact>) -> Writes {
+    pub(super) fn journal(
+        &mut self,
+        topic: &Option<TopicId>,
+        turn: &TurnId,
+        facts: Vec<Fact>,
+    ) -> Writes {
         let timestamp = self.recipe.clock.now();
         let lane = self.lanes.get(topic);
         let super::lanes::Work::Running(running) = &mut lane.work else {

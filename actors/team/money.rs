@@ -74,7 +74,7 @@ impl Team {
     }
 
     /// Replaces the estimate by what the call cost.
-    pub(super) fn settle(&mut self, topic: &Option<TopicId>, turn: &TurnId, usage: &Usage) {
+    pub(super) fn pay(&mut self, topic: &Option<TopicId>, turn: &TurnId, usage: &Usage) {
         let Some(running) = self.lanes.running(topic, turn) else {
             return;
         };

@@ -160,7 +160,9 @@ struct Slot {
 
 #[derive(Debug, PartialEq)]
 enum CallState {
-    Waiting { rerun: bool },
+    Waiting {
+        rerun: bool,
+    },
     /// For a person.
     Held,
     Running,
@@ -338,7 +340,11 @@ impl Turn {
         wants
     }
 
-    fn replied(&mut self, mut reply: StepReply, checks: Vec<Result<Checked, ToolReply>>) -> Vec<Want> {
+    fn replied(
+        &mut self,
+        mut reply: StepReply,
+        checks: Vec<Result<Checked, ToolReply>>,
+    ) -> Vec<Want> {
         self.usage += reply.usage;
         let stashed = redact(&mut reply.blocks, &checks);
         let mut facts = self.block_facts(&reply.blocks);
