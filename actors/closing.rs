@@ -116,6 +116,7 @@ fn notification(task: &Task, outcome: &Outcome) -> Notification {
         task_id: Some(task.id.clone()),
         status: outcome.ending.as_str().to_owned(),
         kind: "task".to_owned(),
+        ref_id: None,
     }
 }
 

@@ -7,6 +7,7 @@ use crate::{clock::Timestamp, tool};
 
 pub mod class;
 pub mod command;
+pub mod draft;
 pub mod glob;
 pub mod resource;
 pub mod rule;

@@ -1,6 +1,6 @@
 //! What rules and classes decide.
 
-#![allow(clippy::unwrap_used)]
+#![allow(clippy::unwrap_used, clippy::panic)]
 
 use proptest::{prelude::*, sample::select};
 use serde_json::{Value, json};
@@ -8,9 +8,10 @@ use serde_json::{Value, json};
 use super::{
     By, Decision, Policy, Request, Role, Standing, Subject,
     class::{Caution, Kind, Risk},
+    draft::{Draft, DraftCondition, Invalid},
     glob::fits,
     resource::{Mode, Touch},
-    rule::{Draft, DraftCondition, Effect, Invalid, Rule},
+    rule::{Effect, Rule},
 };
 use crate::{clock::Timestamp, tool};
 

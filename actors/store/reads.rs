@@ -13,11 +13,13 @@ use super::{
     scan_prefix,
 };
 use crate::{
+    approvals::{question::Question, record::Approval},
+    audit::Audit,
     briefing::{Line, Speaker},
     clock::Timestamp,
     event::Frame,
     history::{Fact, HistoryEvent},
-    ids::{ChannelId, MessageId, TaskId, TeamName, TopicId},
+    ids::{ApprovalId, ChannelId, MessageId, QuestionId, TaskId, TeamName, TopicId},
     notice::Notice,
     router::topics::Topic,
     storage::{Order, Storage, StorageError},
@@ -344,6 +346,82 @@ pub fn notices(storage: &dyn Storage) -> Result<Vec<Notice>, StorageError> {
     )?;
     notices.sort_by_key(|notice| notice.at);
     Ok(notices)
+}
+
+/// An approval.
+pub fn approval(storage: &dyn Storage, id: &ApprovalId) -> Result<Option<Approval>, StorageError> {
+    one(storage, &records::approval_key(id))
+}
+
+/// A question.
+pub fn question(storage: &dyn Storage, id: &QuestionId) -> Result<Option<Question>, StorageError> {
+    one(storage, &records::question_key(id))
+}
+
+/// All approvals there ever were, oldest first.
+pub fn approvals(storage: &dyn Storage) -> Result<Found<Approval>, StorageError> {
+    let mut found: Found<Approval> = collect(storage, &records::approvals_prefix())?;
+    found.rows.sort_by_key(|approval| approval.created_at);
+    Ok(found)
+}
+
+/// All questions there ever were, oldest first.
+pub fn questions(storage: &dyn Storage) -> Result<Found<Question>, StorageError> {
+    let mut found: Found<Question> = collect(storage, &records::questions_prefix())?;
+    found.rows.sort_by_key(|question| question.created_at);
+    Ok(found)
+}
+
+/// The approvals that wait for a decision.
+pub fn pending_approvals(storage: &dyn Storage) -> Result<Found<Approval>, StorageError> {
+    marked(storage, &records::approval_marks(), records::approval_key)
+}
+
+/// The questions that wait for an answer.
+pub fn open_questions(storage: &dyn Storage) -> Result<Found<Question>, StorageError> {
+    marked(storage, &records::question_marks(), records::question_key)
+}
+
+/// The audit, newest first, until the visitor has enough.
+pub fn audits(
+    storage: &dyn Storage,
+    visit: &mut dyn FnMut(Audit) -> ControlFlow<()>,
+) -> Result<(), StorageError> {
+    let prefix = records::audits_prefix();
+    scan_prefix(
+        storage,
+        &prefix,
+        Order::Falling,
+        &mut |key, value| match value.and_then(|value| decode(key, value)) {
+            Ok(audit) => visit(audit),
+            Err(_) => ControlFlow::Continue(()),
+        },
+    )
+}
+
+fn one<T: DeserializeOwned>(storage: &dyn Storage, key: &[u8]) -> Result<Option<T>, StorageError> {
+    let value = storage.get(key)?;
+    value.map(|value| decode(key, &value)).transpose()
+}
+
+/// The records that the ids under a prefix name.
+fn marked<Id: DeserializeOwned, T: DeserializeOwned>(
+    storage: &dyn Storage,
+    marks: &[u8],
+    key: impl Fn(&Id) -> Vec<u8>,
+) -> Result<Found<T>, StorageError> {
+    let ids: Found<Id> = collect(storage, marks)?;
+    let mut found = Found {
+        rows: Vec::new(),
+        damaged: ids.damaged,
+    };
+    for id in &ids.rows {
+        match one(storage, &key(id)) {
+            Ok(row) => found.rows.extend(row),
+            Err(error) => found.damaged.push(error),
+        }
+    }
+    Ok(found)
 }
 
 /// The answer that a tool call was given before.

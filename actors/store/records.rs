@@ -5,11 +5,19 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 
 use crate::{
+    approvals::{
+        question::{Question, QuestionStatus},
+        record::{Approval, Status},
+    },
+    audit::Audit,
     briefing::{Line, Speaker},
     clock::Timestamp,
     event::Frame,
     history::HistoryEvent,
-    ids::{ChannelId, LeaseId, MessageId, NoticeId, PrincipalId, TaskId, TopicId},
+    ids::{
+        ApprovalId, ChannelId, LeaseId, MessageId, NoticeId, PrincipalId, QuestionId, TaskId,
+        TopicId,
+    },
     notice::Notice,
     router::topics::Topic,
     storage::StorageError,
@@ -150,6 +158,31 @@ impl Writes {
     /// Something for the operator's inbox.
     pub fn notice(self, notice: &Notice) -> Self {
         self.put(notice_key(&notice.id), notice)
+    }
+
+    /// An approval. Those that wait are found without reading the others.
+    pub fn approval(self, approval: &Approval) -> Self {
+        let open = approval_mark(&approval.id);
+        let writes = self.put(approval_key(&approval.id), approval);
+        match approval.status {
+            Status::Pending => writes.put(open, &approval.id),
+            _ => writes.with(Write::Delete { key: open }),
+        }
+    }
+
+    /// A question. Those that wait are found without reading the others.
+    pub fn question(self, question: &Question) -> Self {
+        let open = question_mark(&question.id);
+        let writes = self.put(question_key(&question.id), question);
+        match question.status {
+            QuestionStatus::Open => writes.put(open, &question.id),
+            _ => writes.with(Write::Delete { key: open }),
+        }
+    }
+
+    /// A line of the audit.
+    pub fn audit(self, audit: &Audit) -> Self {
+        self.put(audit_key(audit), audit)
     }
 
     /// The answer to a tool call, for when the same call is made again.
@@ -431,6 +464,50 @@ pub(super) fn notice_key(id: &NoticeId) -> Vec<u8> {
 
 pub(super) fn notices_prefix() -> Vec<u8> {
     prefix(&["notice"])
+}
+
+pub(super) fn approval_key(id: &ApprovalId) -> Vec<u8> {
+    join(&["apr", id.as_str()])
+}
+
+pub(super) fn approvals_prefix() -> Vec<u8> {
+    prefix(&["apr"])
+}
+
+fn approval_mark(id: &ApprovalId) -> Vec<u8> {
+    join(&["apr-open", id.as_str()])
+}
+
+pub(super) fn approval_marks() -> Vec<u8> {
+    prefix(&["apr-open"])
+}
+
+pub(super) fn question_key(id: &QuestionId) -> Vec<u8> {
+    join(&["qst", id.as_str()])
+}
+
+pub(super) fn questions_prefix() -> Vec<u8> {
+    prefix(&["qst"])
+}
+
+fn question_mark(id: &QuestionId) -> Vec<u8> {
+    join(&["qst-open", id.as_str()])
+}
+
+pub(super) fn question_marks() -> Vec<u8> {
+    prefix(&["qst-open"])
+}
+
+/// In the order of time.
+fn audit_key(audit: &Audit) -> Vec<u8> {
+    let mut key = audits_prefix();
+    key.extend(audit.at.0.to_be_bytes());
+    key.extend(audit.id.bytes());
+    key
+}
+
+pub(super) fn audits_prefix() -> Vec<u8> {
+    prefix(&["audit"])
 }
 
 pub(super) fn answer_key(call: &str) -> Vec<u8> {
