@@ -104,7 +104,7 @@ pub fn recover(storage: &dyn Storage) -> Result<Recovered, StorageError> {
             channels.insert(id.clone(), history);
         }
     }
-    let approvals = approvals::Recovered::read(storage, &tasks.rows)?;
+    let approvals = approvals::recover::Recovered::read(storage, &tasks.rows)?;
     Ok(Recovered {
         tasks: tasks.rows,
         undecided: undecided.rows,

@@ -5,10 +5,11 @@ use std::time::Duration;
 use actix::{ActorFutureExt, AsyncContext, Context, Handler, ResponseActFuture, WrapFuture};
 
 use super::{
-    Approvals, Ask, NotAnswered, Reply,
+    Approvals, Ask, Reply,
     book::closed,
     card,
     question::{AnswerKind, Question, QuestionStatus},
+    refusal::NotAnswered,
     secret::SecretText,
 };
 use crate::{

@@ -3,9 +3,9 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use super::{
-    NotAnswered, NotDecided,
     question::{Answer, AnswerKind, Question, QuestionStatus},
     record::{Approval, Decider, Digester, Status, Word},
+    refusal::{NotAnswered, NotDecided},
 };
 use crate::{
     clock::Timestamp,
@@ -25,8 +25,8 @@ enum Waiting {
 /// What ran out.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Expired {
-    Approval(Approval),
-    Question(Question),
+    Approval(Box<Approval>),
+    Question(Box<Question>),
 }
 
 /// What waits for a person.
@@ -94,12 +94,12 @@ impl Book {
             match waiting {
                 Waiting::Approval(id) => {
                     let ended = self.end(&id, Status::Expired, now);
-                    expired.extend(ended.map(Expired::Approval));
+                    expired.extend(ended.map(|ended| Expired::Approval(Box::new(ended))));
                 }
                 Waiting::Question(id) => {
                     if let Some(mut question) = self.questions.remove(&id) {
                         question.status = QuestionStatus::Expired;
-                        expired.push(Expired::Question(question));
+                        expired.push(Expired::Question(Box::new(question)));
                     }
                 }
             }

@@ -119,11 +119,14 @@ mod tests {
     /// The example of RFC 8785, 3.2.
     #[test]
     fn the_example_of_the_rfc_comes_out_as_printed() {
-        let value = json!({
-            "numbers": [333333333.33333329, 1E30, 4.50, 2e-3, 0.000000000000000000000000001],
-            "string": "\u{20ac}$\u{f}\nA'B\"\\\\\"/",
-            "literals": [null, true, false],
-        });
+        let value: Value = serde_json::from_str(
+            r#"{
+                "numbers": [333333333.33333329, 1E30, 4.50, 2e-3, 0.000000000000000000000000001],
+                "string": "\u20ac$\u000F\u000aA'\u0042\u0022\u005c\\\"\/",
+                "literals": [null, true, false]
+            }"#,
+        )
+        .unwrap();
 
         assert_eq!(
             canonical(&value),

@@ -3,10 +3,11 @@
 use actix::{ActorFutureExt, Context, Handler, ResponseActFuture, WrapFuture};
 
 use super::{
-    Approvals, Decide, NotDecided,
+    Approvals, Decide,
     book::{Said, repeated},
     find,
     record::{Approval, Status},
+    refusal::NotDecided,
 };
 use crate::{audit::Audit, ids::ChannelId, store::records::Writes};
 

@@ -5,11 +5,10 @@ use std::{collections::HashSet, fmt, sync::Arc, time::Duration};
 use crate::{
     channel::{Channel, Deliver},
     clock::{Clock, Timestamp},
-    ids::{ApprovalId, ChannelId, Ids, QuestionId, TaskId, TeamKey},
+    ids::{ApprovalId, ChannelId, Ids, QuestionId, TeamKey},
     queue::{Ended, Enqueue},
     storage::StorageError,
     store::{Numbered, StoreError, StoreHandle, reads, records::Writes},
-    task::{Task, WaitReason},
 };
 use actix::{
     Actor, ActorFutureExt, Addr, AsyncContext, Context, Handler, Message, MessageResult, Recipient,
@@ -24,14 +23,18 @@ mod deciding;
 pub mod desk;
 pub mod question;
 pub mod record;
+pub mod recover;
+pub mod refusal;
 pub mod secret;
 #[cfg(test)]
 mod tests;
 
 use book::{Book, Expired};
 use desk::Desk;
-use question::{Answer, Question, Unfit};
+use question::{Answer, Question};
 use record::{Approval, Decider, Status, Word};
+use recover::Recovered;
+use refusal::{NotAnswered, NotDecided};
 use secret::SecretSink;
 
 /// A request is stored: somebody may decide on it.
@@ -100,69 +103,6 @@ pub struct ListQuestions;
 #[rtype(result = "()")]
 pub struct Resolved(pub Approval);
 
-/// Why a decision does not count.
-#[derive(Clone, Debug, PartialEq, thiserror::Error)]
-#[non_exhaustive]
-pub enum NotDecided {
-    /// There is no such approval.
-    #[error("there is no such approval")]
-    NotFound,
-    /// Somebody was first.
-    #[error("it has been decided already")]
-    AlreadyResolved(Box<Approval>),
-    /// The time is over.
-    #[error("it has expired, which means denied")]
-    Expired(Box<Approval>),
-    /// What they saw is not what would run.
-    #[error("the digest is another: what was shown is not what would run")]
-    DigestMismatch,
-    /// They caused the task, and the risk is high.
-    #[error("whoever caused the task cannot decide this: its risk is high")]
-    NotAllowed,
-    /// It cannot be looked up.
-    #[error("the approval cannot be read")]
-    Unreadable,
-    /// It cannot be stored.
-    #[error(transparent)]
-    Store(#[from] StoreError),
-}
-
-/// Why an answer does not count.
-#[derive(Clone, Debug, PartialEq, thiserror::Error)]
-#[non_exhaustive]
-pub enum NotAnswered {
-    /// There is no such question.
-    #[error("there is no such question")]
-    NotFound,
-    /// Somebody was first.
-    #[error("it has been answered already")]
-    AlreadyAnswered(Box<Question>),
-    /// The time is over.
-    #[error("it has expired")]
-    Expired,
-    /// The team that asked is gone.
-    #[error("the team that asked is gone")]
-    Cancelled,
-    /// It does not fit the question.
-    #[error(transparent)]
-    Unfit(#[from] Unfit),
-    /// A secret would stand in a conversation.
-    #[error("it asks for a secret, which must not stand in a conversation")]
-    SecretInChat,
-    /// Somebody answers it just now.
-    #[error("somebody answers it just now")]
-    Busy,
-    /// The vault did not take the secret.
-    #[error("the vault did not take it: {0}")]
-    Vault(String),
-    /// The lane that asked has no room for the answer.
-    #[error("too much waits for the team that asked; try again later")]
-    Full,
-    /// It cannot be looked up.
-    #[error("the question cannot be read")]
-    Unreadable,
-}
-
 /// Everything that the approvals talk to.
 pub struct Neighbours {
     /// The journal.
@@ -181,62 +121,6 @@ pub struct Neighbours {
     pub ids: Ids,
     /// Where requests are written.
     pub desk: Desk,
-}
-
-/// What a former process left behind.
-#[derive(Debug, Default)]
-pub struct Recovered {
-    /// Approvals that wait.
-    pub approvals: Vec<Approval>,
-    /// Questions that wait.
-    pub questions: Vec<Question>,
-    /// Tasks without an outcome.
-    pub open: HashSet<TaskId>,
-    /// Decided on, and the turn that waits may not have heard of it.
-    pub decided: Vec<Approval>,
-}
-
-impl Recovered {
-    /// What a store holds for these open tasks. Blocks.
-    pub fn read(
-        storage: &dyn crate::storage::Storage,
-        tasks: &[Task],
-    ) -> Result<Self, StorageError> {
-        let approvals = reads::pending_approvals(storage)?;
-        let questions = reads::open_questions(storage)?;
-        for damage in approvals.damaged.iter().chain(&questions.damaged) {
-            tracing::error!(error = %damage, "a record is left out; it stays in the store as it is");
-        }
-        let waiting: HashSet<_> = approvals
-            .rows
-            .iter()
-            .filter_map(|row| row.task.clone())
-            .collect();
-        let unheard: HashSet<&TaskId> = tasks
-            .iter()
-            .filter(|task| {
-                let parked = task.parked.as_ref().map(|parked| parked.reason);
-                matches!(parked, Some(WaitReason::Approval | WaitReason::Budget))
-                    && !waiting.contains(&task.id)
-            })
-            .map(|task| &task.id)
-            .collect();
-        // Only after a crash between a decision and its telling is there anything to look for.
-        let decided = match unheard.is_empty() {
-            true => Vec::new(),
-            false => {
-                let mut rows = reads::approvals(storage)?.rows;
-                rows.retain(|row| row.task.as_ref().is_some_and(|task| unheard.contains(task)));
-                rows
-            }
-        };
-        Ok(Self {
-            approvals: approvals.rows,
-            questions: questions.rows,
-            open: tasks.iter().map(|task| task.id.clone()).collect(),
-            decided,
-        })
-    }
 }
 
 /// What waits for a person. Whoever decides first decides, once it is stored.
@@ -310,9 +194,9 @@ impl Approvals {
             match expired {
                 Expired::Approval(approval) => {
                     tracing::info!(id = %approval.id, team = %approval.team, "an approval expired");
-                    self.settle(approval, ctx);
+                    self.settle(*approval, ctx);
                 }
-                Expired::Question(question) => self.tell_expired(question, ctx),
+                Expired::Question(question) => self.tell_expired(*question, ctx),
             }
         }
         self.arm(ctx);

@@ -146,7 +146,7 @@ pub struct Recovered {
     /// How much each open cause has led to, for the queue.
     pub causes: Vec<(TaskId, Counts)>,
     /// What waits for a person.
-    pub approvals: approvals::Recovered,
+    pub approvals: approvals::recover::Recovered,
     /// Inboxes that hold something, for the queue.
     pub inboxes: HashSet<Vec<u8>>,
 }
