@@ -11,9 +11,9 @@ use sha2::{Digest, Sha256};
 use tokio::task::spawn_blocking;
 
 use super::{
-    folder::{Links, RuleFiles},
+    folder::{Files, Links},
     parts,
-    rules::{self, Tier},
+    rules::{self, Rule, Tier},
 };
 use crate::settings::home::Home;
 
@@ -65,7 +65,7 @@ pub struct Prompts(Arc<Inner>);
 struct Inner {
     home: Home,
     system: Tier,
-    files: RuleFiles,
+    files: Files<Rule>,
     /// The last static prefix, so that all turns share one.
     shared: Mutex<Arc<str>>,
     /// What was last told to each team before its turn's own part.
@@ -89,7 +89,7 @@ impl Prompts {
         Self(Arc::new(Inner {
             home,
             system: rules::system(),
-            files: RuleFiles::default(),
+            files: Files::default(),
             shared: Mutex::new("".into()),
             told: DashMap::new(),
         }))
@@ -113,9 +113,9 @@ impl Inner {
     fn compose(&self, request: &Request) -> Composed {
         let workspace = self.home.team(request.team.as_str());
         let tiers = [
-            self.files.tier(self.home.data(), "rules", Links::Followed),
-            self.files.tier(&workspace, "org-rules", Links::Refused),
-            self.files.tier(&workspace, "team-rules", Links::Refused),
+            self.files.read(self.home.data(), "rules", Links::Followed),
+            self.files.read(&workspace, "org-rules", Links::Refused),
+            self.files.read(&workspace, "team-rules", Links::Refused),
         ];
         let warnings = [&self.system].into_iter().chain(&tiers);
         let warnings = warnings.flat_map(|tier| tier.warnings.clone()).collect();

@@ -3,6 +3,7 @@
 pub mod compose;
 
 mod folder;
+mod markdown;
 mod parts;
 mod rules;
 

@@ -25,8 +25,8 @@ const HTTP: &str = include_str!("../../config/prompt/http.md");
 pub(super) fn shared(system: &Tier, organisation: &Tier) -> String {
     let for_all = |audience| audience == Audience::All;
     join([
-        headed("System rules", &system.texts(for_all)),
-        headed("Organisation rules", &organisation.texts(for_all)),
+        headed("System rules", &system.joined(for_all)),
+        headed("Organisation rules", &organisation.joined(for_all)),
         TOOLS.trim().to_owned(),
         HTTP.trim().to_owned(),
     ])
@@ -72,10 +72,10 @@ pub(super) fn role(team: &TeamName, general: [&Tier; 2], lineage: &Tier, own: &T
     join([
         headed(
             "Rules for your role",
-            &join(general.map(|tier| tier.texts(for_role))),
+            &join(general.map(|tier| tier.joined(for_role))),
         ),
-        headed("Lineage rules", &lineage.texts(concerns)),
-        headed("Team rules", &own.texts(concerns)),
+        headed("Lineage rules", &lineage.joined(concerns)),
+        headed("Team rules", &own.joined(concerns)),
     ])
 }
 

@@ -18,12 +18,17 @@ use tempfile::TempDir;
 
 use super::{
     compose::{Availability, Composed, Prompts, Request},
-    folder::{MAX_FILE, MAX_FILES, MAX_TIER},
+    folder::Text,
+    rules::Rule,
 };
 use crate::settings::{
     home::{Flags, Home},
     references::Environment,
 };
+
+const MAX_FILE: u64 = Rule::LIMITS.file;
+const MAX_FILES: usize = Rule::LIMITS.files;
+const MAX_TIER: u64 = Rule::LIMITS.total;
 
 struct Place {
     _folder: TempDir,
