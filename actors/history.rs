@@ -113,6 +113,9 @@ pub enum Fact {
         /// The content was cut.
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         truncated: bool,
+        /// From here on the turn is not to be believed.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        taints: bool,
     },
     /// Something about the turn that is not part of the conversation.
     Meta(Meta),

@@ -94,6 +94,68 @@ id!(
     PrincipalId
 );
 
+id!(
+    /// A held call, and the decision on it.
+    ApprovalId
+);
+id!(
+    /// A question to the operator.
+    QuestionId
+);
+id!(
+    /// Something that starts work without a person typing.
+    TriggerId
+);
+id!(
+    /// One firing of a trigger.
+    RunId
+);
+id!(
+    /// One version of something a team remembers.
+    MemoryId
+);
+id!(
+    /// Something the operator should know.
+    NoticeId
+);
+
+/// One life of a team. A team that is made anew under an old name has another generation, and so
+/// inherits no row.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct TeamKey {
+    /// Its name.
+    pub name: TeamName,
+    /// How often the name was given, from 1.
+    pub generation: u32,
+}
+
+impl TeamKey {
+    /// The first team of a name.
+    pub fn first(name: impl Into<TeamName>) -> Self {
+        Self {
+            name: name.into(),
+            generation: 1,
+        }
+    }
+}
+
+impl fmt::Display for TeamKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}~{}", self.name, self.generation)
+    }
+}
+
+impl ChannelId {
+    /// The kind of place it is: what stands before the colon; a bare number is of Discord.
+    pub fn channel_type(&self) -> &str {
+        match self.0.split_once(':') {
+            Some((kind, _)) => kind,
+            None if self.0.bytes().all(|byte| byte.is_ascii_digit()) => "discord",
+            None => &self.0,
+        }
+    }
+}
+
 /// The team that people talk to.
 pub const MAIN: &str = "main";
 
@@ -153,6 +215,45 @@ impl Ids {
             self.entropy.bits()
         )
         .into()
+    }
+
+    /// A new approval.
+    pub fn approval(&self) -> ApprovalId {
+        self.named("apr").into()
+    }
+
+    /// A new question.
+    pub fn question(&self) -> QuestionId {
+        self.named("qst").into()
+    }
+
+    /// A new trigger.
+    pub fn trigger(&self) -> TriggerId {
+        self.named("trg").into()
+    }
+
+    /// A new firing of a trigger.
+    pub fn run(&self) -> RunId {
+        self.named("run").into()
+    }
+
+    /// A new version of a memory.
+    pub fn memory(&self) -> MemoryId {
+        self.named("mem").into()
+    }
+
+    /// A new notice.
+    pub fn notice(&self) -> NoticeId {
+        self.named("n").into()
+    }
+
+    /// Sixty-four fresh random bits, for what is made of them elsewhere.
+    pub fn bits(&self) -> u64 {
+        self.entropy.bits()
+    }
+
+    fn named(&self, prefix: &str) -> String {
+        format!("{prefix}-{:016x}", self.entropy.bits())
     }
 
     /// An id for a message whose sender gave none.

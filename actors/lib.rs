@@ -23,6 +23,7 @@ pub mod event;
 pub mod history;
 pub mod ids;
 pub mod meter;
+pub mod notice;
 pub mod queue;
 pub mod router;
 pub mod spine;

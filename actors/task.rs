@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{
     clock::Timestamp,
-    ids::{ChannelId, LeaseId, MessageId, TaskId, TeamName, TopicId},
+    ids::{ChannelId, LeaseId, MessageId, TaskId, TeamKey, TeamName, TopicId},
     usage::Usage,
 };
 
@@ -42,6 +42,231 @@ pub struct Source {
     pub topic: Option<TopicRef>,
 }
 
+/// What kind of work a task is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Kind {
+    /// A message of a person.
+    #[default]
+    Chat,
+    /// Work that a team gave to its child.
+    Delegate,
+    /// A question that a team asks and waits for.
+    Query,
+    /// Work that a trigger started.
+    Trigger,
+    /// A problem that a team hands up.
+    Escalation,
+    /// The first work of a new team.
+    Bootstrap,
+    /// Words of another team.
+    Message,
+    /// Work that a team hands up.
+    Handoff,
+    /// The end of other work, told to whoever asked for it.
+    Result,
+    /// The work of a subagent, within its team.
+    Agent,
+}
+
+impl Kind {
+    /// As rows and answers name it.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Chat => "chat",
+            Self::Delegate => "delegate",
+            Self::Query => "query",
+            Self::Trigger => "trigger",
+            Self::Escalation => "escalation",
+            Self::Bootstrap => "bootstrap",
+            Self::Message => "message",
+            Self::Handoff => "handoff",
+            Self::Result => "result",
+            Self::Agent => "agent",
+        }
+    }
+}
+
+/// Which of a team's waiting tasks goes first.
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
+)]
+#[serde(rename_all = "snake_case")]
+pub enum Priority {
+    /// Before all others.
+    Critical,
+    /// Someone waits for it.
+    High,
+    /// As it comes.
+    #[default]
+    Normal,
+    /// When there is nothing else.
+    Low,
+}
+
+/// What the end of a task does for whoever asked for it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum OnResult {
+    /// The person is told, and the lane that asked finds it in its inbox. No model is called.
+    #[default]
+    Notify,
+    /// The lane that asked gets a task with it.
+    Wake,
+    /// The lane that asked finds it in its inbox.
+    Silent,
+}
+
+/// How a turn on this task differs from others of its team.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Options {
+    /// The most model calls.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub max_steps: Option<u32>,
+    /// Who of the team does it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub subagent: Option<String>,
+    /// The skill that is active from the start.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub skill: Option<String>,
+    /// The longest it may run, in milliseconds.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub turn_timeout_ms: Option<u64>,
+}
+
+impl Options {
+    fn is_default(&self) -> bool {
+        *self == Self::default()
+    }
+}
+
+/// How far what a task contains may be believed.
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
+)]
+#[serde(rename_all = "snake_case")]
+pub enum Label {
+    /// From people and teams that are known.
+    #[default]
+    Trusted,
+    /// Something in it comes from elsewhere.
+    Untrusted,
+}
+
+impl Label {
+    /// As rows and answers name it.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Trusted => "trusted",
+            Self::Untrusted => "untrusted",
+        }
+    }
+}
+
+/// Who is behind a task. Work that comes of other work keeps it.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "snake_case")]
+pub enum Cause {
+    /// Hivewright itself: a trigger, a setting.
+    System,
+    /// An operator or a program with a token.
+    Operator {
+        /// The token's name.
+        name: String,
+    },
+    /// A person in a channel.
+    Sender {
+        /// The channel's type.
+        channel_type: String,
+        /// Who.
+        id: String,
+    },
+}
+
+/// Where a task stands in the work that one cause led to.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Lineage {
+    /// The first task of all.
+    pub root: TaskId,
+    /// The tasks from the first to the one that made this one.
+    pub path: Vec<Ancestor>,
+}
+
+/// A task above another.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Ancestor {
+    /// The task.
+    pub task: TaskId,
+    /// Whose it was.
+    pub team: TeamName,
+}
+
+impl Lineage {
+    /// How many tasks are above.
+    pub fn hops(&self) -> usize {
+        self.path.len()
+    }
+
+    /// The task that made this one.
+    pub fn parent(&self) -> Option<&TaskId> {
+        self.path.last().map(|above| &above.task)
+    }
+}
+
+/// Why a turn that has begun does not go on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum WaitReason {
+    /// For an operator's decision on a call.
+    Approval,
+    /// For an answer.
+    Question,
+    /// For money or tokens.
+    Budget,
+    /// For a provider that wants fewer requests.
+    RateLimit,
+    /// For a provider that cannot be reached.
+    ProviderDown,
+    /// For a credential.
+    Login,
+    /// For the team to be resumed.
+    Paused,
+    /// For a settings file to be cured.
+    Config,
+    /// For another team.
+    Query,
+}
+
+impl WaitReason {
+    /// As rows and answers name it.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Approval => "approval",
+            Self::Question => "question",
+            Self::Budget => "budget",
+            Self::RateLimit => "rate_limit",
+            Self::ProviderDown => "provider_down",
+            Self::Login => "login",
+            Self::Paused => "paused",
+            Self::Config => "config",
+            Self::Query => "query",
+        }
+    }
+}
+
+/// A task whose turn was set aside.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Parked {
+    /// What it waits for.
+    pub reason: WaitReason,
+    /// Since when.
+    pub since: Timestamp,
+    /// It goes on then at the latest.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub until: Option<Timestamp>,
+}
+
 /// A unit of work for a lane, as it is stored.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Task {
@@ -49,12 +274,39 @@ pub struct Task {
     pub id: TaskId,
     /// Who does it.
     pub lane: Lane,
+    /// Which life of the team it is for.
+    #[serde(default = "first", skip_serializing_if = "is_first")]
+    pub generation: u32,
+    /// What kind of work it is.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub kind: Kind,
+    /// How soon, among the tasks of its team.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub priority: Priority,
     /// What is asked, in the words of whoever asked.
     pub body: String,
     /// Who asked.
     pub from: String,
     /// Where the result goes.
     pub source: Option<Source>,
+    /// The lane that asked, if a team did.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reply_to: Option<Lane>,
+    /// What its end does for that lane.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub on_result: OnResult,
+    /// What is different about its turn.
+    #[serde(default, skip_serializing_if = "Options::is_default")]
+    pub options: Options,
+    /// The work it comes of; none is the first of its own.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub lineage: Option<Lineage>,
+    /// How far it may be believed.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub label: Label,
+    /// Who is behind it; none is whoever it is from.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cause: Option<Cause>,
     /// When it was accepted.
     pub created_at: Timestamp,
     /// Its place in the order of acceptance: clocks are too coarse for it. The queue gives it.
@@ -73,9 +325,93 @@ pub struct Task {
     pub acked: bool,
     /// Who holds it now.
     pub lease: Option<LeaseId>,
+    /// Its turn was set aside.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub parked: Option<Parked>,
+    /// Where the journal of its unfinished turn begins, if that is not the lane's last.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub journal_from: Option<u64>,
     /// Set once, at its end.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub outcome: Option<Outcome>,
+}
+
+fn first() -> u32 {
+    1
+}
+
+fn is_first(generation: &u32) -> bool {
+    *generation == 1
+}
+
+fn is_default<T: Default + PartialEq>(value: &T) -> bool {
+    *value == T::default()
+}
+
+/// A task without an end has a day.
+pub const DEADLINE: std::time::Duration = std::time::Duration::from_secs(24 * 60 * 60);
+
+impl Task {
+    /// A task that has just been accepted, of the kind that a person's message is.
+    pub fn new(id: TaskId, lane: Lane, body: String, from: String, now: Timestamp) -> Self {
+        Self {
+            id,
+            lane,
+            generation: 1,
+            kind: Kind::Chat,
+            priority: Priority::Normal,
+            body,
+            from,
+            source: None,
+            reply_to: None,
+            on_result: OnResult::Notify,
+            options: Options::default(),
+            lineage: None,
+            label: Label::Trusted,
+            cause: None,
+            created_at: now,
+            arrival: 0,
+            not_before: None,
+            deadline_at: now + DEADLINE,
+            attempts: 0,
+            redelivered: false,
+            acked: false,
+            lease: None,
+            parked: None,
+            journal_from: None,
+            outcome: None,
+        }
+    }
+
+    /// The team whose work it is.
+    pub fn team(&self) -> TeamKey {
+        TeamKey {
+            name: self.lane.team.clone(),
+            generation: self.generation,
+        }
+    }
+
+    /// The first task of the work that it is part of.
+    pub fn root(&self) -> &TaskId {
+        self.lineage.as_ref().map_or(&self.id, |line| &line.root)
+    }
+
+    /// What the lineage of a task that this one makes is.
+    pub fn lineage_below(&self) -> Lineage {
+        let mut path = self
+            .lineage
+            .as_ref()
+            .map(|line| line.path.clone())
+            .unwrap_or_default();
+        path.push(Ancestor {
+            task: self.id.clone(),
+            team: self.lane.team.clone(),
+        });
+        Lineage {
+            root: self.root().clone(),
+            path,
+        }
+    }
 }
 
 /// How a task can end. There is no way back from any of them.

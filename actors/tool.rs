@@ -7,7 +7,12 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
-use crate::ids::{CallId, TeamName, TurnId};
+use crate::{
+    clock::Timestamp,
+    ids::{CallId, TaskId, TeamKey, TurnId},
+    store::records::Writes,
+    task::{Cause, Kind, Label, Lane, Lineage, Source, Task},
+};
 
 /// A tool as the model is told of it.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -58,15 +63,57 @@ pub enum Effect {
     Irreversible,
 }
 
+/// What the operator's rules say to a call.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// It may run.
+    Allow,
+    /// A person decides.
+    Ask(Asking),
+}
+
+/// Why a person decides on a call.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Asking {
+    /// What is decided on: `tool`, `spawn`, `shutdown`, `trigger` …
+    pub kind: String,
+    /// What would happen, in one sentence.
+    pub summary: String,
+    /// The rule that asks.
+    pub rule: String,
+    /// The person who caused the task may not decide it.
+    pub high_risk: bool,
+}
+
 /// What is known of a call before it runs.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Checked {
+    /// Whether it may run.
+    pub verdict: Verdict,
+    /// The arguments without the secrets they held. These are journalled, shown and run.
+    pub redacted: Option<Value>,
+    /// What must be durable with the journal's word of the call: where such secrets went.
+    pub beside: Option<Writes>,
     /// What running it again would do.
     pub effect: Effect,
     /// It must not run beside another call of the same step.
     pub exclusive: bool,
     /// The longest it may take.
     pub limit: Duration,
+}
+
+impl Checked {
+    /// A call that may run as it is.
+    pub fn allowed(effect: Effect, exclusive: bool, limit: Duration) -> Self {
+        Self {
+            verdict: Verdict::Allow,
+            redacted: None,
+            beside: None,
+            effect,
+            exclusive,
+            limit,
+        }
+    }
 }
 
 /// Why a call failed, for the model and for code.
@@ -91,6 +138,22 @@ pub enum ToolFault {
     Governance,
     /// The machine cannot confine the tool.
     SandboxUnavailable,
+    /// A rule of the operator forbids it.
+    Denied,
+    /// A person decided against it.
+    ApprovalDenied,
+    /// Nobody decided in time.
+    ApprovalExpired,
+    /// Too much is under way.
+    Busy,
+    /// Too many in too short a time.
+    RateLimited,
+    /// It holds the value of a secret, or may not use one.
+    SecretNotAllowed,
+    /// The address may not be reached.
+    BlockedAddress,
+    /// The tool says no, with a code of its own in its answer.
+    Refused,
     /// The tool itself failed.
     ToolFailed,
     /// The process stopped during the call.
@@ -110,6 +173,14 @@ impl ToolFault {
             Self::OutsideWorkspace => "outside_workspace",
             Self::Governance => "governance",
             Self::SandboxUnavailable => "sandbox_unavailable",
+            Self::Denied => "denied",
+            Self::ApprovalDenied => "approval_denied",
+            Self::ApprovalExpired => "approval_expired",
+            Self::Busy => "busy",
+            Self::RateLimited => "rate_limited",
+            Self::SecretNotAllowed => "secret_not_allowed",
+            Self::BlockedAddress => "blocked_address",
+            Self::Refused => "refused",
             Self::ToolFailed => "tool_failed",
             Self::UnknownOutcome => "unknown_outcome",
         }
@@ -124,7 +195,11 @@ pub struct ToolReply {
     /// Why it failed, if it did.
     pub fault: Option<ToolFault>,
     /// The text was cut.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub truncated: bool,
+    /// It holds something from outside: the turn that read it is not to be believed any more.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub taints: bool,
 }
 
 impl ToolReply {
@@ -134,19 +209,69 @@ impl ToolReply {
             content: message.into(),
             fault: Some(fault),
             truncated: false,
+            taints: false,
         }
     }
 }
 
-/// Who calls, for a tool. Nothing in it comes from the model.
+/// On whose behalf a turn works. Nothing in it comes from the model; it stays as it is for the turn.
+#[derive(Clone, Debug)]
+pub struct Caller {
+    /// The calling team.
+    pub team: TeamKey,
+    /// The task that the turn works on.
+    pub task: TaskId,
+    /// Where the turn runs.
+    pub lane: Lane,
+    /// What kind of work it is.
+    pub kind: Kind,
+    /// Where the work comes from.
+    pub source: Option<Source>,
+    /// The lineage of a task that this turn makes.
+    pub lineage: Lineage,
+    /// Who is behind it.
+    pub cause: Cause,
+    /// When it must be done.
+    pub deadline_at: Timestamp,
+}
+
+impl Caller {
+    /// On whose behalf a turn on a task works.
+    pub fn of(task: &Task) -> Self {
+        let sender = || Cause::Sender {
+            channel_type: task
+                .source
+                .as_ref()
+                .map_or("system", |source| source.channel.channel_type())
+                .to_owned(),
+            id: task.from.clone(),
+        };
+        Self {
+            team: task.team(),
+            task: task.id.clone(),
+            lane: task.lane.clone(),
+            kind: task.kind,
+            source: task.source.clone(),
+            lineage: task.lineage_below(),
+            cause: task.cause.clone().unwrap_or_else(sender),
+            deadline_at: task.deadline_at,
+        }
+    }
+}
+
+/// One call of a turn, for a tool.
 #[derive(Clone, Debug)]
 pub struct CallContext {
-    /// The calling team.
-    pub team: TeamName,
+    /// Who calls.
+    pub caller: Arc<Caller>,
+    /// How far what the turn has read may be believed.
+    pub label: Label,
     /// The calling turn.
     pub turn: TurnId,
+    /// The step it belongs to.
+    pub step: u32,
     /// The same for every try of this call.
-    pub idempotency_key: String,
+    pub key: String,
     /// An earlier try may have taken effect.
     pub rerun: bool,
     /// Asks the tool to stop. Children it started end within two seconds of it.
@@ -159,7 +284,7 @@ pub trait Toolset: Send + Sync + 'static {
     fn specs(&self) -> Arc<[ToolSpec]>;
 
     /// Looks at a call without running it. A refusal is the call's result.
-    fn check(&self, call: &ToolCall) -> Result<Checked, ToolReply>;
+    fn check(&self, call: &ToolCall, caller: &Caller, label: Label) -> Result<Checked, ToolReply>;
 
     /// Runs a call that passed [`Toolset::check`].
     ///

@@ -7,8 +7,11 @@ use std::{
 
 use futures_util::future::BoxFuture;
 
-use crate::tool::{
-    CallContext, Checked, Effect, ToolCall, ToolFault, ToolReply, ToolSpec, Toolset,
+use crate::{
+    task::Label,
+    tool::{
+        CallContext, Caller, Checked, Effect, ToolCall, ToolFault, ToolReply, ToolSpec, Toolset,
+    },
 };
 
 /// A run of a tool.
@@ -34,11 +37,11 @@ pub(crate) fn checked(name: &str) -> Result<Checked, ToolReply> {
         "pay" => Effect::Irreversible,
         _ => return Err(ToolReply::failed(ToolFault::NotAvailable, "no such tool")),
     };
-    Ok(Checked {
+    Ok(Checked::allowed(
         effect,
-        exclusive: name == "alone",
-        limit: Duration::from_secs(120),
-    })
+        name == "alone",
+        Duration::from_secs(120),
+    ))
 }
 
 impl Toolset for Tools {
@@ -46,7 +49,7 @@ impl Toolset for Tools {
         Arc::new([])
     }
 
-    fn check(&self, call: &ToolCall) -> Result<Checked, ToolReply> {
+    fn check(&self, call: &ToolCall, _: &Caller, _: Label) -> Result<Checked, ToolReply> {
         assert_ne!(call.name, "mine", "a check that panics");
         checked(&call.name)
     }
@@ -54,7 +57,7 @@ impl Toolset for Tools {
     fn run(&self, call: ToolCall, cx: CallContext) -> BoxFuture<'static, ToolReply> {
         self.runs.lock().unwrap().push(Run {
             id: call.id.as_str().to_owned(),
-            key: cx.idempotency_key,
+            key: cx.key,
             rerun: cx.rerun,
         });
         let ended = self.ended.clone();
@@ -76,6 +79,7 @@ impl Toolset for Tools {
                 content: format!("{} did", call.id),
                 fault: None,
                 truncated: false,
+                taints: false,
             }
         })
     }

@@ -119,23 +119,17 @@ fn set_up(limits: Limits) -> Setting {
 
 fn task(name: &str, topic: &str) -> Task {
     Task {
-        id: name.into(),
-        lane: Lane {
-            team: "main".into(),
-            topic: Some(topic.into()),
-        },
-        body: String::new(),
-        from: String::new(),
-        source: None,
-        created_at: Timestamp(1_000),
-        arrival: 0,
-        not_before: None,
         deadline_at: Timestamp(1_000_000),
-        attempts: 0,
-        redelivered: false,
-        acked: false,
-        lease: None,
-        outcome: None,
+        ..Task::new(
+            name.into(),
+            Lane {
+                team: "main".into(),
+                topic: Some(topic.into()),
+            },
+            String::new(),
+            String::new(),
+            Timestamp(1_000),
+        )
     }
 }
 

@@ -3,7 +3,7 @@
 use actix::{ActorFutureExt, AsyncContext, Context, WrapFuture};
 
 use super::{
-    Arrival, Known, Router, TASK_DEADLINE,
+    Arrival, Known, Router,
     choice::{self, Candidate},
     commands, full_error, main_lane,
     rate::Bucket,
@@ -283,10 +283,6 @@ impl Router {
             return self.end_unheard(channel, &message.id, error, writes, ctx);
         };
         let task = Task {
-            id: self.to.ids.task(),
-            lane: main_lane(topic.id.clone()),
-            body: message.content.clone(),
-            from: message.sender.clone(),
             source: Some(Source {
                 channel: channel.clone(),
                 message: Some(message.id.clone()),
@@ -295,15 +291,14 @@ impl Router {
                     name: topic.name.clone(),
                 }),
             }),
-            created_at: message.at,
-            arrival: 0,
-            not_before: None,
-            deadline_at: message.at + TASK_DEADLINE,
-            attempts: 0,
-            redelivered: false,
             acked: message.acked,
-            lease: None,
-            outcome: None,
+            ..Task::new(
+                self.to.ids.task(),
+                main_lane(topic.id.clone()),
+                message.content.clone(),
+                message.sender.clone(),
+                message.at,
+            )
         };
         conversation.count(&topic.id, 1, 0);
         let mut writes = writes;

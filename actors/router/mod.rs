@@ -44,8 +44,6 @@ use topics::Topics;
 
 /// The last activity of a topic is stored at least this exactly.
 const TOPIC_STORED: Duration = Duration::from_secs(60 * 60);
-/// A task that is not done by then ends as expired.
-const TASK_DEADLINE: Duration = Duration::from_secs(24 * 60 * 60);
 
 /// A connection has been made; it speaks for a new channel.
 #[derive(Debug, Message)]

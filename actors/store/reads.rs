@@ -18,6 +18,7 @@ use crate::{
     event::Frame,
     history::{Fact, HistoryEvent},
     ids::{ChannelId, MessageId, TaskId, TeamName, TopicId},
+    notice::Notice,
     router::topics::Topic,
     storage::{Order, Storage, StorageError},
     task::{Lane, Task},
@@ -327,6 +328,34 @@ pub fn old_interactions(
         },
     )?;
     Ok(keys)
+}
+
+/// All notices, oldest first.
+pub fn notices(storage: &dyn Storage) -> Result<Vec<Notice>, StorageError> {
+    let mut notices: Vec<Notice> = Vec::new();
+    scan_prefix(
+        storage,
+        &records::notices_prefix(),
+        Order::Rising,
+        &mut |key, value| {
+            notices.extend(value.and_then(|value| decode(key, value)).ok());
+            ControlFlow::Continue(())
+        },
+    )?;
+    notices.sort_by_key(|notice| notice.at);
+    Ok(notices)
+}
+
+/// The answer that a tool call was given before.
+pub fn answer<T: DeserializeOwned>(
+    storage: &dyn Storage,
+    call: &str,
+) -> Result<Option<T>, StorageError> {
+    let key = records::answer_key(call);
+    storage
+        .get(&key)?
+        .map(|value| decode(&key, &value))
+        .transpose()
 }
 
 /// All used channels.

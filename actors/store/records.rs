@@ -9,7 +9,8 @@ use crate::{
     clock::Timestamp,
     event::Frame,
     history::HistoryEvent,
-    ids::{ChannelId, LeaseId, MessageId, PrincipalId, TaskId, TopicId},
+    ids::{ChannelId, LeaseId, MessageId, NoticeId, PrincipalId, TaskId, TopicId},
+    notice::Notice,
     router::topics::Topic,
     storage::StorageError,
     task::{Lane, Task},
@@ -144,6 +145,16 @@ impl Writes {
     /// A topic.
     pub fn topic(self, channel: &ChannelId, topic: &Topic) -> Self {
         self.put(topic_key(channel, &topic.id), topic)
+    }
+
+    /// Something for the operator's inbox.
+    pub fn notice(self, notice: &Notice) -> Self {
+        self.put(notice_key(&notice.id), notice)
+    }
+
+    /// The answer to a tool call, for when the same call is made again.
+    pub fn answer(self, call: &str, answer: &impl Serialize) -> Self {
+        self.put(answer_key(call), answer)
     }
 
     /// A row of the interaction log.
@@ -412,6 +423,18 @@ pub(super) fn outbox_key(channel: &ChannelId, ordinal: u64) -> Vec<u8> {
     let mut key = outbox_prefix(channel);
     key.extend(ordinal.to_be_bytes());
     key
+}
+
+pub(super) fn notice_key(id: &NoticeId) -> Vec<u8> {
+    join(&["notice", id.as_str()])
+}
+
+pub(super) fn notices_prefix() -> Vec<u8> {
+    prefix(&["notice"])
+}
+
+pub(super) fn answer_key(call: &str) -> Vec<u8> {
+    join(&["call", call])
 }
 
 pub(super) fn interactions_prefix() -> Vec<u8> {

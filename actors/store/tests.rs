@@ -61,23 +61,20 @@ fn frame(text: &str) -> Frame {
 
 fn task(lease: Option<&str>) -> Task {
     Task {
-        id: "task-1".into(),
-        lane: Lane {
-            team: "main".into(),
-            topic: None,
-        },
-        body: String::new(),
-        from: String::new(),
-        source: None,
-        created_at: Timestamp(0),
         arrival: 1,
-        not_before: None,
         deadline_at: Timestamp(1),
         attempts: 1,
-        redelivered: false,
-        acked: false,
         lease: lease.map(Into::into),
-        outcome: None,
+        ..Task::new(
+            "task-1".into(),
+            Lane {
+                team: "main".into(),
+                topic: None,
+            },
+            String::new(),
+            String::new(),
+            Timestamp(0),
+        )
     }
 }
 

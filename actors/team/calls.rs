@@ -79,7 +79,7 @@ impl Team {
                     .blocks
                     .iter()
                     .filter_map(|block| match block {
-                        Block::Call(call) => Some(running.brief.tools.check(call)),
+                        Block::Call(call) => Some(running.check(call)),
                         _ => None,
                     })
                     .collect();
@@ -111,9 +111,11 @@ impl Team {
         };
         running.last_sign = Instant::now();
         let cx = CallContext {
-            team: self.name.clone(),
+            caller: running.caller.clone(),
+            label: running.turn.label(),
             turn: turn.clone(),
-            idempotency_key: running.turn.idempotency_key(&call.id),
+            step: running.turn.step(),
+            key: running.turn.idempotency_key(&call.id),
             rerun,
             cancel: running.cancel.child_token(),
         };

@@ -1,6 +1,9 @@
 //! Lanes: what a team is working on. At most one turn in each, by construction.
 
-use std::collections::{HashMap, VecDeque};
+use std::{
+    collections::{HashMap, VecDeque},
+    sync::Arc,
+};
 
 use actix::SpawnHandle;
 use tokio::{task::AbortHandle, time::Instant};
@@ -15,6 +18,7 @@ use crate::{
     clock::Timestamp,
     ids::{CallId, LeaseId, TopicId, TurnId},
     task::Task,
+    tool::{Caller, Checked, ToolCall, ToolReply},
 };
 
 /// The conversation that a turn is shown holds this many lines …
@@ -90,6 +94,7 @@ pub(super) struct Running {
     pub(super) charge: Charge,
     pub(super) turn: Turn,
     pub(super) brief: Brief,
+    pub(super) caller: Arc<Caller>,
     pub(super) cancel: CancellationToken,
     pub(super) _cancel_on_drop: DropGuard,
     pub(super) model: Option<AbortHandle>,
@@ -118,6 +123,15 @@ pub(super) struct Running {
     /// Tasks that joined the turn.
     pub(super) joined: Vec<(Task, LeaseId)>,
     pub(super) requested: bool,
+}
+
+impl Running {
+    /// Looks at a call on behalf of the turn.
+    pub(super) fn check(&self, call: &ToolCall) -> Result<Checked, ToolReply> {
+        self.brief
+            .tools
+            .check(call, &self.caller, self.turn.label())
+    }
 }
 
 impl Lanes {

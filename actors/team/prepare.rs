@@ -1,6 +1,6 @@
 //! The beginning of a turn: its lane's history, its brief, its first or next step.
 
-use std::collections::HashMap;
+use std::{collections::HashMap, sync::Arc};
 
 use actix::{ActorFutureExt, AsyncContext, Context, WrapFuture};
 use tokio::time::Instant;
@@ -20,6 +20,7 @@ use crate::{
     storage::StorageError,
     store::reads,
     task::{Code, Ending, Task},
+    tool::Caller,
 };
 
 /// What a turn begins with.
@@ -204,10 +205,12 @@ impl Team {
         let mut turn = Turn::new(id.clone(), task.clone(), brief.max_steps);
         let start = turn_start(task, &brief);
         let tools = brief.tools.clone();
+        let caller = Arc::new(Caller::of(task));
         let wants = if journal.is_empty() {
             turn.begin(start)
         } else {
-            turn.resume(start, &journal, |call| tools.check(call))
+            let label = turn.label();
+            turn.resume(start, &journal, |call| tools.check(call, &caller, label))
         };
         let awaits_ack = task
             .source
@@ -218,6 +221,7 @@ impl Team {
             charge,
             turn,
             brief,
+            caller,
             _cancel_on_drop: cancel.clone().drop_guard(),
             cancel,
             model: None,

@@ -7,7 +7,7 @@ use crate::{
     event::{Progress, ProgressKind},
     history::{Fact, Meta, Origin},
     ids::{CallId, TurnId},
-    task::{Code, Ending, MAX_ATTEMPTS, Task},
+    task::{Code, Ending, Label, MAX_ATTEMPTS, Task},
     tool::{Checked, Effect, ToolCall, ToolFault, ToolReply},
     usage::Usage,
 };
@@ -104,6 +104,7 @@ pub struct Turn {
     said: Vec<String>,
     tools_used: Vec<String>,
     usage: Usage,
+    label: Label,
     ended: bool,
 }
 
@@ -126,6 +127,7 @@ impl Turn {
     /// A turn that has not begun.
     pub fn new(id: TurnId, task: Task, max_steps: u32) -> Self {
         let messages = Arc::new(vec![Message::User(task.body.clone())]);
+        let label = task.label;
         Self {
             id,
             task,
@@ -137,6 +139,7 @@ impl Turn {
             said: Vec::new(),
             tools_used: Vec::new(),
             usage: Usage::default(),
+            label,
             ended: false,
         }
     }
@@ -189,6 +192,11 @@ impl Turn {
     /// It ends outside of its own decisions: it hears nothing more.
     pub fn abandon(&mut self) {
         self.ended = true;
+    }
+
+    /// How far what it has read may be believed. It only falls.
+    pub fn label(&self) -> Label {
+        self.label
     }
 
     /// The present step, from 1.
@@ -416,6 +424,9 @@ impl Turn {
         else {
             return Vec::new();
         };
+        if reply.taints {
+            self.label = Label::Untrusted;
+        }
         let (fact, frame) = result(&slot.call, &reply, took);
         slot.state = CallState::Done(output(&slot.call, &reply));
         let mut wants = vec![Want::Record(vec![fact], vec![frame])];

@@ -73,25 +73,18 @@ pub(crate) fn measure(report: &mut Report) {
 }
 
 fn task(ids: &Ids, producer: usize) -> Task {
-    let now = WallClock.now();
     Task {
-        id: ids.task(),
-        lane: Lane {
-            team: "main".into(),
-            topic: Some(format!("t-{producer:016x}").into()),
-        },
-        body: "What is the weather like today?".to_owned(),
-        from: "operator".to_owned(),
-        source: None,
-        created_at: now,
-        not_before: None,
-        deadline_at: now + Duration::from_secs(86_400),
-        attempts: 0,
-        arrival: 0,
-        redelivered: false,
         acked: true,
-        lease: None,
-        outcome: None,
+        ..Task::new(
+            ids.task(),
+            Lane {
+                team: "main".into(),
+                topic: Some(format!("t-{producer:016x}").into()),
+            },
+            "What is the weather like today?".to_owned(),
+            "operator".to_owned(),
+            WallClock.now(),
+        )
     }
 }
 

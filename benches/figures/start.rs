@@ -120,23 +120,18 @@ fn ready(home: &Path, service: &Process) {
 fn task(team: String, ids: &Ids, not_before: Option<Duration>) -> Task {
     let now = WallClock.now();
     Task {
-        id: ids.task(),
-        lane: Lane {
-            team: team.into(),
-            topic: None,
-        },
-        body: "Say hello.".to_owned(),
-        from: "operator".to_owned(),
-        source: None,
-        created_at: now,
         not_before: not_before.map(|pause| now + pause),
-        deadline_at: now + Duration::from_secs(86_400),
-        attempts: 0,
-        arrival: 0,
-        redelivered: false,
         acked: true,
-        lease: None,
-        outcome: None,
+        ..Task::new(
+            ids.task(),
+            Lane {
+                team: team.into(),
+                topic: None,
+            },
+            "Say hello.".to_owned(),
+            "operator".to_owned(),
+            now,
+        )
     }
 }
 

@@ -4,7 +4,8 @@ use std::{future::Future, sync::Arc, time::Duration};
 
 use hivewright_actors::{
     ids::TeamName,
-    tool::{Effect, ToolFault},
+    task::Label,
+    tool::{Caller, Effect, ToolFault},
 };
 use schemars::JsonSchema;
 use serde::de::DeserializeOwned;
@@ -83,6 +84,14 @@ pub trait Tool: Send + Sync + 'static {
 pub struct ToolContext {
     /// The calling team.
     pub team: TeamName,
+    /// On whose behalf it is called.
+    pub caller: Arc<Caller>,
+    /// How far what the turn has read may be believed.
+    pub label: Label,
+    /// The step of the turn.
+    pub step: u32,
+    /// The same for every try of this call.
+    pub key: String,
     /// The folders of the team.
     pub workspace: Arc<Workspace>,
     /// Where processes run.

@@ -9,6 +9,70 @@ const BUILT_IN: &[&str] = &["bash", "edit", "glob", "grep", "read", "write"];
 const GROUPS: &[(&str, &[&str])] = &[
     ("@files", &["edit", "glob", "grep", "read", "write"]),
     ("@shell", &["bash"]),
+    ("@web", &["web_fetch"]),
+    ("@browser", &["browser_*"]),
+    (
+        "@org",
+        &[
+            "ask_operator",
+            "delegate_task",
+            "enqueue_parent_task",
+            "escalate",
+            "get_status",
+            "list_completed_tasks",
+            "list_teams",
+            "query_team",
+            "query_teams",
+            "send_message",
+            "shutdown_team",
+            "spawn_team",
+            "update_team",
+        ],
+    ),
+    (
+        "@triggers",
+        &[
+            "create_trigger",
+            "disable_trigger",
+            "enable_trigger",
+            "list_triggers",
+            "test_trigger",
+            "update_trigger",
+        ],
+    ),
+    (
+        "@trust",
+        &[
+            "add_trusted_sender",
+            "list_trusted_senders",
+            "revoke_sender_trust",
+        ],
+    ),
+    ("@topics", &["close_topic", "list_topics", "rename_topic"]),
+    (
+        "@memory",
+        &[
+            "memory_delete",
+            "memory_list",
+            "memory_save",
+            "memory_search",
+        ],
+    ),
+    (
+        "@vault",
+        &["vault_delete", "vault_get", "vault_list", "vault_set"],
+    ),
+    ("@skills", &["search_skill_repository", "use_skill"]),
+    ("@subagents", &["agent.*"]),
+    (
+        "@plugins",
+        &[
+            "deprecate_plugin_tool",
+            "register_plugin_tool",
+            "remove_plugin_tool",
+        ],
+    ),
+    ("@mcp", &["mcp.*"]),
 ];
 
 /// Why a list of patterns cannot be used.

@@ -11,7 +11,8 @@ use std::{
 use futures_util::future::BoxFuture;
 use hivewright_actors::{
     ids::TeamName,
-    tool::{Args, CallContext, Checked, ToolCall, ToolFault, ToolReply, ToolSpec, Toolset},
+    task::Label,
+    tool::{Args, CallContext, Caller, Checked, ToolCall, ToolFault, ToolReply, ToolSpec, Toolset},
 };
 use serde_json::Value;
 use tokio::task::{AbortHandle, JoinError, JoinHandle};
@@ -133,11 +134,8 @@ impl<T: Tool> Hosted for T {
     fn check(&self, args: &Value) -> Result<Checked, ToolError> {
         let args = parse::<T>(args)?;
         let asked = T::timeout(&args).unwrap_or(T::LIMITS.timeout);
-        Ok(Checked {
-            effect: T::EFFECT,
-            exclusive: T::EXCLUSIVE,
-            limit: asked.min(T::LIMITS.longest).min(LONGEST),
-        })
+        let limit = asked.min(T::LIMITS.longest).min(LONGEST);
+        Ok(Checked::allowed(T::EFFECT, T::EXCLUSIVE, limit))
     }
 
     fn call(
@@ -211,7 +209,7 @@ impl Toolset for TeamTools {
         Arc::clone(&self.specs)
     }
 
-    fn check(&self, call: &ToolCall) -> Result<Checked, ToolReply> {
+    fn check(&self, call: &ToolCall, _: &Caller, _: Label) -> Result<Checked, ToolReply> {
         self.admit(call)
             .map(|(_, _, checked)| checked)
             .map_err(|error| reply(Err(error), &self.grant.scrub))
@@ -229,6 +227,10 @@ impl Toolset for TeamTools {
                     let cancel = CancellationToken::new();
                     let context = ToolContext {
                         team: grant.team.clone(),
+                        caller: cx.caller.clone(),
+                        label: cx.label,
+                        step: cx.step,
+                        key: cx.key.clone(),
                         workspace: Arc::clone(&grant.workspace),
                         sandbox: Arc::clone(&grant.sandbox),
                         rerun: cx.rerun,
@@ -270,6 +272,7 @@ fn reply(result: Result<String, ToolError>, scrub: &Scrub) -> ToolReply {
         content,
         fault,
         truncated,
+        taints: false,
     }
 }
 

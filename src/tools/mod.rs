@@ -2,6 +2,7 @@
 
 use self::host::Toolbox;
 
+pub mod answer;
 mod bash;
 mod cap;
 pub mod contract;

@@ -12,8 +12,13 @@ use std::{
     time::Duration,
 };
 
-use hivewright_actors::tool::{
-    Args as CallArgs, CallContext, Checked, Effect, ToolCall, ToolFault, ToolReply, Toolset,
+use hivewright_actors::{
+    clock::Timestamp,
+    task::{Label, Lane, Task},
+    tool::{
+        Args as CallArgs, CallContext, Caller, Checked, Effect, ToolCall, ToolFault, ToolReply,
+        Toolset,
+    },
 };
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -82,6 +87,10 @@ impl Bench {
         self.tools.run(call(name, args), context()).await
     }
 
+    fn look(&self, call: &ToolCall) -> Result<Checked, ToolReply> {
+        self.tools.check(call, &caller(), Label::Trusted)
+    }
+
     async fn rerun(&self, name: &str, args: Value) -> ToolReply {
         let cx = CallContext {
             rerun: true,
@@ -99,11 +108,28 @@ fn call(name: &str, args: Value) -> ToolCall {
     }
 }
 
+fn caller() -> Caller {
+    let lane = Lane {
+        team: "team".into(),
+        topic: None,
+    };
+    let task = Task::new(
+        "task-1".into(),
+        lane,
+        String::new(),
+        String::new(),
+        Timestamp(0),
+    );
+    Caller::of(&task)
+}
+
 fn context() -> CallContext {
     CallContext {
-        team: "team".into(),
+        caller: Arc::new(caller()),
+        label: Label::Trusted,
         turn: "turn".into(),
-        idempotency_key: "key".to_owned(),
+        step: 1,
+        key: "key".to_owned(),
         rerun: false,
         cancel: CancellationToken::new(),
     }
@@ -114,6 +140,7 @@ fn ok(content: impl Into<String>) -> ToolReply {
         content: content.into(),
         fault: None,
         truncated: false,
+        taints: false,
     }
 }
 
@@ -217,11 +244,9 @@ fn the_six_tools_declare_themselves() {
 #[test]
 fn a_check_tells_effect_exclusiveness_and_limit() {
     let bench = Bench::new();
-    let check = |name, args| bench.tools.check(&call(name, args)).unwrap();
-    let checked = |effect, exclusive, seconds| Checked {
-        effect,
-        exclusive,
-        limit: Duration::from_secs(seconds),
+    let check = |name, args| bench.look(&call(name, args)).unwrap();
+    let checked = |effect, exclusive, seconds| {
+        Checked::allowed(effect, exclusive, Duration::from_secs(seconds))
     };
 
     let found = [
@@ -256,7 +281,7 @@ async fn a_tool_that_is_not_allowed_is_neither_shown_nor_run() {
     let refused = ToolReply::failed(ToolFault::NotAvailable, "tool not available to this team");
     let args = json!({ "file_path": "a", "content": "x" });
 
-    let checked = bench.tools.check(&call("write", args.clone()));
+    let checked = bench.look(&call("write", args.clone()));
     let ran = bench.call("write", args).await;
 
     assert_eq!((checked, ran), (Err(refused.clone()), refused));
@@ -318,7 +343,7 @@ async fn arguments_that_do_not_fit_are_refused_with_place_and_reason() {
             format!("invalid arguments: {reason}"),
         );
         assert_eq!(bench.call(name, args.clone()).await, expected);
-        assert_eq!(bench.tools.check(&call(name, args)), Err(expected));
+        assert_eq!(bench.look(&call(name, args)), Err(expected));
     }
 }
 

@@ -63,27 +63,23 @@ fn write(home: &Path, path: &str, content: &str) {
 fn task(team: &str, number: usize, body: &str, channel: &str) -> Task {
     let now = hivewright::machine::WallClock.now();
     Task {
-        id: TaskId::from(format!("task-{team}-{number}")),
-        lane: Lane {
-            team: team.into(),
-            topic: None,
-        },
-        body: body.to_owned(),
-        from: "operator".to_owned(),
         source: Some(Source {
             channel: ChannelId::from(channel),
             message: None,
             topic: None,
         }),
-        created_at: now,
-        arrival: 0,
-        not_before: None,
         deadline_at: now + Duration::from_secs(600),
-        attempts: 0,
-        redelivered: false,
         acked: true,
-        lease: None,
-        outcome: None,
+        ..Task::new(
+            TaskId::from(format!("task-{team}-{number}")),
+            Lane {
+                team: team.into(),
+                topic: None,
+            },
+            body.to_owned(),
+            "operator".to_owned(),
+            now,
+        )
     }
 }
 

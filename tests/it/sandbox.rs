@@ -21,7 +21,11 @@ use hivewright::{
     },
     tools::{self, filter::ToolFilter, host::Grant},
 };
-use hivewright_actors::tool::{Args, CallContext, ToolCall, ToolFault, ToolReply, Toolset};
+use hivewright_actors::{
+    clock::Timestamp,
+    task::{Label, Lane, Task},
+    tool::{Args, CallContext, Caller, ToolCall, ToolFault, ToolReply, Toolset},
+};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 use tokio_util::sync::CancellationToken;
@@ -113,9 +117,11 @@ impl World {
             args: Args::Json(args),
         };
         let cx = CallContext {
-            team: "alpha".into(),
+            caller: Arc::new(caller()),
+            label: Label::Trusted,
             turn: "turn-1".into(),
-            idempotency_key: "k".to_owned(),
+            step: 1,
+            key: "k".to_owned(),
             rerun: false,
             cancel,
         };
@@ -125,11 +131,27 @@ impl World {
     }
 }
 
+fn caller() -> Caller {
+    let lane = Lane {
+        team: "alpha".into(),
+        topic: None,
+    };
+    let task = Task::new(
+        "task-1".into(),
+        lane,
+        String::new(),
+        String::new(),
+        Timestamp(0),
+    );
+    Caller::of(&task)
+}
+
 fn ok(content: &str) -> ToolReply {
     ToolReply {
         content: content.to_owned(),
         fault: None,
         truncated: false,
+        taints: false,
     }
 }
 

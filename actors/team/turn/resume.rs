@@ -11,6 +11,7 @@ use crate::{
     event::{Progress, ProgressKind},
     history::{Fact, HistoryEvent, Meta, Origin},
     ids::CallId,
+    task::Label,
     tool::{Args, Checked, Effect, ToolCall, ToolFault, ToolReply},
 };
 
@@ -96,8 +97,15 @@ impl Turn {
                     });
                 }
                 Fact::ToolResult {
-                    id, content, fault, ..
+                    id,
+                    content,
+                    fault,
+                    taints,
+                    ..
                 } => {
+                    if *taints {
+                        self.label = Label::Untrusted;
+                    }
                     self.take_blocks(&mut blocks);
                     let open = |slot: &&mut Slot| {
                         slot.call.id == *id && !matches!(slot.state, CallState::Done(_))

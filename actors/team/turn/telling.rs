@@ -64,6 +64,7 @@ pub(super) fn result(call: &ToolCall, reply: &ToolReply, took: Duration) -> (Fac
         fault: reply.fault,
         duration_ms: millis(took),
         truncated: reply.truncated,
+        taints: reply.taints,
     };
     let frame = Progress {
         tool: Some(call.name.clone()),

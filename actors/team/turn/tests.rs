@@ -17,23 +17,19 @@ const MAX_STEPS: u32 = 6;
 
 fn task(number: u64, attempts: u32) -> Task {
     Task {
-        id: format!("task-{number}").into(),
-        lane: Lane {
-            team: "main".into(),
-            topic: None,
-        },
-        body: format!("words {number}"),
-        from: "someone".to_owned(),
-        source: None,
-        created_at: Timestamp(0),
         arrival: number,
-        not_before: None,
         deadline_at: Timestamp(1),
         attempts,
-        redelivered: false,
-        acked: false,
-        lease: None,
-        outcome: None,
+        ..Task::new(
+            format!("task-{number}").into(),
+            Lane {
+                team: "main".into(),
+                topic: None,
+            },
+            format!("words {number}"),
+            "someone".to_owned(),
+            Timestamp(0),
+        )
     }
 }
 
@@ -58,6 +54,7 @@ fn done(id: &CallId) -> ToolReply {
         content: format!("{id} did"),
         fault: None,
         truncated: false,
+        taints: false,
     }
 }
 

@@ -1,0 +1,23 @@
+//! Answers in JSON: what the tools say that have a code for each way of saying no.
+
+use hivewright_actors::tool::ToolFault;
+use serde_json::{Map, Value, json};
+
+use super::contract::ToolError;
+
+/// `{"success":true, …}` with the fields of an object.
+pub fn ok(fields: Value) -> String {
+    let mut answer = Map::new();
+    answer.insert("success".to_owned(), Value::Bool(true));
+    if let Value::Object(fields) = fields {
+        answer.extend(fields);
+    }
+    Value::Object(answer).to_string()
+}
+
+/// `{"success":false,"error":code,"message":…}`.
+pub fn refuse(code: &str, message: impl Into<String>) -> ToolError {
+    let message = message.into();
+    let answer = json!({ "success": false, "error": code, "message": message });
+    ToolError::new(ToolFault::Refused, answer.to_string())
+}
