@@ -8,7 +8,8 @@ use serde::{Deserialize, Serialize};
 use crate::{
     clock::Timestamp,
     engine::{Engine, SystemPrompt},
-    task::{Code, Lane, TopicRef},
+    ids::TeamName,
+    task::{Code, Lane, Options, TopicRef},
     tool::Toolset,
 };
 
@@ -42,6 +43,12 @@ pub struct Assignment {
     pub topic: Option<TopicRef>,
     /// What was said before, oldest first, without the message being answered.
     pub conversation: Vec<Line>,
+    /// The teams above, root first.
+    pub ancestors: Vec<TeamName>,
+    /// How the turn differs from others of its team.
+    pub options: Options,
+    /// The session of a subagent, called by a turn of its team: it sees nothing of that.
+    pub inner: bool,
 }
 
 /// What happens to a message that arrives while a turn runs.

@@ -96,7 +96,7 @@ enum Giver {
 }
 
 /// A skill that a team can use.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct KnownSkill {
     skill: Arc<Skill>,
     giver: Giver,

@@ -16,7 +16,7 @@ const DIRECTIVE: &str = "\
 
 /// A task names a subagent or skill that the team does not have.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("there is no {what} `{name}`; {}", known(.known))]
+#[error("there is no {what} `{name}`; {}", known_names(.known))]
 pub struct UnknownRole {
     /// `subagent` or `skill`.
     pub what: &'static str,
@@ -26,7 +26,7 @@ pub struct UnknownRole {
     pub known: Vec<String>,
 }
 
-fn known(names: &[String]) -> String {
+fn known_names(names: &[String]) -> String {
     match names {
         [] => "this team has none".to_owned(),
         names => format!("known are {}", listed(names.iter().map(String::as_str))),
@@ -34,7 +34,7 @@ fn known(names: &[String]) -> String {
 }
 
 /// As whom a turn is run.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Role {
     /// The subagent, if it is not the team itself.
     pub subagent: Option<Arc<Subagent>>,
@@ -64,7 +64,10 @@ impl Role {
             let subagent = library.subagent(name).ok_or_else(|| UnknownRole {
                 what: "subagent",
                 name: name.to_owned(),
-                known: library.subagents().map(|known| known.name.clone()).collect(),
+                known: library
+                    .subagents()
+                    .map(|known| known.name.clone())
+                    .collect(),
             })?;
             let skills = subagent.skills.iter();
             let mut skills: Vec<_> = skills

@@ -20,18 +20,28 @@ pub(super) enum Audience {
     Main,
     /// All other teams.
     Teams,
-    /// Subagents, not the teams that call them.
+    /// Subagents.
     Subagents,
 }
 
+/// Whose prompt it is.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Reader<'a> {
+    pub(super) team: &'a TeamName,
+    /// One of its subagents works.
+    pub(super) subagent: bool,
+    /// In a session of its own, and not in place of the team.
+    pub(super) inner: bool,
+}
+
 impl Audience {
-    /// The rule belongs into the prompt of this team.
-    pub(super) fn concerns(self, team: &TeamName) -> bool {
+    /// The rule belongs into this prompt.
+    pub(super) fn concerns(self, reader: &Reader<'_>) -> bool {
         match self {
             Self::All => true,
-            Self::Main => team.as_str() == MAIN,
-            Self::Teams => team.as_str() != MAIN,
-            Self::Subagents => false,
+            Self::Main => reader.team.as_str() == MAIN && !reader.inner,
+            Self::Teams => reader.team.as_str() != MAIN && !reader.inner,
+            Self::Subagents => reader.subagent,
         }
     }
 }

@@ -185,10 +185,22 @@ mod tests {
     fn a_wrong_name_or_field_leaves_the_subagent_out() {
         let long = "x".repeat(41);
         let table = [
-            ("a.md", "# Agent: The Scout".to_owned(), "a.md: name: `The Scout` is no name"),
+            (
+                "a.md",
+                "# Agent: The Scout".to_owned(),
+                "a.md: name: `The Scout` is no name",
+            ),
             ("a.md", format!("# Agent: {long}"), "a.md: name: `xxx"),
-            ("a.md", "---\nmax_steps: 0\n---\n".to_owned(), "a.md:2:12: max_steps: 0 is not"),
-            ("a.md", "---\nskills: look\n---\n".to_owned(), "a.md:2:9: skills: expected a list"),
+            (
+                "a.md",
+                "---\nmax_steps: 0\n---\n".to_owned(),
+                "a.md:2:12: max_steps: 0 is not",
+            ),
+            (
+                "a.md",
+                "---\nskills: look\n---\n".to_owned(),
+                "a.md:2:9: skills: expected a list",
+            ),
         ];
 
         for (name, source, expected) in table {

@@ -158,6 +158,7 @@ impl Service {
             engines,
             toolbox: options.toolbox,
             sandbox: Arc::new(sandbox),
+            agents: None,
             turn_timeout: config.tasks.turn_timeout,
             idle_timeout: config.tasks.idle_timeout,
             topic_profile: channels.topics.profile.clone(),

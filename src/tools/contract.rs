@@ -53,6 +53,8 @@ pub trait Tool: Send + Sync + 'static {
     const EXCLUSIVE: bool;
     /// How long a call may take.
     const LIMITS: Limits;
+    /// A call may take as long as its turn: nothing else ends it.
+    const WHOLE_TURN: bool = false;
     /// What the model writes. Its doc comments are what the model reads.
     type Args: DeserializeOwned + JsonSchema + Send + 'static;
 
