@@ -45,14 +45,19 @@ impl AgentRunner for Sessions {
     fn run(&self, order: Order) -> BoxFuture<'static, Result<AgentReply, AgentFailure>> {
         let result = match &*order.task {
             "fail" => Err(AgentFailure {
-                ending: Ending::Failed,
-                code: Some(Code::StepLimit),
+                error: "step_limit".to_owned(),
                 message: "it took too many steps".to_owned(),
+                ending: Some(Ending::Failed),
                 text: "half".to_owned(),
+                label: Label::Trusted,
             }),
             task => Ok(AgentReply {
                 text: format!("did {task}"),
                 steps: Some(3),
+                label: match task {
+                    "browse" => Label::Untrusted,
+                    _ => Label::Trusted,
+                },
             }),
         };
         self.0.lock().unwrap().push(order);
@@ -377,6 +382,19 @@ async fn each_subagent_is_a_tool_of_its_team() {
         (&**subagent, &**key, *label),
         ("owl", "turn:1:0", Label::Untrusted)
     );
+}
+
+/// MV-13: what a subagent read elsewhere counts as read by whoever reads its report.
+#[actix::test]
+async fn a_report_is_believed_as_far_as_its_session() {
+    let place = place();
+    place.subagent("owl", "");
+    let turn = place.brief().await;
+
+    let plain = call(&turn, "agent__owl", json!({ "task": "look" })).await;
+    let tainted = call(&turn, "agent__owl", json!({ "task": "browse" })).await;
+
+    assert_eq!((plain.taints, tainted.taints), (false, true));
 }
 
 /// TO-16: nothing but the turn's own end limits it.

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use futures_util::future::BoxFuture;
 use hivewright_actors::{
-    task::{Code, Ending, Label},
+    task::{Ending, Label},
     tool::{Caller, Effect},
 };
 use schemars::JsonSchema;
@@ -17,6 +17,8 @@ use super::{
     contract::{LONGEST, Limits, Tool, ToolContext, ToolError},
 };
 use crate::{prompt::subagents::Subagent, sandbox::process::Sandbox};
+
+pub mod session;
 
 /// The longest task, in characters.
 const LONGEST_TASK: usize = 65_536;
@@ -34,6 +36,8 @@ pub struct Order {
     pub label: Label,
     /// The same for every try: a try after a crash finds what the first began.
     pub key: String,
+    /// There may have been an earlier try.
+    pub rerun: bool,
     /// Asks for an early end.
     pub cancel: CancellationToken,
 }
@@ -45,20 +49,24 @@ pub struct AgentReply {
     pub text: String,
     /// How many model calls it took, where that is known.
     pub steps: Option<u32>,
+    /// How far the text may be believed.
+    pub label: Label,
 }
 
-/// How the session of a subagent ended, if not well.
+/// The session of a subagent did not end well, or could not begin.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
 pub struct AgentFailure {
-    /// The outcome.
-    pub ending: Ending,
-    /// Why.
-    pub code: Option<Code>,
-    /// Why, in words.
+    /// For code.
+    pub error: String,
+    /// For the model.
     pub message: String,
+    /// The outcome, if it had begun.
+    pub ending: Option<Ending>,
     /// What there was of an answer.
     pub text: String,
+    /// How far that may be believed.
+    pub label: Label,
 }
 
 /// Runs sessions of subagents.
@@ -134,24 +142,24 @@ impl Tool for Agent {
             task,
             label: cx.label,
             key: cx.key.clone(),
+            rerun: cx.rerun,
             cancel: cx.cancel.clone(),
         };
         let subagent = &*self.subagent.name;
         match self.runner.run(order).await {
-            Ok(AgentReply { text, steps }) => Ok(answer::ok(
-                json!({ "subagent": subagent, "text": text, "steps": steps }),
-            )),
+            Ok(AgentReply { text, steps, label }) => {
+                cx.believe(label);
+                let fields = json!({ "subagent": subagent, "text": text, "steps": steps });
+                Ok(answer::ok(fields))
+            }
             Err(failure) => {
-                let code = failure.code.map_or(failure.ending.as_str(), Code::as_str);
-                Err(answer::refuse_with(
-                    code,
-                    failure.message,
-                    json!({
-                        "subagent": subagent,
-                        "outcome": failure.ending.as_str(),
-                        "text": failure.text,
-                    }),
-                ))
+                cx.believe(failure.label);
+                let fields = json!({
+                    "subagent": subagent,
+                    "outcome": failure.ending.map(Ending::as_str),
+                    "text": failure.text,
+                });
+                Err(answer::refuse_with(&failure.error, failure.message, fields))
             }
         }
     }
