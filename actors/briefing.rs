@@ -9,7 +9,8 @@ use crate::{
     budget,
     clock::Timestamp,
     engine::{Engine, SystemPrompt},
-    task::{Code, Lane, TopicRef},
+    ids::TeamName,
+    task::{Code, Lane, Options, TopicRef},
     tool::Toolset,
 };
 
@@ -43,6 +44,12 @@ pub struct Assignment {
     pub topic: Option<TopicRef>,
     /// What was said before, oldest first, without the message being answered.
     pub conversation: Vec<Line>,
+    /// The teams above, root first.
+    pub ancestors: Vec<TeamName>,
+    /// How the turn differs from others of its team.
+    pub options: Options,
+    /// The session of a subagent, called by a turn of its team: it sees nothing of that.
+    pub inner: bool,
 }
 
 /// What happens to a message that arrives while a turn runs.

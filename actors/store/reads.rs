@@ -325,6 +325,30 @@ pub fn unfinished_turn(
     Ok(if ended { Vec::new() } else { events })
 }
 
+/// How many model calls the last turn of a lane took, if it has ended.
+pub fn last_steps(
+    storage: &dyn Storage,
+    lane: &Lane,
+    generation: u32,
+) -> Result<Option<u32>, StorageError> {
+    let mut steps = None;
+    scan_prefix(
+        storage,
+        &journal_prefix(lane, generation),
+        Order::Falling,
+        &mut |key, value| {
+            if let Ok(events) = value.and_then(|value| decode::<Vec<HistoryEvent>>(key, value)) {
+                steps = events.iter().rev().find_map(|event| match event.fact {
+                    Fact::TurnEnd { steps, .. } => Some(steps),
+                    _ => None,
+                });
+            }
+            ControlFlow::Break(())
+        },
+    )?;
+    Ok(steps)
+}
+
 /// A clock may have been set back by this much while a task was open.
 const CLOCK_SLACK: Duration = Duration::from_secs(60 * 60);
 

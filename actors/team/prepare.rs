@@ -22,7 +22,7 @@ use crate::{
     queue::{ACK_AFTER, Leased, Return},
     storage::StorageError,
     store::reads,
-    task::{Code, Ending, Task},
+    task::{Code, Ending, Kind, Task},
     tool::Caller,
 };
 
@@ -144,6 +144,9 @@ impl Team {
                 lane: task.lane.clone(),
                 topic: task.source.and_then(|source| source.topic),
                 conversation,
+                ancestors: Vec::new(),
+                options: task.options,
+                inner: task.kind == Kind::Agent,
             };
             // On a task of its own: a panic in there ends this turn, not the team.
             let brief = actix::spawn(async move { briefing.brief(assignment).await })

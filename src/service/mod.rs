@@ -49,7 +49,7 @@ use crate::{
         self,
         sled::{Durability, SledStorage},
     },
-    tools::{self, host::Toolbox},
+    tools::{self, agent::session::Sessions, host::Toolbox},
 };
 
 pub mod error;
@@ -152,12 +152,14 @@ impl Service {
             client::build().map_err(|error| machine("the HTTP client cannot be made", error))?,
             options.retry,
         );
+        let agents = Sessions::default();
         let turns = Turns::new(Sources {
             home: home.clone(),
             live,
             engines,
             toolbox: options.toolbox,
             sandbox: Arc::new(sandbox),
+            agents: Some(Arc::new(agents.clone())),
             turn_timeout: config.tasks.turn_timeout,
             idle_timeout: config.tasks.idle_timeout,
             topic_profile: channels.topics.profile.clone(),
@@ -196,6 +198,12 @@ impl Service {
 
         let draining = Arc::new(AtomicBool::new(false));
         let clock = Arc::new(WallClock);
+        agents.connect(
+            spine.queue.clone(),
+            spine.store.clone(),
+            clock.clone(),
+            draining.clone(),
+        );
         let auth = Authenticator::open(spine.store.clone(), clock.clone(), &home.secrets())
             .await
             .map_err(|error| machine("credentials cannot be opened", error))?;

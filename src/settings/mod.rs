@@ -18,7 +18,7 @@ pub mod scaffold;
 pub mod secret;
 pub mod team;
 
-mod field;
+pub(crate) mod field;
 pub(crate) mod file_cache;
 pub(crate) mod reader;
 pub(crate) mod units;
