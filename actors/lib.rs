@@ -13,6 +13,7 @@
 
 pub mod briefing;
 pub mod channel;
+pub mod channel_type;
 pub mod classifier;
 pub mod clock;
 mod closing;
