@@ -1,6 +1,10 @@
 //! Router: the way in. What a message of a person passes before it is work.
 
-use std::{collections::HashMap, sync::Arc, time::Duration};
+use std::{
+    collections::{HashMap, HashSet},
+    sync::Arc,
+    time::Duration,
+};
 
 use actix::{Actor, ActorFutureExt, Addr, AsyncContext, Context, Handler, Message, WrapFuture};
 
@@ -9,12 +13,12 @@ use crate::{
         Attach, Channel, Deliver, Detach, HangUp, Tell,
         socket::{Closing, Socket},
     },
+    channel_type::ChannelType,
     classifier::Classifier,
     clock::Clock,
     event::{Body, ErrorBody, Frame},
-    ids::{ChannelId, Ids, MAIN, MessageId, PrincipalId, TopicId},
-    queue::{Cancel, Progressed, Queue, schedule::Full},
-    channel_type::ChannelType,
+    ids::{ChannelId, Ids, MAIN, MessageId, PrincipalId, TaskId, TopicId},
+    queue::{Cancel, Progressed, Queue, causes::Counts, schedule::Full},
     store::{
         StoreHandle,
         reads::ChannelHistory,
@@ -158,6 +162,10 @@ pub struct Recovered {
     pub channels: HashMap<ChannelId, ChannelHistory>,
     /// Who is trusted by name.
     pub grants: Grants,
+    /// How much each open cause has led to, for the queue.
+    pub causes: Vec<(TaskId, Counts)>,
+    /// Inboxes that hold something, for the queue.
+    pub inboxes: HashSet<Vec<u8>>,
 }
 
 /// Everything that the router talks to.
