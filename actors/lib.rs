@@ -16,6 +16,7 @@ pub mod audit;
 pub mod briefing;
 pub mod budget;
 pub mod channel;
+pub mod channel_type;
 pub mod classifier;
 pub mod clock;
 mod closing;
