@@ -24,6 +24,7 @@ pub mod history;
 pub mod ids;
 pub mod meter;
 pub mod notice;
+pub mod org;
 pub mod queue;
 pub mod router;
 pub mod spine;

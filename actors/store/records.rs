@@ -9,8 +9,9 @@ use crate::{
     clock::Timestamp,
     event::Frame,
     history::HistoryEvent,
-    ids::{ChannelId, LeaseId, MessageId, NoticeId, PrincipalId, TaskId, TopicId},
+    ids::{ChannelId, LeaseId, MessageId, NoticeId, PrincipalId, TaskId, TeamName, TopicId},
     notice::Notice,
+    org::record::TeamRecord,
     router::topics::Topic,
     storage::StorageError,
     task::{Lane, Task},
@@ -89,6 +90,10 @@ impl Writes {
             key: task_key(&task.id),
         })
         .put(finished_key(&task.id), task)
+        .with(Write::Put {
+            key: ended_key(task),
+            value: Vec::new(),
+        })
         .with(Write::Fence {
             task: task.id.clone(),
             lease: None,
@@ -150,6 +155,11 @@ impl Writes {
     /// Something for the operator's inbox.
     pub fn notice(self, notice: &Notice) -> Self {
         self.put(notice_key(&notice.id), notice)
+    }
+
+    /// A team, in this life of it.
+    pub fn team(self, record: &TeamRecord) -> Self {
+        self.put(team_key(&record.name, record.generation), record)
     }
 
     /// The answer to a tool call, for when the same call is made again.
@@ -383,6 +393,32 @@ pub(super) fn finished_key(id: &TaskId) -> Vec<u8> {
     join(&["done", id.as_str()])
 }
 
+/// The order in which tasks ended, with their teams: what lists of finished work are made from.
+fn ended_key(task: &Task) -> Vec<u8> {
+    let at = task.outcome.as_ref().map(|outcome| outcome.finished_at);
+    let mut key = ended_since(at.unwrap_or_default());
+    key.extend(join(&[task.lane.team.as_str(), task.id.as_str()]));
+    key
+}
+
+pub(super) fn ended_prefix() -> Vec<u8> {
+    prefix(&["end"])
+}
+
+/// The first key of tasks that ended then or later.
+pub(super) fn ended_since(at: Timestamp) -> Vec<u8> {
+    let mut key = ended_prefix();
+    key.extend(at.0.to_be_bytes());
+    key
+}
+
+/// Whose task ended, and which: the end of such a key.
+pub(super) fn ended_task(key: &[u8]) -> Option<(TeamName, TaskId)> {
+    let rest = key.get(ended_prefix().len() + 8..)?;
+    let (team, task) = std::str::from_utf8(rest).ok()?.split_once('\0')?;
+    Some((team.into(), task.into()))
+}
+
 pub(super) fn message_key(channel: &ChannelId, id: &MessageId) -> Vec<u8> {
     join(&["msg", channel.as_str(), id.as_str()])
 }
@@ -431,6 +467,14 @@ pub(super) fn notice_key(id: &NoticeId) -> Vec<u8> {
 
 pub(super) fn notices_prefix() -> Vec<u8> {
     prefix(&["notice"])
+}
+
+fn team_key(name: &TeamName, generation: u32) -> Vec<u8> {
+    join(&["team", name.as_str(), &format!("{generation:08x}")])
+}
+
+pub(super) fn teams_prefix() -> Vec<u8> {
+    prefix(&["team"])
 }
 
 pub(super) fn answer_key(call: &str) -> Vec<u8> {
