@@ -18,6 +18,7 @@ use super::{
     client::Client,
     disk::{Crash, Disk, Mounted},
     engine::{Play, Script, Scripted},
+    folders::NoFolders,
     tools::Tools,
 };
 use crate::{
@@ -27,6 +28,7 @@ use crate::{
     engine::StepRequest,
     ids::{Entropy, Ids},
     meter::Unmetered,
+    org::view::OrgView,
     queue::schedule::Limits,
     router::{self, Open, rate::Rate, resolve},
     spine::{Ports, Spine, Threads, recover},
@@ -202,6 +204,8 @@ impl World {
             clock: self.clock.clone(),
             ids: self.ids.clone(),
             meter: Arc::new(Unmetered),
+            folders: Arc::new(NoFolders),
+            view: OrgView::default(),
         };
         let threads = Threads {
             store: Arbiter::current(),

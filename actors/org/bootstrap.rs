@@ -2,19 +2,28 @@
 
 use std::sync::Arc;
 
-use actix::{ActorFutureExt, AsyncContext, Context, Handler, ResponseActFuture, WrapFuture};
+use actix::{
+    ActorFutureExt, AsyncContext, Context, Handler, Message, ResponseActFuture, WrapFuture,
+};
 
 use super::{
-    Belongings, Bootstrap, Ended, Org, OrgError, Parts,
+    Belongings, Bootstrap, Org, OrgError, Parts,
     record::{Phase, TeamRecord},
 };
 use crate::{
     ids::{TaskId, TeamKey},
     notice::{Notice, NoticeKind},
-    queue::submit::Submit,
+    queue::{Ended, submit::Submit},
     store::{reads, records::Writes},
     task::{Ending, Kind, Outcome, Task},
 };
+
+/// The first work of a team, with its outcome.
+#[derive(Message)]
+#[rtype(result = "()")]
+struct Judge {
+    task: Task,
+}
 
 /// After this the news of an end is looked at again.
 const SOON: std::time::Duration = std::time::Duration::from_millis(100);
@@ -23,20 +32,24 @@ impl Org {
     /// First works that ended while nobody listened.
     pub(super) fn look_at_bootstraps(&self, ctx: &mut Context<Self>) {
         for team in self.tree.iter() {
-            let (Phase::Initializing, Some(task)) = (team.phase, team.bootstrap_task.clone())
-            else {
-                continue;
-            };
-            let store = self.parts.store.clone();
-            let row = async move { store.read(move |storage| reads::task(storage, &task)).await };
-            ctx.spawn(row.into_actor(self).map(|row, _, ctx| {
-                if let Ok(Some(task)) = row
-                    && task.outcome.is_some()
-                {
-                    ctx.notify(Ended { task });
-                }
-            }));
+            if let (Phase::Initializing, Some(task)) = (team.phase, team.bootstrap_task.clone()) {
+                self.look_at(task, ctx);
+            }
         }
+    }
+
+    /// Reads a first work, and judges it if it has ended.
+    fn look_at(&self, task: TaskId, ctx: &mut Context<Self>) {
+        let store = self.parts.store.clone();
+        let row = async move {
+            let row = store.read(move |storage| reads::task(storage, &task));
+            row.await.ok().flatten()
+        };
+        ctx.spawn(row.into_actor(self).map(|row, _, ctx| {
+            if let Some(task) = row.filter(|task| task.outcome.is_some()) {
+                ctx.notify(Judge { task });
+            }
+        }));
     }
 
     /// The team, if this was its first work and nothing has been made of that yet.
@@ -80,10 +93,20 @@ async fn judge(
 impl Handler<Ended> for Org {
     type Result = ();
 
-    fn handle(&mut self, Ended { task }: Ended, ctx: &mut Self::Context) {
+    fn handle(&mut self, ended: Ended, ctx: &mut Self::Context) {
+        if ended.kind == Kind::Bootstrap {
+            self.look_at(ended.task, ctx);
+        }
+    }
+}
+
+impl Handler<Judge> for Org {
+    type Result = ();
+
+    fn handle(&mut self, Judge { task }: Judge, ctx: &mut Self::Context) {
         if self.making.contains_key(&task.lane.team) {
             // It was quicker than the news that its team is there.
-            ctx.notify_later(Ended { task }, SOON);
+            ctx.notify_later(Judge { task }, SOON);
             return;
         }
         let (Some(team), Some(outcome)) = (self.waits_for(&task), task.outcome.clone()) else {

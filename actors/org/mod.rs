@@ -124,14 +124,6 @@ pub struct Bootstrap {
     pub task: Task,
 }
 
-/// Fact: the first work of a team has ended, or another task that concerns the organisation.
-#[derive(Clone, Debug, Message)]
-#[rtype(result = "()")]
-pub struct Ended {
-    /// The task, with its outcome.
-    pub task: Task,
-}
-
 /// All parts are there: what a former process left half-done is finished or undone.
 #[derive(Message)]
 #[rtype(result = "()")]

@@ -3,11 +3,12 @@
 use super::*;
 use crate::{
     notice::NoticeKind,
+    queue,
     task::{Code, Ending},
     usage::Usage,
 };
 
-fn ended(ending: Ending, text: &str) -> Ended {
+fn ended(ending: Ending, text: &str) -> Task {
     let mut task = spawn_of("scouts", "main").bootstrap;
     task.outcome = Some(Outcome {
         ending,
@@ -15,25 +16,30 @@ fn ended(ending: Ending, text: &str) -> Ended {
         message: None,
         text: text.to_owned(),
         usage: Usage::default(),
+        report: None,
         finished_at: Timestamp(2),
-        ..outcome()
     });
-    Ended { task }
+    task
 }
 
-fn outcome() -> Outcome {
-    serde_json::from_value(serde_json::json!({
-        "ending": "done", "code": null, "message": null, "text": "",
-        "usage": {"input": 0, "output": 0, "cost_usd": null}, "finished_at": 2,
-    }))
-    .unwrap()
+impl Process {
+    /// A task has its end, and the queue says so.
+    async fn end(&self, task: Task) {
+        let stored = self.store.commit(Writes::new().finished(&task));
+        stored.await.unwrap();
+        self.org.do_send(queue::Ended {
+            task: task.id,
+            kind: task.kind,
+            team: task.lane.team,
+        });
+        self.settle().await;
+    }
 }
 
-async fn phase_after(world: &World, ended: Ended) -> (Phase, usize) {
+async fn phase_after(world: &World, ended: Task) -> (Phase, usize) {
     let process = world.start(None);
     process.spawn("scouts", "main").await.unwrap();
-    process.org.do_send(ended);
-    process.settle().await;
+    process.end(ended).await;
     let notices = process.store.read(reads::notices).await.unwrap();
     assert!(
         notices
@@ -70,7 +76,7 @@ async fn a_team_is_ready_if_it_said_something_and_has_something() {
 async fn the_end_of_another_task_leaves_the_phase() {
     let world = World::default();
     let mut other = ended(Ending::Failed, "");
-    other.task.id = "task-other".into();
+    other.id = "task-other".into();
 
     assert_eq!(phase_after(&world, other).await, (Phase::Initializing, 0));
 }
@@ -81,7 +87,7 @@ async fn an_end_that_nobody_heard_is_found_at_the_next_start() {
     let world = World::default();
     let process = world.start(None);
     process.spawn("scouts", "main").await.unwrap();
-    let done = ended(Ending::Done, "Ready.").task;
+    let done = ended(Ending::Done, "Ready.");
     let stored = process.store.commit(Writes::new().finished(&done));
     stored.await.unwrap();
     world.folders.lock().unwrap().furnished = true;
@@ -98,8 +104,7 @@ async fn a_first_work_can_be_given_again_until_it_succeeds() {
     let world = World::default();
     let process = world.start(None);
     process.spawn("scouts", "main").await.unwrap();
-    process.org.do_send(ended(Ending::Failed, ""));
-    process.settle().await;
+    process.end(ended(Ending::Failed, "")).await;
     let mut task = spawn_of("scouts", "main").bootstrap;
     task.id = "task-again".into();
     let bootstrap = |task: Task| process.org.send(Bootstrap { task });
@@ -113,9 +118,8 @@ async fn a_first_work_can_be_given_again_until_it_succeeds() {
 
     world.folders.lock().unwrap().furnished = true;
     let mut again = ended(Ending::Done, "Ready.");
-    again.task.id = "task-again".into();
-    process.org.do_send(again);
-    process.settle().await;
+    again.id = "task-again".into();
+    process.end(again).await;
     assert_eq!(bootstrap(task).await.unwrap(), Ok(None));
 }
 
