@@ -3,6 +3,7 @@
 
 mod conversation;
 mod crash;
+mod delegation;
 mod failure;
 mod life;
 mod modes;
