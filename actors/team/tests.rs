@@ -5,6 +5,7 @@ mod conversation;
 mod crash;
 mod delegation;
 mod failure;
+mod holding;
 mod life;
 mod modes;
 mod stop;
