@@ -6,6 +6,7 @@ use futures_util::future::BoxFuture;
 use serde::{Deserialize, Serialize};
 
 use crate::{
+    budget,
     clock::Timestamp,
     engine::{Engine, SystemPrompt},
     ids::TeamName,
@@ -89,6 +90,21 @@ pub struct Brief {
     pub idle_timeout: Duration,
     /// What a message during the turn does.
     pub queue_mode: QueueMode,
+    /// The budgets that its calls draw on.
+    pub budget: budget::Line,
+    /// What a call costs.
+    pub price: Price,
+}
+
+/// What a call of a model costs, for an estimate.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Price {
+    /// The most tokens that it writes.
+    pub max_output: u64,
+    /// USD for a token that it reads.
+    pub input_usd: f64,
+    /// USD for a token that it writes.
+    pub output_usd: f64,
 }
 
 /// Why a turn cannot be prepared: names file and field.
