@@ -87,6 +87,11 @@ impl Home {
         self.data.join("rules")
     }
 
+    /// Skills of the operator for all teams.
+    pub fn skills(&self) -> PathBuf {
+        self.data.join("skills")
+    }
+
     /// Keys and tokens.
     pub fn secrets(&self) -> PathBuf {
         self.data.join("secrets")
@@ -122,6 +127,7 @@ impl Home {
         for folder in [
             self.data.join("config"),
             self.rules(),
+            self.skills(),
             self.secrets(),
             self.store(),
             self.teams(),
