@@ -14,7 +14,7 @@ use hivewright_actors::{
     briefing::{Assignment, Brief, BriefError, Briefing},
     classifier::Classifier,
     engine::Engine,
-    ids::{MAIN, TeamName},
+    ids::{MAIN, TeamKey, TeamName},
     task::Code,
     tool::Toolset,
 };
@@ -23,6 +23,7 @@ use sha2::{Digest, Sha256};
 use crate::{
     engines::{Engines, ModelChoice, Question, UnknownProfile},
     logging::Secrets,
+    memory::Memory,
     prompt::compose::{Availability, Prompts, Request},
     sandbox::{
         process::Sandbox,
@@ -59,6 +60,7 @@ struct Inner {
     prompts: Prompts,
     engines: Engines,
     toolbox: Toolbox,
+    memory: Memory,
     sandbox: Arc<Sandbox>,
     turn_timeout: Duration,
     idle_timeout: Duration,
@@ -102,6 +104,8 @@ pub struct Sources {
     pub engines: Engines,
     /// The tools that exist.
     pub toolbox: Toolbox,
+    /// What teams remember.
+    pub memory: Memory,
     /// Where their processes run.
     pub sandbox: Arc<Sandbox>,
     /// The longest turn of a team that sets none of its own.
@@ -125,6 +129,7 @@ impl Turns {
             live: sources.live,
             engines: sources.engines,
             toolbox: sources.toolbox,
+            memory: sources.memory,
             sandbox: sources.sandbox,
             turn_timeout: sources.turn_timeout,
             idle_timeout: sources.idle_timeout,
@@ -139,12 +144,13 @@ impl Turns {
 
 impl Inner {
     /// Prepares a turn. Looks at files, so it blocks; unchanged ones are only looked at.
-    fn brief(&self, assignment: Assignment) -> Result<Brief, BriefError> {
+    fn brief(&self, assignment: Assignment, memory: Arc<str>) -> Result<Brief, BriefError> {
         let name = assignment.lane.team;
         let kit = self.kit(&name)?;
         let composed = self.prompts.compose_now(&Request {
             description: kit.team.description.clone(),
             builtins: kit.builtins.clone(),
+            memory,
             topic: assignment.topic,
             conversation: assignment.conversation,
             team: name.clone(),
@@ -367,8 +373,17 @@ fn hash_of(bytes: &[u8]) -> String {
 impl Briefing for Turns {
     fn brief(&self, assignment: Assignment) -> BoxFuture<'static, Result<Brief, BriefError>> {
         let inner = self.0.clone();
-        let brief = tokio::task::spawn_blocking(move || inner.brief(assignment));
         async move {
+            let team = TeamKey {
+                name: assignment.lane.team.clone(),
+                generation: assignment.generation,
+            };
+            let memory = inner.memory.injected(&team).await;
+            let memory = memory.map_err(|error| BriefError {
+                code: Code::Internal,
+                message: error.to_string(),
+            })?;
+            let brief = tokio::task::spawn_blocking(move || inner.brief(assignment, memory));
             brief.await.unwrap_or_else(|_| {
                 Err(BriefError {
                     code: Code::Internal,

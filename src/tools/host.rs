@@ -4,7 +4,10 @@ use std::{
     collections::{BTreeMap, HashMap},
     fmt,
     io::{self, Write},
-    sync::{Arc, Mutex, PoisonError},
+    sync::{
+        Arc, Mutex, PoisonError,
+        atomic::{AtomicBool, Ordering},
+    },
     time::{Duration, Instant},
 };
 
@@ -220,6 +223,7 @@ impl Toolset for TeamTools {
         let grant = self.grant.clone();
         Box::pin(async move {
             let started = Instant::now();
+            let taints = Arc::new(AtomicBool::new(false));
             let (team, turn, tool) = (&grant.team, &cx.turn, &call.name);
             tracing::debug!(%team, %turn, %tool, call = %call.id, "tool call started");
             let result = match admitted {
@@ -235,6 +239,7 @@ impl Toolset for TeamTools {
                         sandbox: Arc::clone(&grant.sandbox),
                         rerun: cx.rerun,
                         cancel: cancel.clone(),
+                        taints: taints.clone(),
                     };
                     let task = tokio::spawn(hosted.call(args, context));
                     Running::new(task, cancel)
@@ -243,7 +248,8 @@ impl Toolset for TeamTools {
                 }
                 Err(error) => Err(error),
             };
-            let reply = reply(result, &grant.scrub);
+            let mut reply = reply(result, &grant.scrub);
+            reply.taints = taints.load(Ordering::Relaxed);
             let elapsed = started.elapsed();
             match reply.fault {
                 None => tracing::debug!(%team, %turn, %tool, ?elapsed, "tool call ended"),

@@ -11,6 +11,7 @@ pub mod filter;
 mod glob;
 mod grep;
 pub mod host;
+pub mod memory;
 mod read;
 #[cfg(test)]
 mod tests;
