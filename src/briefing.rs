@@ -14,7 +14,7 @@ use hivewright_actors::{
     briefing::{Assignment, Brief, BriefError, Briefing},
     classifier::Classifier,
     engine::Engine,
-    ids::{MAIN, TeamName},
+    ids::{MAIN, TeamKey, TeamName},
     task::Code,
 };
 use sha2::{Digest, Sha256};
@@ -22,6 +22,7 @@ use sha2::{Digest, Sha256};
 use crate::{
     engines::{Engines, ModelChoice, Question, UnknownProfile},
     logging::Secrets,
+    memory::Memory,
     prompt::compose::{ComposeError, Prompts, Request},
     sandbox::{
         process::Sandbox,
@@ -68,6 +69,7 @@ struct Inner {
     prompts: Prompts,
     engines: Engines,
     toolbox: Toolbox,
+    memory: Memory,
     sandbox: Arc<Sandbox>,
     agents: Option<Arc<dyn AgentRunner>>,
     /// What was last warned of, by team: the same is said once.
@@ -112,6 +114,8 @@ pub struct Sources {
     pub engines: Engines,
     /// The tools that exist.
     pub toolbox: Toolbox,
+    /// What teams remember.
+    pub memory: Memory,
     /// Where their processes run.
     pub sandbox: Arc<Sandbox>,
     /// Runs sessions of subagents. Without it they can only work in place of their team.
@@ -137,6 +141,7 @@ impl Turns {
             live: sources.live,
             engines: sources.engines,
             toolbox: sources.toolbox,
+            memory: sources.memory,
             sandbox: sources.sandbox,
             agents: sources.agents,
             warned: Mutex::default(),
@@ -153,7 +158,7 @@ impl Turns {
 
 impl Inner {
     /// Prepares a turn. Looks at files, so it blocks; unchanged ones are only looked at.
-    fn brief(&self, assignment: Assignment) -> Result<Brief, BriefError> {
+    fn brief(&self, assignment: Assignment, memory: Arc<str>) -> Result<Brief, BriefError> {
         let Assignment {
             lane,
             topic,
@@ -166,6 +171,7 @@ impl Inner {
         let kit = self.kit(&name)?;
         let part = self.part(&name, &kit, &options, inner)?;
         let request = Request {
+            memory,
             team: name.clone(),
             ancestors,
             description: kit.team.description.clone(),
@@ -413,8 +419,17 @@ fn hash_of(bytes: &[u8]) -> String {
 impl Briefing for Turns {
     fn brief(&self, assignment: Assignment) -> BoxFuture<'static, Result<Brief, BriefError>> {
         let inner = self.0.clone();
-        let brief = tokio::task::spawn_blocking(move || inner.brief(assignment));
         async move {
+            let team = TeamKey {
+                name: assignment.lane.team.clone(),
+                generation: assignment.generation,
+            };
+            let memory = inner.memory.injected(&team).await;
+            let memory = memory.map_err(|error| BriefError {
+                code: Code::Internal,
+                message: error.to_string(),
+            })?;
+            let brief = tokio::task::spawn_blocking(move || inner.brief(assignment, memory));
             brief.await.unwrap_or_else(|_| {
                 Err(BriefError {
                     code: Code::Internal,

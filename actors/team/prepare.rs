@@ -142,6 +142,7 @@ impl Team {
             };
             let assignment = Assignment {
                 lane: task.lane.clone(),
+                generation: task.generation,
                 topic: task.source.and_then(|source| source.topic),
                 conversation,
                 ancestors: Vec::new(),

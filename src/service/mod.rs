@@ -34,6 +34,7 @@ use crate::{
     },
     logging::{self, Secrets},
     machine::{Randomness, WallClock},
+    memory::{Memory, NoSecrets},
     providers::client,
     sandbox::process::{Sandbox, SandboxSettings},
     settings::{
@@ -160,11 +161,14 @@ impl Service {
             options.retry,
         );
         let agents = Sessions::default();
+        let ids = Ids::new(Arc::new(Randomness));
+        let memory = Memory::new(Arc::new(WallClock), ids.clone(), Arc::new(NoSecrets));
         let turns = Turns::new(Sources {
             home: home.clone(),
             live,
             engines,
-            toolbox: options.toolbox,
+            toolbox: tools::memory::add(options.toolbox, &memory),
+            memory: memory.clone(),
             sandbox: Arc::new(sandbox),
             agents: Some(Arc::new(agents.clone())),
             turn_timeout: config.tasks.turn_timeout,
@@ -173,10 +177,10 @@ impl Service {
             demo: demo.clone(),
             secrets,
         });
-        let tool_names = tools::BUILT_INS.iter().map(ToString::to_string);
+        let tool_names = tools::BUILT_INS.iter().chain(&tools::memory::NAMES);
+        let tool_names = tool_names.map(ToString::to_string);
         let metrics = Arc::new(Metrics::new(tool_names));
         let commits = metrics.clone();
-        let ids = Ids::new(Arc::new(Randomness));
         let ports = Ports {
             storage: storage.clone(),
             on_store_failure: Box::new(|error| {
@@ -202,6 +206,7 @@ impl Service {
             router_settings(&channels),
             recovered,
         );
+        memory.connect(spine.store.clone());
 
         let reload = Reload::start(
             home.clone(),

@@ -200,7 +200,7 @@ fn the_shipped_files_state_the_defaults() {
         load::read_team(&place.home, "main"),
         Ok(Team {
             max_steps: 200,
-            allowed_tools: vec!["@files".into(), "@shell".into()],
+            allowed_tools: vec!["@files".into(), "@shell".into(), "@memory".into()],
             ..Team::new("main")
         })
     );
