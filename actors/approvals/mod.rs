@@ -6,7 +6,7 @@ use crate::{
     channel::{Channel, Deliver},
     clock::{Clock, Timestamp},
     ids::{ApprovalId, ChannelId, Ids, QuestionId, TaskId, TeamKey},
-    queue::Enqueue,
+    queue::{parking::Unpark, submit::Submit},
     storage::StorageError,
     store::{Numbered, StoreError, StoreHandle, reads, records::Writes},
 };
@@ -106,11 +106,6 @@ pub struct List;
 #[rtype(result = "Vec<Question>")]
 pub struct ListQuestions;
 
-/// Fact: an approval has its end. It is stored.
-#[derive(Clone, Debug, Message)]
-#[rtype(result = "()")]
-pub struct Resolved(pub Approval);
-
 /// Everything that the approvals talk to.
 pub struct Neighbours {
     /// The journal.
@@ -118,9 +113,9 @@ pub struct Neighbours {
     /// The way out.
     pub channel: Addr<Channel>,
     /// Where answers become work.
-    pub queue: Recipient<Enqueue>,
-    /// Who is told of decisions.
-    pub resolved: Recipient<Resolved>,
+    pub submit: Recipient<Submit>,
+    /// Goes on with the task that waited for a decision.
+    pub unpark: Recipient<Unpark>,
     /// Where secrets go.
     pub secrets: Arc<dyn SecretSink>,
     /// Wall time.
@@ -190,7 +185,10 @@ impl Approvals {
         match result {
             Ok(frames) => {
                 self.to.channel.do_send(Deliver { frames });
-                self.to.resolved.do_send(Resolved(approval));
+                // What was cancelled has nobody left who waits.
+                if let (Some(task), true) = (approval.task, approval.status != Status::Cancelled) {
+                    self.to.unpark.do_send(Unpark { task });
+                }
             }
             Err(error) => tracing::error!(id = %approval.id, %error, "an approval is not stored"),
         }
@@ -244,8 +242,8 @@ impl Actor for Approvals {
                 self.settle(approval, ctx);
             }
         }
-        for approval in recovered.decided {
-            self.to.resolved.do_send(Resolved(approval));
+        for task in recovered.unheard {
+            self.to.unpark.do_send(Unpark { task });
         }
         self.ring(ctx);
     }

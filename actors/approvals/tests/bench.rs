@@ -9,16 +9,16 @@ use std::{
     time::Duration,
 };
 
-use actix::{Actor, Addr, Arbiter, Context, Handler};
+use actix::{Actor, Addr, Arbiter, Context, Handler, ResponseFuture};
 use futures_util::future::BoxFuture;
 use serde_json::{Value, json};
 
 use crate::{
     approvals::{
-        Approvals, Ask, Decide, Neighbours, Opened, Reply, Resolved,
+        Approvals, Ask, Decide, Neighbours, Opened, Reply,
         desk::{Desk, Wish},
         question::{Answer, AnswerKind, DEFAULT_TTL, Question, QuestionStatus},
-        record::{Approval, Choice, Decider, Intended, NotPermitted, Status, Word},
+        record::{Approval, Choice, Decider, Intended, NotPermitted, Word},
         recover::Recovered,
         refusal::{NotAnswered, NotDecided},
         secret::{SecretSink, SecretText},
@@ -29,8 +29,11 @@ use crate::{
         disk::{Disk, Mounted},
         world::World,
     },
-    ids::{Entropy, Ids, TeamKey},
-    queue::Enqueue,
+    ids::{Entropy, Ids, TaskId, TeamKey},
+    queue::{
+        parking::Unpark,
+        submit::{Refusal, Submission, Submit},
+    },
     store::{Store, StoreHandle, reads},
     task::{Label, Lane, Parked, Source, Task, TopicRef, WaitReason},
     tool::{Asking, Caller},
@@ -63,29 +66,40 @@ pub(super) struct Work {
     pub(super) store: StoreHandle,
     pub(super) full: Arc<AtomicBool>,
     pub(super) enqueued: Arc<Mutex<Vec<Task>>>,
-    pub(super) resolved: Arc<Mutex<Vec<Approval>>>,
+    pub(super) unparked: Arc<Mutex<Vec<TaskId>>>,
 }
 
 impl Actor for Work {
     type Context = Context<Self>;
 }
 
-impl Handler<Enqueue> for Work {
-    type Result = ();
+impl Handler<Submit> for Work {
+    type Result = ResponseFuture<Result<Submission, Refusal>>;
 
-    fn handle(&mut self, Enqueue { task, writes }: Enqueue, _: &mut Self::Context) {
-        if !self.full.load(Ordering::Relaxed) {
-            drop(self.store.commit(writes.task(&task)));
-            self.enqueued.lock().unwrap().push(task);
+    fn handle(
+        &mut self,
+        Submit { task, writes, .. }: Submit,
+        _: &mut Self::Context,
+    ) -> Self::Result {
+        if self.full.load(Ordering::Relaxed) {
+            return Box::pin(std::future::ready(Err(Refusal::QueueFull(1))));
         }
+        let committed = self.store.commit(writes.task(&task));
+        self.enqueued.lock().unwrap().push(task);
+        Box::pin(async move {
+            committed.await.map_err(|_| Refusal::Stopping)?;
+            Ok(Submission::Enqueued {
+                in_flight: Vec::new(),
+            })
+        })
     }
 }
 
-impl Handler<Resolved> for Work {
+impl Handler<Unpark> for Work {
     type Result = ();
 
-    fn handle(&mut self, Resolved(approval): Resolved, _: &mut Self::Context) {
-        self.resolved.lock().unwrap().push(approval);
+    fn handle(&mut self, Unpark { task }: Unpark, _: &mut Self::Context) {
+        self.unparked.lock().unwrap().push(task);
     }
 }
 
@@ -126,7 +140,7 @@ pub(super) struct Bench {
     pub(super) vault: Vault,
     pub(super) full: Arc<AtomicBool>,
     pub(super) enqueued: Arc<Mutex<Vec<Task>>>,
-    pub(super) resolved: Arc<Mutex<Vec<Approval>>>,
+    pub(super) unparked: Arc<Mutex<Vec<TaskId>>>,
 }
 
 pub(super) struct Process {
@@ -146,7 +160,7 @@ impl Bench {
             vault: Vault::default(),
             full: Arc::default(),
             enqueued: Arc::default(),
-            resolved: Arc::default(),
+            unparked: Arc::default(),
         }
     }
 
@@ -167,15 +181,15 @@ impl Bench {
             store: store.clone(),
             full: self.full.clone(),
             enqueued: self.enqueued.clone(),
-            resolved: self.resolved.clone(),
+            unparked: self.unparked.clone(),
         }
         .start();
         let desk = Desk::new(self.ids.clone(), digester, TTL);
         let neighbours = Neighbours {
             store: store.clone(),
             channel: Channel::new(store.clone(), self.clock.clone()).start(),
-            queue: work.clone().recipient(),
-            resolved: work.recipient(),
+            submit: work.clone().recipient(),
+            unpark: work.recipient(),
             secrets: Arc::new(self.vault.clone()),
             clock: self.clock.clone(),
             ids: self.ids.clone(),
@@ -195,12 +209,10 @@ impl Bench {
             .unwrap()
     }
 
-    pub(super) fn resolved(&self) -> Vec<(Status, Option<String>)> {
-        let resolved = self.resolved.lock().unwrap();
-        resolved
-            .iter()
-            .map(|row| (row.status, row.resolved_by.clone()))
-            .collect()
+    /// The tasks that were told to go on.
+    pub(super) fn unparked(&self) -> Vec<String> {
+        let unparked = self.unparked.lock().unwrap();
+        unparked.iter().map(ToString::to_string).collect()
     }
 }
 
