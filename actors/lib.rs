@@ -14,7 +14,9 @@
 pub mod approvals;
 pub mod audit;
 pub mod briefing;
+pub mod budget;
 pub mod channel;
+pub mod channel_type;
 pub mod classifier;
 pub mod clock;
 mod closing;

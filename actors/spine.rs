@@ -5,16 +5,18 @@ use std::{collections::HashMap, sync::Arc, time::Duration};
 use actix::{Actor, Addr, ArbiterHandle, AsyncContext};
 
 use crate::{
+    approvals::{self, Approvals, desk::Desk, record::Digester, secret::SecretSink},
     briefing::Briefing,
+    budget::{Days, Ledger},
     channel::Channel,
     classifier::Classifier,
     clock::Clock,
     ids::Ids,
     meter::Meter,
     queue::{Left, Listeners, Queue, schedule::Limits},
-    router::{self, Neighbours, Recovered, Router},
+    router::{self, Neighbours, Recovered, Router, grants::Grants},
     storage::{Storage, StorageError},
-    store::{OnFailure, OnGroup, Store, StoreHandle, reads},
+    store::{OnFailure, OnGroup, Store, StoreHandle, reads, trust},
     supervisor::{Directory, Supervisor},
     team::Recipe,
 };
@@ -40,6 +42,16 @@ pub struct Ports {
     pub clock: Arc<dyn Clock>,
     /// Fresh ids.
     pub ids: Ids,
+    /// What teams have spent.
+    pub ledger: Ledger,
+    /// Which day it is.
+    pub days: Arc<dyn Days>,
+    /// Where secrets go that a person is asked for.
+    pub secrets: Arc<dyn SecretSink>,
+    /// Makes the digest of what a person decides on.
+    pub digester: Digester,
+    /// How long a decision is waited for.
+    pub approvals_last: Duration,
     /// Counts.
     pub meter: Arc<dyn Meter>,
 }
@@ -61,6 +73,8 @@ pub struct Spine {
     pub channel: Addr<Channel>,
     /// Durable work.
     pub queue: Addr<Queue>,
+    /// What waits for a person.
+    pub approvals: Addr<Approvals>,
     /// Who lives.
     pub supervisor: Addr<Supervisor>,
     /// The journal.
@@ -90,12 +104,23 @@ pub fn recover(storage: &dyn Storage) -> Result<Recovered, StorageError> {
             channels.insert(id.clone(), history);
         }
     }
+    let approvals = approvals::recover::Recovered::read(storage, &tasks.rows)?;
     Ok(Recovered {
         tasks: tasks.rows,
         undecided: undecided.rows,
         channels,
         causes: reads::causes(storage)?,
         inboxes: reads::inboxes(storage)?,
+        approvals,
+        grants: grants(storage),
+    })
+}
+
+/// Who is trusted by name. If that cannot be read nobody is, and it is tried again later.
+fn grants(storage: &dyn Storage) -> Grants {
+    trust::grants(storage).unwrap_or_else(|error| {
+        tracing::error!(%error, "grants of trust cannot be read: nobody is let in");
+        Grants::unreadable()
     })
 }
 
@@ -116,26 +141,33 @@ impl Spine {
         );
         let channel = Channel::new(store.clone(), ports.clock.clone()).start();
         let directory = Directory::default();
-        let recipe = Recipe {
-            store: store.clone(),
-            channel: channel.clone(),
-            clock: ports.clock.clone(),
-            ids: ports.ids.clone(),
-            briefing: ports.briefing,
-            meter: ports.meter,
-            idle: TEAM_IDLE,
-            grace: GRACE,
-        };
-        // Each of the three knows another: their addresses exist before they do.
+        let desk = Desk::new(ports.ids.clone(), ports.digester, ports.approvals_last);
+        // Each of these knows another: their addresses exist before they do.
         let mut queue = None;
         let mut router = None;
+        let mut approvals = None;
         let supervisor = Supervisor::create(|supervisor| {
             let left = Left {
                 open: recovered.tasks.clone(),
                 causes: std::mem::take(&mut recovered.causes),
                 inboxes: std::mem::take(&mut recovered.inboxes),
             };
+            let waiting = std::mem::take(&mut recovered.approvals);
             let queue_address = Queue::create(|queue| {
+                let approvals_address = Approvals::new(
+                    approvals::Neighbours {
+                        store: store.clone(),
+                        channel: channel.clone(),
+                        queue: queue.address().recipient(),
+                        resolved: queue.address().recipient(),
+                        secrets: ports.secrets,
+                        clock: ports.clock.clone(),
+                        ids: ports.ids.clone(),
+                        desk: desk.clone(),
+                    },
+                    waiting,
+                )
+                .start();
                 let neighbours = Neighbours {
                     store: store.clone(),
                     queue: queue.address(),
@@ -150,9 +182,10 @@ impl Spine {
                     waiting: supervisor.address().recipient(),
                     stop: supervisor.address().recipient(),
                     progressed: router_address.clone().recipient(),
-                    ended: Vec::new(),
+                    ended: vec![approvals_address.clone().recipient()],
                 };
                 router = Some(router_address);
+                approvals = Some(approvals_address);
                 Queue::new(
                     store.clone(),
                     channel.clone(),
@@ -164,18 +197,37 @@ impl Spine {
                 )
             });
             queue = Some(queue_address.clone());
+            let opened = match &approvals {
+                Some(approvals) => approvals.clone().recipient(),
+                None => unreachable!("created with the queue"),
+            };
+            let recipe = Recipe {
+                store: store.clone(),
+                channel: channel.clone(),
+                clock: ports.clock.clone(),
+                ids: ports.ids.clone(),
+                briefing: ports.briefing,
+                desk,
+                approvals: opened,
+                ledger: ports.ledger,
+                days: ports.days,
+                meter: ports.meter,
+                idle: TEAM_IDLE,
+                grace: GRACE,
+            };
             Supervisor::new(queue_address, recipe, directory.clone(), threads.teams)
         });
-        match (router, queue) {
-            (Some(router), Some(queue)) => Self {
+        match (router, queue, approvals) {
+            (Some(router), Some(queue), Some(approvals)) => Self {
                 router,
                 channel,
                 queue,
+                approvals,
                 supervisor,
                 store,
                 directory,
             },
-            _ => unreachable!("both are created above"),
+            _ => unreachable!("all are created above"),
         }
     }
 }

@@ -32,7 +32,7 @@ impl Approvals {
         question: &Question,
         writes: Writes,
     ) -> impl Future<Output = Result<(), Refusal>> + use<> {
-        let handed = self.to.submit.send(Submit {
+        let handed = self.to.queue.send(Submit {
             task: question.result(self.to.ids.task(), self.to.clock.now()),
             writes: writes.question(question),
             overlap: None,

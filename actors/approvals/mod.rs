@@ -5,8 +5,8 @@ use std::{collections::HashSet, fmt, sync::Arc, time::Duration};
 use crate::{
     channel::{Channel, Deliver},
     clock::{Clock, Timestamp},
-    ids::{ApprovalId, ChannelId, Ids, QuestionId, TaskId, TeamKey},
-    queue::{parking::Unpark, submit::Submit},
+    ids::{ApprovalId, ChannelId, Ids, QuestionId, TeamKey},
+    queue::{Ended, submit::Submit},
     storage::StorageError,
     store::{Numbered, StoreError, StoreHandle, reads, records::Writes},
 };
@@ -41,14 +41,6 @@ use secret::SecretSink;
 #[derive(Clone, Debug, Message)]
 #[rtype(result = "()")]
 pub struct Opened(pub Approval);
-
-/// A task has ended. What its turn waited for is not needed any more.
-#[derive(Clone, Debug, Message)]
-#[rtype(result = "()")]
-pub struct Ended {
-    /// The task.
-    pub task: TaskId,
-}
 
 /// A team is gone, with all that it waited for.
 #[derive(Clone, Debug, Message)]
@@ -106,6 +98,11 @@ pub struct List;
 #[rtype(result = "Vec<Question>")]
 pub struct ListQuestions;
 
+/// Fact: an approval has its end. It is stored.
+#[derive(Clone, Debug, Message)]
+#[rtype(result = "()")]
+pub struct Resolved(pub Approval);
+
 /// Everything that the approvals talk to.
 pub struct Neighbours {
     /// The journal.
@@ -113,9 +110,9 @@ pub struct Neighbours {
     /// The way out.
     pub channel: Addr<Channel>,
     /// Where answers become work.
-    pub submit: Recipient<Submit>,
-    /// Goes on with the task that waited for a decision.
-    pub unpark: Recipient<Unpark>,
+    pub queue: Recipient<Submit>,
+    /// Who is told of decisions.
+    pub resolved: Recipient<Resolved>,
     /// Where secrets go.
     pub secrets: Arc<dyn SecretSink>,
     /// Wall time.
@@ -186,8 +183,8 @@ impl Approvals {
             Ok(frames) => {
                 self.to.channel.do_send(Deliver { frames });
                 // What was cancelled has nobody left who waits.
-                if let (Some(task), true) = (approval.task, approval.status != Status::Cancelled) {
-                    self.to.unpark.do_send(Unpark { task });
+                if approval.status != Status::Cancelled {
+                    self.to.resolved.do_send(Resolved(approval));
                 }
             }
             Err(error) => tracing::error!(id = %approval.id, %error, "an approval is not stored"),
@@ -242,8 +239,8 @@ impl Actor for Approvals {
                 self.settle(approval, ctx);
             }
         }
-        for task in recovered.unheard {
-            self.to.unpark.do_send(Unpark { task });
+        for approval in recovered.decided {
+            self.to.resolved.do_send(Resolved(approval));
         }
         self.ring(ctx);
     }
@@ -265,7 +262,7 @@ impl Handler<Opened> for Approvals {
 impl Handler<Ended> for Approvals {
     type Result = ();
 
-    fn handle(&mut self, Ended { task }: Ended, ctx: &mut Self::Context) {
+    fn handle(&mut self, Ended { task, .. }: Ended, ctx: &mut Self::Context) {
         for approval in self.book.cancel_task(&task, self.to.clock.now()) {
             self.settle(approval, ctx);
         }

@@ -19,8 +19,8 @@ pub struct Recovered {
     pub questions: Vec<Question>,
     /// Tasks without an outcome.
     pub open: HashSet<TaskId>,
-    /// Tasks that were set aside for a decision, and none is missing any more.
-    pub unheard: Vec<TaskId>,
+    /// Decided on, and the turn that waits may not have heard of it.
+    pub decided: Vec<Approval>,
 }
 
 impl Recovered {
@@ -34,17 +34,31 @@ impl Recovered {
         let waiting: HashSet<_> = approvals
             .rows
             .iter()
-            .filter_map(|row| row.task.as_ref())
+            .filter_map(|row| row.task.clone())
             .collect();
-        let unheard = tasks.iter().filter(|task| {
-            let parked = task.parked.as_ref().map(|parked| parked.reason);
-            parked == Some(WaitReason::Approval) && !waiting.contains(&task.id)
-        });
+        let unheard: HashSet<&TaskId> = tasks
+            .iter()
+            .filter(|task| {
+                let parked = task.parked.as_ref().map(|parked| parked.reason);
+                matches!(parked, Some(WaitReason::Approval | WaitReason::Budget))
+                    && !waiting.contains(&task.id)
+            })
+            .map(|task| &task.id)
+            .collect();
+        // Only after a crash between a decision and its telling is there anything to look for.
+        let decided = match unheard.is_empty() {
+            true => Vec::new(),
+            false => {
+                let mut rows = reads::approvals(storage)?.rows;
+                rows.retain(|row| row.task.as_ref().is_some_and(|task| unheard.contains(task)));
+                rows
+            }
+        };
         Ok(Self {
-            unheard: unheard.map(|task| task.id.clone()).collect(),
             approvals: approvals.rows,
             questions: questions.rows,
             open: tasks.iter().map(|task| task.id.clone()).collect(),
+            decided,
         })
     }
 }

@@ -16,6 +16,7 @@ use crate::{
     approvals::{question::Question, record::Approval},
     audit::Audit,
     briefing::{Line, Speaker},
+    budget::{Day, Spent},
     clock::Timestamp,
     event::Frame,
     history::{Fact, HistoryEvent, Origin},
@@ -110,6 +111,7 @@ pub fn channel(
     let said = collect::<Interaction>(storage, &interaction_prefix(id))?
         .rows
         .into_iter()
+        .filter(|row| row.trust_decision.is_none())
         .filter_map(|row| {
             let topic = row.topic?;
             let of_person = |said: &Said| matches!(said.line.speaker, Speaker::Person(_));
@@ -242,7 +244,8 @@ fn recent(
             if row.at < not_before || lines.len() >= most {
                 return ControlFlow::Break(());
             }
-            if topic.is_some() && row.topic.is_some() && row.topic.as_ref() != topic {
+            let elsewhere = topic.is_some() && row.topic.is_some() && row.topic.as_ref() != topic;
+            if elsewhere || row.trust_decision.is_some() {
                 return ControlFlow::Continue(());
             }
             lines.extend(
@@ -324,6 +327,30 @@ pub fn unfinished_turn(
     Ok(if ended { Vec::new() } else { events })
 }
 
+/// How many model calls the last turn of a lane took, if it has ended.
+pub fn last_steps(
+    storage: &dyn Storage,
+    lane: &Lane,
+    generation: u32,
+) -> Result<Option<u32>, StorageError> {
+    let mut steps = None;
+    scan_prefix(
+        storage,
+        &journal_prefix(lane, generation),
+        Order::Falling,
+        &mut |key, value| {
+            if let Ok(events) = value.and_then(|value| decode::<Vec<HistoryEvent>>(key, value)) {
+                steps = events.iter().rev().find_map(|event| match event.fact {
+                    Fact::TurnEnd { steps, .. } => Some(steps),
+                    _ => None,
+                });
+            }
+            ControlFlow::Break(())
+        },
+    )?;
+    Ok(steps)
+}
+
 /// A clock may have been set back by this much while a task was open.
 const CLOCK_SLACK: Duration = Duration::from_secs(60 * 60);
 
@@ -370,6 +397,33 @@ pub fn inboxes(storage: &dyn Storage) -> Result<HashSet<Vec<u8>>, StorageError> 
         },
     )?;
     Ok(lanes)
+}
+
+/// What each team itself has spent on a day.
+pub fn spent(storage: &dyn Storage, day: Day) -> Result<Vec<(TeamName, Spent)>, StorageError> {
+    of_day(storage, "spend", day)
+}
+
+/// How often the operator has allowed each team's caps again on a day.
+pub fn raised(storage: &dyn Storage, day: Day) -> Result<Vec<(TeamName, u32)>, StorageError> {
+    of_day(storage, "raise", day)
+}
+
+fn of_day<T: DeserializeOwned>(
+    storage: &dyn Storage,
+    kind: &str,
+    day: Day,
+) -> Result<Vec<(TeamName, T)>, StorageError> {
+    let prefix = records::day_prefix(kind, day);
+    let mut rows = Vec::new();
+    scan_prefix(storage, &prefix, Order::Rising, &mut |key, value| {
+        let team = String::from_utf8_lossy(&key[prefix.len()..]).into_owned();
+        if let Ok(row) = value.and_then(|value| decode(key, value)) {
+            rows.push((TeamName::from(team), row));
+        }
+        ControlFlow::Continue(())
+    })?;
+    Ok(rows)
 }
 
 /// How much each open cause has led to.

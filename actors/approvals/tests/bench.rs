@@ -15,10 +15,10 @@ use serde_json::{Value, json};
 
 use crate::{
     approvals::{
-        Approvals, Ask, Decide, Neighbours, Opened, Reply,
+        Approvals, Ask, Decide, Neighbours, Opened, Reply, Resolved,
         desk::{Desk, Wish},
         question::{Answer, AnswerKind, DEFAULT_TTL, Question, QuestionStatus},
-        record::{Approval, Choice, Decider, Intended, NotPermitted, Word},
+        record::{Approval, Choice, Decider, Intended, NotPermitted, Status, Word},
         recover::Recovered,
         refusal::{NotAnswered, NotDecided},
         secret::{SecretSink, SecretText},
@@ -29,11 +29,8 @@ use crate::{
         disk::{Disk, Mounted},
         world::World,
     },
-    ids::{Entropy, Ids, TaskId, TeamKey},
-    queue::{
-        parking::Unpark,
-        submit::{Refusal, Submission, Submit},
-    },
+    ids::{Entropy, Ids, TeamKey},
+    queue::submit::{Refusal, Submission, Submit},
     store::{Store, StoreHandle, reads},
     task::{Label, Lane, Parked, Source, Task, TopicRef, WaitReason},
     tool::{Asking, Caller},
@@ -66,7 +63,7 @@ pub(super) struct Work {
     pub(super) store: StoreHandle,
     pub(super) full: Arc<AtomicBool>,
     pub(super) enqueued: Arc<Mutex<Vec<Task>>>,
-    pub(super) unparked: Arc<Mutex<Vec<TaskId>>>,
+    pub(super) resolved: Arc<Mutex<Vec<Approval>>>,
 }
 
 impl Actor for Work {
@@ -76,11 +73,8 @@ impl Actor for Work {
 impl Handler<Submit> for Work {
     type Result = ResponseFuture<Result<Submission, Refusal>>;
 
-    fn handle(
-        &mut self,
-        Submit { task, writes, .. }: Submit,
-        _: &mut Self::Context,
-    ) -> Self::Result {
+    fn handle(&mut self, message: Submit, _: &mut Self::Context) -> Self::Result {
+        let Submit { task, writes, .. } = message;
         if self.full.load(Ordering::Relaxed) {
             return Box::pin(std::future::ready(Err(Refusal::QueueFull(1))));
         }
@@ -88,18 +82,17 @@ impl Handler<Submit> for Work {
         self.enqueued.lock().unwrap().push(task);
         Box::pin(async move {
             committed.await.map_err(|_| Refusal::Stopping)?;
-            Ok(Submission::Enqueued {
-                in_flight: Vec::new(),
-            })
+            let in_flight = Vec::new();
+            Ok(Submission::Enqueued { in_flight })
         })
     }
 }
 
-impl Handler<Unpark> for Work {
+impl Handler<Resolved> for Work {
     type Result = ();
 
-    fn handle(&mut self, Unpark { task }: Unpark, _: &mut Self::Context) {
-        self.unparked.lock().unwrap().push(task);
+    fn handle(&mut self, Resolved(approval): Resolved, _: &mut Self::Context) {
+        self.resolved.lock().unwrap().push(approval);
     }
 }
 
@@ -140,7 +133,7 @@ pub(super) struct Bench {
     pub(super) vault: Vault,
     pub(super) full: Arc<AtomicBool>,
     pub(super) enqueued: Arc<Mutex<Vec<Task>>>,
-    pub(super) unparked: Arc<Mutex<Vec<TaskId>>>,
+    pub(super) resolved: Arc<Mutex<Vec<Approval>>>,
 }
 
 pub(super) struct Process {
@@ -160,7 +153,7 @@ impl Bench {
             vault: Vault::default(),
             full: Arc::default(),
             enqueued: Arc::default(),
-            unparked: Arc::default(),
+            resolved: Arc::default(),
         }
     }
 
@@ -181,15 +174,15 @@ impl Bench {
             store: store.clone(),
             full: self.full.clone(),
             enqueued: self.enqueued.clone(),
-            unparked: self.unparked.clone(),
+            resolved: self.resolved.clone(),
         }
         .start();
         let desk = Desk::new(self.ids.clone(), digester, TTL);
         let neighbours = Neighbours {
             store: store.clone(),
             channel: Channel::new(store.clone(), self.clock.clone()).start(),
-            submit: work.clone().recipient(),
-            unpark: work.recipient(),
+            queue: work.clone().recipient(),
+            resolved: work.recipient(),
             secrets: Arc::new(self.vault.clone()),
             clock: self.clock.clone(),
             ids: self.ids.clone(),
@@ -209,10 +202,12 @@ impl Bench {
             .unwrap()
     }
 
-    /// The tasks that were told to go on.
-    pub(super) fn unparked(&self) -> Vec<String> {
-        let unparked = self.unparked.lock().unwrap();
-        unparked.iter().map(ToString::to_string).collect()
+    pub(super) fn resolved(&self) -> Vec<(Status, Option<String>)> {
+        let resolved = self.resolved.lock().unwrap();
+        resolved
+            .iter()
+            .map(|row| (row.status, row.resolved_by.clone()))
+            .collect()
     }
 }
 

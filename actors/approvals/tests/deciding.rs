@@ -44,7 +44,7 @@ async fn a_decision_is_stored_before_the_waiting_turn_is_told() {
     assert_eq!(decided.status, Status::Denied);
     assert_eq!(decided.resolved_via.as_deref(), Some("api"));
     assert_eq!(decided.denial(), "denied by bob: not today");
-    assert_eq!(bench.unparked(), ["task-1"]);
+    assert_eq!(bench.resolved(), [(Status::Denied, Some("bob".to_owned()))]);
     assert_eq!(bench.disk.keys("apr-open"), Vec::<String>::new());
     assert_eq!(permits(&decided), Err(NotPermitted::NotApproved));
 }
@@ -232,7 +232,7 @@ async fn of_two_deciders_the_first_decides() {
         Err(NotDecided::AlreadyResolved(Box::new(first.clone())))
     );
     assert_eq!(bench.row(&process, &approval), first);
-    assert_eq!(bench.unparked().len(), 1);
+    assert_eq!(bench.resolved().len(), 1);
 }
 
 /// PL-76: a decision is idempotent, also for whoever asks again after a restart.

@@ -34,7 +34,7 @@ async fn what_nobody_decides_on_expires() {
     assert_eq!(row.denial(), "denied by nobody: no decision in time");
     assert_eq!(late, Err(NotDecided::Expired(Box::new(row.clone()))));
     assert_eq!(permits(&row), Err(NotPermitted::NotApproved));
-    assert_eq!(bench.unparked(), ["task-1"]);
+    assert_eq!(bench.resolved(), [(Status::Expired, None)]);
 }
 
 /// PL-78: also when the time ran out while nobody was there.
@@ -47,10 +47,10 @@ async fn what_expired_while_the_service_was_down_expires_at_the_start() {
         process.approvals.send(List).await.unwrap();
         approval
     };
-    bench.unparked.lock().unwrap().clear();
+    bench.resolved.lock().unwrap().clear();
 
     tokio::time::sleep(TTL * 2).await;
-    bench.unparked.lock().unwrap().clear();
+    bench.resolved.lock().unwrap().clear();
     let process = bench.start();
     let waiting = process.approvals.send(List).await.unwrap();
     let late = process
@@ -90,6 +90,8 @@ async fn the_end_of_a_task_cancels_what_it_waited_for() {
         .approvals
         .send(Ended {
             task: "task-1".into(),
+            kind: crate::task::Kind::Chat,
+            team: "main".into(),
         })
         .await
         .unwrap();
@@ -130,17 +132,17 @@ async fn a_parked_turn_hears_of_its_decision_after_a_crash() {
     let bench = Bench::new();
     let first = bench.start();
     let approval = first.open(&bench).await;
-    first
+    let decided = first
         .decide(word(&approval, Choice::Approve, "bob"))
         .await
         .unwrap();
-    bench.unparked.lock().unwrap().clear();
+    bench.resolved.lock().unwrap().clear();
 
     let second = bench.start();
     second.approvals.send(List).await.unwrap();
     second.store.commit(Writes::new()).await.unwrap();
 
-    assert_eq!(bench.unparked(), ["task-1"]);
+    assert_eq!(*bench.resolved.lock().unwrap(), [decided]);
 }
 
 /// A decision may come before the turn has said that there is something to decide.
@@ -195,7 +197,7 @@ async fn a_cut_at_any_commit_loses_no_request_and_no_decision() {
                 .await
                 .ok();
         }
-        let told_before = bench.unparked().len();
+        let told_before = bench.resolved().len();
 
         let next = bench.start();
         let waiting = next.approvals.send(List).await.unwrap();
@@ -215,7 +217,7 @@ async fn a_cut_at_any_commit_loses_no_request_and_no_decision() {
                 assert_eq!(row.status, Status::Approved, "{label}");
                 assert_eq!(waiting, [], "{label}");
                 assert_eq!(
-                    bench.unparked().len() - told_before,
+                    bench.resolved().len() - told_before,
                     1,
                     "told after the cut: {label}"
                 );
@@ -236,5 +238,5 @@ async fn a_store_without_approvals_recovers_nothing() {
 
     let recovered = Recovered::read(&*storage as &dyn Storage, &[task()]).unwrap();
 
-    assert_eq!((recovered.approvals.len(), recovered.unheard.len()), (0, 1));
+    assert_eq!((recovered.approvals.len(), recovered.decided.len()), (0, 0));
 }
