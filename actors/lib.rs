@@ -29,6 +29,7 @@ pub mod ids;
 pub mod inbox;
 pub mod meter;
 pub mod notice;
+pub mod org;
 pub mod policy;
 pub mod queue;
 pub mod router;

@@ -11,8 +11,15 @@ use crate::{
     channel::Channel,
     classifier::Classifier,
     clock::Clock,
-    ids::Ids,
+    ids::{Ids, TeamName},
     meter::Meter,
+    org::{
+        self, Org,
+        folders::Folders,
+        record::{TeamRecord, TeamState},
+        view::OrgView,
+        work::Actors,
+    },
     queue::{Left, Listeners, Queue, schedule::Limits},
     router::{self, Neighbours, Recovered, Router, grants::Grants},
     storage::{Storage, StorageError},
@@ -54,6 +61,10 @@ pub struct Ports {
     pub approvals_last: Duration,
     /// Counts.
     pub meter: Arc<dyn Meter>,
+    /// The folders of teams.
+    pub folders: Arc<dyn Folders>,
+    /// Where the organisation is to be seen by those who are there before it.
+    pub view: OrgView,
 }
 
 /// The threads that the spine runs on, beside the one it is started on.
@@ -81,13 +92,19 @@ pub struct Spine {
     pub store: StoreHandle,
     /// The teams that live now.
     pub directory: Directory,
+    /// Who is above whom.
+    pub org: Addr<Org>,
+    /// The same, to look at.
+    pub view: OrgView,
 }
 
 /// What a former process left behind. Reads the whole of it: done once, before anything is served.
 pub fn recover(storage: &dyn Storage) -> Result<Recovered, StorageError> {
     let tasks = reads::open_tasks(storage)?;
     let undecided = reads::undecided(storage)?;
-    for damage in tasks.damaged.iter().chain(&undecided.damaged) {
+    let teams = reads::teams(storage)?;
+    let damaged = tasks.damaged.iter().chain(&undecided.damaged);
+    for damage in damaged.chain(&teams.damaged) {
         tracing::error!(error = %damage, "a record is left out; it stays in the store as it is");
     }
     let mut channels = HashMap::new();
@@ -113,6 +130,7 @@ pub fn recover(storage: &dyn Storage) -> Result<Recovered, StorageError> {
         inboxes: reads::inboxes(storage)?,
         approvals,
         grants: grants(storage),
+        teams: teams.rows,
     })
 }
 
@@ -146,13 +164,17 @@ impl Spine {
         let mut queue = None;
         let mut router = None;
         let mut approvals = None;
+        let mut org = None;
         let supervisor = Supervisor::create(|supervisor| {
             let left = Left {
                 open: recovered.tasks.clone(),
                 causes: std::mem::take(&mut recovered.causes),
                 inboxes: std::mem::take(&mut recovered.inboxes),
+                paused: in_state(&recovered.teams, TeamState::Paused),
+                draining: in_state(&recovered.teams, TeamState::Draining),
             };
             let waiting = std::mem::take(&mut recovered.approvals);
+            let teams = std::mem::take(&mut recovered.teams);
             let queue_address = Queue::create(|queue| {
                 let approvals_address = Approvals::new(
                     approvals::Neighbours {
@@ -176,16 +198,32 @@ impl Spine {
                     ids: ports.ids.clone(),
                     classifier: ports.classifier,
                 };
+                let parts = org::Parts {
+                    store: store.clone(),
+                    work: Arc::new(Actors {
+                        queue: queue.address(),
+                        supervisor: supervisor.address(),
+                    }),
+                    folders: ports.folders,
+                    clock: ports.clock.clone(),
+                    ids: ports.ids.clone(),
+                    view: ports.view.clone(),
+                };
+                let org_address = Org::new(parts, teams).start();
                 let router_address = Router::new(neighbours, settings, recovered).start();
                 let listeners = Listeners {
                     leased: supervisor.address().recipient(),
                     waiting: supervisor.address().recipient(),
                     stop: supervisor.address().recipient(),
                     progressed: router_address.clone().recipient(),
-                    ended: vec![approvals_address.clone().recipient()],
+                    ended: vec![
+                        approvals_address.clone().recipient(),
+                        org_address.clone().recipient(),
+                    ],
                 };
                 router = Some(router_address);
                 approvals = Some(approvals_address);
+                org = Some(org_address);
                 Queue::new(
                     store.clone(),
                     channel.clone(),
@@ -217,8 +255,8 @@ impl Spine {
             };
             Supervisor::new(queue_address, recipe, directory.clone(), threads.teams)
         });
-        match (router, queue, approvals) {
-            (Some(router), Some(queue), Some(approvals)) => Self {
+        match (router, queue, approvals, org) {
+            (Some(router), Some(queue), Some(approvals), Some(org)) => Self {
                 router,
                 channel,
                 queue,
@@ -226,8 +264,15 @@ impl Spine {
                 supervisor,
                 store,
                 directory,
+                org,
+                view: ports.view,
             },
             _ => unreachable!("all are created above"),
         }
     }
+}
+
+fn in_state(teams: &[TeamRecord], state: TeamState) -> Vec<TeamName> {
+    let meant = teams.iter().filter(|team| team.state == state);
+    meant.map(|team| team.name.clone()).collect()
 }

@@ -18,6 +18,7 @@ use super::{
     client::Client,
     disk::{Crash, Disk, Mounted},
     engine::{Play, Script, Scripted},
+    folders::NoFolders,
     tools::Tools,
 };
 use crate::{
@@ -30,6 +31,7 @@ use crate::{
     engine::StepRequest,
     ids::{Entropy, Ids},
     meter::Unmetered,
+    org::view::OrgView,
     queue::schedule::Limits,
     router::{self, Open, gate::Sender, rate::Rate, resolve, trust::Policy},
     spine::{Ports, Spine, Threads, recover},
@@ -247,6 +249,8 @@ impl World {
             digester: |bytes| format!("{:016x}", digest(&String::from_utf8_lossy(bytes))),
             approvals_last: Duration::from_secs(24 * 60 * 60),
             meter: Arc::new(Unmetered),
+            folders: Arc::new(NoFolders),
+            view: OrgView::default(),
         };
         let threads = Threads {
             store: Arbiter::current(),

@@ -290,6 +290,10 @@ pub struct Left {
     pub causes: Vec<(TaskId, CauseCounts)>,
     /// Lanes that find something in their inbox, as the store names them.
     pub inboxes: HashSet<Vec<u8>>,
+    /// Teams that start no turn.
+    pub paused: Vec<TeamName>,
+    /// Teams that take no new work.
+    pub draining: Vec<TeamName>,
 }
 
 impl Queue {
@@ -319,13 +323,16 @@ impl Queue {
             due: BTreeSet::new(),
             alarm: None,
             draining: false,
-            draining_teams: HashSet::new(),
+            draining_teams: left.draining.into_iter().collect(),
             causes,
             waits: Waits::default(),
             inboxes: left.inboxes,
             ended: HashMap::new(),
             waited: (0, Duration::ZERO),
         };
+        for team in &left.paused {
+            queue.schedule.pause(team, true);
+        }
         for mut task in open {
             // A lease in the row is of a process that is gone.
             task.redelivered |= task.lease.take().is_some();

@@ -19,6 +19,7 @@ use crate::{
     clock::Clock,
     event::{Body, ErrorBody, Frame},
     ids::{ChannelId, Ids, MAIN, MessageId, PrincipalId, TaskId, TopicId},
+    org::record::TeamRecord,
     queue::{Cancel, Progressed, Queue, causes::Counts, schedule::Full},
     store::{
         StoreHandle,
@@ -169,6 +170,8 @@ pub struct Recovered {
     pub approvals: approvals::recover::Recovered,
     /// Inboxes that hold something, for the queue.
     pub inboxes: HashSet<Vec<u8>>,
+    /// The records of all teams, for the organisation.
+    pub teams: Vec<TeamRecord>,
 }
 
 /// Everything that the router talks to.

@@ -23,6 +23,7 @@ use crate::{
     ids::{ApprovalId, ChannelId, MessageId, QuestionId, TaskId, TeamName, TopicId},
     inbox::InboxEvent,
     notice::Notice,
+    org::record::TeamRecord,
     router::topics::Topic,
     storage::{Order, Storage, StorageError},
     task::{Lane, Task},
@@ -555,6 +556,44 @@ fn marked<Id: DeserializeOwned, T: DeserializeOwned>(
         }
     }
     Ok(found)
+}
+
+/// The records of all teams, also of those that are gone.
+pub fn teams(storage: &dyn Storage) -> Result<Found<TeamRecord>, StorageError> {
+    collect(storage, &records::teams_prefix())
+}
+
+/// Tasks that ended since a moment, the newest first, as far as they are wanted: by team and name
+/// before they are looked up, and as a whole after.
+pub fn ended_tasks(
+    storage: &dyn Storage,
+    since: Timestamp,
+    most: usize,
+    mut of: impl FnMut(&TeamName) -> bool,
+    mut wanted: impl FnMut(&Task) -> bool,
+) -> Result<Vec<Task>, StorageError> {
+    let mut tasks = Vec::new();
+    let mut failed = None;
+    let (start, end) = (
+        records::ended_since(since),
+        records::after_prefix(&records::ended_prefix()),
+    );
+    storage.scan(&start, &end, Order::Falling, &mut |key, _| {
+        if tasks.len() >= most {
+            return ControlFlow::Break(());
+        }
+        let found = records::ended_task(key).filter(|(team, _)| of(team));
+        match found.map(|(_, id)| task(storage, &id)) {
+            Some(Ok(Some(task))) if wanted(&task) => tasks.push(task),
+            Some(Err(error)) => {
+                failed = Some(error);
+                return ControlFlow::Break(());
+            }
+            _ => {}
+        }
+        ControlFlow::Continue(())
+    })?;
+    failed.map_or(Ok(tasks), Err)
 }
 
 /// The answer that a tool call was given before.

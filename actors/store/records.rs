@@ -27,6 +27,7 @@ use crate::{
         topics::Topic,
         trust::Decision,
     },
+    org::record::TeamRecord,
     storage::StorageError,
     task::{Cause, Label, Lane, Task},
 };
@@ -104,6 +105,10 @@ impl Writes {
             key: task_key(&task.id),
         })
         .put(finished_key(&task.id), task)
+        .with(Write::Put {
+            key: ended_key(task),
+            value: Vec::new(),
+        })
         .with(Write::Fence {
             task: task.id.clone(),
             lease: None,
@@ -237,6 +242,11 @@ impl Writes {
     /// A line of the audit.
     pub fn audit(self, audit: &Audit) -> Self {
         self.put(audit_key(audit), audit)
+    }
+
+    /// A team, in this life of it.
+    pub fn team(self, record: &TeamRecord) -> Self {
+        self.put(team_key(&record.name, record.generation), record)
     }
 
     /// The answer to a tool call, for when the same call is made again.
@@ -495,6 +505,32 @@ pub(super) fn finished_prefix() -> Vec<u8> {
     prefix(&["done"])
 }
 
+/// The order in which tasks ended, with their teams: what lists of finished work are made from.
+fn ended_key(task: &Task) -> Vec<u8> {
+    let at = task.outcome.as_ref().map(|outcome| outcome.finished_at);
+    let mut key = ended_since(at.unwrap_or_default());
+    key.extend(join(&[task.lane.team.as_str(), task.id.as_str()]));
+    key
+}
+
+pub(super) fn ended_prefix() -> Vec<u8> {
+    prefix(&["end"])
+}
+
+/// The first key of tasks that ended then or later.
+pub(super) fn ended_since(at: Timestamp) -> Vec<u8> {
+    let mut key = ended_prefix();
+    key.extend(at.0.to_be_bytes());
+    key
+}
+
+/// Whose task ended, and which: the end of such a key.
+pub(super) fn ended_task(key: &[u8]) -> Option<(TeamName, TaskId)> {
+    let rest = key.get(ended_prefix().len() + 8..)?;
+    let (team, task) = std::str::from_utf8(rest).ok()?.split_once('\0')?;
+    Some((team.into(), task.into()))
+}
+
 pub(super) fn message_key(channel: &ChannelId, id: &MessageId) -> Vec<u8> {
     join(&["msg", channel.as_str(), id.as_str()])
 }
@@ -587,6 +623,14 @@ fn audit_key(audit: &Audit) -> Vec<u8> {
 
 pub(super) fn audits_prefix() -> Vec<u8> {
     prefix(&["audit"])
+}
+
+fn team_key(name: &TeamName, generation: u32) -> Vec<u8> {
+    join(&["team", name.as_str(), &format!("{generation:08x}")])
+}
+
+pub(super) fn teams_prefix() -> Vec<u8> {
+    prefix(&["team"])
 }
 
 pub(super) fn answer_key(call: &str) -> Vec<u8> {
