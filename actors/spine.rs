@@ -5,7 +5,9 @@ use std::{collections::HashMap, sync::Arc, time::Duration};
 use actix::{Actor, Addr, ArbiterHandle, AsyncContext};
 
 use crate::{
+    approvals::{self, Approvals, desk::Desk, record::Digester, secret::SecretSink},
     briefing::Briefing,
+    budget::{Days, Ledger},
     channel::Channel,
     classifier::Classifier,
     clock::Clock,
@@ -19,9 +21,9 @@ use crate::{
         work::Actors,
     },
     queue::{Left, Listeners, Queue, schedule::Limits},
-    router::{self, Neighbours, Recovered, Router},
+    router::{self, Neighbours, Recovered, Router, grants::Grants},
     storage::{Storage, StorageError},
-    store::{OnFailure, OnGroup, Store, StoreHandle, reads},
+    store::{OnFailure, OnGroup, Store, StoreHandle, reads, trust},
     supervisor::{Directory, Supervisor},
     team::Recipe,
 };
@@ -47,6 +49,16 @@ pub struct Ports {
     pub clock: Arc<dyn Clock>,
     /// Fresh ids.
     pub ids: Ids,
+    /// What teams have spent.
+    pub ledger: Ledger,
+    /// Which day it is.
+    pub days: Arc<dyn Days>,
+    /// Where secrets go that a person is asked for.
+    pub secrets: Arc<dyn SecretSink>,
+    /// Makes the digest of what a person decides on.
+    pub digester: Digester,
+    /// How long a decision is waited for.
+    pub approvals_last: Duration,
     /// Counts.
     pub meter: Arc<dyn Meter>,
     /// The folders of teams.
@@ -72,6 +84,8 @@ pub struct Spine {
     pub channel: Addr<Channel>,
     /// Durable work.
     pub queue: Addr<Queue>,
+    /// What waits for a person.
+    pub approvals: Addr<Approvals>,
     /// Who lives.
     pub supervisor: Addr<Supervisor>,
     /// The journal.
@@ -107,13 +121,24 @@ pub fn recover(storage: &dyn Storage) -> Result<Recovered, StorageError> {
             channels.insert(id.clone(), history);
         }
     }
+    let approvals = approvals::recover::Recovered::read(storage, &tasks.rows)?;
     Ok(Recovered {
         tasks: tasks.rows,
         undecided: undecided.rows,
         channels,
         causes: reads::causes(storage)?,
         inboxes: reads::inboxes(storage)?,
+        approvals,
+        grants: grants(storage),
         teams: teams.rows,
+    })
+}
+
+/// Who is trusted by name. If that cannot be read nobody is, and it is tried again later.
+fn grants(storage: &dyn Storage) -> Grants {
+    trust::grants(storage).unwrap_or_else(|error| {
+        tracing::error!(%error, "grants of trust cannot be read: nobody is let in");
+        Grants::unreadable()
     })
 }
 
@@ -134,19 +159,11 @@ impl Spine {
         );
         let channel = Channel::new(store.clone(), ports.clock.clone()).start();
         let directory = Directory::default();
-        let recipe = Recipe {
-            store: store.clone(),
-            channel: channel.clone(),
-            clock: ports.clock.clone(),
-            ids: ports.ids.clone(),
-            briefing: ports.briefing,
-            meter: ports.meter,
-            idle: TEAM_IDLE,
-            grace: GRACE,
-        };
-        // Each of the three knows another: their addresses exist before they do.
+        let desk = Desk::new(ports.ids.clone(), ports.digester, ports.approvals_last);
+        // Each of these knows another: their addresses exist before they do.
         let mut queue = None;
         let mut router = None;
+        let mut approvals = None;
         let mut org = None;
         let supervisor = Supervisor::create(|supervisor| {
             let left = Left {
@@ -156,8 +173,23 @@ impl Spine {
                 paused: in_state(&recovered.teams, TeamState::Paused),
                 draining: in_state(&recovered.teams, TeamState::Draining),
             };
+            let waiting = std::mem::take(&mut recovered.approvals);
             let teams = std::mem::take(&mut recovered.teams);
             let queue_address = Queue::create(|queue| {
+                let approvals_address = Approvals::new(
+                    approvals::Neighbours {
+                        store: store.clone(),
+                        channel: channel.clone(),
+                        queue: queue.address().recipient(),
+                        resolved: queue.address().recipient(),
+                        secrets: ports.secrets,
+                        clock: ports.clock.clone(),
+                        ids: ports.ids.clone(),
+                        desk: desk.clone(),
+                    },
+                    waiting,
+                )
+                .start();
                 let neighbours = Neighbours {
                     store: store.clone(),
                     queue: queue.address(),
@@ -184,9 +216,13 @@ impl Spine {
                     waiting: supervisor.address().recipient(),
                     stop: supervisor.address().recipient(),
                     progressed: router_address.clone().recipient(),
-                    ended: vec![org_address.clone().recipient()],
+                    ended: vec![
+                        approvals_address.clone().recipient(),
+                        org_address.clone().recipient(),
+                    ],
                 };
                 router = Some(router_address);
+                approvals = Some(approvals_address);
                 org = Some(org_address);
                 Queue::new(
                     store.clone(),
@@ -199,20 +235,39 @@ impl Spine {
                 )
             });
             queue = Some(queue_address.clone());
+            let opened = match &approvals {
+                Some(approvals) => approvals.clone().recipient(),
+                None => unreachable!("created with the queue"),
+            };
+            let recipe = Recipe {
+                store: store.clone(),
+                channel: channel.clone(),
+                clock: ports.clock.clone(),
+                ids: ports.ids.clone(),
+                briefing: ports.briefing,
+                desk,
+                approvals: opened,
+                ledger: ports.ledger,
+                days: ports.days,
+                meter: ports.meter,
+                idle: TEAM_IDLE,
+                grace: GRACE,
+            };
             Supervisor::new(queue_address, recipe, directory.clone(), threads.teams)
         });
-        match (router, queue, org) {
-            (Some(router), Some(queue), Some(org)) => Self {
+        match (router, queue, approvals, org) {
+            (Some(router), Some(queue), Some(approvals), Some(org)) => Self {
                 router,
                 channel,
                 queue,
+                approvals,
                 supervisor,
                 store,
                 directory,
                 org,
                 view: ports.view,
             },
-            _ => unreachable!("all three are created above"),
+            _ => unreachable!("all are created above"),
         }
     }
 }

@@ -167,7 +167,7 @@ pub struct Stop {
     pub reason: Option<String>,
 }
 
-/// Fact: work that no message waits for has its outcome.
+/// Fact: a task has its outcome. It is stored.
 #[derive(Clone, Debug, Message)]
 #[rtype(result = "()")]
 pub struct Ended {
@@ -224,7 +224,7 @@ pub struct Listeners {
     pub stop: Recipient<Stop>,
     /// Keeps count of topics.
     pub progressed: Recipient<Progressed>,
-    /// Hear of the end of work that no message waits for.
+    /// Hear of the end of tasks.
     pub ended: Vec<Recipient<Ended>>,
 }
 
@@ -413,14 +413,12 @@ impl Queue {
             drop(self.store.commit(Writes::new().forget_cause(&root)));
         }
         self.tell_waiters(&task.id, &task.lane.team);
-        if task.kind != Kind::Chat || task.parked.is_some() {
-            for listener in &self.listeners.ended {
-                listener.do_send(Ended {
-                    task: task.id.clone(),
-                    kind: task.kind,
-                    team: task.lane.team.clone(),
-                });
-            }
+        for listener in &self.listeners.ended {
+            listener.do_send(Ended {
+                task: task.id.clone(),
+                kind: task.kind,
+                team: task.lane.team.clone(),
+            });
         }
         *self
             .ended
