@@ -122,6 +122,11 @@ impl Home {
         self.team(name).join("config.yaml")
     }
 
+    /// What teams left that are gone.
+    pub fn trash(&self) -> PathBuf {
+        self.run.join("trash")
+    }
+
     /// Makes what is missing, for the owner alone, and checks what is there.
     pub fn prepare(&self) -> Result<(), StartError> {
         for folder in [
@@ -132,6 +137,7 @@ impl Home {
             self.store(),
             self.teams(),
             self.backups(),
+            self.trash(),
         ] {
             create_private(&folder)?;
         }
