@@ -10,7 +10,7 @@ pub mod auth;
 pub mod backups;
 pub mod connections;
 #[cfg(test)]
-mod doubles;
+pub(crate) mod doubles;
 pub mod edge;
 pub mod error;
 mod health;
