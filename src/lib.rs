@@ -9,6 +9,7 @@ pub mod engines;
 pub mod http;
 pub mod logging;
 pub mod machine;
+pub mod memory;
 pub mod prompt;
 pub mod providers;
 pub mod sandbox;

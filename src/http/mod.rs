@@ -54,6 +54,10 @@ pub trait Service: Send + Sync + 'static {
     fn is_draining(&self) -> bool;
     /// Clients may open WebSockets.
     fn has_websocket(&self) -> bool;
+    /// What is wrong with the channels, until it is cured.
+    fn channels_fault(&self) -> Option<String> {
+        None
+    }
     /// How large the store is. May block.
     fn store_bytes(&self) -> u64;
     /// How many teams there are. May block.
