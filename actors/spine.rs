@@ -225,6 +225,7 @@ impl Spine {
                         queue: queue.address(),
                         supervisor: supervisor.address(),
                     }),
+                    channel: channel.clone().recipient(),
                     folders: ports.folders,
                     clock: ports.clock.clone(),
                     ids: ports.ids.clone(),
