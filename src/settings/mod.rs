@@ -26,4 +26,4 @@ pub(crate) mod units;
 mod yaml;
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
