@@ -7,7 +7,7 @@ use actix::{Actor, Addr, ArbiterHandle, AsyncContext};
 use crate::{
     approvals::{self, Approvals, desk::Desk, record::Digester, secret::SecretSink},
     briefing::Briefing,
-    budget::{Days, Ledger},
+    budget::{Day, Days, Ledger},
     channel::Channel,
     classifier::Classifier,
     clock::Clock,
@@ -17,6 +17,7 @@ use crate::{
         self, Org,
         folders::Folders,
         record::{TeamRecord, TeamState},
+        tree::Tree,
         view::OrgView,
         work::Actors,
     },
@@ -134,6 +135,26 @@ pub fn recover(storage: &dyn Storage) -> Result<Recovered, StorageError> {
     })
 }
 
+/// What teams have spent today, and what the operator has allowed beyond the caps. Blocks.
+pub fn recover_spending(
+    storage: &dyn Storage,
+    ledger: &Ledger,
+    day: Day,
+    tree: &Tree,
+) -> Result<(), StorageError> {
+    for (team, own) in reads::spent(storage, day)? {
+        let above = tree.ancestors(team.as_str());
+        let line: Vec<TeamName> = std::iter::once(team)
+            .chain(above.into_iter().rev())
+            .collect();
+        ledger.recover(&line, own, day);
+    }
+    for (team, times) in reads::raised(storage, day)? {
+        ledger.recover_raise(&team, times, day);
+    }
+    Ok(())
+}
+
 /// Who is trusted by name. If that cannot be read nobody is, and it is tried again later.
 fn grants(storage: &dyn Storage) -> Grants {
     trust::grants(storage).unwrap_or_else(|error| {
@@ -247,6 +268,7 @@ impl Spine {
                 briefing: ports.briefing,
                 desk,
                 approvals: opened,
+                view: ports.view.clone(),
                 ledger: ports.ledger,
                 days: ports.days,
                 meter: ports.meter,

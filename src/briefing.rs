@@ -12,6 +12,7 @@ use std::{
 use futures_util::future::{BoxFuture, FutureExt};
 use hivewright_actors::{
     briefing::{Assignment, Brief, BriefError, Briefing},
+    budget::{Caps, Line},
     classifier::Classifier,
     engine::Engine,
     ids::{MAIN, TeamKey, TeamName},
@@ -166,10 +167,13 @@ impl Inner {
             ancestors,
             options,
             inner,
+            ..
         } = assignment;
+        let budget = self.budget(&lane.team, &ancestors);
         let name = lane.team;
         let kit = self.kit(&name)?;
         let part = self.part(&name, &kit, &options, inner)?;
+        self.check_prices(&budget, &part)?;
         let request = Request {
             memory,
             team: name.clone(),
@@ -205,6 +209,8 @@ impl Inner {
             turn_timeout: turn_timeout.unwrap_or(self.turn_timeout),
             idle_timeout: self.idle_timeout,
             queue_mode: kit.team.queue_mode,
+            budget,
+            price: part.price,
         })
     }
 
@@ -219,6 +225,33 @@ impl Inner {
             tracing::warn!(%team, warning, "rules, skills or subagents need a look");
         }
         warned.insert(team.clone(), warnings.to_vec());
+    }
+
+    /// The budgets that a team draws on: its own, then those of the teams above it.
+    fn budget(&self, team: &TeamName, ancestors: &[TeamName]) -> Line {
+        let upwards = std::iter::once(team).chain(ancestors.iter().rev());
+        let line = upwards.map(|name| {
+            let caps = match self.live.team_now(name) {
+                Ok(file) => caps(&file),
+                // Its own file was read before; a broken one above counts as it is: not at all.
+                Err(_) => Caps::default(),
+            };
+            (name.clone(), caps)
+        });
+        line.collect()
+    }
+
+    /// A cap in money means nothing for a model whose calls have no price.
+    fn check_prices(&self, line: &Line, part: &Part) -> Result<(), BriefError> {
+        let in_money = |caps: &Caps| caps.usd_per_day.or(caps.usd_per_task).is_some();
+        match line.iter().find(|(_, caps)| in_money(caps)) {
+            Some((team, _)) if !part.priced => Err(config_error(format!(
+                "{}: budgets: a cap in USD needs `pricing` in the profile of model {}",
+                self.home.team_file(team.as_str()).display(),
+                part.model
+            ))),
+            _ => Ok(()),
+        }
     }
 
     /// What a team works with now.
@@ -345,6 +378,14 @@ fn keys(providers: &Providers) -> impl Iterator<Item = &str> {
         .values()
         .filter_map(|profile| profile.api_key.as_ref());
     keys.map(|key| key.expose())
+}
+
+fn caps(team: &Team) -> Caps {
+    Caps {
+        usd_per_day: team.budgets.usd_per_day,
+        tokens_per_day: team.budgets.tokens_per_day,
+        usd_per_task: team.budgets.usd_per_task,
+    }
 }
 
 fn allowed_dirs(team: &Team) -> Vec<AllowedDir> {

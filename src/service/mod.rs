@@ -162,6 +162,13 @@ impl Service {
         );
         let agents = Sessions::default();
         let ids = Ids::new(Arc::new(Randomness));
+        let zone = config
+            .timezone
+            .clone()
+            .unwrap_or_else(|| Zone::of_machine(&options.environment));
+        let days = ZoneDays(zone.time_zone().clone());
+        let view = OrgView::default();
+        let ledger = Ledger::default();
         let memory = Memory::new(Arc::new(WallClock), ids.clone(), Arc::new(NoSecrets));
         let turns = Turns::new(Sources {
             home: home.clone(),
@@ -193,7 +200,14 @@ impl Service {
             classifier: Arc::new(turns),
             clock: Arc::new(WallClock),
             ids: ids.clone(),
+            ledger: ledger.clone(),
+            days: Arc::new(days),
+            secrets: Arc::new(vault.clone()),
+            digester: sha256,
+            approvals_last: config.approvals.ttl,
             meter: metrics.clone(),
+            folders: Arc::new(TeamFolders::new(home.clone())),
+            view: view.clone(),
         };
         let limits = Limits {
             running: config.runtime.max_running_turns,

@@ -14,11 +14,14 @@ use super::{
     network::{Network, Origin},
     problem::{Problem, Problems},
     reader::{Document, Section},
+    zone::Zone,
 };
 
 /// The whole file.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Config {
+    /// Where the operator's days begin and schedules run; none is the machine's `TZ`.
+    pub timezone: Option<Zone>,
     /// What is logged.
     pub log: Log,
     /// Where the service listens.
@@ -33,10 +36,31 @@ pub struct Config {
     pub tasks: Tasks,
     /// What new teams are given.
     pub defaults: Defaults,
+    /// How long a decision is waited for.
+    pub approvals: Approvals,
     /// What tools may use.
     pub sandbox: Sandbox,
     /// Where backups go.
     pub backup: Backup,
+}
+
+/// The shortest and the longest wait for a decision.
+const SHORTEST_TTL: Duration = Duration::from_secs(60);
+const LONGEST_TTL: Duration = Duration::from_secs(30 * 24 * 60 * 60);
+
+/// How long a decision is waited for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Approvals {
+    /// No decision after this is a denial.
+    pub ttl: Duration,
+}
+
+impl Default for Approvals {
+    fn default() -> Self {
+        Self {
+            ttl: Duration::from_secs(24 * 60 * 60),
+        }
+    }
 }
 
 /// What is logged.
@@ -252,6 +276,7 @@ pub(crate) fn read(
     folder: &Path,
 ) -> Result<(Config, Vec<Problem>), Problems> {
     let config = document.read(text, |root| Config {
+        timezone: root.maybe("timezone", |field| field.parse(Zone::parse)),
         log: root.section("log", |log| Log {
             level: log.get("level", Level::default(), |field| {
                 field.choice(&[
@@ -301,6 +326,11 @@ pub(crate) fn read(
                     field.duration(SHORTEST..=LONGEST_TURN)
                 }),
             }
+        }),
+        approvals: root.section("approvals", |approvals| Approvals {
+            ttl: approvals.get("ttl", Approvals::default().ttl, |field| {
+                field.duration(SHORTEST_TTL..=LONGEST_TTL)
+            }),
         }),
         sandbox: root.section("sandbox", |sandbox| Sandbox {
             memory: sandbox.get("memory", Sandbox::default().memory, |field| {

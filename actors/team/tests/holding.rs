@@ -5,8 +5,9 @@ use std::{sync::Arc, time::Duration};
 use super::crash::{count, heard, settle};
 use crate::{
     approvals::{
-        Decide, List, NotDecided,
+        Decide, List,
         record::{Approval, Choice, Decider, Word},
+        refusal::NotDecided,
     },
     budget::Caps,
     doubles::{
