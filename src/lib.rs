@@ -18,6 +18,7 @@ pub mod scrub;
 pub mod service;
 pub mod settings;
 pub mod storage;
+pub mod teams;
 pub mod tools;
 pub mod vault;
 

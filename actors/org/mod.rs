@@ -46,7 +46,15 @@ use view::OrgView;
 use work::Work;
 
 /// What must become durable together with a new team, once its key is known.
-pub type Beside = Box<dyn FnOnce(TeamKey) -> BoxFuture<'static, Result<Writes, String>> + Send>;
+pub type Beside = Box<dyn FnOnce(TeamKey) -> BoxFuture<'static, Result<Alongside, String>> + Send>;
+
+/// Changes of another part that count with those of a new team.
+pub struct Alongside {
+    /// What belongs into the commit.
+    pub writes: Writes,
+    /// To be done once it is durable. Dropped if it never is.
+    pub then: BoxFuture<'static, ()>,
+}
 
 /// Makes a team: its record, its folder and its first work, all or nothing.
 #[derive(Message)]
