@@ -26,6 +26,7 @@ pub mod meter;
 pub mod notice;
 pub mod queue;
 pub mod router;
+pub mod scheduler;
 pub mod spine;
 pub mod storage;
 pub mod store;

@@ -17,6 +17,7 @@ pub mod service;
 pub mod settings;
 pub mod storage;
 pub mod tools;
+pub mod triggers;
 
 use engines::native::retry::RetryPolicy;
 use service::{Options, Service, error::ServiceError};

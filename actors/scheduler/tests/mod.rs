@@ -1,0 +1,3 @@
+//! Tests of the scheduler over doubles of its ports.
+
+pub(super) mod fixed;
