@@ -13,6 +13,7 @@ use crate::{
     meter::Meter,
     queue::{Left, Listeners, Queue, schedule::Limits},
     router::{self, Neighbours, Recovered, Router},
+    scheduler::{self, Scheduler, heard::Ears},
     storage::{Storage, StorageError},
     store::{OnFailure, OnGroup, Store, StoreHandle, reads},
     supervisor::{Directory, Supervisor},
@@ -42,6 +43,8 @@ pub struct Ports {
     pub ids: Ids,
     /// Counts.
     pub meter: Arc<dyn Meter>,
+    /// What triggers need.
+    pub triggers: scheduler::Ports,
 }
 
 /// The threads that the spine runs on, beside the one it is started on.
@@ -61,6 +64,8 @@ pub struct Spine {
     pub channel: Addr<Channel>,
     /// Durable work.
     pub queue: Addr<Queue>,
+    /// Triggers.
+    pub scheduler: Addr<Scheduler>,
     /// Who lives.
     pub supervisor: Addr<Supervisor>,
     /// The journal.
@@ -96,6 +101,7 @@ pub fn recover(storage: &dyn Storage) -> Result<Recovered, StorageError> {
         channels,
         causes: reads::causes(storage)?,
         inboxes: reads::inboxes(storage)?,
+        triggers: scheduler::records::recover(storage)?,
     })
 }
 
@@ -129,13 +135,25 @@ impl Spine {
         // Each of the three knows another: their addresses exist before they do.
         let mut queue = None;
         let mut router = None;
+        let mut scheduler = None;
         let supervisor = Supervisor::create(|supervisor| {
             let left = Left {
                 open: recovered.tasks.clone(),
                 causes: std::mem::take(&mut recovered.causes),
                 inboxes: std::mem::take(&mut recovered.inboxes),
             };
+            let triggers = std::mem::take(&mut recovered.triggers);
             let queue_address = Queue::create(|queue| {
+                let ears = Ears::default();
+                let neighbours = scheduler::Neighbours {
+                    queue: queue.address(),
+                    store: store.clone(),
+                    clock: ports.clock.clone(),
+                    ids: ports.ids.clone(),
+                    ports: ports.triggers,
+                };
+                let scheduler_address =
+                    Scheduler::new(neighbours, ears.clone(), triggers).start();
                 let neighbours = Neighbours {
                     store: store.clone(),
                     queue: queue.address(),
@@ -143,6 +161,8 @@ impl Spine {
                     clock: ports.clock.clone(),
                     ids: ports.ids.clone(),
                     classifier: ports.classifier,
+                    ears,
+                    triggers: scheduler_address.clone().recipient(),
                 };
                 let router_address = Router::new(neighbours, settings, recovered).start();
                 let listeners = Listeners {
@@ -150,9 +170,10 @@ impl Spine {
                     waiting: supervisor.address().recipient(),
                     stop: supervisor.address().recipient(),
                     progressed: router_address.clone().recipient(),
-                    ended: Vec::new(),
+                    ended: vec![scheduler_address.clone().recipient()],
                 };
                 router = Some(router_address);
+                scheduler = Some(scheduler_address);
                 Queue::new(
                     store.clone(),
                     channel.clone(),
@@ -166,16 +187,17 @@ impl Spine {
             queue = Some(queue_address.clone());
             Supervisor::new(queue_address, recipe, directory.clone(), threads.teams)
         });
-        match (router, queue) {
-            (Some(router), Some(queue)) => Self {
+        match (router, queue, scheduler) {
+            (Some(router), Some(queue), Some(scheduler)) => Self {
                 router,
                 channel,
                 queue,
+                scheduler,
                 supervisor,
                 store,
                 directory,
             },
-            _ => unreachable!("both are created above"),
+            _ => unreachable!("all of them are created above"),
         }
     }
 }

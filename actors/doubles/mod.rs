@@ -5,4 +5,5 @@ pub(crate) mod client;
 pub(crate) mod disk;
 pub(crate) mod engine;
 pub(crate) mod tools;
+pub(crate) mod triggers;
 pub(crate) mod world;

@@ -19,6 +19,7 @@ use super::{
     disk::{Crash, Disk, Mounted},
     engine::{Play, Script, Scripted},
     tools::Tools,
+    triggers::Outside,
 };
 use crate::{
     briefing::{Assignment, Brief, BriefError, Briefing, Line, QueueMode},
@@ -126,6 +127,7 @@ pub(crate) struct World {
     pub(crate) brief_error: Option<&'static str>,
     pub(crate) opinion: Opinion,
     pub(crate) clock: Arc<dyn Clock>,
+    pub(crate) outside: Outside,
     script: Script,
     ids: Ids,
     connections: Cell<u64>,
@@ -162,6 +164,7 @@ impl World {
             clock: Arc::new(Wall {
                 began: Instant::now(),
             }),
+            outside: Outside::default(),
             script: Arc::new(script),
             ids: Ids::new(Arc::new(Counted::default())),
             connections: Cell::new(0),
@@ -202,6 +205,7 @@ impl World {
             clock: self.clock.clone(),
             ids: self.ids.clone(),
             meter: Arc::new(Unmetered),
+            triggers: self.outside.ports(),
         };
         let threads = Threads {
             store: Arbiter::current(),

@@ -6,7 +6,9 @@ use std::{
     time::Duration,
 };
 
-use actix::{Actor, ActorFutureExt, Addr, AsyncContext, Context, Handler, Message, WrapFuture};
+use actix::{
+    Actor, ActorFutureExt, Addr, AsyncContext, Context, Handler, Message, Recipient, WrapFuture,
+};
 
 use crate::{
     channel::{
@@ -18,6 +20,10 @@ use crate::{
     event::{Body, ErrorBody, Frame},
     ids::{ChannelId, Ids, MAIN, MessageId, PrincipalId, TaskId, TopicId},
     queue::{Cancel, Progressed, Queue, causes::Counts, schedule::Full},
+    scheduler::{
+        self,
+        heard::{Ears, Heard},
+    },
     store::{
         StoreHandle,
         reads::ChannelHistory,
@@ -146,6 +152,8 @@ pub struct Recovered {
     pub causes: Vec<(TaskId, Counts)>,
     /// Inboxes that hold something, for the queue.
     pub inboxes: HashSet<Vec<u8>>,
+    /// What the scheduler goes on with.
+    pub triggers: scheduler::records::Recovered,
 }
 
 /// Everything that the router talks to.
@@ -162,6 +170,10 @@ pub struct Neighbours {
     pub ids: Ids,
     /// A model's opinion.
     pub classifier: Arc<dyn Classifier>,
+    /// Which messages concern triggers.
+    pub ears: Ears,
+    /// Where such messages go.
+    pub triggers: Recipient<Heard>,
 }
 
 /// The way in: check → trust → accept → commands → topic → task, in order within a channel.

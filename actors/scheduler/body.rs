@@ -44,7 +44,7 @@ pub(super) fn with_message(mut body: String, message: &Quoted<'_>) -> String {
         line(message.channel)
     );
     for (name, value) in message.captures {
-        let _ = write!(body, "\n- {}: {}", line(name), line(value));
+        let _ = write!(body, "\n- {name}: {}", line(value));
     }
     let _ = write!(
         body,
@@ -62,7 +62,7 @@ pub(super) fn with_payload(
 ) -> String {
     body.push_str("\n\n## What was sent to the webhook\n");
     for (name, value) in headers {
-        let _ = write!(body, "\n- {}: {}", line(name), line(value));
+        let _ = write!(body, "\n- {name}: {}", line(value));
     }
     let _ = write!(
         body,

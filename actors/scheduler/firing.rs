@@ -176,6 +176,7 @@ pub fn fire(
         None => Decision::Enqueued,
     };
     run.task_id = Some(task.id.clone());
+    run.replaces.clone_from(&cancel);
     Fired {
         run,
         task: Some(task),
@@ -196,6 +197,7 @@ fn row(trigger: &Trigger, event: &Event, now: Timestamp, id: RunId) -> Run {
         decision: Decision::Enqueued,
         count: None,
         task_id: None,
+        replaces: None,
         outcome: None,
         reason: None,
         duration_ms: None,

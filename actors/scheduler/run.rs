@@ -164,6 +164,9 @@ pub struct Run {
     /// The work.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub task_id: Option<TaskId>,
+    /// The work that had to make way for it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub replaces: Option<TaskId>,
     /// How it ended.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub outcome: Option<RunOutcome>,

@@ -22,6 +22,7 @@ fn outcome(ending: Ending, text: &str) -> Outcome {
         message: None,
         text: text.to_owned(),
         usage: Usage::default(),
+        report: None,
         finished_at: Timestamp(0),
     }
 }

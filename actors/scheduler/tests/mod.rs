@@ -1,3 +1,1 @@
 //! Tests of the scheduler over doubles of its ports.
-
-pub(super) mod fixed;

@@ -1,7 +1,7 @@
 //! Windows in a calendar where every hour is the same.
 
 use super::*;
-use crate::scheduler::tests::fixed::Hours;
+use crate::doubles::triggers::Hours;
 
 const SECOND: u64 = 1_000;
 const MIN: u64 = 60 * SECOND;
