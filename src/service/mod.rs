@@ -13,11 +13,21 @@ use std::{
 
 use actix::{Arbiter, ArbiterHandle};
 use actix_web::web;
+use futures_util::future::BoxFuture;
 use hivewright_actors::{
+    approvals::secret::{SecretSink, SecretText},
+    budget::{Days, Ledger},
     channel::{CountConnections, Shutdown},
-    ids::Ids,
+    clock::{Clock, Timestamp},
+    ids::{Ids, TeamKey},
+    org::{self, tree::Tree, view::OrgView},
     queue::{self, schedule::Limits},
     router::{self, rate::Rate, resolve},
+    scheduler::{
+        self,
+        premises::{Findings, Premises},
+        trigger::Trigger,
+    },
     spine::{self, Ports, Spine, Threads},
     supervisor,
 };
@@ -27,13 +37,14 @@ use tokio::signal::unix::{SignalKind, signal};
 use crate::{
     briefing::{Sources, Turns},
     channels::websocket::Door,
+    days::ZoneDays,
     engines::{Engines, native::retry::RetryPolicy},
     http::{
         self, access::Access, auth::authenticator::Authenticator, jobs::Jobs, metrics::Metrics,
         origin::Gate,
     },
     logging::{self, Secrets},
-    machine::{Randomness, WallClock},
+    machine::{Randomness, WallClock, sha256},
     memory::{Memory, NoSecrets},
     providers::client,
     sandbox::process::{Sandbox, SandboxSettings},
@@ -45,12 +56,15 @@ use crate::{
         load::{self, ChannelsState},
         references::Environment,
         scaffold,
+        zone::Zone,
     },
     storage::{
         self,
         sled::{Durability, SledStorage},
     },
+    teams::folders::TeamFolders,
     tools::{self, agent::session::Sessions, host::Toolbox},
+    triggers::{calendar::Zones, expressions::LinearExpressions},
 };
 
 pub mod error;
@@ -69,6 +83,9 @@ const DRAIN: Duration = Duration::from_secs(30);
 const BLOCKING_THREADS: usize = 32;
 /// How long connections have to hear that they are closed.
 const FAREWELL: Duration = Duration::from_millis(500);
+
+/// How long finished work is kept.
+const RETENTION: Duration = Duration::from_secs(90 * 24 * 60 * 60);
 
 /// What is decided outside the settings files.
 pub struct Options {
@@ -169,6 +186,9 @@ impl Service {
         let days = ZoneDays(zone.time_zone().clone());
         let view = OrgView::default();
         let ledger = Ledger::default();
+        let tree = Tree::new(recovered.teams.clone());
+        spine::recover_spending(&*storage, &ledger, days.day_of(WallClock.now()), &tree)
+            .map_err(|error| machine("the store cannot be read", error))?;
         let memory = Memory::new(Arc::new(WallClock), ids.clone(), Arc::new(NoSecrets));
         let turns = Turns::new(Sources {
             home: home.clone(),
@@ -202,12 +222,20 @@ impl Service {
             ids: ids.clone(),
             ledger: ledger.clone(),
             days: Arc::new(days),
-            secrets: Arc::new(vault.clone()),
+            secrets: Arc::new(NoVault),
             digester: sha256,
             approvals_last: config.approvals.ttl,
             meter: metrics.clone(),
             folders: Arc::new(TeamFolders::new(home.clone())),
             view: view.clone(),
+            triggers: scheduler::Ports {
+                calendar: Arc::new(Zones),
+                expressions: Arc::new(LinearExpressions),
+                roster: Arc::new(view.clone()),
+                premises: Arc::new(Unconditional),
+                timezone: zone.name().to_owned(),
+                retention: RETENTION,
+            },
         };
         let limits = Limits {
             running: config.runtime.max_running_turns,
@@ -221,6 +249,9 @@ impl Service {
             recovered,
         );
         memory.connect(spine.store.clone());
+        spine.org.do_send(org::Settle {
+            belongings: Vec::new(),
+        });
 
         let reload = Reload::start(
             home.clone(),
@@ -482,4 +513,27 @@ fn write_address(file: &std::path::Path, url: &str) -> io::Result<()> {
     let mut options = std::fs::OpenOptions::new();
     options.write(true).create(true).truncate(true).mode(0o600);
     io::Write::write_all(&mut options.open(file)?, text.as_bytes())
+}
+
+/// Until there is a vault.
+struct NoVault;
+
+impl SecretSink for NoVault {
+    fn keep(
+        &self,
+        _: TeamKey,
+        _: String,
+        _: SecretText,
+    ) -> BoxFuture<'static, Result<(), String>> {
+        Box::pin(async { Err("there is no vault".to_owned()) })
+    }
+}
+
+/// Until triggers look at files.
+struct Unconditional;
+
+impl Premises for Unconditional {
+    fn look(&self, _: &Trigger, _: Option<Timestamp>) -> Option<BoxFuture<'static, Findings>> {
+        None
+    }
 }
