@@ -10,7 +10,8 @@ use futures_util::future::BoxFuture;
 use crate::{
     task::Label,
     tool::{
-        CallContext, Caller, Checked, Effect, ToolCall, ToolFault, ToolReply, ToolSpec, Toolset,
+        Asking, CallContext, Caller, Checked, Effect, ToolCall, ToolFault, ToolReply, ToolSpec,
+        Toolset, Verdict,
     },
 };
 
@@ -23,7 +24,8 @@ pub(crate) struct Run {
 }
 
 /// `look` is pure, `save` idempotent, `pay` irreversible, `alone` exclusive; `slow…` takes a minute,
-/// `deaf` does not stop when told, `bomb` panics, `mine` panics already when it is looked at.
+/// `deaf` does not stop when told, `bomb` panics, `mine` panics already when it is looked at; before
+/// `ask-…` a person decides.
 #[derive(Clone, Default)]
 pub(crate) struct Tools {
     pub(crate) runs: Arc<Mutex<Vec<Run>>>,
@@ -31,17 +33,22 @@ pub(crate) struct Tools {
 }
 
 pub(crate) fn checked(name: &str) -> Result<Checked, ToolReply> {
-    let effect = match name.trim_start_matches("slow-") {
+    let effect = match name.trim_start_matches("ask-").trim_start_matches("slow-") {
         "look" | "alone" | "deaf" | "bomb" => Effect::Pure,
         "save" => Effect::Idempotent,
         "pay" => Effect::Irreversible,
         _ => return Err(ToolReply::failed(ToolFault::NotAvailable, "no such tool")),
     };
-    Ok(Checked::allowed(
-        effect,
-        name == "alone",
-        Duration::from_secs(120),
-    ))
+    let allowed = Checked::allowed(effect, name == "alone", Duration::from_secs(120));
+    let verdict = match name.starts_with("ask-") {
+        true => Verdict::Ask(Asking {
+            kind: "tool".to_owned(),
+            summary: "It is about to happen.".to_owned(),
+            ..Asking::default()
+        }),
+        false => Verdict::Allow,
+    };
+    Ok(Checked { verdict, ..allowed })
 }
 
 impl Toolset for Tools {
@@ -67,7 +74,7 @@ impl Toolset for Tools {
             if call.name == "deaf" {
                 std::future::pending::<()>().await;
             }
-            if call.name.starts_with("slow-") {
+            if call.name.contains("slow-") {
                 tokio::select! {
                     () = tokio::time::sleep(Duration::from_secs(60)) => {}
                     () = cx.cancel.cancelled() => {

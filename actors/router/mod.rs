@@ -9,7 +9,7 @@ use std::{
 use actix::{Actor, ActorFutureExt, Addr, AsyncContext, Context, Handler, Message, WrapFuture};
 
 use crate::{
-    approvals,
+    approvals::{self, Approvals},
     channel::{
         Attach, Channel, Deliver, Detach, HangUp, Tell,
         socket::{Closing, Socket},
@@ -48,6 +48,7 @@ mod sweep;
 mod tests;
 pub mod topics;
 pub mod trust;
+mod verdicts;
 pub mod words;
 
 use conversation::{Arrival, Conversation, Known};
@@ -180,6 +181,8 @@ pub struct Neighbours {
     pub store: StoreHandle,
     /// Where work goes.
     pub queue: Addr<Queue>,
+    /// What waits for a person.
+    pub approvals: Addr<Approvals>,
     /// The way out.
     pub channel: Addr<Channel>,
     /// Wall time.
