@@ -5,6 +5,7 @@ use std::net::IpAddr;
 pub mod briefing;
 pub mod channels;
 pub mod cli;
+pub mod days;
 pub mod engines;
 pub mod http;
 pub mod logging;
@@ -18,6 +19,7 @@ pub mod service;
 pub mod settings;
 pub mod storage;
 pub mod tools;
+pub mod vault;
 
 use engines::native::retry::RetryPolicy;
 use service::{Options, Service, error::ServiceError};

@@ -4,7 +4,9 @@
 mod approvals;
 mod conversation;
 mod crash;
+mod delegation;
 mod failure;
+mod holding;
 mod life;
 mod modes;
 mod stop;
