@@ -20,6 +20,7 @@ pub mod settings;
 pub mod storage;
 pub mod teams;
 pub mod tools;
+pub mod triggers;
 pub mod vault;
 
 use engines::native::retry::RetryPolicy;
