@@ -30,7 +30,7 @@ pub mod work;
 
 mod bootstrap;
 mod pause;
-mod shutdown;
+pub mod shutdown;
 mod spawn;
 #[cfg(test)]
 mod tests;

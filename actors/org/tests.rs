@@ -178,6 +178,8 @@ impl Work for Stored {
     fn dismiss(&self, team: &TeamName) {
         self.desk.lock().unwrap().dismissed.push(team.to_string());
     }
+
+    fn told(&self, _: Lane, _: u32) {}
 }
 
 /// Rows of another part.

@@ -126,6 +126,22 @@ impl ToolFilter {
         Ok(filter)
     }
 
+    /// Whether all that a pattern could name is the team's: a tool by its key, a group, or a pattern
+    /// that is in this list as it stands.
+    pub fn covers(&self, pattern: &str) -> bool {
+        match GROUPS.iter().find(|(name, _)| *name == pattern) {
+            Some((_, members)) => members.iter().all(|member| self.covers(member)),
+            None if is_wild(pattern) => {
+                let same = |allowed: &String| allowed == pattern || allowed == "*";
+                let apart = |removed: &String| !is_wild(removed) && !names(pattern, removed);
+                self.allowed.iter().any(same)
+                    && self.removed.iter().all(apart)
+                    && self.within.iter().all(|filter| filter.covers(pattern))
+            }
+            None => self.allows(pattern),
+        }
+    }
+
     /// Whether a tool, named by its canonical key, is the team's. Removed wins, in whatever order.
     pub fn allows(&self, key: &str) -> bool {
         let any = |list: &[String]| list.iter().any(|pattern| names(pattern, key));
@@ -138,6 +154,10 @@ impl ToolFilter {
         self.within.push(by);
         self
     }
+}
+
+fn is_wild(pattern: &str) -> bool {
+    pattern.contains(['*', '?'])
 }
 
 fn names(pattern: &str, key: &str) -> bool {
