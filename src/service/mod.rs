@@ -29,7 +29,11 @@ use crate::{
     channels::websocket::Door,
     engines::{Engines, native::retry::RetryPolicy},
     http::{
-        self, access::Access, auth::authenticator::Authenticator, jobs::Jobs, metrics::Metrics,
+        self,
+        access::Access,
+        auth::{authenticator::Authenticator, identities::Identities},
+        jobs::Jobs,
+        metrics::Metrics,
         origin::Gate,
     },
     logging::{self, Secrets},
@@ -159,11 +163,12 @@ impl Service {
             client::build().map_err(|error| machine("the HTTP client cannot be made", error))?,
             options.retry,
         );
+        let gate = tools::trust::Gate::default();
         let turns = Turns::new(Sources {
             home: home.clone(),
             live,
             engines,
-            toolbox: options.toolbox,
+            toolbox: gate.equip(options.toolbox),
             sandbox: Arc::new(sandbox),
             turn_timeout: config.tasks.turn_timeout,
             idle_timeout: config.tasks.idle_timeout,
@@ -171,7 +176,8 @@ impl Service {
             demo: demo.clone(),
             secrets,
         });
-        let tool_names = tools::BUILT_INS.iter().map(ToString::to_string);
+        let tool_names = tools::BUILT_INS.iter().chain(&tools::trust::NAMES);
+        let tool_names = tool_names.map(ToString::to_string);
         let metrics = Arc::new(Metrics::new(tool_names));
         let commits = metrics.clone();
         let ids = Ids::new(Arc::new(Randomness));
@@ -201,6 +207,7 @@ impl Service {
             recovered,
         );
 
+        gate.open(spine.router.clone());
         let reload = Reload::start(
             home.clone(),
             options.environment,
@@ -217,6 +224,9 @@ impl Service {
         let login_code = auth
             .operator_link()
             .map_err(|error| machine("a login code cannot be made", error))?;
+        let identities = Identities::open(auth.clone(), spine.store.clone(), clock.clone())
+            .await
+            .map_err(|error| machine("identities cannot be opened", error))?;
         let backups = backup_home(&home, &config);
         let archived = storage.clone();
         let state = http::State {
@@ -224,6 +234,7 @@ impl Service {
                 auth,
                 gate: Gate::new(&config.server),
             },
+            identities,
             spine: spine.clone(),
             service: Arc::new(Facts {
                 demo: demo.clone(),

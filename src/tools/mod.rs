@@ -14,6 +14,7 @@ pub mod host;
 mod read;
 #[cfg(test)]
 mod tests;
+pub mod trust;
 mod wire;
 mod write;
 
