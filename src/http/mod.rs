@@ -14,20 +14,24 @@ pub(crate) mod doubles;
 pub mod edge;
 pub mod error;
 mod health;
+mod identities;
 pub mod jobs;
 mod json;
 pub mod metrics;
 pub mod origin;
 mod overview;
 mod page;
+mod query;
 mod routes;
 mod session;
 #[cfg(test)]
 mod tests;
 pub mod tokens;
+mod trust;
 pub mod ui;
 
 use access::Access;
+use auth::identities::Identities;
 use backups::BackupRunner;
 use error::ApiError;
 use jobs::Jobs;
@@ -68,6 +72,8 @@ pub trait Service: Send + Sync + 'static {
 pub struct State {
     /// Who may do what.
     pub access: Access,
+    /// Which senders of channels are principals.
+    pub identities: Identities,
     /// The actors.
     pub spine: Spine,
     /// The service around them.
@@ -97,6 +103,11 @@ pub fn configure(
             .service(tokens::rotation())
             .service(tokens::resource())
             .service(tokens::one())
+            .service(trust::resource())
+            .service(trust::decisions())
+            .service(trust::one())
+            .service(identities::resource())
+            .service(identities::one())
             .service(overview::resource())
             .service(backups::resource())
             .service(jobs::one())

@@ -40,7 +40,11 @@ use crate::{
     days::ZoneDays,
     engines::{Engines, native::retry::RetryPolicy},
     http::{
-        self, access::Access, auth::authenticator::Authenticator, jobs::Jobs, metrics::Metrics,
+        self,
+        access::Access,
+        auth::{authenticator::Authenticator, identities::Identities},
+        jobs::Jobs,
+        metrics::Metrics,
         origin::Gate,
     },
     logging::{self, Secrets},
@@ -190,11 +194,12 @@ impl Service {
         spine::recover_spending(&*storage, &ledger, days.day_of(WallClock.now()), &tree)
             .map_err(|error| machine("the store cannot be read", error))?;
         let memory = Memory::new(Arc::new(WallClock), ids.clone(), Arc::new(NoSecrets));
+        let gate = tools::trust::Gate::default();
         let turns = Turns::new(Sources {
             home: home.clone(),
             live,
             engines,
-            toolbox: tools::memory::add(options.toolbox, &memory),
+            toolbox: gate.equip(tools::memory::add(options.toolbox, &memory)),
             memory: memory.clone(),
             sandbox: Arc::new(sandbox),
             agents: Some(Arc::new(agents.clone())),
@@ -204,7 +209,10 @@ impl Service {
             demo: demo.clone(),
             secrets,
         });
-        let tool_names = tools::BUILT_INS.iter().chain(&tools::memory::NAMES);
+        let tool_names = tools::BUILT_INS
+            .iter()
+            .chain(&tools::memory::NAMES)
+            .chain(&tools::trust::NAMES);
         let tool_names = tool_names.map(ToString::to_string);
         let metrics = Arc::new(Metrics::new(tool_names));
         let commits = metrics.clone();
@@ -253,6 +261,7 @@ impl Service {
             belongings: Vec::new(),
         });
 
+        gate.open(spine.router.clone());
         let reload = Reload::start(
             home.clone(),
             options.environment,
@@ -275,6 +284,9 @@ impl Service {
         let login_code = auth
             .operator_link()
             .map_err(|error| machine("a login code cannot be made", error))?;
+        let identities = Identities::open(auth.clone(), spine.store.clone(), clock.clone())
+            .await
+            .map_err(|error| machine("identities cannot be opened", error))?;
         let backups = backup_home(&home, &config);
         let archived = storage.clone();
         let state = http::State {
@@ -282,6 +294,7 @@ impl Service {
                 auth,
                 gate: Gate::new(&config.server),
             },
+            identities,
             spine: spine.clone(),
             service: Arc::new(Facts {
                 demo: demo.clone(),

@@ -18,6 +18,7 @@ pub mod memory;
 mod read;
 #[cfg(test)]
 mod tests;
+pub mod trust;
 pub mod use_skill;
 pub(crate) mod wire;
 mod write;

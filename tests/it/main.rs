@@ -24,5 +24,6 @@ mod service;
 mod settings_files;
 mod skills;
 mod topics;
+mod trust;
 mod webdriver;
 mod workspace;

@@ -40,6 +40,7 @@ use super::{
     access::Access,
     auth::{
         authenticator::Authenticator,
+        identities::Identities,
         operator,
         registry::NewToken,
         scope::{Scope, Scopes},
@@ -58,6 +59,7 @@ mod log;
 mod login;
 mod pages;
 mod rights;
+mod trust;
 mod upgrade;
 mod watch;
 mod wire;
@@ -240,7 +242,11 @@ impl Bench {
                 file => Ok(file.unwrap_or_else(|| "/backups/1.tar.zst".into())),
             }
         };
+        let identities = Identities::open(auth.clone(), spine.store.clone(), clock.clone())
+            .await
+            .unwrap();
         let state = web::Data::new(State {
+            identities,
             access: Access {
                 auth,
                 gate: Gate::new(&server),
@@ -299,6 +305,11 @@ impl Bench {
 
     async fn get(&self, path: &str, token: &str) -> Answer {
         self.call(request(Method::GET, path).insert_header(bearer(token)))
+            .await
+    }
+
+    async fn delete(&self, path: &str, token: &str) -> Answer {
+        self.call(request(Method::DELETE, path).insert_header(bearer(token)))
             .await
     }
 
