@@ -3,7 +3,7 @@
 use std::{sync::Arc, time::Duration, time::Instant};
 
 use actix_web::{HttpResponse, middleware, web};
-use hivewright_actors::spine::Spine;
+use hivewright_actors::{ids::TeamKey, spine::Spine};
 
 pub mod access;
 pub mod auth;
@@ -16,10 +16,12 @@ pub mod error;
 mod health;
 pub mod jobs;
 mod json;
+mod memories;
 pub mod metrics;
 pub mod origin;
 mod overview;
 mod page;
+mod query;
 mod routes;
 mod session;
 #[cfg(test)]
@@ -32,6 +34,8 @@ use backups::BackupRunner;
 use error::ApiError;
 use jobs::Jobs;
 use metrics::Metrics;
+
+use crate::memory::Memory;
 
 /// For the server's `client_request_timeout`: the header has to be there by then.
 pub const SLOWEST_HEADER: Duration = Duration::from_secs(10);
@@ -58,6 +62,8 @@ pub trait Service: Send + Sync + 'static {
     fn store_bytes(&self) -> u64;
     /// How many teams there are. May block.
     fn teams(&self) -> usize;
+    /// The living team of a name. May block.
+    fn team(&self, name: &str) -> Option<TeamKey>;
 }
 
 /// What the handlers share.
@@ -66,6 +72,8 @@ pub struct State {
     pub access: Access,
     /// The actors.
     pub spine: Spine,
+    /// What teams remember.
+    pub memory: Memory,
     /// The service around them.
     pub service: Arc<dyn Service>,
     /// Figures.
@@ -94,6 +102,12 @@ pub fn configure(
             .service(tokens::resource())
             .service(tokens::one())
             .service(overview::resource())
+            .service(memories::resource())
+            .service(memories::chain())
+            .service(memories::rollback())
+            .service(memories::review())
+            .service(memories::pin())
+            .service(memories::one())
             .service(backups::resource())
             .service(jobs::one())
             .service(health::alive())

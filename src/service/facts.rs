@@ -8,6 +8,8 @@ use std::{
     },
 };
 
+use hivewright_actors::ids::TeamKey;
+
 use crate::{
     http::{self, jobs},
     settings::{channels::WebSocket, home::Home, load},
@@ -43,6 +45,11 @@ impl http::Service for Facts {
 
     fn teams(&self) -> usize {
         load::team_names(&self.home).len()
+    }
+
+    fn team(&self, name: &str) -> Option<TeamKey> {
+        let is_there = load::team_names(&self.home).iter().any(|team| team == name);
+        is_there.then(|| TeamKey::first(name))
     }
 }
 

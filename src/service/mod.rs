@@ -215,6 +215,7 @@ impl Service {
                 gate: Gate::new(&config.server),
             },
             spine: spine.clone(),
+            memory,
             service: Arc::new(Facts {
                 demo: demo.clone(),
                 draining: draining.clone(),
