@@ -216,9 +216,10 @@ fn interaction(task: &Task, source: &Source, outcome: &Outcome) -> Interaction {
     Interaction {
         channel: source.channel.clone(),
         topic: source.topic.as_ref().map(|topic| topic.id.clone()),
-        task: task.id.clone(),
+        task: Some(task.id.clone()),
         at: outcome.finished_at,
         said,
+        trust_decision: None,
     }
 }
 

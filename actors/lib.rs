@@ -13,6 +13,7 @@
 
 pub mod briefing;
 pub mod channel;
+pub mod channel_type;
 pub mod classifier;
 pub mod clock;
 mod closing;
@@ -21,6 +22,7 @@ mod doubles;
 pub mod engine;
 pub mod event;
 pub mod history;
+pub mod identities;
 pub mod ids;
 pub mod inbox;
 pub mod meter;

@@ -12,9 +12,9 @@ use crate::{
     ids::Ids,
     meter::Meter,
     queue::{Left, Listeners, Queue, schedule::Limits},
-    router::{self, Neighbours, Recovered, Router},
+    router::{self, Neighbours, Recovered, Router, grants::Grants},
     storage::{Storage, StorageError},
-    store::{OnFailure, OnGroup, Store, StoreHandle, reads},
+    store::{OnFailure, OnGroup, Store, StoreHandle, reads, trust},
     supervisor::{Directory, Supervisor},
     team::Recipe,
 };
@@ -96,6 +96,15 @@ pub fn recover(storage: &dyn Storage) -> Result<Recovered, StorageError> {
         channels,
         causes: reads::causes(storage)?,
         inboxes: reads::inboxes(storage)?,
+        grants: grants(storage),
+    })
+}
+
+/// Who is trusted by name. If that cannot be read nobody is, and it is tried again later.
+fn grants(storage: &dyn Storage) -> Grants {
+    trust::grants(storage).unwrap_or_else(|error| {
+        tracing::error!(%error, "grants of trust cannot be read: nobody is let in");
+        Grants::unreadable()
     })
 }
 

@@ -232,6 +232,10 @@ impl Inner {
             .map_err(|error| wrong("provider_profile", error.to_string()))?;
         let allowed = ToolFilter::parse(&team.allowed_tools)
             .map_err(|error| wrong("allowed_tools", error.to_string()))?;
+        let allowed = match name.as_str() {
+            MAIN => allowed,
+            _ => allowed.below_root(),
+        };
         let workspace = Workspace::open(&self.home.team(name.as_str()), &allowed_dirs(&team))
             .map_err(|error| wrong("allowed_dirs", error.to_string()))?;
         let tools = self.toolbox.for_team(Grant {

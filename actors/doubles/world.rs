@@ -22,13 +22,14 @@ use super::{
 };
 use crate::{
     briefing::{Assignment, Brief, BriefError, Briefing, Line, QueueMode},
+    channel_type::ChannelType,
     classifier::Classifier,
     clock::{Clock, Timestamp},
     engine::StepRequest,
     ids::{Entropy, Ids},
     meter::Unmetered,
     queue::schedule::Limits,
-    router::{self, Open, rate::Rate, resolve},
+    router::{self, Open, gate::Sender, rate::Rate, resolve, trust::Policy},
     spine::{Ports, Spine, Threads, recover},
     task::Code,
 };
@@ -155,6 +156,7 @@ impl World {
                     per_minute: 0,
                     burst: 0,
                 },
+                trust: Policy::None,
             },
             queue_mode: QueueMode::Queue,
             brief_error: None,
@@ -207,7 +209,7 @@ impl World {
             store: Arbiter::current(),
             teams: Vec::new(),
         };
-        Spine::start(ports, threads, self.limits, self.settings, recovered)
+        Spine::start(ports, threads, self.limits, self.settings.clone(), recovered)
     }
 
     pub(crate) fn connect(&self, spine: &Spine) -> Client {
@@ -215,13 +217,17 @@ impl World {
     }
 
     pub(crate) fn connect_as(&self, principal: &str, spine: &Spine) -> Client {
+        self.connect_by(Sender::of(&principal.into(), ChannelType::Ws), spine)
+    }
+
+    pub(crate) fn connect_by(&self, sender: Sender, spine: &Spine) -> Client {
         self.connections.set(self.connections.get() + 1);
         let channel = self.ids.websocket_channel();
         let socket = Arc::new(crate::channel::socket::Socket::new(self.connections.get()));
         spine.router.do_send(Open {
             channel: channel.clone(),
-            principal: principal.into(),
-            sender: principal.to_owned(),
+            principal: sender.id.as_str().into(),
+            sender,
             socket: socket.clone(),
         });
         Client {

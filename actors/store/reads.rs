@@ -108,6 +108,7 @@ pub fn channel(
     let said = collect::<Interaction>(storage, &interaction_prefix(id))?
         .rows
         .into_iter()
+        .filter(|row| row.trust_decision.is_none())
         .filter_map(|row| {
             let topic = row.topic?;
             let of_person = |said: &Said| matches!(said.line.speaker, Speaker::Person(_));
@@ -240,7 +241,8 @@ fn recent(
             if row.at < not_before || lines.len() >= most {
                 return ControlFlow::Break(());
             }
-            if topic.is_some() && row.topic.is_some() && row.topic.as_ref() != topic {
+            let elsewhere = topic.is_some() && row.topic.is_some() && row.topic.as_ref() != topic;
+            if elsewhere || row.trust_decision.is_some() {
                 return ControlFlow::Continue(());
             }
             lines.extend(

@@ -12,9 +12,14 @@ use crate::{
     ids::{ChannelId, LeaseId, MessageId, NoticeId, PrincipalId, TaskId, TopicId},
     inbox::InboxEvent,
     notice::Notice,
-    router::topics::Topic,
+    channel_type::ChannelType,
+    router::{
+        audit::{Admission, is_websocket},
+        topics::Topic,
+        trust::Decision,
+    },
     storage::StorageError,
-    task::{Lane, Task},
+    task::{Cause, Label, Lane, Task},
 };
 
 /// The version of all records below. A change of their form raises it and adds a migration.
@@ -191,7 +196,13 @@ impl Writes {
 
     /// A row of the interaction log.
     pub fn interaction(self, row: &Interaction) -> Self {
-        self.put(interaction_key(row), row)
+        let name = row.task.as_ref().map_or("", |task| task.as_str());
+        self.put(interaction_key(row, name), row)
+    }
+
+    /// A row of the interaction log about words that became no work, under a name of its own.
+    pub fn unheard(self, name: &str, row: &Interaction) -> Self {
+        self.put(interaction_key(row, name), row)
     }
 
     /// Removes frames of an outbox.
@@ -231,7 +242,7 @@ impl Writes {
         self.with(Write::Delete { key: key.bytes() })
     }
 
-    fn put<T: Serialize>(self, key: Vec<u8>, row: &T) -> Self {
+    pub(super) fn put<T: Serialize>(self, key: Vec<u8>, row: &T) -> Self {
         let value = encode(row);
         self.with(Write::Put { key, value })
     }
@@ -286,6 +297,15 @@ pub struct Undecided {
     pub acked: bool,
     /// Its sender named it, and may send it again.
     pub named: bool,
+    /// How it got past the trust gate.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub admission: Option<Admission>,
+    /// How far it may be believed.
+    #[serde(default)]
+    pub label: Label,
+    /// Who is behind it, if that is not simply its sender.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cause: Option<Cause>,
 }
 
 /// A channel that has been used, and who may use it again.
@@ -295,6 +315,9 @@ pub struct ChannelRow {
     pub principal: PrincipalId,
     /// When it was last connected, as far as that is known.
     pub last_seen: Timestamp,
+    /// By which door they came in.
+    #[serde(default, skip_serializing_if = "is_websocket")]
+    pub channel_type: ChannelType,
 }
 
 /// A row of the interaction log: a message and its answer, or what a team said on its own.
@@ -304,12 +327,15 @@ pub struct Interaction {
     pub channel: ChannelId,
     /// In which topic.
     pub topic: Option<TopicId>,
-    /// The work it belongs to.
-    pub task: TaskId,
+    /// The work it belongs to, if it became any.
+    pub task: Option<TaskId>,
     /// When it was over.
     pub at: Timestamp,
     /// What was said, in order.
     pub said: Vec<Said>,
+    /// What the trust gate decided, if it kept the words out: no model sees them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub trust_decision: Option<Decision>,
 }
 
 /// One thing said in a channel.
@@ -381,11 +407,11 @@ impl EdgeKey {
 }
 
 /// Parts separated by a byte that no id contains.
-fn join(parts: &[&str]) -> Vec<u8> {
+pub(super) fn join(parts: &[&str]) -> Vec<u8> {
     parts.join("\0").into_bytes()
 }
 
-fn prefix(parts: &[&str]) -> Vec<u8> {
+pub(super) fn prefix(parts: &[&str]) -> Vec<u8> {
     let mut key = join(parts);
     key.push(0);
     key
@@ -413,6 +439,10 @@ pub(super) fn task_prefix() -> Vec<u8> {
 
 pub(super) fn finished_key(id: &TaskId) -> Vec<u8> {
     join(&["done", id.as_str()])
+}
+
+pub(super) fn finished_prefix() -> Vec<u8> {
+    prefix(&["done"])
 }
 
 pub(super) fn message_key(channel: &ChannelId, id: &MessageId) -> Vec<u8> {
@@ -477,10 +507,10 @@ pub(super) fn interaction_prefix(channel: &ChannelId) -> Vec<u8> {
     prefix(&["log", channel.as_str()])
 }
 
-fn interaction_key(row: &Interaction) -> Vec<u8> {
+fn interaction_key(row: &Interaction, name: &str) -> Vec<u8> {
     let mut key = interaction_prefix(&row.channel);
     key.extend(row.at.0.to_be_bytes());
-    key.extend(row.task.as_str().bytes());
+    key.extend(name.bytes());
     key
 }
 

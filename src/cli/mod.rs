@@ -14,6 +14,7 @@ mod chat;
 mod doctor;
 mod exchange;
 pub mod failure;
+mod identity;
 mod init;
 mod line;
 mod link;
@@ -25,8 +26,10 @@ mod serve;
 mod service;
 mod status;
 mod stopped;
+mod table;
 mod token;
 mod transcript;
+mod trust;
 
 use failure::{Exit, Failure};
 use screen::Screen;
@@ -91,6 +94,8 @@ enum Command {
     Send(send::Arguments),
     Chat(chat::Arguments),
     Token(token::Arguments),
+    Trust(trust::Arguments),
+    Identity(identity::Arguments),
     Backup(backup::Arguments),
     Restore(restore::Arguments),
 }
@@ -182,6 +187,8 @@ fn dispatch(command: Option<Command>, context: Context) -> Result<(), Failure> {
         Some(Command::Send(arguments)) => wait_for(send::run(arguments, &context)),
         Some(Command::Chat(arguments)) => wait_for(chat::run(arguments, &context)),
         Some(Command::Token(arguments)) => wait_for(token::run(arguments, &context)),
+        Some(Command::Trust(arguments)) => wait_for(trust::run(arguments, &context)),
+        Some(Command::Identity(arguments)) => wait_for(identity::run(arguments, &context)),
         Some(Command::Backup(arguments)) => wait_for(backup::run(arguments, &context)),
         Some(Command::Restore(arguments)) => wait_for(restore::run(arguments, &context)),
     }

@@ -107,6 +107,19 @@ impl Service {
         self.ask(self.request(Method::GET, path)?).await
     }
 
+    /// Asks for what fits these fields.
+    pub(super) async fn search(
+        &self,
+        path: &str,
+        fields: impl IntoIterator<Item = (&'static str, String)>,
+    ) -> Result<Value, Failure> {
+        let mut url = self.url.clone();
+        url.set_path(path);
+        url.query_pairs_mut().extend_pairs(fields);
+        let request = self.client.get(url);
+        self.ask(self.signed(request)).await
+    }
+
     pub(super) async fn post(&self, path: &str, body: &Value) -> Result<Value, Failure> {
         self.ask(self.request(Method::POST, path)?.json(body)).await
     }
@@ -150,7 +163,14 @@ impl Service {
             .join(path)
             .map_err(|error| Failure::system(format!("`{path}` is no address"), error))?;
         let request = self.client.request(method, url);
-        Ok(request.bearer_auth(self.token.expose()))
+        Ok(self.signed(request))
+    }
+
+    /// Says who asks, and that it is a command.
+    fn signed(&self, request: RequestBuilder) -> RequestBuilder {
+        request
+            .header("X-Client", "cli")
+            .bearer_auth(self.token.expose())
     }
 
     async fn ask(&self, request: RequestBuilder) -> Result<Value, Failure> {

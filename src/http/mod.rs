@@ -14,6 +14,7 @@ pub(crate) mod doubles;
 pub mod edge;
 pub mod error;
 mod health;
+mod identities;
 pub mod jobs;
 mod json;
 mod memories;
@@ -27,9 +28,11 @@ mod session;
 #[cfg(test)]
 mod tests;
 pub mod tokens;
+mod trust;
 pub mod ui;
 
 use access::Access;
+use auth::identities::Identities;
 use backups::BackupRunner;
 use error::ApiError;
 use jobs::Jobs;
@@ -58,6 +61,10 @@ pub trait Service: Send + Sync + 'static {
     fn is_draining(&self) -> bool;
     /// Clients may open WebSockets.
     fn has_websocket(&self) -> bool;
+    /// What is wrong with the channels, until it is cured.
+    fn channels_fault(&self) -> Option<String> {
+        None
+    }
     /// How large the store is. May block.
     fn store_bytes(&self) -> u64;
     /// How many teams there are. May block.
@@ -70,6 +77,8 @@ pub trait Service: Send + Sync + 'static {
 pub struct State {
     /// Who may do what.
     pub access: Access,
+    /// Which senders of channels are principals.
+    pub identities: Identities,
     /// The actors.
     pub spine: Spine,
     /// What teams remember.
@@ -101,6 +110,11 @@ pub fn configure(
             .service(tokens::rotation())
             .service(tokens::resource())
             .service(tokens::one())
+            .service(trust::resource())
+            .service(trust::decisions())
+            .service(trust::one())
+            .service(identities::resource())
+            .service(identities::one())
             .service(overview::resource())
             .service(memories::resource())
             .service(memories::chain())

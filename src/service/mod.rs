@@ -29,7 +29,11 @@ use crate::{
     channels::websocket::Door,
     engines::{Engines, native::retry::RetryPolicy},
     http::{
-        self, access::Access, auth::authenticator::Authenticator, jobs::Jobs, metrics::Metrics,
+        self,
+        access::Access,
+        auth::{authenticator::Authenticator, identities::Identities},
+        jobs::Jobs,
+        metrics::Metrics,
         origin::Gate,
     },
     logging::{self, Secrets},
@@ -56,10 +60,12 @@ use crate::{
 pub mod error;
 mod facts;
 mod listener;
+mod reload;
 
 use error::{ServiceError, machine};
 use facts::{Facts, back_up};
 use listener::Listener;
+use reload::Reload;
 
 /// How long running turns have to reach their next commit point.
 const DRAIN: Duration = Duration::from_secs(30);
@@ -102,6 +108,7 @@ pub struct Service {
     draining: Arc<AtomicBool>,
     server: actix_web::dev::ServerHandle,
     address_file: PathBuf,
+    _reload: Reload,
     _lock: Lock,
 }
 
@@ -120,13 +127,17 @@ impl Service {
         let secrets = Secrets::default();
         logging::start(config.log.level.as_str(), secrets.clone());
         let mut notices: Vec<String> = settings.warnings.iter().map(ToString::to_string).collect();
-        let channels = match settings.channels {
-            ChannelsState::Open(channels) => channels,
-            ChannelsState::Closed(problems) => {
-                notices.push(format!("channels are closed: {problems}"));
-                Channels::closed()
-            }
+        let (channels, fault) = match settings.channels {
+            ChannelsState::Open(channels) if settings.distrust.0.is_empty() => (channels, None),
+            ChannelsState::Open(channels) => (channels, Some(settings.distrust)),
+            ChannelsState::Closed(problems) => (Channels::closed(), Some(problems)),
         };
+        if let Some(fault) = &fault {
+            tracing::error!(%fault, "only the operator's command line is let in");
+            notices.push(format!(
+                "only the operator's command line is let in: {fault}"
+            ));
+        }
         let config = settings.config;
 
         let sandbox = Sandbox::new(SandboxSettings {
@@ -145,7 +156,7 @@ impl Service {
                 layer.cure()
             ));
         }
-        let live = Live::new(home.clone(), options.environment);
+        let live = Live::new(home.clone(), options.environment.clone());
         let demo = Arc::new(AtomicBool::new(
             learn_secrets(&live, &secrets, &mut notices).await,
         ));
@@ -155,11 +166,13 @@ impl Service {
         );
         let ids = Ids::new(Arc::new(Randomness));
         let memory = Memory::new(Arc::new(WallClock), ids.clone(), Arc::new(NoSecrets));
+        let gate = tools::trust::Gate::default();
+        let toolbox = tools::memory::add(gate.equip(options.toolbox), &memory);
         let turns = Turns::new(Sources {
             home: home.clone(),
             live,
             engines,
-            toolbox: tools::memory::add(options.toolbox, &memory),
+            toolbox,
             memory: memory.clone(),
             sandbox: Arc::new(sandbox),
             turn_timeout: config.tasks.turn_timeout,
@@ -168,8 +181,10 @@ impl Service {
             demo: demo.clone(),
             secrets,
         });
-        let tool_names = tools::BUILT_INS.iter().chain(&tools::memory::NAMES);
-        let tool_names = tool_names.map(ToString::to_string);
+        let tool_names = tools::BUILT_INS.iter().chain(&tools::trust::NAMES);
+        let tool_names = tool_names
+            .chain(&tools::memory::NAMES)
+            .map(ToString::to_string);
         let metrics = Arc::new(Metrics::new(tool_names));
         let commits = metrics.clone();
         let ports = Ports {
@@ -199,6 +214,15 @@ impl Service {
         );
         memory.connect(spine.store.clone());
 
+        gate.open(spine.router.clone());
+        let reload = Reload::start(
+            home.clone(),
+            options.environment,
+            &spine,
+            ids.clone(),
+            &channels,
+            fault,
+        );
         let draining = Arc::new(AtomicBool::new(false));
         let clock = Arc::new(WallClock);
         let auth = Authenticator::open(spine.store.clone(), clock.clone(), &home.secrets())
@@ -207,6 +231,9 @@ impl Service {
         let login_code = auth
             .operator_link()
             .map_err(|error| machine("a login code cannot be made", error))?;
+        let identities = Identities::open(auth.clone(), spine.store.clone(), clock.clone())
+            .await
+            .map_err(|error| machine("identities cannot be opened", error))?;
         let backups = backup_home(&home, &config);
         let archived = storage.clone();
         let state = http::State {
@@ -214,12 +241,13 @@ impl Service {
                 auth,
                 gate: Gate::new(&config.server),
             },
+            identities,
             spine: spine.clone(),
             memory,
             service: Arc::new(Facts {
                 demo: demo.clone(),
                 draining: draining.clone(),
-                websocket: channels.ws,
+                channels: reload.channels(),
                 home: home.clone(),
             }),
             metrics,
@@ -248,6 +276,7 @@ impl Service {
             draining,
             server: listener.server,
             address_file,
+            _reload: reload,
             _lock: lock,
         })
     }
@@ -434,6 +463,7 @@ fn router_settings(channels: &Channels) -> router::Settings {
             per_minute: channels.limits.rate.ws.per_minute,
             burst: channels.limits.rate.ws.burst,
         },
+        trust: channels.trust.clone(),
     }
 }
 

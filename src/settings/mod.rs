@@ -17,6 +17,7 @@ pub mod references;
 pub mod scaffold;
 pub mod secret;
 pub mod team;
+pub mod trust;
 
 mod field;
 pub(crate) mod file_cache;

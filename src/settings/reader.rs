@@ -84,13 +84,31 @@ impl Document {
 
     /// Ends the reading: what was found if nothing is wrong, with warnings.
     pub(crate) fn finish<T>(self, found: T) -> Result<(T, Vec<Problem>), Problems> {
+        let (problems, warnings) = self.into_findings();
+        match problems.0.is_empty() {
+            true => Ok((found, warnings)),
+            false => Err(problems),
+        }
+    }
+
+    /// Ends the reading if nothing is wrong but in one section: warnings, and what is wrong there.
+    pub(crate) fn finish_but(self, section: &str) -> Result<(Vec<Problem>, Problems), Problems> {
+        let (problems, warnings) = self.into_findings();
+        let inside = |problem: &Problem| {
+            let rest = problem.path.strip_prefix(section);
+            rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
+        };
+        match problems.0.iter().all(inside) {
+            true => Ok((warnings, problems)),
+            false => Err(problems),
+        }
+    }
+
+    fn into_findings(self) -> (Problems, Vec<Problem>) {
         let mut problems = self.problems.into_inner();
         problems.extend(self.unresolved.into_inner());
-        if problems.is_empty() {
-            return Ok((found, self.warnings.into_inner()));
-        }
         problems.sort_by_key(|problem| (problem.line, problem.column));
-        Err(Problems(problems))
+        (Problems(problems), self.warnings.into_inner())
     }
 }
 

@@ -15,6 +15,7 @@ pub mod memory;
 mod read;
 #[cfg(test)]
 mod tests;
+pub mod trust;
 mod wire;
 mod write;
 

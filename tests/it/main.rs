@@ -23,5 +23,6 @@ mod secrets;
 mod service;
 mod settings_files;
 mod topics;
+mod trust;
 mod webdriver;
 mod workspace;

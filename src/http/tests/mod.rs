@@ -40,6 +40,7 @@ use super::{
     access::Access,
     auth::{
         authenticator::Authenticator,
+        identities::Identities,
         operator,
         registry::NewToken,
         scope::{Scope, Scopes},
@@ -59,6 +60,7 @@ mod login;
 mod memories;
 mod pages;
 mod rights;
+mod trust;
 mod upgrade;
 mod watch;
 mod wire;
@@ -220,6 +222,7 @@ impl Bench {
                 per_minute: 0,
                 burst: 1,
             },
+            trust: router::trust::Policy::None,
         };
         let spine = Spine::start(
             ports,
@@ -247,7 +250,11 @@ impl Bench {
                 file => Ok(file.unwrap_or_else(|| "/backups/1.tar.zst".into())),
             }
         };
+        let identities = Identities::open(auth.clone(), spine.store.clone(), clock.clone())
+            .await
+            .unwrap();
         let state = web::Data::new(State {
+            identities,
             access: Access {
                 auth,
                 gate: Gate::new(&server),
@@ -307,6 +314,11 @@ impl Bench {
 
     async fn get(&self, path: &str, token: &str) -> Answer {
         self.call(request(Method::GET, path).insert_header(bearer(token)))
+            .await
+    }
+
+    async fn delete(&self, path: &str, token: &str) -> Answer {
+        self.call(request(Method::DELETE, path).insert_header(bearer(token)))
             .await
     }
 
