@@ -226,11 +226,14 @@ impl Body for Pin {
 
 async fn list(state: web::Data<State>, request: HttpRequest) -> Result<HttpResponse, ApiError> {
     state.access.require(&request, Scope::Read)?;
-    let known = ["team", "type", "review", "active", "q", "limit", "offset"];
+    let known = [
+        "team", "key", "type", "review", "active", "q", "limit", "offset",
+    ];
     let query = Query::read(&request, &known)?;
     let page = query.page()?;
     let browse = Browse {
         team: query.text("team").map(Into::into),
+        key: query.text("key").map(Key::parse).transpose()?,
         kind: query.text("type").map(Kind::named).transpose()?,
         review: query.text("review").map(state_of_review).transpose()?,
         active: query.text("active").map(flag).transpose()?,

@@ -187,6 +187,7 @@ async fn a_list_is_filtered_and_paged() {
         ("?team=main&active=true&type=context", vec!["d", "c", "b"]),
         ("?team=other", vec![]),
         ("?q=%3F", vec![]),
+        ("?key=b", vec!["b"]),
     ] {
         assert_eq!(keys(&bench.memories(query).await), expected, "{query}");
     }
