@@ -195,11 +195,12 @@ impl Service {
             .map_err(|error| machine("the store cannot be read", error))?;
         let memory = Memory::new(Arc::new(WallClock), ids.clone(), Arc::new(NoSecrets));
         let gate = tools::trust::Gate::default();
+        let toolbox = tools::memory::add(gate.equip(options.toolbox), &memory);
         let turns = Turns::new(Sources {
             home: home.clone(),
             live,
             engines,
-            toolbox: gate.equip(tools::memory::add(options.toolbox, &memory)),
+            toolbox,
             memory: memory.clone(),
             sandbox: Arc::new(sandbox),
             agents: Some(Arc::new(agents.clone())),
@@ -296,6 +297,7 @@ impl Service {
             },
             identities,
             spine: spine.clone(),
+            memory,
             service: Arc::new(Facts {
                 demo: demo.clone(),
                 draining: draining.clone(),

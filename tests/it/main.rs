@@ -13,6 +13,7 @@ mod fake_model;
 mod faults;
 mod isolation;
 mod lifecycle;
+mod memory;
 mod model_faults;
 mod protocol;
 mod queue_modes;
