@@ -34,7 +34,7 @@ use crate::{
     },
     logging::{self, Secrets},
     machine::{Randomness, WallClock},
-    memory::{Memory, NoSecrets},
+    memory::Memory,
     providers::client,
     sandbox::process::{Sandbox, SandboxSettings},
     settings::{
@@ -57,6 +57,7 @@ pub mod error;
 mod facts;
 mod listener;
 mod reload;
+mod vault;
 
 use error::{ServiceError, machine};
 use facts::{Facts, back_up};
@@ -152,14 +153,17 @@ impl Service {
                 layer.cure()
             ));
         }
-        let live = Live::new(home.clone(), options.environment.clone());
+        let vault = vault::open(&home, &options.environment, storage.clone(), &secrets).await?;
+        let environment = options.environment.clone().with_vault(vault.clone());
+        let live = Live::new(home.clone(), environment.clone());
         let demo = Arc::new(AtomicBool::new(
             learn_secrets(&live, &secrets, &mut notices).await,
         ));
         let engines = Engines::new(
             client::build().map_err(|error| machine("the HTTP client cannot be made", error))?,
             options.retry,
-        );
+        )
+        .with_vault(vault.clone());
         let agents = Sessions::default();
         let ids = Ids::new(Arc::new(Randomness));
         let zone = config
@@ -169,12 +173,12 @@ impl Service {
         let days = ZoneDays(zone.time_zone().clone());
         let view = OrgView::default();
         let ledger = Ledger::default();
-        let memory = Memory::new(Arc::new(WallClock), ids.clone(), Arc::new(NoSecrets));
+        let memory = Memory::new(Arc::new(WallClock), ids.clone(), Arc::new(vault::Guard::new(&vault)));
         let turns = Turns::new(Sources {
             home: home.clone(),
             live,
             engines,
-            toolbox: tools::memory::add(options.toolbox, &memory),
+            toolbox: tools::vault::add(tools::memory::add(options.toolbox, &memory)),
             memory: memory.clone(),
             sandbox: Arc::new(sandbox),
             agents: Some(Arc::new(agents.clone())),
@@ -183,9 +187,12 @@ impl Service {
             topic_profile: channels.topics.profile.clone(),
             demo: demo.clone(),
             secrets,
+            vault: vault.clone(),
         });
         let tool_names = tools::BUILT_INS.iter().chain(&tools::memory::NAMES);
-        let tool_names = tool_names.map(ToString::to_string);
+        let tool_names = tool_names
+            .chain(&tools::vault::NAMES)
+            .map(ToString::to_string);
         let metrics = Arc::new(Metrics::new(tool_names));
         let commits = metrics.clone();
         let ports = Ports {
@@ -222,9 +229,10 @@ impl Service {
         );
         memory.connect(spine.store.clone());
 
+        notices.extend(vault::attach(&vault, &spine.store, &ids));
         let reload = Reload::start(
             home.clone(),
-            options.environment,
+            environment,
             &spine,
             ids.clone(),
             &channels,

@@ -18,9 +18,13 @@ use schemars::JsonSchema;
 use serde::de::DeserializeOwned;
 use tokio_util::sync::CancellationToken;
 
-use crate::sandbox::{
-    process::{Sandbox, SandboxError},
-    workspace::{Workspace, WorkspaceError},
+use super::answer;
+use crate::{
+    sandbox::{
+        process::{Sandbox, SandboxError},
+        workspace::{Workspace, WorkspaceError},
+    },
+    vault::{error::VaultError, scrubbers::Scrubbers},
 };
 
 /// No tool may take longer.
@@ -62,6 +66,12 @@ pub trait Tool: Send + Sync + 'static {
     const LIMITS: Limits;
     /// A call may take as long as its turn: nothing else ends it.
     const WHOLE_TURN: bool = false;
+    /// Arguments in which references to the vault are expanded, as the last act before the call.
+    const EXPANDS: &'static [&'static str] = &[];
+    /// Arguments that are paths: a reference to the vault in one is a mistake.
+    const PATHS: &'static [&'static str] = &[];
+    /// A call whose arguments hold the value of a secret is refused.
+    const REFUSES_SECRETS: bool = false;
     /// What the model writes. Its doc comments are what the model reads.
     type Args: DeserializeOwned + JsonSchema + Send + 'static;
 
@@ -105,6 +115,8 @@ pub struct ToolContext {
     pub workspace: Arc<Workspace>,
     /// Where processes run.
     pub sandbox: Arc<Sandbox>,
+    /// The secrets that the team uses and must not see.
+    pub secrets: Arc<Scrubbers>,
     /// An earlier try of this call may have taken effect.
     pub rerun: bool,
     /// Asks the tool to stop.
@@ -195,6 +207,18 @@ impl From<SandboxError> for ToolError {
                 Self::new(ToolFault::SandboxUnavailable, error.to_string())
             }
             SandboxError::Start(cause) => Self::failed(format!("{error}: {cause}")),
+        }
+    }
+}
+
+impl From<VaultError> for ToolError {
+    fn from(error: VaultError) -> Self {
+        match error.code() {
+            "internal" => {
+                tracing::error!(%error, "the vault failed");
+                answer::refuse("internal", "the vault cannot be used now; the log says why")
+            }
+            code => answer::refuse(code, error.to_string()),
         }
     }
 }

@@ -15,9 +15,11 @@ mod grep;
 pub mod host;
 pub mod memory;
 mod read;
+mod secrets;
 #[cfg(test)]
 mod tests;
 pub mod use_skill;
+pub mod vault;
 pub(crate) mod wire;
 mod write;
 
