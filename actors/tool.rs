@@ -295,6 +295,12 @@ pub trait Toolset: Send + Sync + 'static {
     /// What the model is told, in a fixed order.
     fn specs(&self) -> Arc<[ToolSpec]>;
 
+    /// The arguments of a call without the values of secrets, if they hold any. Once it was looked
+    /// at, these take the place of its own: they are journalled, shown and run.
+    fn clean(&self, _: &ToolCall) -> Option<Value> {
+        None
+    }
+
     /// Looks at a call without running it. A refusal is the call's result.
     fn check(&self, call: &ToolCall, caller: &Caller, label: Label) -> Result<Checked, ToolReply>;
 

@@ -49,7 +49,7 @@ use crate::{
     },
     logging::{self, Secrets},
     machine::{Randomness, WallClock, sha256},
-    memory::{Memory, NoSecrets},
+    memory::Memory,
     providers::client,
     sandbox::process::{Sandbox, SandboxSettings},
     settings::{
@@ -75,6 +75,7 @@ pub mod error;
 mod facts;
 mod listener;
 mod reload;
+mod vault;
 
 use error::{ServiceError, machine};
 use facts::{Facts, back_up};
@@ -173,14 +174,17 @@ impl Service {
                 layer.cure()
             ));
         }
-        let live = Live::new(home.clone(), options.environment.clone());
+        let vault = vault::open(&home, &options.environment, storage.clone(), &secrets).await?;
+        let environment = options.environment.clone().with_vault(vault.clone());
+        let live = Live::new(home.clone(), environment.clone());
         let demo = Arc::new(AtomicBool::new(
             learn_secrets(&live, &secrets, &mut notices).await,
         ));
         let engines = Engines::new(
             client::build().map_err(|error| machine("the HTTP client cannot be made", error))?,
             options.retry,
-        );
+        )
+        .with_vault(vault.clone());
         let agents = Sessions::default();
         let ids = Ids::new(Arc::new(Randomness));
         let zone = config
@@ -193,9 +197,10 @@ impl Service {
         let tree = Tree::new(recovered.teams.clone());
         spine::recover_spending(&*storage, &ledger, days.day_of(WallClock.now()), &tree)
             .map_err(|error| machine("the store cannot be read", error))?;
-        let memory = Memory::new(Arc::new(WallClock), ids.clone(), Arc::new(NoSecrets));
+        let memory = Memory::new(Arc::new(WallClock), ids.clone(), Arc::new(vault::Guard::new(&vault)));
         let gate = tools::trust::Gate::default();
         let toolbox = tools::memory::add(gate.equip(options.toolbox), &memory);
+        let toolbox = tools::vault::add(toolbox);
         let turns = Turns::new(Sources {
             home: home.clone(),
             live,
@@ -209,11 +214,13 @@ impl Service {
             topic_profile: channels.topics.profile.clone(),
             demo: demo.clone(),
             secrets,
+            vault: vault.clone(),
         });
         let tool_names = tools::BUILT_INS
             .iter()
             .chain(&tools::memory::NAMES)
-            .chain(&tools::trust::NAMES);
+            .chain(&tools::trust::NAMES)
+            .chain(&tools::vault::NAMES);
         let tool_names = tool_names.map(ToString::to_string);
         let metrics = Arc::new(Metrics::new(tool_names));
         let commits = metrics.clone();
@@ -263,9 +270,10 @@ impl Service {
         });
 
         gate.open(spine.router.clone());
+        notices.extend(vault::attach(&vault, &spine.store, &ids));
         let reload = Reload::start(
             home.clone(),
-            options.environment,
+            environment,
             &spine,
             ids.clone(),
             &channels,

@@ -7,7 +7,7 @@
 //! rows.rs    what is stored                          rotate.rs  another master key
 //! audit.rs   who did what                            expand.rs  references in arguments
 //! plan.rs    what a change would do                  teams.rs   entries that come and go with a team
-//! scrubbers.rs  what must not be seen
+//! scrubbers.rs  what must not be seen                settings.rs  references in settings files
 //! ```
 
 use std::{
@@ -26,7 +26,7 @@ use hivewright_actors::{
 };
 use tokio::sync::OwnedMutexGuard;
 
-use crate::scrub::Mask;
+use crate::{machine::WallClock, scrub::Mask};
 
 pub mod audit;
 pub mod entry;
@@ -39,6 +39,7 @@ mod rows;
 pub mod scope;
 pub mod scrubbers;
 pub mod seal;
+mod settings;
 mod state;
 pub mod teams;
 #[cfg(test)]
@@ -48,9 +49,9 @@ mod unlock;
 use audit::{Action, Actor, AuditRow, Wanted};
 use entry::{Entry, Put};
 use error::VaultError;
-use master::{KeyFiles, Locked};
+use master::{KeyFiles, Locked, Place};
 use plan::{Plan, corrupt};
-use rows::Change;
+use rows::{Change, Stored};
 use scope::Scope;
 use seal::Plain;
 use state::{Content, Effect, State};
@@ -118,6 +119,20 @@ impl Vault {
             version: AtomicU64::new(1),
             listeners: Mutex::default(),
         })))
+    }
+
+    /// A vault that holds nothing and takes nothing, where no service runs.
+    pub fn absent() -> Self {
+        let locked = Locked::new("there is none here");
+        Self(Arc::new(Inner {
+            files: KeyFiles::none(),
+            clock: Arc::new(WallClock),
+            store: OnceLock::new(),
+            state: RwLock::new(State::new(Err(locked), Place::Current, Stored::default())),
+            turn: Arc::default(),
+            version: AtomicU64::new(1),
+            listeners: Mutex::default(),
+        }))
     }
 
     /// Gives it the store, once that is started: from now on it can be changed.
@@ -206,6 +221,25 @@ impl Vault {
         let entries = self.or_record(entries, row.clone()).await?;
         self.record([row]).await?;
         Ok(entries)
+    }
+
+    /// The same with the values of those that are no secrets.
+    pub async fn show(
+        &self,
+        scope: &Scope,
+        prefix: &str,
+        actor: &Actor,
+    ) -> Result<Vec<Seen>, VaultError> {
+        let mut shown = Vec::new();
+        for entry in self.list(scope, prefix, actor).await? {
+            let value = match entry.secret {
+                true => None,
+                // What is corrupt has none to show.
+                false => self.stored_value(scope, &entry.key).await.unwrap_or(None),
+            };
+            shown.push(Seen { entry, value });
+        }
+        Ok(shown)
     }
 
     /// The scopes that have entries.
