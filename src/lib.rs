@@ -7,6 +7,7 @@ pub mod channels;
 pub mod cli;
 pub mod engines;
 pub mod http;
+pub mod import;
 pub mod logging;
 pub mod machine;
 pub mod prompt;

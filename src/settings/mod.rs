@@ -22,7 +22,7 @@ mod field;
 pub(crate) mod file_cache;
 pub(crate) mod reader;
 pub(crate) mod units;
-mod yaml;
+pub(crate) mod yaml;
 
 #[cfg(test)]
 mod tests;
