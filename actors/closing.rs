@@ -3,10 +3,13 @@
 use crate::{
     briefing::Speaker,
     event::{Ack, Body, ErrorBody, Frame, FrameUsage, Notification, Response},
-    ids::{MessageId, TaskId},
+    ids::{Ids, MessageId, TaskId},
+    notice::{Notice, NoticeKind},
     store::records::{Interaction, Said, Writes},
-    task::{Ending, Outcome, Source, Task},
+    task::{Ending, Kind, Lane, OnResult, Outcome, Source, Task},
 };
+
+pub(crate) mod results;
 
 /// An ack holds at most this many characters.
 const ACK_LENGTH: usize = 2_000;
@@ -16,7 +19,18 @@ const FRAME_TEXT: usize = 1_000_000;
 /// The sentence of an ack when the model has said nothing yet.
 pub(crate) const WORKING: &str = "Working on it.";
 
-/// Ends a task: its row, the frames that tell of it, and its row in the interaction log.
+/// A task that has its end, not yet written.
+pub(crate) struct Closed {
+    /// All that becomes durable with it.
+    pub(crate) writes: Writes,
+    /// Work for the lane that asked. It is among the writes.
+    pub(crate) follow_up: Option<Task>,
+    /// The lane that finds something in its inbox.
+    pub(crate) told: Option<(Lane, u32)>,
+}
+
+/// Ends a task: its row, the frames that tell of it, its row in the interaction log, and the one
+/// event for the lane that asked.
 ///
 /// `first_words` is what the model said first, for an ack that has not been sent yet.
 pub(crate) fn close(
@@ -24,7 +38,8 @@ pub(crate) fn close(
     outcome: Outcome,
     first_words: &str,
     joined: Option<&TaskId>,
-) -> Writes {
+    ids: &Ids,
+) -> Closed {
     let mut writes = Writes::new();
     if let Some(source) = task.source.clone() {
         let at = outcome.finished_at;
@@ -40,19 +55,76 @@ pub(crate) fn close(
             }
             let end = terminal(task, message, &outcome, joined);
             writes = writes.frame(&source.channel, frame(end));
-        } else {
+        } else if is_notified(task, &outcome) {
             let notification = Body::Notification(notification(task, &outcome));
             writes = writes.frame(&source.channel, frame(notification));
         }
         let row = interaction(task, &source, &outcome);
-        if !row.said.is_empty() {
+        if !row.said.is_empty() && is_heard(task, &outcome) {
             writes = writes.interaction(&row);
+        }
+    }
+    if outcome.ending == Ending::Dead {
+        writes = writes.notice(&dead(task, &outcome, ids));
+    }
+    let mut follow_up = None;
+    let mut told = None;
+    if let Some(lane) = task.reply_to.clone() {
+        match task.on_result {
+            OnResult::Wake => {
+                let result = results::follow_up(task, &outcome, lane, ids);
+                writes = writes.task(&result);
+                follow_up = Some(result);
+            }
+            OnResult::Notify | OnResult::Silent => {
+                let event = results::event(task, &outcome);
+                writes = writes.inbox(&lane, task.asker, ids.arrival(), &event);
+                told = Some((lane, task.asker));
+            }
         }
     }
     task.acked = true;
     task.lease = None;
+    task.parked = None;
     task.outcome = Some(outcome);
-    writes.finished(task)
+    Closed {
+        writes: writes.finished(task),
+        follow_up,
+        told,
+    }
+}
+
+/// Whether a person is told of the end of work that no message waits for.
+///
+/// Trigger runs and the first work of a team have rules of their own, and whoever asks waits for
+/// queries and subagents.
+fn is_notified(task: &Task, outcome: &Outcome) -> bool {
+    let failed = !matches!(outcome.ending, Ending::Done | Ending::Cancelled);
+    match task.kind {
+        Kind::Query | Kind::Agent | Kind::Bootstrap | Kind::Trigger => false,
+        _ => task.on_result == OnResult::Notify || failed,
+    }
+}
+
+/// Whether what was said belongs to the conversation of the channel.
+fn is_heard(task: &Task, outcome: &Outcome) -> bool {
+    task.kind == Kind::Chat || is_notified(task, outcome)
+}
+
+fn dead(task: &Task, outcome: &Outcome, ids: &Ids) -> Notice {
+    Notice {
+        id: ids.notice(),
+        kind: NoticeKind::DeadTask,
+        team: Some(task.lane.team.clone()),
+        text: format!(
+            "A task of team {} was given up: {}",
+            task.lane.team,
+            explanation(outcome)
+        ),
+        refs: vec![task.id.to_string()],
+        at: outcome.finished_at,
+        read: false,
+    }
 }
 
 /// The ack of a message: the model's first words, or a fixed sentence.
@@ -115,7 +187,11 @@ fn notification(task: &Task, outcome: &Outcome) -> Notification {
         team: task.lane.team.clone(),
         task_id: Some(task.id.clone()),
         status: outcome.ending.as_str().to_owned(),
-        kind: "task".to_owned(),
+        kind: match task.kind {
+            Kind::Escalation => "escalation",
+            _ => "task",
+        }
+        .to_owned(),
     }
 }
 

@@ -6,7 +6,7 @@ use serde_json::Value;
 use crate::{
     clock::Timestamp,
     ids::{CallId, ChannelId, TaskId, TeamName, TopicId, TurnId},
-    task::{Code, Ending},
+    task::{Code, Ending, Label},
     tool::{Effect, ToolFault},
     usage::Usage,
 };
@@ -62,6 +62,9 @@ pub enum Fact {
         from: String,
         /// How they came in.
         origin: Origin,
+        /// How far they may be believed.
+        #[serde(default)]
+        label: Label,
         /// The task they are.
         task_id: TaskId,
     },
@@ -155,6 +158,8 @@ pub enum Origin {
     Task,
     /// Said while the turn was running.
     Steer,
+    /// Added by Hivewright.
+    System,
 }
 
 /// A remark in the journal.

@@ -172,6 +172,8 @@ pub struct Ids {
     /// The last task's number. Tasks of one process are numbered from a random start: rows that are
     /// written one after the other then stand beside each other.
     last_task: Arc<AtomicU64>,
+    /// The newest place in the order of acceptance.
+    arrivals: Arc<AtomicU64>,
 }
 
 impl Ids {
@@ -179,6 +181,7 @@ impl Ids {
     pub fn new(entropy: Arc<dyn Entropy>) -> Self {
         Self {
             last_task: Arc::new(AtomicU64::new(entropy.bits())),
+            arrivals: Arc::default(),
             entropy,
         }
     }
@@ -195,6 +198,16 @@ impl Ids {
             .fetch_add(1, Ordering::Relaxed)
             .wrapping_add(1);
         format!("task-{number:016x}").into()
+    }
+
+    /// The next place in the order of acceptance.
+    pub fn arrival(&self) -> u64 {
+        self.arrivals.fetch_add(1, Ordering::Relaxed) + 1
+    }
+
+    /// The places up to this one are taken.
+    pub fn arrived(&self, newest: u64) {
+        self.arrivals.fetch_max(newest, Ordering::Relaxed);
     }
 
     /// A new lease.

@@ -22,6 +22,7 @@ pub mod engine;
 pub mod event;
 pub mod history;
 pub mod ids;
+pub mod inbox;
 pub mod meter;
 pub mod notice;
 pub mod queue;

@@ -11,7 +11,7 @@ use crate::{
     clock::Clock,
     ids::Ids,
     meter::Meter,
-    queue::{Listeners, Queue, schedule::Limits},
+    queue::{Left, Listeners, Queue, schedule::Limits},
     router::{self, Neighbours, Recovered, Router},
     storage::{Storage, StorageError},
     store::{OnFailure, OnGroup, Store, StoreHandle, reads},
@@ -94,6 +94,8 @@ pub fn recover(storage: &dyn Storage) -> Result<Recovered, StorageError> {
         tasks: tasks.rows,
         undecided: undecided.rows,
         channels,
+        causes: reads::causes(storage)?,
+        inboxes: reads::inboxes(storage)?,
     })
 }
 
@@ -104,7 +106,7 @@ impl Spine {
         threads: Threads,
         limits: Limits,
         settings: router::Settings,
-        recovered: Recovered,
+        mut recovered: Recovered,
     ) -> Self {
         let store = Store::start(
             &threads.store,
@@ -128,7 +130,11 @@ impl Spine {
         let mut queue = None;
         let mut router = None;
         let supervisor = Supervisor::create(|supervisor| {
-            let open = recovered.tasks.clone();
+            let left = Left {
+                open: recovered.tasks.clone(),
+                causes: std::mem::take(&mut recovered.causes),
+                inboxes: std::mem::take(&mut recovered.inboxes),
+            };
             let queue_address = Queue::create(|queue| {
                 let neighbours = Neighbours {
                     store: store.clone(),
@@ -144,6 +150,7 @@ impl Spine {
                     waiting: supervisor.address().recipient(),
                     stop: supervisor.address().recipient(),
                     progressed: router_address.clone().recipient(),
+                    ended: Vec::new(),
                 };
                 router = Some(router_address);
                 Queue::new(
@@ -153,7 +160,7 @@ impl Spine {
                     ports.ids.clone(),
                     limits,
                     listeners,
-                    open,
+                    left,
                 )
             });
             queue = Some(queue_address.clone());

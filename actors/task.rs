@@ -292,6 +292,9 @@ pub struct Task {
     /// The lane that asked, if a team did.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reply_to: Option<Lane>,
+    /// Which life of that lane's team asked.
+    #[serde(default = "first", skip_serializing_if = "is_first")]
+    pub asker: u32,
     /// What its end does for that lane.
     #[serde(default, skip_serializing_if = "is_default")]
     pub on_result: OnResult,
@@ -328,9 +331,6 @@ pub struct Task {
     /// Its turn was set aside.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub parked: Option<Parked>,
-    /// Where the journal of its unfinished turn begins, if that is not the lane's last.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub journal_from: Option<u64>,
     /// Set once, at its end.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub outcome: Option<Outcome>,
@@ -364,6 +364,7 @@ impl Task {
             from,
             source: None,
             reply_to: None,
+            asker: 1,
             on_result: OnResult::Notify,
             options: Options::default(),
             lineage: None,
@@ -378,7 +379,6 @@ impl Task {
             acked: false,
             lease: None,
             parked: None,
-            journal_from: None,
             outcome: None,
         }
     }
@@ -529,6 +529,9 @@ pub struct Outcome {
     pub text: String,
     /// What it cost.
     pub usage: Usage,
+    /// What the turn reported about its run, if it is one of a trigger.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub report: Option<serde_json::Value>,
     /// When.
     pub finished_at: Timestamp,
 }

@@ -4,11 +4,11 @@ use std::time::Duration;
 
 use actix::{ActorFutureExt, AsyncContext, Context, WrapFuture};
 
-use super::{Entry, Leased, Progressed, Queue};
+use super::{Entry, Leased, Progressed, Queue, tell_stored};
 use crate::{
     channel::Recheck,
     ids::{LeaseId, TaskId},
-    store::records::Writes,
+    store::records::{self, Writes},
     task::{Code, Ending, MAX_ATTEMPTS, Task},
 };
 
@@ -16,6 +16,7 @@ impl Queue {
     /// Leases all that can start.
     pub(super) fn dispatch(&mut self, ctx: &mut Context<Self>) {
         let now = self.clock.now();
+        self.give_slots_back();
         while !self.draining
             && let Some((lane, id)) = self.schedule.next(now)
         {
@@ -47,6 +48,7 @@ impl Queue {
         entry.task.attempts += 1;
         entry.task.not_before = None;
         let writes = entry.unwritten.take().unwrap_or_default().task(&entry.task);
+        let stored = entry.stored.take();
         let task = entry.task.clone();
         self.waited.0 += 1;
         self.waited.1 += now.since(task.created_at);
@@ -54,6 +56,7 @@ impl Queue {
         let committed = self.store.commit(writes);
         ctx.spawn(committed.into_actor(self).map(move |result, queue, ctx| {
             if result.is_ok() {
+                tell_stored(stored);
                 queue.leased(task, lease, joins, ctx);
             }
         }));
@@ -76,7 +79,21 @@ impl Queue {
         if self.is_cancelled(&task.id) {
             return self.take_back(task, None, ctx);
         }
-        self.listeners.leased.do_send(Leased { task, lease, joins });
+        let inbox = !joins && self.take_inbox(&task);
+        self.listeners.leased.do_send(Leased {
+            task,
+            lease,
+            joins,
+            inbox,
+        });
+    }
+
+    /// Whether something waits in the inbox of a task's lane. Its turn shows it.
+    fn take_inbox(&mut self, task: &Task) -> bool {
+        !self.inboxes.is_empty()
+            && self
+                .inboxes
+                .remove(&records::inbox_prefix(&task.lane, task.generation))
     }
 
     /// A task is under this lease.
@@ -115,6 +132,7 @@ impl Queue {
         match &task.outcome {
             Some(outcome) => {
                 let ending = outcome.ending;
+                self.note_inbox(task.reply_to.clone().map(|lane| (lane, task.asker)));
                 if self
                     .tasks
                     .remove(&task.id)
@@ -149,6 +167,8 @@ impl Queue {
         if !self.tasks.get(&task.id).is_some_and(|entry| entry.joined) {
             self.schedule.finished(&task.lane, Duration::ZERO);
         }
+        // Its turn may not have come to show what was in the inbox.
+        self.note_inbox(Some((task.lane.clone(), task.generation)));
         self.listeners
             .progressed
             .do_send(Progressed::Returned(task.clone()));
@@ -156,22 +176,21 @@ impl Queue {
             && entry.cancelled
         {
             let id = task.id.clone();
+            let reason = entry.reason.take();
             entry.task = task;
-            self.end(&id, Ending::Cancelled, Code::Cancelled, ctx);
+            self.end_for(
+                &id,
+                Ending::Cancelled,
+                Code::Cancelled,
+                reason.as_deref(),
+                ctx,
+            );
             return self.dispatch(ctx);
         }
         self.schedule.put_back(&task.lane, task.id.clone(), until);
         self.expect(&task);
         let committed = self.store.commit(Writes::new().task(&task));
-        self.tasks.insert(
-            task.id.clone(),
-            Entry {
-                task,
-                unwritten: None,
-                joined: false,
-                cancelled: false,
-            },
-        );
+        self.tasks.insert(task.id.clone(), Entry::new(task));
         self.deliver(committed, ctx);
         self.dispatch(ctx);
     }

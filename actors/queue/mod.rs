@@ -2,7 +2,7 @@
 
 use std::{
     cmp::Reverse,
-    collections::{BTreeSet, HashMap},
+    collections::{BTreeSet, HashMap, HashSet},
     sync::Arc,
     time::Duration,
 };
@@ -11,24 +11,35 @@ use actix::{
     Actor, ActorFutureExt, Addr, AsyncContext, Context, Handler, Message, MessageResult, Recipient,
     SpawnHandle, WrapFuture,
 };
+use tokio::sync::oneshot;
 
 use crate::{
     channel::{Channel, Deliver, Tell},
     clock::{Clock, Timestamp},
+    closing,
     event::{Body, ErrorBody, Frame},
     ids::{ChannelId, Ids, LeaseId, TaskId, TeamName},
-    store::{Numbered, StoreError, StoreHandle, reads, records::Writes},
-    task::{Code, Ending, Lane, Task},
+    store::{
+        Numbered, StoreError, StoreHandle, reads,
+        records::{self, Writes},
+    },
+    task::{Code, Ending, Kind, Lane, Task},
 };
 
+pub mod causes;
 mod leases;
+pub mod parking;
 pub mod schedule;
+pub mod submit;
 #[cfg(test)]
 mod tests;
 mod waiting;
+pub mod waits;
 
+use causes::{Causes, Counts as CauseCounts};
 use schedule::{Full, Limits, Schedule};
 use waiting::Due;
+use waits::Waits;
 
 /// A message that waits longer than this is acknowledged with a fixed sentence.
 pub const ACK_AFTER: Duration = Duration::from_millis(1_500);
@@ -53,6 +64,10 @@ pub struct Finished {
     pub ending: Ending,
     /// How long it ran.
     pub ran: Duration,
+    /// Work that was stored with its end.
+    pub follow_up: Option<Box<Task>>,
+    /// Lanes that find something in their inbox.
+    pub told: Vec<(Lane, u32)>,
 }
 
 /// A turn gives its task back without an outcome.
@@ -128,6 +143,8 @@ pub struct Leased {
     pub lease: LeaseId,
     /// It joins the turn that is running in its lane.
     pub joins: bool,
+    /// Something waits in the lane's inbox.
+    pub inbox: bool,
 }
 
 /// Fact: a task waits behind the running turn of its lane.
@@ -144,6 +161,30 @@ pub struct Waiting {
 pub struct Stop {
     /// The lane.
     pub lane: Lane,
+    /// Only if it works on this task.
+    pub task: Option<TaskId>,
+    /// Why, for whoever asked for the work.
+    pub reason: Option<String>,
+}
+
+/// Fact: work that no message waits for has its outcome.
+#[derive(Clone, Debug, Message)]
+#[rtype(result = "()")]
+pub struct Ended {
+    /// The task.
+    pub task: TaskId,
+    /// What kind it was.
+    pub kind: Kind,
+    /// Whose it was.
+    pub team: TeamName,
+}
+
+/// The limit of turns at a time has changed.
+#[derive(Clone, Debug, Message)]
+#[rtype(result = "()")]
+pub struct Allow {
+    /// Turns at a time, in all.
+    pub running: usize,
 }
 
 /// Fact about work that came from a channel, for whoever keeps count of topics.
@@ -183,6 +224,8 @@ pub struct Listeners {
     pub stop: Recipient<Stop>,
     /// Keeps count of topics.
     pub progressed: Recipient<Progressed>,
+    /// Hear of the end of work that no message waits for.
+    pub ended: Vec<Recipient<Ended>>,
 }
 
 /// The durable queue: it stores tasks before anyone is told, leases each to one turn at a time, and
@@ -198,7 +241,11 @@ pub struct Queue {
     due: BTreeSet<(Timestamp, Due, u64, TaskId)>,
     alarm: Option<(Timestamp, SpawnHandle)>,
     draining: bool,
-    arrivals: u64,
+    draining_teams: HashSet<TeamName>,
+    causes: Causes,
+    waits: Waits,
+    /// Lanes that find something in their inbox, as the store names them.
+    inboxes: HashSet<Vec<u8>>,
     ended: HashMap<(TeamName, Ending), u64>,
     waited: (u64, Duration),
 }
@@ -212,6 +259,37 @@ struct Entry {
     joined: bool,
     /// Someone wants it to end: whatever becomes of its turn, it is not run again.
     cancelled: bool,
+    /// Why.
+    reason: Option<String>,
+    /// What its turn is about to wait for has happened already.
+    unparked: bool,
+    /// Told when it is stored.
+    stored: Option<oneshot::Sender<()>>,
+}
+
+impl Entry {
+    fn new(task: Task) -> Self {
+        Self {
+            task,
+            unwritten: None,
+            joined: false,
+            cancelled: false,
+            reason: None,
+            unparked: false,
+            stored: None,
+        }
+    }
+}
+
+/// What a former process left to the queue.
+#[derive(Debug, Default)]
+pub struct Left {
+    /// Tasks without an outcome.
+    pub open: Vec<Task>,
+    /// How much each open cause has led to.
+    pub causes: Vec<(TaskId, CauseCounts)>,
+    /// Lanes that find something in their inbox, as the store names them.
+    pub inboxes: HashSet<Vec<u8>>,
 }
 
 impl Queue {
@@ -223,9 +301,13 @@ impl Queue {
         ids: Ids,
         limits: Limits,
         listeners: Listeners,
-        mut open: Vec<Task>,
+        left: Left,
     ) -> Self {
+        let mut open = left.open;
         open.sort_by_key(|task| task.arrival);
+        ids.arrived(open.last().map_or(0, |newest| newest.arrival));
+        let mut causes = Causes::default();
+        let over = causes.recover(left.causes, &open);
         let mut queue = Self {
             store,
             channel,
@@ -237,36 +319,102 @@ impl Queue {
             due: BTreeSet::new(),
             alarm: None,
             draining: false,
-            arrivals: open.last().map_or(0, |newest| newest.arrival),
+            draining_teams: HashSet::new(),
+            causes,
+            waits: Waits::default(),
+            inboxes: left.inboxes,
             ended: HashMap::new(),
             waited: (0, Duration::ZERO),
         };
         for mut task in open {
             // A lease in the row is of a process that is gone.
             task.redelivered |= task.lease.take().is_some();
-            queue.wait(task, None);
+            match task.parked {
+                Some(_) => queue.keep_parked(task),
+                None => queue.wait(task, None, None),
+            }
+        }
+        let forgotten = over
+            .iter()
+            .fold(Writes::new(), |writes, root| writes.forget_cause(root));
+        if !forgotten.is_empty() {
+            drop(queue.store.commit(forgotten));
         }
         queue
     }
 
-    fn wait(&mut self, task: Task, unwritten: Option<Writes>) {
-        self.schedule.push(&task.lane, task.id.clone());
+    fn wait(&mut self, task: Task, unwritten: Option<Writes>, stored: Option<oneshot::Sender<()>>) {
+        self.schedule
+            .push(&task.lane, task.id.clone(), task.priority);
         if let Some(until) = task.not_before {
             self.schedule.hold(&task.lane, until);
         }
         self.expect(&task);
-        self.tasks.insert(
-            task.id.clone(),
-            Entry {
-                task,
-                unwritten,
-                joined: false,
-                cancelled: false,
-            },
-        );
+        let id = task.id.clone();
+        let entry = Entry {
+            unwritten,
+            stored,
+            ..Entry::new(task)
+        };
+        self.tasks.insert(id, entry);
+    }
+
+    /// Takes a task in. What could start at once is stored with its lease; the rest as waiting.
+    fn accept(
+        &mut self,
+        Enqueue { mut task, writes }: Enqueue,
+        stored: Option<oneshot::Sender<()>>,
+        ctx: &mut Context<Self>,
+    ) {
+        task.arrival = self.ids.arrival();
+        let id = task.id.clone();
+        let lane = task.lane.clone();
+        self.causes.opened(&task);
+        self.wait(task, Some(writes), stored);
+        self.dispatch(ctx);
+        if let Some(entry) = self.tasks.get_mut(&id)
+            && let Some(writes) = entry.unwritten.take()
+        {
+            let committed = self.store.commit(writes.task(&entry.task));
+            let stored = entry.stored.take();
+            let waiting = Waiting { lane };
+            ctx.spawn(committed.into_actor(self).map(|result, queue, _| {
+                if result.is_ok() {
+                    tell_stored(stored);
+                    queue.listeners.waiting.do_send(waiting);
+                }
+            }));
+        }
+    }
+
+    /// Takes in a task that is stored already.
+    fn take_in(&mut self, task: Task) {
+        self.causes.opened(&task);
+        self.wait(task, None, None);
+    }
+
+    /// A lane finds something in its inbox.
+    fn note_inbox(&mut self, told: impl IntoIterator<Item = (Lane, u32)>) {
+        for (lane, generation) in told {
+            self.inboxes
+                .insert(records::inbox_prefix(&lane, generation));
+        }
     }
 
     fn note_end(&mut self, task: Task, ending: Ending, was_running: bool) {
+        if let Some(root) = self.causes.ended(&task) {
+            drop(self.store.commit(Writes::new().forget_cause(&root)));
+        }
+        self.tell_waiters(&task.id, &task.lane.team);
+        if task.kind != Kind::Chat || task.parked.is_some() {
+            for listener in &self.listeners.ended {
+                listener.do_send(Ended {
+                    task: task.id.clone(),
+                    kind: task.kind,
+                    team: task.lane.team.clone(),
+                });
+            }
+        }
         *self
             .ended
             .entry((task.lane.team.clone(), ending))
@@ -302,38 +450,34 @@ impl Actor for Queue {
 impl Handler<Enqueue> for Queue {
     type Result = ();
 
-    fn handle(&mut self, Enqueue { mut task, writes }: Enqueue, ctx: &mut Self::Context) {
-        if let Err(full) = self.schedule.admits(&task.lane) {
+    fn handle(&mut self, enqueue: Enqueue, ctx: &mut Self::Context) {
+        if let Err(full) = self.schedule.admits(&enqueue.task.lane) {
+            let task = enqueue.task;
             self.listeners
                 .progressed
                 .do_send(Progressed::Refused { task, full });
             return;
         }
-        self.arrivals += 1;
-        task.arrival = self.arrivals;
-        let id = task.id.clone();
-        let lane = task.lane.clone();
-        self.wait(task, Some(writes));
-        self.dispatch(ctx);
-        // What could start at once was stored with its lease; the rest is stored as waiting.
-        if let Some(entry) = self.tasks.get_mut(&id)
-            && let Some(writes) = entry.unwritten.take()
-        {
-            let committed = self.store.commit(writes.task(&entry.task));
-            let waiting = Waiting { lane };
-            ctx.spawn(committed.into_actor(self).map(|result, queue, _| {
-                if result.is_ok() {
-                    queue.listeners.waiting.do_send(waiting);
-                }
-            }));
-        }
+        self.accept(enqueue, None, ctx);
     }
 }
 
 impl Handler<Finished> for Queue {
     type Result = ();
 
-    fn handle(&mut self, Finished { task, ending, ran }: Finished, ctx: &mut Self::Context) {
+    fn handle(&mut self, finished: Finished, ctx: &mut Self::Context) {
+        let Finished {
+            task,
+            ending,
+            ran,
+            follow_up,
+            told,
+        } = finished;
+        self.note_inbox(told);
+        // Before the end is noted: a cause lives as long as it has an open task.
+        if let Some(follow_up) = follow_up {
+            self.take_in(*follow_up);
+        }
         if let Some(entry) = self.tasks.remove(&task) {
             if !entry.joined {
                 self.schedule.finished(&entry.task.lane, ran);
@@ -399,7 +543,11 @@ impl Handler<Cancel> for Queue {
                 .and_then(|id| self.tasks.get(id))
                 .is_some_and(|entry| entry.task.attempts > 0);
         if running {
-            self.listeners.stop.do_send(Stop { lane: lane.clone() });
+            self.listeners.stop.do_send(Stop {
+                lane: lane.clone(),
+                task: None,
+                reason: None,
+            });
             for entry in self.tasks.values_mut() {
                 let leads = entry.task.lease.is_some() && !entry.joined;
                 entry.cancelled |= leads && entry.task.lane == lane;
@@ -457,18 +605,36 @@ impl Handler<Orphaned> for Queue {
             barrier.await.ok()?;
             let rows = store.read(move |storage| {
                 ids.iter()
-                    .map(|id| reads::task(storage, id))
+                    .map(|id| {
+                        let result = reads::task(storage, &closing::results::result_of(id))?;
+                        Ok((reads::task(storage, id)?, result))
+                    })
                     .collect::<Result<Vec<_>, _>>()
             });
             rows.await.ok()
         };
         ctx.spawn(read.into_actor(self).map(move |rows, queue, ctx| {
-            let rows = rows.unwrap_or_else(|| vec![None; orphans.len()]);
-            for (orphan, row) in orphans.into_iter().zip(rows) {
+            let rows = rows.unwrap_or_else(|| vec![(None, None); orphans.len()]);
+            for (orphan, (row, result)) in orphans.into_iter().zip(rows) {
+                if let Some(result) = result
+                    && result.outcome.is_none()
+                    && !queue.tasks.contains_key(&result.id)
+                {
+                    queue.take_in(result);
+                }
                 queue.adopt(orphan, row, pause, ctx);
             }
             queue.dispatch(ctx);
         }));
+    }
+}
+
+impl Handler<Allow> for Queue {
+    type Result = ();
+
+    fn handle(&mut self, Allow { running }: Allow, ctx: &mut Self::Context) {
+        self.schedule.allow(running);
+        self.dispatch(ctx);
     }
 }
 
@@ -497,5 +663,12 @@ impl Handler<Count> for Queue {
                 .collect(),
             waited: self.waited,
         })
+    }
+}
+
+/// Whoever waits for a task to be stored may have gone.
+fn tell_stored(stored: Option<oneshot::Sender<()>>) {
+    if let Some(stored) = stored {
+        let _ = stored.send(());
     }
 }

@@ -8,7 +8,7 @@ use std::{
 use crate::{
     clock::{Timestamp, millis},
     ids::{TaskId, TeamName, TopicId},
-    task::Lane,
+    task::{Lane, Priority},
 };
 
 /// How much may wait and run.
@@ -44,6 +44,14 @@ pub enum Full {
     Queue(usize),
 }
 
+impl Full {
+    /// How many wait.
+    pub fn waiting(self) -> usize {
+        let (Self::Topic(waiting) | Self::Queue(waiting)) = self;
+        waiting
+    }
+}
+
 /// The waiting tasks of all teams.
 ///
 /// Among teams with work, the next slot goes to the one with the smallest virtual time. A team is
@@ -70,9 +78,11 @@ pub struct Schedule {
 struct TeamWork {
     virtual_time: u64,
     lanes: HashMap<Option<TopicId>, LaneWork>,
-    /// Lanes that could start a turn now, by the arrival of their first task.
-    ready: BTreeSet<(u64, Option<TopicId>)>,
+    /// Lanes that could start a turn now, by the place of their first task.
+    ready: BTreeSet<(Place, Option<TopicId>)>,
     rests_until: Option<Timestamp>,
+    /// An operator stopped it.
+    paused: bool,
     running: usize,
     waiting: usize,
 }
@@ -80,24 +90,29 @@ struct TeamWork {
 impl TeamWork {
     /// It could start a turn now, as far as it depends on the team.
     fn is_ready(&self) -> bool {
-        !self.ready.is_empty() && self.rests_until.is_none()
+        !self.ready.is_empty() && self.rests_until.is_none() && !self.paused
     }
 }
 
+/// Where a task stands among those of its team: priority, then arrival.
+type Place = (Priority, u64);
+
 #[derive(Debug, Default)]
 struct LaneWork {
-    waiting: VecDeque<(u64, TaskId)>,
+    waiting: VecDeque<(Place, TaskId)>,
     running: bool,
+    /// How many calls of the running turn wait for other work: it holds no slot meanwhile.
+    lent: usize,
     held_until: Option<Timestamp>,
 }
 
 impl LaneWork {
-    /// The arrival of the task that could start now.
-    fn startable(&self) -> Option<u64> {
+    /// The place of the task that could start now.
+    fn startable(&self) -> Option<Place> {
         if self.running || self.held_until.is_some() {
             return None;
         }
-        self.waiting.front().map(|(arrival, _)| *arrival)
+        self.waiting.front().map(|(place, _)| *place)
     }
 
     fn is_empty(&self) -> bool {
@@ -142,11 +157,14 @@ impl Schedule {
         }
     }
 
-    /// A task arrives behind those of its lane.
-    pub fn push(&mut self, lane: &Lane, task: TaskId) {
+    /// A task arrives behind those of its lane that are as urgent.
+    pub fn push(&mut self, lane: &Lane, task: TaskId, priority: Priority) {
         self.arrivals += 1;
-        let arrival = self.arrivals;
-        self.change(lane, |work| work.waiting.push_back((arrival, task)));
+        let place = (priority, self.arrivals);
+        self.change(lane, |work| {
+            let behind = work.waiting.partition_point(|(other, _)| *other < place);
+            work.waiting.insert(behind, (place, task));
+        });
         self.count_waiting(&lane.team, 1);
     }
 
@@ -176,10 +194,7 @@ impl Schedule {
             work.running = true;
         });
         self.count_waiting(&lane.team, -1);
-        self.running += 1;
-        if let Some(team) = self.teams.get_mut(&lane.team) {
-            team.running += 1;
-        }
+        self.count_running(&lane.team, 1);
         // Something is charged at once, so that equals take turns while both only start.
         self.charge(&lane.team, 1);
         started.map(|(_, task)| (lane, task))
@@ -190,12 +205,55 @@ impl Schedule {
         if !self.is_running(lane) {
             return;
         }
-        self.running -= 1;
-        if let Some(team) = self.teams.get_mut(&lane.team) {
-            team.running -= 1;
+        if self.lane(lane).is_some_and(|work| work.lent == 0) {
+            self.count_running(&lane.team, -1);
         }
         self.charge(&lane.team, millis(ran));
-        self.change(lane, |work| work.running = false);
+        self.change(lane, |work| {
+            work.running = false;
+            work.lent = 0;
+        });
+    }
+
+    /// The running turn of a lane waits for other work: its slot is free meanwhile.
+    pub fn lend(&mut self, lane: &Lane) {
+        if !self.is_running(lane) {
+            return;
+        }
+        let mut first = false;
+        self.change(lane, |work| {
+            first = work.lent == 0;
+            work.lent += 1;
+        });
+        if first {
+            self.count_running(&lane.team, -1);
+        }
+    }
+
+    /// A turn that lent its slot goes on, if there is one. Returns whether it may.
+    pub fn reclaim(&mut self, lane: &Lane) -> bool {
+        let lent = self.lane(lane).map_or(0, |work| work.lent);
+        if lent == 0 {
+            return true;
+        }
+        if lent == 1 {
+            if self.running >= self.limits.running {
+                return false;
+            }
+            self.count_running(&lane.team, 1);
+        }
+        self.change(lane, |work| work.lent -= 1);
+        true
+    }
+
+    /// No turn of the team starts until it is resumed.
+    pub fn pause(&mut self, name: &TeamName, paused: bool) {
+        self.change_team(name, |team| team.paused = paused);
+    }
+
+    /// The limit of turns at a time has changed.
+    pub fn allow(&mut self, running: usize) {
+        self.limits.running = running;
     }
 
     /// A task that was taken waits again, first in its lane, which rests until then.
@@ -203,8 +261,10 @@ impl Schedule {
         self.arrivals += 1;
         let arrival = self.arrivals;
         self.change(lane, |work| {
-            let first = work.waiting.front().map_or(arrival, |(first, _)| *first);
-            work.waiting.push_front((first.saturating_sub(1), task));
+            let first = work.waiting.front();
+            let (priority, first) = first.map_or((Priority::Normal, arrival), |(first, _)| *first);
+            let place = (priority, first.saturating_sub(1));
+            work.waiting.push_front((place, task));
         });
         self.count_waiting(&lane.team, 1);
         if let Some(until) = not_before {
@@ -337,6 +397,13 @@ impl Schedule {
         }
     }
 
+    fn count_running(&mut self, team: &TeamName, by: isize) {
+        self.running = self.running.saturating_add_signed(by);
+        if let Some(team) = self.teams.get_mut(team) {
+            team.running = team.running.saturating_add_signed(by);
+        }
+    }
+
     fn charge(&mut self, name: &TeamName, time: u64) {
         self.change_team(name, |team| team.virtual_time += time);
     }
@@ -354,11 +421,11 @@ impl Schedule {
             let after = work.startable();
             let empty = work.is_empty();
             if before != after {
-                if let Some(arrival) = before {
-                    team.ready.remove(&(arrival, lane.topic.clone()));
+                if let Some(place) = before {
+                    team.ready.remove(&(place, lane.topic.clone()));
                 }
-                if let Some(arrival) = after {
-                    team.ready.insert((arrival, lane.topic.clone()));
+                if let Some(place) = after {
+                    team.ready.insert((place, lane.topic.clone()));
                 }
             }
             if empty {

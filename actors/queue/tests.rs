@@ -19,6 +19,7 @@ struct Recorder(Arc<Mutex<Heard>>);
 struct Heard {
     leases: Vec<(TaskId, LeaseId)>,
     stops: usize,
+    ended: Vec<TaskId>,
     endings: Vec<(TaskId, Ending)>,
 }
 
@@ -46,6 +47,14 @@ impl Handler<Stop> for Recorder {
 
     fn handle(&mut self, _: Stop, _: &mut Self::Context) {
         self.0.lock().unwrap().stops += 1;
+    }
+}
+
+impl Handler<Ended> for Recorder {
+    type Result = ();
+
+    fn handle(&mut self, ended: Ended, _: &mut Self::Context) {
+        self.0.lock().unwrap().ended.push(ended.task);
     }
 }
 
@@ -98,7 +107,8 @@ fn set_up(limits: Limits) -> Setting {
         leased: recorder.clone().recipient(),
         waiting: recorder.clone().recipient(),
         stop: recorder.clone().recipient(),
-        progressed: recorder.recipient(),
+        progressed: recorder.clone().recipient(),
+        ended: vec![recorder.recipient()],
     };
     let ids = Ids::new(Arc::new(Counted::default()));
     let queue = Queue::new(
@@ -108,7 +118,7 @@ fn set_up(limits: Limits) -> Setting {
         ids,
         limits,
         listeners,
-        Vec::new(),
+        Left::default(),
     );
     Setting {
         queue: queue.start(),
@@ -226,11 +236,13 @@ async fn an_outcome_is_found_though_its_team_died() {
         message: None,
         text: "Done.".to_owned(),
         usage: Usage::default(),
+        report: None,
         finished_at: Timestamp(1_000),
     };
+    let ids = Ids::new(Arc::new(Counted::default()));
     let writes = Writes::new()
         .under_lease(&done.id.clone(), &lease)
-        .and(closing::close(&mut done, outcome, "", None));
+        .and(closing::close(&mut done, outcome, "", None, &ids).writes);
 
     // Handed in, not yet written, when the news of the death arrives.
     let stored = setting.store.commit(writes);

@@ -2,10 +2,11 @@
 
 use std::time::Duration;
 
-use actix::{AsyncContext, Context};
+use actix::{ActorFutureExt, AsyncContext, Context, WrapFuture};
 
-use super::{ACK_AFTER, Entry, Queue};
+use super::{ACK_AFTER, Entry, Queue, parking, tell_stored};
 use crate::{
+    channel::Deliver,
     clock::Timestamp,
     closing,
     event::{Body, Frame},
@@ -18,6 +19,7 @@ use crate::{
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Due {
     Ack,
+    Unpark,
     Deadline,
 }
 
@@ -29,19 +31,33 @@ impl Queue {
         if !task.acked {
             self.due.insert(ack);
         }
+        self.due.extend(parking::due_of(task));
     }
 
     pub(super) fn expect_no_more(&mut self, task: &Task) {
-        for due in due_of(task) {
+        for due in due_of(task).into_iter().chain(parking::due_of(task)) {
             self.due.remove(&due);
         }
     }
 
     /// Gives a task an end that no turn gave it.
     pub(super) fn end(&mut self, id: &TaskId, ending: Ending, code: Code, ctx: &mut Context<Self>) {
+        self.end_for(id, ending, code, None, ctx);
+    }
+
+    /// The same, for a reason that whoever asked for it is told.
+    pub(super) fn end_for(
+        &mut self,
+        id: &TaskId,
+        ending: Ending,
+        code: Code,
+        reason: Option<&str>,
+        ctx: &mut Context<Self>,
+    ) {
         let Some(Entry {
             mut task,
             unwritten,
+            stored,
             ..
         }) = self.tasks.remove(id)
         else {
@@ -49,7 +65,7 @@ impl Queue {
         };
         self.expect_no_more(&task);
         let message = match ending {
-            Ending::Cancelled => None,
+            Ending::Cancelled => reason.map(ToOwned::to_owned),
             Ending::Expired => Some("the deadline passed before its turn came".to_owned()),
             _ => Some(format!(
                 "given up after {} attempts: the process or the team stopped each time",
@@ -62,15 +78,31 @@ impl Queue {
             message,
             text: String::new(),
             usage: Usage::default(),
+            report: None,
             finished_at: self.clock.now(),
         };
         if ending == Ending::Dead {
             tracing::error!(task = %task.id, team = %task.lane.team, code = code.as_str(), "task given up");
         }
-        let writes = closing::close(&mut task, outcome, "", None);
-        let committed = self.store.commit(unwritten.unwrap_or_default().and(writes));
-        self.note_end(task, ending, false);
-        self.deliver(committed, ctx);
+        let was_parked = task.parked.clone();
+        let closed = closing::close(&mut task, outcome, "", None, &self.ids);
+        let writes = unwritten.unwrap_or_default().and(closed.writes);
+        let committed = self.store.commit(writes);
+        self.note_inbox(closed.told);
+        let follow_up = closed.follow_up;
+        task.parked = was_parked;
+        // Whoever waits for the end reads it from the store.
+        ctx.spawn(committed.into_actor(self).map(move |result, queue, ctx| {
+            if let Ok(frames) = result {
+                tell_stored(stored);
+                queue.channel.do_send(Deliver { frames });
+            }
+            if let Some(follow_up) = follow_up {
+                queue.take_in(follow_up);
+            }
+            queue.note_end(task, ending, false);
+            queue.dispatch(ctx);
+        }));
     }
 
     /// A waiting task is told that it waits.
@@ -145,10 +177,13 @@ impl Queue {
             };
             match due {
                 Due::Ack => self.acknowledge(&id, ctx),
+                Due::Unpark => self.waited_enough(&id, ctx),
                 Due::Deadline => {
-                    if let Some(entry) = self.tasks.get(&id)
-                        && self.schedule.remove(&entry.task.lane.clone(), &id)
-                    {
+                    let Some(entry) = self.tasks.get(&id) else {
+                        continue;
+                    };
+                    let parked = entry.task.parked.is_some();
+                    if self.schedule.remove(&entry.task.lane.clone(), &id) || parked {
                         self.end(&id, Ending::Expired, Code::Deadline, ctx);
                     }
                 }

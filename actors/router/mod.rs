@@ -1,6 +1,10 @@
 //! Router: the way in. What a message of a person passes before it is work.
 
-use std::{collections::HashMap, sync::Arc, time::Duration};
+use std::{
+    collections::{HashMap, HashSet},
+    sync::Arc,
+    time::Duration,
+};
 
 use actix::{Actor, ActorFutureExt, Addr, AsyncContext, Context, Handler, Message, WrapFuture};
 
@@ -12,8 +16,8 @@ use crate::{
     classifier::Classifier,
     clock::Clock,
     event::{Body, ErrorBody, Frame},
-    ids::{ChannelId, Ids, MAIN, MessageId, PrincipalId, TopicId},
-    queue::{Cancel, Progressed, Queue, schedule::Full},
+    ids::{ChannelId, Ids, MAIN, MessageId, PrincipalId, TaskId, TopicId},
+    queue::{Cancel, Progressed, Queue, causes::Counts, schedule::Full},
     store::{
         StoreHandle,
         reads::ChannelHistory,
@@ -138,6 +142,10 @@ pub struct Recovered {
     pub undecided: Vec<Undecided>,
     /// The channels of both.
     pub channels: HashMap<ChannelId, ChannelHistory>,
+    /// How much each open cause has led to, for the queue.
+    pub causes: Vec<(TaskId, Counts)>,
+    /// Inboxes that hold something, for the queue.
+    pub inboxes: HashSet<Vec<u8>>,
 }
 
 /// Everything that the router talks to.

@@ -1,6 +1,6 @@
 //! Reads: what the spine looks up, by type. All of them block: see `StoreHandle::read`.
 
-use std::ops::ControlFlow;
+use std::{collections::HashSet, ops::ControlFlow, time::Duration};
 
 use serde::de::DeserializeOwned;
 
@@ -16,8 +16,9 @@ use crate::{
     briefing::{Line, Speaker},
     clock::Timestamp,
     event::Frame,
-    history::{Fact, HistoryEvent},
+    history::{Fact, HistoryEvent, Origin},
     ids::{ChannelId, MessageId, TaskId, TeamName, TopicId},
+    inbox::InboxEvent,
     notice::Notice,
     router::topics::Topic,
     storage::{Order, Storage, StorageError},
@@ -183,6 +184,7 @@ pub struct LaneHistory {
 pub fn lane(
     storage: &dyn Storage,
     lane: &Lane,
+    generation: u32,
     channel: Option<&ChannelId>,
     not_before: Timestamp,
     most: usize,
@@ -191,7 +193,7 @@ pub fn lane(
     let mut damaged = None;
     scan_prefix(
         storage,
-        &journal_prefix(lane),
+        &journal_prefix(lane, generation),
         Order::Falling,
         &mut |key, value| {
             match value.and_then(|value| decode::<Vec<HistoryEvent>>(key, value)) {
@@ -261,28 +263,40 @@ fn recent(
 
 /// The events of a task's unfinished turn, oldest first; empty if it has none.
 ///
-/// A lane is serial and keeps a task that is tried again at its head, so that the events of such a
-/// turn are the last of the lane's journal.
+/// Other turns of the lane may have run while this one was set aside, so that its events need not
+/// be the last. None is older than its task.
 pub fn unfinished_turn(
     storage: &dyn Storage,
-    lane: &Lane,
-    task: &TaskId,
+    task: &Task,
 ) -> Result<Vec<HistoryEvent>, StorageError> {
     let mut found: Vec<Vec<HistoryEvent>> = Vec::new();
+    let mut turn = None;
     let mut damaged = None;
     scan_prefix(
         storage,
-        &journal_prefix(lane),
+        &journal_prefix(&task.lane, task.generation),
         Order::Falling,
         &mut |key, value| match value.and_then(|value| decode::<Vec<HistoryEvent>>(key, value)) {
             Ok(events) => {
-                let turn = events.first().map(|event| &event.turn);
-                let newest = found.first().and_then(|events| events.first());
-                if newest.is_some_and(|newest| Some(&newest.turn) != turn) {
+                let too_old = events
+                    .last()
+                    .is_some_and(|last| last.timestamp + CLOCK_SLACK < task.created_at);
+                if too_old {
                     return ControlFlow::Break(());
                 }
+                // A turn that goes on keeps its name, so the newest start names it.
+                if turn.is_none() {
+                    turn = events
+                        .iter()
+                        .find(|event| starts(event, &task.id))
+                        .map(|event| event.turn.clone());
+                }
+                let first = events.iter().any(|event| begins(event, &task.id));
                 found.push(events);
-                ControlFlow::Continue(())
+                match first {
+                    true => ControlFlow::Break(()),
+                    false => ControlFlow::Continue(()),
+                }
             }
             Err(error) => {
                 damaged = Some(error);
@@ -293,18 +307,83 @@ pub fn unfinished_turn(
     if let Some(error) = damaged {
         return Err(error);
     }
-    let events: Vec<_> = found.into_iter().rev().flatten().collect();
-    let of_task = events.iter().any(
-        |event| matches!(&event.fact, Fact::TurnStart { task_ids, .. } if task_ids.contains(task)),
-    );
+    let Some(turn) = turn else {
+        return Ok(Vec::new());
+    };
+    let events: Vec<_> = found
+        .into_iter()
+        .rev()
+        .flatten()
+        .filter(|event| event.turn == turn)
+        .collect();
     let ended = events
         .iter()
         .any(|event| matches!(event.fact, Fact::TurnEnd { .. }));
-    Ok(if of_task && !ended {
-        events
-    } else {
-        Vec::new()
-    })
+    Ok(if ended { Vec::new() } else { events })
+}
+
+/// A clock may have been set back by this much while a task was open.
+const CLOCK_SLACK: Duration = Duration::from_secs(60 * 60);
+
+fn starts(event: &HistoryEvent, task: &TaskId) -> bool {
+    matches!(&event.fact, Fact::TurnStart { task_ids, .. } if task_ids.contains(task))
+}
+
+/// The task's own words stand only at the beginning of its turn.
+fn begins(event: &HistoryEvent, task: &TaskId) -> bool {
+    matches!(&event.fact, Fact::User { task_id, origin, .. }
+        if task_id == task && matches!(origin, Origin::Person | Origin::Task))
+}
+
+/// What waits for the next turn of a lane, oldest first, with its numbers.
+pub fn inbox(
+    storage: &dyn Storage,
+    lane: &Lane,
+    generation: u32,
+) -> Result<Vec<(u64, InboxEvent)>, StorageError> {
+    let mut events = Vec::new();
+    scan_prefix(
+        storage,
+        &records::inbox_prefix(lane, generation),
+        Order::Rising,
+        &mut |key, value| {
+            let event = value.and_then(|value| decode(key, value)).ok();
+            events.extend(number_at_end(key).zip(event));
+            ControlFlow::Continue(())
+        },
+    )?;
+    Ok(events)
+}
+
+/// The key prefixes of all inboxes that hold something.
+pub fn inboxes(storage: &dyn Storage) -> Result<HashSet<Vec<u8>>, StorageError> {
+    let mut lanes = HashSet::new();
+    scan_prefix(
+        storage,
+        &records::inboxes_prefix(),
+        Order::Rising,
+        &mut |key, _| {
+            lanes.insert(key[..key.len().saturating_sub(8)].to_vec());
+            ControlFlow::Continue(())
+        },
+    )?;
+    Ok(lanes)
+}
+
+/// How much each open cause has led to.
+pub fn causes<T: DeserializeOwned>(
+    storage: &dyn Storage,
+) -> Result<Vec<(TaskId, T)>, StorageError> {
+    let prefix = records::causes_prefix();
+    let mut rows = Vec::new();
+    scan_prefix(storage, &prefix, Order::Rising, &mut |key, value| {
+        let root = String::from_utf8_lossy(&key[prefix.len()..]).into_owned();
+        if let Ok(row) = value.and_then(|value| decode(key, value)) {
+            rows.push((TaskId::from(root), row));
+        }
+        ControlFlow::Continue(())
+    })?;
+    Ok(rows)
 }
 
 /// Keys of interactions older than a moment.

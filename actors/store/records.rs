@@ -10,6 +10,7 @@ use crate::{
     event::Frame,
     history::HistoryEvent,
     ids::{ChannelId, LeaseId, MessageId, NoticeId, PrincipalId, TaskId, TopicId},
+    inbox::InboxEvent,
     notice::Notice,
     router::topics::Topic,
     storage::StorageError,
@@ -106,9 +107,9 @@ impl Writes {
     }
 
     /// Events of a session, whose `seq` go on from one another.
-    pub fn events(self, lane: &Lane, events: &[HistoryEvent]) -> Self {
+    pub fn events(self, lane: &Lane, generation: u32, events: &[HistoryEvent]) -> Self {
         match events.first() {
-            Some(first) => self.put(journal_key(lane, first.seq), &events),
+            Some(first) => self.put(journal_key(lane, generation, first.seq), &events),
             None => self,
         }
     }
@@ -145,6 +146,37 @@ impl Writes {
     /// A topic.
     pub fn topic(self, channel: &ChannelId, topic: &Topic) -> Self {
         self.put(topic_key(channel, &topic.id), topic)
+    }
+
+    /// Something for a lane's next turn.
+    pub fn inbox(self, lane: &Lane, generation: u32, number: u64, event: &InboxEvent) -> Self {
+        self.put(inbox_key(lane, generation, number), event)
+    }
+
+    /// What has been shown to a turn.
+    pub fn seen(
+        self,
+        lane: &Lane,
+        generation: u32,
+        numbers: impl IntoIterator<Item = u64>,
+    ) -> Self {
+        self.drop_keys(
+            numbers
+                .into_iter()
+                .map(|number| inbox_key(lane, generation, number)),
+        )
+    }
+
+    /// How much one cause has led to.
+    pub fn cause(self, root: &TaskId, row: &impl Serialize) -> Self {
+        self.put(cause_key(root), row)
+    }
+
+    /// All that a cause led to has ended.
+    pub fn forget_cause(self, root: &TaskId) -> Self {
+        self.with(Write::Delete {
+            key: cause_key(root),
+        })
     }
 
     /// Something for the operator's inbox.
@@ -452,17 +484,45 @@ fn interaction_key(row: &Interaction) -> Vec<u8> {
     key
 }
 
-pub(super) fn journal_prefix(lane: &Lane) -> Vec<u8> {
-    match &lane.topic {
-        Some(topic) => prefix(&["hist", lane.team.as_str(), topic.as_str()]),
-        None => prefix(&["hist", lane.team.as_str(), "main"]),
-    }
+pub(super) fn journal_prefix(lane: &Lane, generation: u32) -> Vec<u8> {
+    lane_prefix("hist", lane, generation)
 }
 
-pub(super) fn journal_key(lane: &Lane, seq: u64) -> Vec<u8> {
-    let mut key = journal_prefix(lane);
+pub(super) fn journal_key(lane: &Lane, generation: u32, seq: u64) -> Vec<u8> {
+    let mut key = journal_prefix(lane, generation);
     key.extend(seq.to_be_bytes());
     key
+}
+
+pub(crate) fn inbox_prefix(lane: &Lane, generation: u32) -> Vec<u8> {
+    lane_prefix("inbox", lane, generation)
+}
+
+pub(super) fn inboxes_prefix() -> Vec<u8> {
+    prefix(&["inbox"])
+}
+
+fn inbox_key(lane: &Lane, generation: u32, number: u64) -> Vec<u8> {
+    let mut key = inbox_prefix(lane, generation);
+    key.extend(number.to_be_bytes());
+    key
+}
+
+pub(super) fn cause_key(root: &TaskId) -> Vec<u8> {
+    join(&["cause", root.as_str()])
+}
+
+pub(super) fn causes_prefix() -> Vec<u8> {
+    prefix(&["cause"])
+}
+
+/// What the keys of a lane's rows begin with. The first team of a name has no generation in it.
+fn lane_prefix(kind: &str, lane: &Lane, generation: u32) -> Vec<u8> {
+    let topic = lane.topic.as_ref().map_or("main", TopicId::as_str);
+    match generation {
+        1 => prefix(&[kind, lane.team.as_str(), topic]),
+        later => prefix(&[kind, &format!("{}~{later}", lane.team), topic]),
+    }
 }
 
 /// The number at the end of an outbox or journal key.

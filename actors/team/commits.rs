@@ -23,7 +23,7 @@ use crate::{
         Numbered, StoreError,
         records::{Writes, snippet},
     },
-    task::{Code, Ending, Outcome, Source, Task},
+    task::{Code, Ending, Lane, Outcome, Source, Task},
     usage::Usage,
 };
 
@@ -43,6 +43,10 @@ struct Ended {
     returned: Vec<Task>,
     /// What was said in the turn, for the next one.
     lines: Vec<Line>,
+    /// Work that was stored with the end.
+    follow_up: Option<Box<Task>>,
+    /// Lanes that find something in their inbox.
+    told: Vec<(Lane, u32)>,
 }
 
 impl Team {
@@ -82,22 +86,34 @@ impl Team {
             usage,
             charge.began.elapsed(),
         ));
-        let outcome = outcome(&end, usage, now);
+        let mut outcome = outcome(&end, usage, now);
+        outcome.report = running.turn.report().cloned();
+        if end.ending == Ending::Cancelled {
+            outcome.message = running.stop_reason.clone().or(outcome.message);
+        }
+        let label = running.turn.label();
         let first_words = match running.turn.first_words() {
             "" => end.text.clone(),
             words => words.to_owned(),
         };
         // The turn keeps its tasks as they are until the commit is made: it may be refused.
         let mut leader = charge.task.clone();
-        let mut closing = closing::close(&mut leader, outcome.clone(), &first_words, None);
+        leader.label = leader.label.max(label);
+        let ids = &self.recipe.ids;
+        let closed = closing::close(&mut leader, outcome.clone(), &first_words, None, ids);
+        let mut closing = closed.writes;
+        let mut told: Vec<_> = closed.told.into_iter().collect();
+        if running.unseen {
+            told.push((leader.lane.clone(), leader.generation));
+        }
         let mut lines = vec![question_line(&leader)];
         let (mut tasks, mut returned) = (Vec::new(), Vec::new());
         for (task, _) in &running.joined {
             let mut task = task.clone();
             if end.ending == Ending::Done {
                 let leader = Some(&leader.id);
-                let same = closing::close(&mut task, outcome.clone(), &first_words, leader);
-                closing = closing.and(same);
+                let same = closing::close(&mut task, outcome.clone(), &first_words, leader, ids);
+                closing = closing.and(same.writes);
                 lines.push(question_line(&task));
                 tasks.push(task);
             } else {
@@ -111,6 +127,8 @@ impl Team {
             tasks,
             returned,
             lines,
+            follow_up: closed.follow_up.map(Box::new),
+            told,
         };
         let writes = self.journal(topic, turn, facts).and(closing);
         self.commit(topic, turn, writes, After::Ended(Box::new(ended)), ctx);
@@ -172,14 +190,28 @@ impl Team {
     ) {
         let outcome = outcome(&end, Usage::default(), self.recipe.clock.now());
         tracing::warn!(team = %self.name, task = %charge.task.id, code = end.code.map(Code::as_str), message = end.message, "turn could not begin");
+        let closed = closing::close(&mut charge.task, outcome, "", None, &self.recipe.ids);
         let writes = Writes::new()
             .under_lease(&charge.task.id, &charge.lease)
-            .and(closing::close(&mut charge.task, outcome, "", None));
+            .and(closed.writes);
+        let ended = Ended {
+            ending: end.ending,
+            tasks: vec![charge.task.clone()],
+            returned: Vec::new(),
+            lines: Vec::new(),
+            follow_up: closed.follow_up.map(Box::new),
+            // What was in its own inbox was not shown.
+            told: closed
+                .told
+                .into_iter()
+                .chain([(charge.task.lane.clone(), charge.task.generation)])
+                .collect(),
+        };
         let committed = self.recipe.store.commit(writes);
         let topic = topic.clone();
         ctx.spawn(committed.into_actor(self).map(move |result, team, ctx| {
             if let Ok(frames) = result {
-                team.report(&charge, end.ending, vec![charge.task.clone()]);
+                team.report(&charge, ended);
                 team.recipe.channel.do_send(Deliver { frames });
             }
             team.rest(&topic, ctx);
@@ -356,7 +388,11 @@ impl Team {
                 fact,
             })
             .collect();
-        writes.events(&running.charge.task.lane, &events)
+        let task = &running.charge.task;
+        let seen = std::mem::take(&mut running.seen);
+        writes
+            .seen(&task.lane, task.generation, seen)
+            .events(&task.lane, task.generation, &events)
     }
 
     fn commit(
@@ -409,18 +445,16 @@ impl Team {
                 }
                 self.perform(topic, turn, ctx);
             }
-            After::Ended(ended) => {
+            After::Ended(mut ended) => {
                 let charge = running.charge.clone();
                 if let Some(memory) = &mut self.lanes.get(topic).memory {
-                    ended
-                        .lines
-                        .into_iter()
-                        .for_each(|line| memory.remember(line));
+                    let lines = std::mem::take(&mut ended.lines);
+                    lines.into_iter().for_each(|line| memory.remember(line));
                 }
                 self.rest(topic, ctx);
-                self.return_joined(ended.returned);
+                self.return_joined(std::mem::take(&mut ended.returned));
                 // The queue first: who hears of the end may say something at once.
-                self.report(&charge, ended.ending, ended.tasks);
+                self.report(&charge, *ended);
                 self.recipe.channel.do_send(Deliver { frames });
             }
             After::Returned(pause) => {
@@ -493,14 +527,17 @@ impl Team {
         self.end(topic, turn, Vec::new(), end, ctx);
     }
 
-    fn report(&self, charge: &Charge, ending: Ending, tasks: Vec<Task>) {
+    fn report(&self, charge: &Charge, mut ended: Ended) {
         let ran = charge.began.elapsed();
+        let ending = ended.ending;
         self.recipe.meter.turn_ended(&self.name, ending, ran);
-        for task in tasks {
+        for task in ended.tasks {
             self.queue.do_send(Finished {
                 task: task.id,
                 ending,
                 ran,
+                follow_up: ended.follow_up.take(),
+                told: std::mem::take(&mut ended.told),
             });
         }
     }
@@ -525,6 +562,7 @@ fn outcome(end: &End, usage: Usage, now: Timestamp) -> Outcome {
         message: end.message.clone(),
         text: end.text.clone(),
         usage,
+        report: None,
         finished_at: now,
     }
 }

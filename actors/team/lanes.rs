@@ -120,6 +120,12 @@ pub(super) struct Running {
     pub(super) deadline: Instant,
     pub(super) ack_due: Instant,
     pub(super) last_sign: Instant,
+    /// Why it is stopped, for whoever asked for the work.
+    pub(super) stop_reason: Option<String>,
+    /// Events of the lane's inbox that the turn shows, until that is stored.
+    pub(super) seen: Vec<u64>,
+    /// Some wait for the next turn.
+    pub(super) unseen: bool,
     /// Tasks that joined the turn.
     pub(super) joined: Vec<(Task, LeaseId)>,
     pub(super) requested: bool,

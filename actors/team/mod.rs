@@ -14,6 +14,7 @@ use crate::{
     meter::Meter,
     queue::{self, Leased, Queue, Waiting},
     store::StoreHandle,
+    task::Task,
 };
 
 mod ack;
@@ -344,8 +345,23 @@ impl Handler<Waiting> for Team {
 impl Handler<queue::Stop> for Team {
     type Result = ();
 
-    fn handle(&mut self, queue::Stop { lane }: queue::Stop, ctx: &mut Self::Context) {
-        self.stop(&lane.topic, Stop::Cancelled, ctx);
+    fn handle(&mut self, message: queue::Stop, ctx: &mut Self::Context) {
+        let queue::Stop { lane, task, reason } = message;
+        let wanted = |of: &Task| task.as_ref().is_none_or(|task| of.id == *task);
+        let meant = match &mut self.lanes.get(&lane.topic).work {
+            Work::Idle => false,
+            Work::Preparing { charge, .. } => wanted(&charge.task),
+            Work::Running(running) => {
+                let meant = wanted(&running.charge.task);
+                if meant {
+                    running.stop_reason = reason;
+                }
+                meant
+            }
+        };
+        if meant {
+            self.stop(&lane.topic, Stop::Cancelled, ctx);
+        }
     }
 }
 

@@ -1,6 +1,6 @@
 //! The beginning of a turn: its lane's history, its brief, its first or next step.
 
-use std::{collections::HashMap, sync::Arc};
+use std::{collections::HashMap, sync::Arc, time::Duration};
 
 use actix::{ActorFutureExt, AsyncContext, Context, WrapFuture};
 use tokio::time::Instant;
@@ -16,6 +16,7 @@ use crate::{
     briefing::{Assignment, Brief},
     history::{Fact, HistoryEvent},
     ids::{TopicId, TurnId},
+    inbox::{self, InboxEvent},
     queue::{ACK_AFTER, Leased, Return},
     storage::StorageError,
     store::reads,
@@ -27,6 +28,7 @@ use crate::{
 struct Prepared {
     memory: Option<Memory>,
     journal: Vec<HistoryEvent>,
+    inbox: Vec<(u64, InboxEvent)>,
     brief: Brief,
 }
 
@@ -52,7 +54,9 @@ impl Team {
         leased: Leased,
         ctx: &mut Context<Self>,
     ) {
-        let Leased { task, lease, .. } = leased;
+        let Leased {
+            task, lease, inbox, ..
+        } = leased;
         let lane = self.lanes.get(topic);
         let charge = Charge {
             task: task.clone(),
@@ -78,11 +82,13 @@ impl Team {
                         task.lane.clone(),
                         task.source.as_ref().map(|source| source.channel.clone()),
                     );
+                    let generation = task.generation;
                     let history = store
                         .read(move |storage| {
                             reads::lane(
                                 storage,
                                 &lane,
+                                generation,
                                 channel.as_ref(),
                                 now - RECENT_AGE,
                                 RECENT_LINES,
@@ -99,9 +105,18 @@ impl Team {
                 }
             };
             let journal = if task.redelivered {
-                let (lane, id) = (task.lane.clone(), task.id.clone());
+                let task = task.clone();
                 store
-                    .read(move |storage| reads::unfinished_turn(storage, &lane, &id))
+                    .read(move |storage| reads::unfinished_turn(storage, &task))
+                    .await?
+            } else {
+                Vec::new()
+            };
+            // A turn that goes on has been shown what there was.
+            let inbox = if inbox && journal.is_empty() {
+                let (lane, generation) = (task.lane.clone(), task.generation);
+                store
+                    .read(move |storage| reads::inbox(storage, &lane, generation))
                     .await?
             } else {
                 Vec::new()
@@ -125,6 +140,7 @@ impl Team {
             Ok(Prepared {
                 memory,
                 journal,
+                inbox,
                 brief,
             })
         };
@@ -160,15 +176,11 @@ impl Team {
             return;
         }
         match result {
-            Ok(Prepared {
-                memory,
-                journal,
-                brief,
-            }) => {
-                if let Some(memory) = memory {
+            Ok(mut prepared) => {
+                if let Some(memory) = prepared.memory.take() {
                     lane.memory = Some(memory);
                 }
-                self.begin(topic, charge, journal, brief, stop, ctx);
+                self.begin(topic, charge, prepared, stop, ctx);
             }
             Err(Unprepared { code, message }) => {
                 let end = End {
@@ -186,12 +198,17 @@ impl Team {
         &mut self,
         topic: &Option<TopicId>,
         mut charge: Charge,
-        journal: Vec<HistoryEvent>,
-        brief: Brief,
+        prepared: Prepared,
         stop: Option<Stop>,
         ctx: &mut Context<Self>,
     ) {
         let now = self.recipe.clock.now();
+        let Prepared {
+            journal,
+            inbox,
+            brief,
+            ..
+        } = prepared;
         // A turn that goes on keeps its name.
         if let Some(first) = journal.first() {
             charge.turn = first.turn.clone();
@@ -199,15 +216,26 @@ impl Team {
         let id = charge.turn.clone();
         let task = &charge.task;
         let began = charge.began;
-        let until_deadline = task.deadline_at.since(now).min(brief.turn_timeout);
+        let own_limit = task.options.turn_timeout_ms.map(Duration::from_millis);
+        let limit = own_limit.unwrap_or(brief.turn_timeout);
+        let until_deadline = task.deadline_at.since(now).min(limit);
         let ack_due = Instant::now() + (task.created_at + ACK_AFTER).since(now);
         let cancel = CancellationToken::new();
-        let mut turn = Turn::new(id.clone(), task.clone(), brief.max_steps);
+        let mut turn = Turn::new(
+            id.clone(),
+            task.clone(),
+            task.options.max_steps.unwrap_or(brief.max_steps),
+        );
         let start = turn_start(task, &brief);
         let tools = brief.tools.clone();
         let caller = Arc::new(Caller::of(task));
+        let (mut seen, mut unseen) = (Vec::new(), !journal.is_empty());
         let wants = if journal.is_empty() {
-            turn.begin(start)
+            let (numbers, events): (Vec<u64>, Vec<InboxEvent>) = inbox.into_iter().unzip();
+            let shown = inbox::show(&events);
+            unseen = shown.count < events.len();
+            seen = numbers.into_iter().take(shown.count).collect();
+            turn.begin(start, &shown)
         } else {
             let label = turn.label();
             turn.resume(start, &journal, |call| tools.check(call, &caller, label))
@@ -239,6 +267,9 @@ impl Team {
             deadline: began + until_deadline,
             ack_due,
             last_sign: Instant::now(),
+            stop_reason: None,
+            seen,
+            unseen,
             joined: Vec::new(),
             requested: false,
         };

@@ -2,13 +2,16 @@
 
 use std::{sync::Arc, time::Duration};
 
+use serde_json::Value;
+
 use crate::{
     engine::{Block, EngineFailure, Message, StepReply, ToolOutput},
     event::{Progress, ProgressKind},
     history::{Fact, Meta, Origin},
     ids::{CallId, TurnId},
+    inbox::Shown,
     task::{Code, Ending, Label, MAX_ATTEMPTS, Task},
-    tool::{Checked, Effect, ToolCall, ToolFault, ToolReply},
+    tool::{Args, Checked, Effect, ToolCall, ToolFault, ToolReply},
     usage::Usage,
 };
 
@@ -17,6 +20,8 @@ mod telling;
 
 use telling::{call_frame, output, result, text_of, user};
 
+/// The tool by which the turn of a trigger says how its run went. Its last call counts.
+pub const REPORT_RUN: &str = "report_run";
 /// Calls of one step that run at a time.
 const PARALLEL_CALLS: usize = 8;
 
@@ -105,6 +110,7 @@ pub struct Turn {
     tools_used: Vec<String>,
     usage: Usage,
     label: Label,
+    report: Option<Value>,
     ended: bool,
 }
 
@@ -140,12 +146,13 @@ impl Turn {
             tools_used: Vec::new(),
             usage: Usage::default(),
             label,
+            report: None,
             ended: false,
         }
     }
 
     /// Begins: `start` is the fact that opens the turn.
-    pub fn begin(&mut self, start: Fact) -> Vec<Want> {
+    pub fn begin(&mut self, start: Fact, inbox: &Shown) -> Vec<Want> {
         let origin = match self
             .task
             .source
@@ -155,10 +162,29 @@ impl Turn {
             Some(_) => Origin::Person,
             None => Origin::Task,
         };
-        let user = user(&self.task, origin);
-        let mut wants = vec![Want::Record(vec![start, user], Vec::new())];
+        let mut facts = vec![start];
+        if inbox.count > 0 {
+            self.label = self.label.max(inbox.label);
+            self.show(&inbox.text);
+            facts.push(Fact::User {
+                text: inbox.text.clone(),
+                from: "inbox".to_owned(),
+                origin: Origin::System,
+                label: inbox.label,
+                task_id: self.task.id.clone(),
+            });
+        }
+        facts.push(user(&self.task, origin));
+        let mut wants = vec![Want::Record(facts, Vec::new())];
         wants.extend(self.next_step());
         wants
+    }
+
+    /// Puts what happened before in front of the task.
+    fn show(&mut self, before: &str) {
+        if let Some(Message::User(text)) = Arc::make_mut(&mut self.messages).first_mut() {
+            text.insert_str(0, before);
+        }
     }
 
     /// Hears something.
@@ -192,6 +218,11 @@ impl Turn {
     /// It ends outside of its own decisions: it hears nothing more.
     pub fn abandon(&mut self) {
         self.ended = true;
+    }
+
+    /// What it reported about its run.
+    pub fn report(&self) -> Option<&Value> {
+        self.report.as_ref()
     }
 
     /// How far what it has read may be believed. It only falls.
@@ -426,6 +457,12 @@ impl Turn {
         };
         if reply.taints {
             self.label = Label::Untrusted;
+        }
+        if slot.call.name == REPORT_RUN
+            && reply.fault.is_none()
+            && let Args::Json(args) = &slot.call.args
+        {
+            self.report = Some(args.clone());
         }
         let (fact, frame) = result(&slot.call, &reply, took);
         slot.state = CallState::Done(output(&slot.call, &reply));

@@ -20,7 +20,8 @@ use hivewright_actors::{
     clock::Clock,
     ids::{Ids, TaskId},
     queue::{
-        Enqueue, Finished, Leased, Listeners, Progressed, Queue, Stop, Waiting, schedule::Limits,
+        Enqueue, Finished, Leased, Left, Listeners, Progressed, Queue, Stop, Waiting,
+        schedule::Limits,
     },
     storage::{Batch, Order, Storage, StorageError, Visit},
     store::{Store, StoreHandle, records::Writes},
@@ -95,6 +96,7 @@ fn outcome() -> Outcome {
         message: None,
         text: "It is sunny.".to_owned(),
         usage: Usage::default(),
+        report: None,
         finished_at: WallClock.now(),
     }
 }
@@ -128,6 +130,8 @@ impl Handler<Leased> for Worker {
                     task: task.id.clone(),
                     ending: Ending::Done,
                     ran: Duration::from_millis(1),
+                    follow_up: None,
+                    told: Vec::new(),
                 });
             }
             let waiting = worker.waiting.lock().expect("a lock").remove(&task.id);
@@ -222,6 +226,7 @@ async fn through_the_queue() -> (Duration, Vec<Batch>) {
         waiting: worker.clone().recipient(),
         stop: worker.clone().recipient(),
         progressed: worker.clone().recipient(),
+        ended: Vec::new(),
     };
     let queue = Queue::new(
         store,
@@ -230,7 +235,7 @@ async fn through_the_queue() -> (Duration, Vec<Batch>) {
         ids.clone(),
         Limits::default(),
         listeners,
-        Vec::new(),
+        Left::default(),
     )
     .start();
     worker.do_send(Meet(queue.clone()));

@@ -103,7 +103,7 @@ proptest! {
             match step {
                 Step::Push(team, topic) => {
                     let lane = lane(team, topic);
-                    schedule.push(&lane, task(number));
+                    schedule.push(&lane, task(number), Priority::Normal);
                     model.waiting.entry(lane).or_default().push(task(number));
                 }
                 Step::Next => {
@@ -190,7 +190,7 @@ proptest! {
     ) {
         let mut schedule = Schedule::new(limits(1));
         for number in 0..backlog + turns.len() {
-            schedule.push(&lane(1, 0), task(number));
+            schedule.push(&lane(1, 0), task(number), Priority::Normal);
         }
         for ran in turns {
             let (started, _) = schedule.next(Timestamp(0)).unwrap();
@@ -198,7 +198,7 @@ proptest! {
         }
 
         let (busy, _) = schedule.next(Timestamp(0)).unwrap();
-        schedule.push(&lane(0, 0), task(1_000_000));
+        schedule.push(&lane(0, 0), task(1_000_000), Priority::Normal);
         schedule.finished(&busy, Duration::from_millis(1));
 
         prop_assert_eq!(schedule.next(Timestamp(0)).unwrap().0, lane(0, 0));
@@ -210,11 +210,11 @@ proptest! {
 fn ten_thousand_waiting_tasks_of_one_team_do_not_starve_another() {
     let mut schedule = Schedule::new(limits(1));
     for number in 0..10_000 {
-        schedule.push(&lane(1, 0), task(number));
+        schedule.push(&lane(1, 0), task(number), Priority::Normal);
     }
     let (busy, _) = schedule.next(Timestamp(0)).unwrap();
 
-    schedule.push(&lane(2, 0), task(10_000));
+    schedule.push(&lane(2, 0), task(10_000), Priority::Normal);
     schedule.finished(&busy, Duration::from_secs(60));
 
     assert_eq!(
@@ -228,14 +228,14 @@ fn ten_thousand_waiting_tasks_of_one_team_do_not_starve_another() {
 fn an_idle_team_saves_nothing_up() {
     let mut schedule = Schedule::new(limits(1));
     for number in 0..100 {
-        schedule.push(&lane(1, 0), task(number));
+        schedule.push(&lane(1, 0), task(number), Priority::Normal);
     }
     for _ in 0..50 {
         let (busy, _) = schedule.next(Timestamp(0)).unwrap();
         schedule.finished(&busy, Duration::from_secs(60));
     }
     for number in 100..110 {
-        schedule.push(&lane(2, 0), task(number));
+        schedule.push(&lane(2, 0), task(number), Priority::Normal);
     }
 
     let mut order = Vec::new();
@@ -257,7 +257,7 @@ fn an_idle_team_saves_nothing_up() {
 fn equals_go_by_name() {
     let mut schedule = Schedule::new(limits(3));
     for team in [3, 1, 2] {
-        schedule.push(&lane(team, 0), task(team.into()));
+        schedule.push(&lane(team, 0), task(team.into()), Priority::Normal);
     }
 
     let order = [(); 3].map(|()| schedule.next(Timestamp(0)).unwrap().0.team);
@@ -270,10 +270,10 @@ fn equals_go_by_name() {
 fn one_team_holds_at_most_three_quarters_of_the_slots() {
     let mut schedule = Schedule::new(limits(8));
     for topic in 0..8 {
-        schedule.push(&lane(1, topic), task(topic.into()));
+        schedule.push(&lane(1, topic), task(topic.into()), Priority::Normal);
     }
     let started = std::iter::from_fn(|| schedule.next(Timestamp(0))).count();
-    schedule.push(&lane(2, 0), task(9));
+    schedule.push(&lane(2, 0), task(9), Priority::Normal);
 
     assert_eq!(started, 6);
     assert_eq!(schedule.next(Timestamp(0)).unwrap().0, lane(2, 0));
@@ -295,7 +295,7 @@ fn a_full_topic_team_or_queue_takes_no_more() {
     {
         let answer = schedule.admits(&lane(team, topic));
         if answer.is_ok() {
-            schedule.push(&lane(team, topic), task(number));
+            schedule.push(&lane(team, topic), task(number), Priority::Normal);
         }
         answers.push(answer);
     }
@@ -318,9 +318,9 @@ fn a_full_topic_team_or_queue_takes_no_more() {
 #[test]
 fn a_resting_team_starts_nothing_and_then_goes_on() {
     let mut schedule = Schedule::new(limits(2));
-    schedule.push(&lane(1, 0), task(1));
+    schedule.push(&lane(1, 0), task(1), Priority::Normal);
     schedule.rest(&lane(1, 0).team, Timestamp(10));
-    schedule.push(&lane(1, 1), task(2));
+    schedule.push(&lane(1, 1), task(2), Priority::Normal);
 
     let early = schedule.next(Timestamp(9));
     let wakes_at = schedule.wakes_at();
@@ -336,7 +336,7 @@ fn a_resting_team_starts_nothing_and_then_goes_on() {
 fn a_lane_does_not_rest_for_a_task_that_is_gone() {
     let mut schedule = Schedule::new(limits(1));
     schedule.put_back(&lane(1, 0), task(1), Some(Timestamp(10)));
-    schedule.push(&lane(1, 0), task(2));
+    schedule.push(&lane(1, 0), task(2), Priority::Normal);
 
     assert!(schedule.remove(&lane(1, 0), &task(1)));
 

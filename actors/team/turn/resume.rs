@@ -3,7 +3,7 @@
 use std::{sync::Arc, time::Duration};
 
 use super::{
-    CallState, Slot, Turn, Want,
+    CallState, REPORT_RUN, Slot, Turn, Want,
     telling::{output, result, text_of},
 };
 use crate::{
@@ -111,6 +111,12 @@ impl Turn {
                         slot.call.id == *id && !matches!(slot.state, CallState::Done(_))
                     };
                     if let Some(slot) = self.calls.iter_mut().find(open) {
+                        if slot.call.name == REPORT_RUN
+                            && fault.is_none()
+                            && let Args::Json(args) = &slot.call.args
+                        {
+                            self.report = Some(args.clone());
+                        }
                         slot.state = CallState::Done(ToolOutput {
                             id: id.clone(),
                             name: slot.call.name.clone(),
@@ -133,6 +139,15 @@ impl Turn {
                 } => {
                     self.take_blocks(&mut blocks);
                     Arc::make_mut(&mut self.messages).push(Message::User(text.clone()));
+                }
+                Fact::User {
+                    text,
+                    origin: Origin::System,
+                    label,
+                    ..
+                } => {
+                    self.label = self.label.max(*label);
+                    self.show(text);
                 }
                 Fact::Meta(Meta::Usage { step, usage, .. }) => {
                     self.open_step(*step);

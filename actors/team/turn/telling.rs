@@ -19,6 +19,7 @@ pub(super) fn user(task: &Task, origin: Origin) -> Fact {
         text: task.body.clone(),
         from: task.from.clone(),
         origin,
+        label: task.label,
         task_id: task.id.clone(),
     }
 }

@@ -81,7 +81,7 @@ struct Shell {
 impl Shell {
     fn new(script: Script) -> Self {
         let mut turn = Turn::new("turn".into(), task(0, 1), MAX_STEPS);
-        let wants = turn.begin(start()).into();
+        let wants = turn.begin(start(), &Shown::default()).into();
         Self {
             script,
             turn,
@@ -231,7 +231,7 @@ impl Shell {
         self.asks = false;
         self.turn = Turn::new("turn".into(), task(0, 1), MAX_STEPS);
         self.wants = if self.journal.is_empty() {
-            self.turn.begin(start()).into()
+            self.turn.begin(start(), &Shown::default()).into()
         } else {
             let check = |call: &ToolCall| checked(&call.name);
             self.turn.resume(start(), &self.journal, check).into()

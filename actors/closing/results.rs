@@ -1,0 +1,86 @@
+//! Results: what the lane that asked for work learns of its end. One event, whatever the end.
+
+use super::explanation;
+use crate::{
+    ids::{Ids, TaskId},
+    inbox::InboxEvent,
+    task::{Ending, Kind, Lane, Lineage, OnResult, Outcome, Source, Task},
+};
+
+/// An inbox shows this many characters of a result.
+const SUMMARY: usize = 2_000;
+/// A turn that is woken for a result is shown this many.
+const SHOWN: usize = 10_000;
+
+/// The event for the inbox of the lane that asked.
+pub(super) fn event(task: &Task, outcome: &Outcome) -> InboxEvent {
+    InboxEvent {
+        id: format!("{}:end", task.id),
+        text: describe(task, outcome, SUMMARY),
+        label: task.label,
+        at: outcome.finished_at,
+    }
+}
+
+/// The task that wakes the lane that asked.
+pub(super) fn follow_up(task: &Task, outcome: &Outcome, lane: Lane, ids: &Ids) -> Task {
+    let source = task.source.as_ref().map(|source| Source {
+        message: None,
+        ..source.clone()
+    });
+    let above = task.lineage.as_ref().map(|line| Lineage {
+        root: line.root.clone(),
+        path: line.path[..line.path.len().saturating_sub(1)].to_vec(),
+    });
+    Task {
+        kind: Kind::Result,
+        generation: task.asker,
+        arrival: ids.arrival(),
+        on_result: match source {
+            Some(_) => OnResult::Notify,
+            None => OnResult::Silent,
+        },
+        source,
+        lineage: above,
+        label: task.label,
+        cause: task.cause.clone(),
+        ..Task::new(
+            result_of(&task.id),
+            lane,
+            describe(task, outcome, SHOWN),
+            task.lane.team.to_string(),
+            outcome.finished_at,
+        )
+    }
+}
+
+/// The task that wakes a lane for a result is named after what it is the result of, so that it is
+/// found again by whoever finds the end.
+pub(crate) fn result_of(task: &TaskId) -> TaskId {
+    format!("{task}-end").into()
+}
+
+/// The end in words, quoted with its source.
+fn describe(task: &Task, outcome: &Outcome, most: usize) -> String {
+    let what = match task.kind {
+        Kind::Escalation => "Answer to your escalation",
+        Kind::Handoff => "End of the work you handed up",
+        _ => "Result of the task you gave",
+    };
+    let text = match outcome.ending {
+        Ending::Done => outcome.text.clone(),
+        _ if outcome.text.is_empty() => explanation(outcome),
+        _ => format!("{}\nSo far: {}", explanation(outcome), outcome.text),
+    };
+    let cut: String = text.chars().take(most).collect();
+    let more = match text.chars().count().saturating_sub(most) {
+        0 => String::new(),
+        rest => format!("\n[{rest} more characters in task {}]", task.id),
+    };
+    format!(
+        "{what} (team {}, task {}, {}):\n<<<\n{cut}{more}\n>>>",
+        task.lane.team,
+        task.id,
+        outcome.ending.as_str()
+    )
+}

@@ -1,0 +1,121 @@
+//! Inbox: what happened to the work of a lane while it did something else, shown to its next turn.
+
+use serde::{Deserialize, Serialize};
+
+use crate::{clock::Timestamp, task::Label};
+
+/// A turn is shown at most this many events …
+pub const MOST: usize = 20;
+/// … of at most this many characters in all.
+const LONGEST: usize = 8_000;
+
+/// Something for a lane's next turn.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct InboxEvent {
+    /// Names it: a repeat is dropped.
+    pub id: String,
+    /// What, with its source, for the model.
+    pub text: String,
+    /// How far it may be believed.
+    #[serde(default)]
+    pub label: Label,
+    /// When.
+    pub at: Timestamp,
+}
+
+/// What a turn is shown of an inbox.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Shown {
+    /// The text before the task; empty if there is nothing.
+    pub text: String,
+    /// How many events it holds.
+    pub count: usize,
+    /// Some of it is not to be believed.
+    pub label: Label,
+}
+
+/// The oldest events that fit, as one text. Those that don't stay for the next turn.
+pub fn show(events: &[InboxEvent]) -> Shown {
+    let mut shown = Shown::default();
+    let mut length = 0;
+    for event in events.iter().take(MOST) {
+        let size = event.text.chars().count();
+        if shown.count > 0 && length + size > LONGEST {
+            break;
+        }
+        let text: String = event.text.chars().take(LONGEST).collect();
+        length += size;
+        shown.count += 1;
+        shown.label = shown.label.max(event.label);
+        shown.text.push_str(&text);
+        shown.text.push('\n');
+    }
+    if shown.count == 0 {
+        return shown;
+    }
+    let left = events.len() - shown.count;
+    let rest = match left {
+        0 => String::new(),
+        left => format!("({left} more wait for the next turn.)\n"),
+    };
+    shown.text = format!(
+        "--- Since your last turn ---\n{}{rest}--- End ---\n\n",
+        shown.text
+    );
+    shown
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn event(number: usize, text: String) -> InboxEvent {
+        InboxEvent {
+            id: number.to_string(),
+            text,
+            label: Label::Trusted,
+            at: Timestamp(0),
+        }
+    }
+
+    /// OR-67
+    #[test]
+    fn an_empty_inbox_says_nothing() {
+        assert_eq!(show(&[]), Shown::default());
+    }
+
+    /// OR-67
+    #[test]
+    fn at_most_twenty_events_are_shown_and_the_rest_is_counted() {
+        let events: Vec<_> = (0..23).map(|n| event(n, format!("event {n}."))).collect();
+
+        let shown = show(&events);
+
+        assert_eq!(shown.count, 20);
+        assert!(shown.text.contains("event 0."), "{}", shown.text);
+        assert!(shown.text.contains("event 19."), "{}", shown.text);
+        assert!(!shown.text.contains("event 20."), "{}", shown.text);
+        assert!(shown.text.contains("(3 more wait"), "{}", shown.text);
+    }
+
+    /// OR-67
+    #[test]
+    fn long_events_wait_but_the_first_is_always_shown() {
+        let events = [event(0, "a".repeat(9_000)), event(1, "b".to_owned())];
+
+        let shown = show(&events);
+
+        assert_eq!(shown.count, 1);
+        assert!(shown.text.chars().count() < 8_200);
+    }
+
+    /// MV-13: an event that is not to be believed makes the turn so.
+    #[test]
+    fn the_label_falls_to_the_worst_shown() {
+        let mut events = [event(0, "a".into()), event(1, "b".into())];
+        events[1].label = Label::Untrusted;
+
+        assert_eq!(show(&events[..1]).label, Label::Trusted);
+        assert_eq!(show(&events).label, Label::Untrusted);
+    }
+}

@@ -1,0 +1,302 @@
+//! Submit: work that a turn gives to a team, asked for and answered.
+
+use actix::{ActorFutureExt, Context, Handler, Message, ResponseActFuture, WrapFuture};
+
+use super::{
+    Enqueue, Entry, Queue,
+    causes::{Giver, Runaway},
+};
+use crate::{
+    clock::millis,
+    ids::{TaskId, TeamName},
+    notice::{Notice, NoticeKind},
+    store::records::Writes,
+    task::{Code, Ending, Kind, Task, WaitReason},
+};
+
+/// A running task without a sign of life for this long is called stale.
+const STALE: std::time::Duration = std::time::Duration::from_secs(600);
+
+/// Stores a task that a turn makes, unless something speaks against it. Answered when it is durable.
+#[derive(Debug, Message)]
+#[rtype(result = "Result<Submission, Refusal>")]
+pub struct Submit {
+    /// The task.
+    pub task: Task,
+    /// What belongs into the same commit.
+    pub writes: Writes,
+    /// What to do if its team has other work; none enqueues in any case.
+    pub overlap: Option<Overlap>,
+    /// Whose turn makes it; none is not counted.
+    pub giver: Option<Giver>,
+}
+
+/// What to do if a team has other work already.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Overlap {
+    /// Enqueue all the same.
+    Allow,
+    /// Leave it.
+    Skip,
+    /// Leave it, and say what is under way.
+    Confirm,
+    /// Cancel what the same lane gave the team before.
+    Replace,
+}
+
+/// What became of a submitted task.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Submission {
+    /// It is stored.
+    Enqueued {
+        /// What the team has to do besides.
+        in_flight: Vec<OpenTask>,
+    },
+    /// It was not wanted beside other work.
+    Skipped {
+        /// That work.
+        in_flight: Vec<OpenTask>,
+    },
+    /// Someone must decide.
+    NeedsConfirmation {
+        /// What the team has to do.
+        in_flight: Vec<OpenTask>,
+        /// Why replacing is not possible, if that was asked for.
+        reason: Option<&'static str>,
+    },
+}
+
+/// Why a task was not stored.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Refusal {
+    /// Too much waits.
+    #[error("{0} tasks wait already; try again later")]
+    QueueFull(usize),
+    /// The team is being shut down.
+    #[error("the team is being shut down and takes no new work")]
+    TeamDraining,
+    /// One cause leads to too much.
+    #[error(transparent)]
+    Runaway(#[from] Runaway),
+    /// The process is ending.
+    #[error("the service is stopping; the task was not stored")]
+    Stopping,
+}
+
+/// A task without an end, for whoever looks.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct OpenTask {
+    /// Its name.
+    pub task_id: TaskId,
+    /// Whose.
+    pub team: TeamName,
+    /// What kind.
+    pub kind: Kind,
+    /// Waits, runs, or was set aside.
+    pub state: OpenState,
+    /// Since it was accepted, in milliseconds.
+    pub age_ms: u64,
+    /// It runs, and has for long.
+    pub stale: bool,
+}
+
+/// Where a task without an end is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum OpenState {
+    /// It waits for its turn.
+    Accepted,
+    /// Its turn runs.
+    Running,
+    /// Its turn was set aside.
+    Parked(WaitReason),
+}
+
+/// The open tasks of a team, or of all, oldest first.
+#[derive(Debug, Message)]
+#[rtype(result = "Vec<OpenTask>")]
+pub struct OpenTasks {
+    /// The team.
+    pub team: Option<TeamName>,
+}
+
+impl Queue {
+    pub(super) fn open_tasks(&self, team: Option<&TeamName>) -> Vec<OpenTask> {
+        let now = self.clock.now();
+        let mut tasks: Vec<&Entry> = self
+            .tasks
+            .values()
+            .filter(|entry| team.is_none_or(|team| entry.task.lane.team == *team))
+            .collect();
+        tasks.sort_by_key(|entry| entry.task.arrival);
+        let open = tasks.into_iter().map(|entry| {
+            let age = now.since(entry.task.created_at);
+            let state = match (&entry.task.parked, &entry.task.lease) {
+                (Some(parked), _) => OpenState::Parked(parked.reason),
+                (None, Some(_)) => OpenState::Running,
+                (None, None) => OpenState::Accepted,
+            };
+            OpenTask {
+                task_id: entry.task.id.clone(),
+                team: entry.task.lane.team.clone(),
+                kind: entry.task.kind,
+                state,
+                age_ms: millis(age),
+                stale: state == OpenState::Running && age > STALE,
+            }
+        });
+        open.collect()
+    }
+
+    /// Whether a task may be stored beside what its team has to do. `Some` is the answer if not.
+    fn overlaps(
+        &mut self,
+        task: &Task,
+        overlap: Overlap,
+        in_flight: &[OpenTask],
+        ctx: &mut Context<Self>,
+    ) -> Option<Submission> {
+        if in_flight.is_empty() {
+            return None;
+        }
+        let in_flight = in_flight.to_vec();
+        let reason = match overlap {
+            Overlap::Allow => return None,
+            Overlap::Skip => return Some(Submission::Skipped { in_flight }),
+            Overlap::Confirm => None,
+            Overlap::Replace => {
+                let own = |id: &TaskId| {
+                    self.tasks.get(id).is_some_and(|entry| {
+                        entry.task.kind == Kind::Delegate && entry.task.reply_to == task.reply_to
+                    })
+                };
+                if in_flight.iter().all(|open| own(&open.task_id)) {
+                    let reason = format!("replaced by {}", task.id);
+                    for open in &in_flight {
+                        self.cancel_task(&open.task_id, &reason, ctx);
+                    }
+                    return None;
+                }
+                Some("replace_targets_other_work")
+            }
+        };
+        Some(Submission::NeedsConfirmation { in_flight, reason })
+    }
+
+    /// Work that went round in circles is told to the operator once.
+    fn tell_of_loop(&self, task: &Task, why: &Runaway) -> Writes {
+        Writes::new().notice(&Notice {
+            id: self.ids.notice(),
+            kind: NoticeKind::LoopStopped,
+            team: Some(task.lane.team.clone()),
+            text: format!("Stopped work that goes round in circles: {why}"),
+            refs: vec![task.root().to_string()],
+            at: self.clock.now(),
+            read: false,
+        })
+    }
+}
+
+impl Handler<Submit> for Queue {
+    type Result = ResponseActFuture<Self, Result<Submission, Refusal>>;
+
+    fn handle(&mut self, message: Submit, ctx: &mut Self::Context) -> Self::Result {
+        let Submit {
+            task,
+            mut writes,
+            overlap,
+            giver,
+        } = message;
+        let answer = |queue: &Self, answer| -> Self::Result {
+            Box::pin(std::future::ready(answer).into_actor(queue))
+        };
+        if self.draining_teams.contains(&task.lane.team) {
+            return answer(self, Err(Refusal::TeamDraining));
+        }
+        let in_flight = self.open_tasks(Some(&task.lane.team));
+        if let Some(overlap) = overlap
+            && let Some(submission) = self.overlaps(&task, overlap, &in_flight, ctx)
+        {
+            return answer(self, Ok(submission));
+        }
+        if let Err(full) = self.schedule.admits(&task.lane) {
+            return answer(self, Err(Refusal::QueueFull(full.waiting())));
+        }
+        if let Some(giver) = giver {
+            match self.causes.admit(&task, &giver) {
+                Ok(counts) => writes = writes.cause(task.root(), &counts),
+                Err(why) => {
+                    if matches!(why, Runaway::Loop(_)) {
+                        let told = self.store.commit(self.tell_of_loop(&task, &why));
+                        self.deliver(told, ctx);
+                    }
+                    return answer(self, Err(why.into()));
+                }
+            }
+        }
+        let (stored, durable) = tokio::sync::oneshot::channel();
+        self.accept(Enqueue { task, writes }, Some(stored), ctx);
+        Box::pin(
+            durable
+                .into_actor(self)
+                .map(move |stored, _, _| match stored {
+                    Ok(()) => Ok(Submission::Enqueued { in_flight }),
+                    Err(_) => Err(Refusal::Stopping),
+                }),
+        )
+    }
+}
+
+impl Handler<OpenTasks> for Queue {
+    type Result = actix::MessageResult<OpenTasks>;
+
+    fn handle(&mut self, OpenTasks { team }: OpenTasks, _: &mut Self::Context) -> Self::Result {
+        actix::MessageResult(self.open_tasks(team.as_ref()))
+    }
+}
+
+/// Ends a task: at once if it waits, by stopping its turn if it runs. Answers whether it was open.
+#[derive(Debug, Message)]
+#[rtype(result = "bool")]
+pub struct CancelTask {
+    /// The task.
+    pub task: TaskId,
+    /// Why, for whoever asked for it.
+    pub reason: String,
+}
+
+impl Queue {
+    pub(super) fn cancel_task(
+        &mut self,
+        id: &TaskId,
+        reason: &str,
+        ctx: &mut Context<Self>,
+    ) -> bool {
+        let Some(entry) = self.tasks.get_mut(id) else {
+            return false;
+        };
+        let lane = entry.task.lane.clone();
+        if entry.task.lease.is_some() {
+            entry.cancelled = true;
+            entry.reason = Some(reason.to_owned());
+            self.listeners.stop.do_send(super::Stop {
+                lane,
+                task: Some(id.clone()),
+                reason: Some(reason.to_owned()),
+            });
+            return true;
+        }
+        self.schedule.remove(&lane, id);
+        self.end_for(id, Ending::Cancelled, Code::Cancelled, Some(reason), ctx);
+        true
+    }
+}
+
+impl Handler<CancelTask> for Queue {
+    type Result = bool;
+
+    fn handle(&mut self, message: CancelTask, ctx: &mut Self::Context) -> bool {
+        let open = self.cancel_task(&message.task, &message.reason, ctx);
+        self.dispatch(ctx);
+        open
+    }
+}

@@ -1,0 +1,148 @@
+//! Waits: turns and requests that wait for the end of a task.
+
+use std::collections::{HashMap, VecDeque};
+
+use actix::{Context, Handler, Message, ResponseFuture};
+use tokio::sync::oneshot;
+
+use super::Queue;
+use crate::{
+    ids::{TaskId, TeamName},
+    store::reads,
+    task::{Lane, Outcome},
+};
+
+/// Waits for the end of a task. Nothing is answered if there is no such task.
+///
+/// The turn that waits lends its slot to others meanwhile.
+#[derive(Debug, Message)]
+#[rtype(result = "Option<Outcome>")]
+pub struct Wait {
+    /// The task.
+    pub task: TaskId,
+    /// The lane whose turn waits; none is someone outside.
+    pub waiter: Option<Lane>,
+}
+
+/// Ends all work of a team. Answers how many tasks that were, once the last has its end.
+#[derive(Debug, Message)]
+#[rtype(result = "usize")]
+pub struct CancelTeam {
+    /// The team.
+    pub team: TeamName,
+    /// Why, for whoever asked for the work.
+    pub reason: String,
+}
+
+/// Those who wait.
+#[derive(Debug, Default)]
+pub(super) struct Waits {
+    for_task: HashMap<TaskId, Vec<Waiter>>,
+    for_team: Vec<(TeamName, usize, oneshot::Sender<usize>)>,
+    /// Turns that could go on and have no slot yet: they come before new ones.
+    returning: VecDeque<Waiter>,
+}
+
+#[derive(Debug)]
+struct Waiter {
+    lane: Option<Lane>,
+    tell: oneshot::Sender<()>,
+}
+
+impl Queue {
+    /// Those who waited for a task hear that it has ended.
+    pub(super) fn tell_waiters(&mut self, task: &TaskId, team: &TeamName) {
+        if let Some(waiters) = self.waits.for_task.remove(task) {
+            self.waits.returning.extend(waiters);
+            self.give_slots_back();
+        }
+        if self.waits.for_team.iter().any(|(of, ..)| of == team)
+            && !self
+                .tasks
+                .values()
+                .any(|entry| entry.task.lane.team == *team)
+        {
+            let waits = std::mem::take(&mut self.waits.for_team);
+            for (of, count, tell) in waits {
+                if of == *team {
+                    let _ = tell.send(count);
+                } else {
+                    self.waits.for_team.push((of, count, tell));
+                }
+            }
+        }
+    }
+
+    /// Turns that waited go on, before others begin, as far as there are slots.
+    pub(super) fn give_slots_back(&mut self) {
+        while let Some(waiter) = self.waits.returning.front() {
+            if let Some(lane) = &waiter.lane
+                && !self.schedule.reclaim(lane)
+            {
+                return;
+            }
+            if let Some(waiter) = self.waits.returning.pop_front() {
+                // Whoever waited may have been stopped meanwhile.
+                let _ = waiter.tell.send(());
+            }
+        }
+    }
+}
+
+impl Handler<Wait> for Queue {
+    type Result = ResponseFuture<Option<Outcome>>;
+
+    fn handle(&mut self, Wait { task, waiter }: Wait, ctx: &mut Context<Self>) -> Self::Result {
+        let ended = self.tasks.contains_key(&task).then(|| {
+            if let Some(lane) = &waiter {
+                self.schedule.lend(lane);
+            }
+            let (tell, ended) = oneshot::channel();
+            let waiter = Waiter { lane: waiter, tell };
+            self.waits
+                .for_task
+                .entry(task.clone())
+                .or_default()
+                .push(waiter);
+            ended
+        });
+        self.dispatch(ctx);
+        let store = self.store.clone();
+        Box::pin(async move {
+            if let Some(ended) = ended {
+                ended.await.ok()?;
+            }
+            let row = store.read(move |storage| reads::task(storage, &task)).await;
+            row.ok()??.outcome
+        })
+    }
+}
+
+impl Handler<CancelTeam> for Queue {
+    type Result = ResponseFuture<usize>;
+
+    fn handle(&mut self, message: CancelTeam, ctx: &mut Context<Self>) -> Self::Result {
+        let CancelTeam { team, reason } = message;
+        let open: Vec<TaskId> = self
+            .tasks
+            .values()
+            .filter(|entry| entry.task.lane.team == team)
+            .map(|entry| entry.task.id.clone())
+            .collect();
+        for id in &open {
+            self.cancel_task(id, &reason, ctx);
+        }
+        self.dispatch(ctx);
+        let count = open.len();
+        let left = self
+            .tasks
+            .values()
+            .any(|entry| entry.task.lane.team == team);
+        if !left {
+            return Box::pin(std::future::ready(count));
+        }
+        let (tell, ended) = oneshot::channel();
+        self.waits.for_team.push((team, count, tell));
+        Box::pin(async move { ended.await.unwrap_or(count) })
+    }
+}
