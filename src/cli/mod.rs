@@ -14,6 +14,7 @@ mod chat;
 mod doctor;
 mod exchange;
 pub mod failure;
+mod import;
 mod init;
 mod line;
 mod link;
@@ -93,6 +94,7 @@ enum Command {
     Token(token::Arguments),
     Backup(backup::Arguments),
     Restore(restore::Arguments),
+    Import(import::Arguments),
 }
 
 /// What every command works with.
@@ -184,6 +186,7 @@ fn dispatch(command: Option<Command>, context: Context) -> Result<(), Failure> {
         Some(Command::Token(arguments)) => wait_for(token::run(arguments, &context)),
         Some(Command::Backup(arguments)) => wait_for(backup::run(arguments, &context)),
         Some(Command::Restore(arguments)) => wait_for(restore::run(arguments, &context)),
+        Some(Command::Import(arguments)) => wait_for(import::run(arguments, &context)),
     }
 }
 

@@ -49,6 +49,17 @@ pub fn ensure_main(home: &Home) -> Result<Option<PathBuf>, StartError> {
     Ok(write_new(&path, MAIN_TEAM)?.then_some(path))
 }
 
+/// The text is that of a file as it is shipped.
+pub(crate) fn is_shipped(name: &str, text: &str) -> bool {
+    match name {
+        "config.yaml" => text == CONFIG,
+        "providers.yaml" => text == PROVIDERS,
+        "channels.yaml" => text == CHANNELS,
+        "main-team.yaml" => text == MAIN_TEAM,
+        _ => false,
+    }
+}
+
 fn active_profile(provider: Provider) -> &'static str {
     match provider {
         Provider::Anthropic => {

@@ -7,6 +7,16 @@
 //!
 //! The plan is made whole before anything is written, so a dry run says exactly what a real one does.
 
+use std::{io, path::PathBuf, time::Duration};
+
+use hivewright_actors::{
+    clock::Timestamp,
+    storage::{Storage, StorageError},
+};
+use serde_json::json;
+
+pub mod apply;
+mod definition;
 mod found;
 mod memories;
 mod moment;
@@ -14,6 +24,7 @@ mod names;
 mod org;
 pub mod plan;
 pub mod plugins;
+mod readers;
 pub mod report;
 mod rows;
 mod schema;
@@ -27,3 +38,101 @@ mod triggers;
 mod trust;
 mod vault;
 mod yaml;
+
+use apply::{ApplyError, Site};
+use found::Found;
+use plan::{Options, Plan};
+use readers::Readers;
+use source::{Source, SourceError};
+use target::Target;
+
+use crate::settings::{home::Home, references::Environment};
+
+/// An installation that has been read.
+#[derive(Debug)]
+pub struct Import {
+    source: Source,
+    options: Options,
+    found: Found,
+}
+
+/// The home that an import goes to, before it does.
+pub struct Goal<'a> {
+    /// The home.
+    pub home: &'a Home,
+    /// Its store, if it has one.
+    pub storage: Option<&'a dyn Storage>,
+    /// Variables that settings may refer to.
+    pub environment: &'a Environment,
+    /// Topics are idle after this time.
+    pub idle_after: Duration,
+    /// The zone of the settings.
+    pub zone: String,
+    /// The present moment.
+    pub now: Timestamp,
+}
+
+impl Import {
+    /// Reads an installation, without changing anything of it. Blocks.
+    pub fn read(source: Source, options: Options) -> Result<Self, SourceError> {
+        let found = Found::read(&source, options.with_logs)?;
+        Ok(Self {
+            source,
+            options,
+            found,
+        })
+    }
+
+    /// What an import into this home would do. Blocks.
+    pub fn plan(&self, goal: Goal<'_>) -> Result<Plan, StorageError> {
+        let target = Target::read(goal.home, goal.storage, goal.idle_after, goal.now)?;
+        let readers = Readers {
+            home: goal.home,
+            environment: goal.environment,
+            zone: goal.zone,
+            now: goal.now,
+        };
+        Ok(plan::plan(&self.found, &target, self.options, &readers))
+    }
+
+    /// Does it, and writes down what was done. Returns where. Blocks.
+    pub fn apply(&self, plan: &Plan, site: &Site<'_>, backups: PathBuf) -> Result<PathBuf, ApplyError> {
+        apply::apply(plan, &self.source, site)?;
+        self.note(plan, site.now, &backups)
+            .map_err(apply::disk(backups))
+    }
+
+    fn note(&self, plan: &Plan, now: Timestamp, backups: &std::path::Path) -> io::Result<PathBuf> {
+        let moment = moment::rfc3339(now).replace([':', '.'], "-");
+        if !plan.logs.is_empty() {
+            let lines: Vec<String> = plan.logs.iter().map(log_line).collect();
+            let path = backups.join(format!("import-{moment}-log.jsonl"));
+            apply::files::write_whole(&path, lines.concat().as_bytes())?;
+        }
+        let path = backups.join(format!("import-{moment}.json"));
+        let note = json!({
+            "source": {"data": self.source.data, "run": self.source.run},
+            "at": moment::rfc3339(now),
+            "totals": plan.report.totals(),
+            "items": plan.report.items,
+        });
+        apply::files::write_whole(&path, format!("{note:#}\n").as_bytes())?;
+        Ok(path)
+    }
+}
+
+fn log_line(row: &rows::LogRow) -> String {
+    let context = row.context.as_deref().map(|context| {
+        let parsed = serde_json::from_str(context);
+        parsed.unwrap_or_else(|_| serde_json::Value::from(context))
+    });
+    let line = json!({
+        "id": row.id,
+        "at": row.created_at,
+        "level": row.level,
+        "message": row.message,
+        "context": context,
+        "duration_ms": row.duration_ms,
+    });
+    format!("{line}\n")
+}

@@ -1,11 +1,15 @@
 //! Triggers, as they are configured here.
 
-use std::collections::BTreeSet;
+use std::{collections::BTreeSet, time::Duration};
 
 use hivewright_actors::clock::Timestamp;
 use serde_json::{Map, Value, json};
 
 use super::{moment::moment, names, rows::TriggerRow};
+use crate::settings::units::show_duration;
+
+/// The most ticks of a window.
+const MOST_TICKS: u32 = 100_000;
 
 /// A trigger to be made.
 #[derive(Clone, Debug, PartialEq)]
@@ -136,7 +140,9 @@ impl Trigger {
                 "tick_interval_ms" => {
                     let change = "`tick_interval_ms` becomes `tick_interval`";
                     self.changes.push(change.into());
-                    let interval = value.as_f64().map_or(value, |ms| json!(duration(ms)));
+                    let interval = value.as_u64().map_or(value, |ms| {
+                        json!(show_duration(Duration::from_millis(ms)))
+                    });
                     window.insert("tick_interval".into(), interval);
                 }
                 "overlap_policy" => {
@@ -151,14 +157,18 @@ impl Trigger {
                 }
             }
         }
-        if !["watch", "open"]
-            .iter()
-            .any(|key| window.contains_key(*key))
-        {
-            // Without a window it was open all the time.
-            window.insert("watch".into(), json!("* * * * *"));
-            self.changes
-                .push("`watch: \"* * * * *\"` is written out".into());
+        if window.get("watch").is_none_or(|watch| watch == "* * * * *") {
+            // It was open all the time, and here every window closes.
+            window.remove("watch");
+            window.insert("open".into(), json!("0 0 * * *"));
+            window.insert("duration".into(), json!("1d"));
+            let change = "it was always open, and is one window a day now";
+            self.changes.push(change.into());
+        }
+        if !window.contains_key("max_ticks_per_window") {
+            window.insert("max_ticks_per_window".into(), json!(MOST_TICKS));
+            let change = format!("`max_ticks_per_window` is {MOST_TICKS}, since there was no limit");
+            self.changes.push(change);
         }
         window
     }
@@ -184,17 +194,6 @@ impl Trigger {
             }
         }
         config
-    }
-}
-
-/// Milliseconds as settings say them.
-fn duration(ms: f64) -> String {
-    let ms = ms.max(0.0).round() as u64;
-    match ms {
-        _ if ms > 0 && ms % 3_600_000 == 0 => format!("{}h", ms / 3_600_000),
-        _ if ms > 0 && ms % 60_000 == 0 => format!("{}m", ms / 60_000),
-        _ if ms % 1_000 == 0 => format!("{}s", ms / 1_000),
-        _ => format!("{ms}ms"),
     }
 }
 
@@ -245,7 +244,8 @@ mod tests {
         let always = converted(&row("window", json!({"tick_interval_ms": 120000})));
         assert_eq!(
             always.config,
-            json!({"watch": "* * * * *", "tick_interval": "2m"})
+            json!({"open": "0 0 * * *", "duration": "1d", "tick_interval": "2m",
+                "max_ticks_per_window": 100_000})
         );
     }
 
