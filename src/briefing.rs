@@ -16,14 +16,13 @@ use hivewright_actors::{
     engine::Engine,
     ids::{MAIN, TeamName},
     task::Code,
-    tool::Toolset,
 };
 use sha2::{Digest, Sha256};
 
 use crate::{
     engines::{Engines, ModelChoice, Question, UnknownProfile},
     logging::Secrets,
-    prompt::compose::{Availability, Prompts, Request},
+    prompt::compose::{ComposeError, Prompts, Request},
     sandbox::{
         process::Sandbox,
         workspace::{Access, AllowedDir, Workspace},
@@ -37,10 +36,17 @@ use crate::{
         team::{DirMode, Team},
     },
     tools::{
+        agent::AgentRunner,
         filter::ToolFilter,
         host::{Grant, Scrub, Toolbox},
     },
 };
+
+mod part;
+#[cfg(test)]
+mod tests;
+
+use part::Part;
 
 /// How long a model may think about a topic.
 const TOPIC_TIMEOUT: Duration = Duration::from_secs(3);
@@ -48,6 +54,9 @@ const TOPIC_TIMEOUT: Duration = Duration::from_secs(3);
 const TOPIC_TOKENS: u32 = 200;
 /// What it is told first.
 const TOPIC_SYSTEM: &str = "You sort messages into topics. Answer with JSON only.";
+
+/// The most model calls of a subagent's session that sets none of its own.
+const INNER_STEPS: u32 = 50;
 
 /// Prepares the turns of all teams.
 #[derive(Clone)]
@@ -60,6 +69,9 @@ struct Inner {
     engines: Engines,
     toolbox: Toolbox,
     sandbox: Arc<Sandbox>,
+    agents: Option<Arc<dyn AgentRunner>>,
+    /// What was last warned of, by team: the same is said once.
+    warned: Mutex<HashMap<TeamName, Vec<String>>>,
     turn_timeout: Duration,
     idle_timeout: Duration,
     topic_profile: Option<String>,
@@ -84,12 +96,10 @@ struct Models {
 struct Kit {
     team: Arc<Team>,
     models: Arc<Models>,
-    tools: Arc<dyn Toolset>,
-    toolset_hash: String,
-    builtins: Vec<Availability>,
-    engine: Arc<dyn Engine>,
-    provider: String,
-    model: String,
+    /// What it is given, before its role narrows it.
+    grant: Grant,
+    /// What was made for its roles, good until a skill or subagent changes.
+    roles: Mutex<Vec<Arc<Part>>>,
 }
 
 /// What turns are prepared from.
@@ -104,6 +114,8 @@ pub struct Sources {
     pub toolbox: Toolbox,
     /// Where their processes run.
     pub sandbox: Arc<Sandbox>,
+    /// Runs sessions of subagents. Without it they can only work in place of their team.
+    pub agents: Option<Arc<dyn AgentRunner>>,
     /// The longest turn of a team that sets none of its own.
     pub turn_timeout: Duration,
     /// The longest standstill.
@@ -126,6 +138,8 @@ impl Turns {
             engines: sources.engines,
             toolbox: sources.toolbox,
             sandbox: sources.sandbox,
+            agents: sources.agents,
+            warned: Mutex::default(),
             turn_timeout: sources.turn_timeout,
             idle_timeout: sources.idle_timeout,
             topic_profile: sources.topic_profile,
@@ -140,31 +154,65 @@ impl Turns {
 impl Inner {
     /// Prepares a turn. Looks at files, so it blocks; unchanged ones are only looked at.
     fn brief(&self, assignment: Assignment) -> Result<Brief, BriefError> {
-        let name = assignment.lane.team;
+        let Assignment {
+            lane,
+            topic,
+            conversation,
+            ancestors,
+            options,
+            inner,
+        } = assignment;
+        let name = lane.team;
         let kit = self.kit(&name)?;
-        let composed = self.prompts.compose_now(&Request {
-            description: kit.team.description.clone(),
-            builtins: kit.builtins.clone(),
-            topic: assignment.topic,
-            conversation: assignment.conversation,
+        let part = self.part(&name, &kit, &options, inner)?;
+        let request = Request {
             team: name.clone(),
-        });
-        for warning in &composed.warnings {
-            tracing::warn!(team = %name, warning, "a rule file is left out");
-        }
+            ancestors,
+            description: kit.team.description.clone(),
+            builtins: part.builtins.clone(),
+            notes: part.notes.clone(),
+            cast: part.cast.clone(),
+            // The session of a subagent knows its task and nothing of the conversation.
+            topic: topic.filter(|_| !inner),
+            conversation: if inner { Vec::new() } else { conversation },
+        };
+        let composed = self.prompts.compose_now(&request).map_err(unread)?;
+        self.warn(&name, &composed.warnings);
+        let role = &part.cast.role;
+        let own_steps = role.subagent.as_ref().and_then(|agent| agent.max_steps);
+        let team_steps = if inner {
+            INNER_STEPS
+        } else {
+            kit.team.max_steps
+        };
+        let asked_timeout = options.turn_timeout_ms.map(Duration::from_millis);
+        let turn_timeout = asked_timeout.or(kit.team.turn_timeout);
         Ok(Brief {
             system: composed.system,
-            tools: kit.tools.clone(),
-            engine: kit.engine.clone(),
-            provider: kit.provider.clone(),
-            model: kit.model.clone(),
+            tools: part.tools(),
+            engine: part.engine.clone(),
+            provider: part.provider.clone(),
+            model: part.model.clone(),
             prompt_hash: composed.prompt_hash,
-            toolset_hash: kit.toolset_hash.clone(),
-            max_steps: kit.team.max_steps,
-            turn_timeout: kit.team.turn_timeout.unwrap_or(self.turn_timeout),
+            toolset_hash: part.toolset_hash.clone(),
+            max_steps: options.max_steps.or(own_steps).unwrap_or(team_steps),
+            turn_timeout: turn_timeout.unwrap_or(self.turn_timeout),
             idle_timeout: self.idle_timeout,
             queue_mode: kit.team.queue_mode,
         })
+    }
+
+    /// Says what is wrong with rules, skills and subagents, once.
+    fn warn(&self, team: &TeamName, warnings: &[String]) {
+        let mut warned = self.warned.lock().unwrap_or_else(PoisonError::into_inner);
+        let before = warned.get(team).map(Vec::as_slice).unwrap_or_default();
+        if before == warnings {
+            return;
+        }
+        for warning in warnings.iter().filter(|warning| !before.contains(warning)) {
+            tracing::warn!(%team, warning, "rules, skills or subagents need a look");
+        }
+        warned.insert(team.clone(), warnings.to_vec());
     }
 
     /// What a team works with now.
@@ -213,45 +261,25 @@ impl Inner {
         models: Arc<Models>,
     ) -> Result<Kit, BriefError> {
         let file = self.home.team_file(name.as_str());
-        let wrong = |field: &str, reason: String| BriefError {
-            code: Code::ConfigError,
-            message: format!("{}: {field}: {reason}", file.display()),
+        let wrong = |field: &str, reason: String| {
+            config_error(format!("{}: {field}: {reason}", file.display()))
         };
-        let chosen = models
-            .providers
-            .choose(&team.provider_profile, team.model.as_deref())
-            .map_err(|error| wrong("provider_profile", error.to_string()))?;
-        let engine = models
-            .engine(&self.engines, &chosen)
-            .map_err(|error| wrong("provider_profile", error.to_string()))?;
         let allowed = ToolFilter::parse(&team.allowed_tools)
             .map_err(|error| wrong("allowed_tools", error.to_string()))?;
         let workspace = Workspace::open(&self.home.team(name.as_str()), &allowed_dirs(&team))
             .map_err(|error| wrong("allowed_dirs", error.to_string()))?;
-        let tools = self.toolbox.for_team(Grant {
+        let grant = Grant {
             team: name.clone(),
             workspace: Arc::new(workspace),
             allowed,
             sandbox: self.sandbox.clone(),
             scrub: models.scrub.clone(),
-        });
-        let specs = tools.specs();
-        let builtins = crate::tools::BUILT_INS
-            .iter()
-            .map(|tool| Availability {
-                tool: (*tool).to_owned(),
-                enabled: specs.iter().any(|spec| spec.name == *tool),
-            })
-            .collect();
+        };
         Ok(Kit {
-            toolset_hash: hash_of(&serde_json::to_vec(&*specs).unwrap_or_default()),
-            builtins,
-            engine,
-            provider: chosen.provider.as_str().to_owned(),
-            model: chosen.model,
             team,
             models,
-            tools,
+            grant,
+            roles: Mutex::default(),
         })
     }
 
@@ -344,6 +372,24 @@ fn bad_file(problems: &Problems) -> BriefError {
     BriefError {
         code: Code::ConfigError,
         message: problems.to_string(),
+    }
+}
+
+fn config_error(reason: impl ToString) -> BriefError {
+    BriefError {
+        code: Code::ConfigError,
+        message: reason.to_string(),
+    }
+}
+
+fn unread(error: ComposeError) -> BriefError {
+    let code = match error {
+        ComposeError::CutOff => Code::Internal,
+        _ => Code::ConfigError,
+    };
+    BriefError {
+        code,
+        message: error.to_string(),
     }
 }
 

@@ -10,6 +10,7 @@ pub mod http;
 pub mod import;
 pub mod logging;
 pub mod machine;
+pub mod memory;
 pub mod prompt;
 pub mod providers;
 pub mod sandbox;

@@ -167,7 +167,7 @@ pub struct Stop {
     pub reason: Option<String>,
 }
 
-/// Fact: work that no message waits for has its outcome.
+/// Fact: a task has its outcome. It is stored.
 #[derive(Clone, Debug, Message)]
 #[rtype(result = "()")]
 pub struct Ended {
@@ -224,7 +224,7 @@ pub struct Listeners {
     pub stop: Recipient<Stop>,
     /// Keeps count of topics.
     pub progressed: Recipient<Progressed>,
-    /// Hear of the end of work that no message waits for.
+    /// Hear of the end of tasks.
     pub ended: Vec<Recipient<Ended>>,
 }
 
@@ -290,6 +290,10 @@ pub struct Left {
     pub causes: Vec<(TaskId, CauseCounts)>,
     /// Lanes that find something in their inbox, as the store names them.
     pub inboxes: HashSet<Vec<u8>>,
+    /// Teams that start no turn.
+    pub paused: Vec<TeamName>,
+    /// Teams that take no new work.
+    pub draining: Vec<TeamName>,
 }
 
 impl Queue {
@@ -319,13 +323,16 @@ impl Queue {
             due: BTreeSet::new(),
             alarm: None,
             draining: false,
-            draining_teams: HashSet::new(),
+            draining_teams: left.draining.into_iter().collect(),
             causes,
             waits: Waits::default(),
             inboxes: left.inboxes,
             ended: HashMap::new(),
             waited: (0, Duration::ZERO),
         };
+        for team in &left.paused {
+            queue.schedule.pause(team, true);
+        }
         for mut task in open {
             // A lease in the row is of a process that is gone.
             task.redelivered |= task.lease.take().is_some();
@@ -406,14 +413,12 @@ impl Queue {
             drop(self.store.commit(Writes::new().forget_cause(&root)));
         }
         self.tell_waiters(&task.id, &task.lane.team);
-        if task.kind != Kind::Chat || task.parked.is_some() {
-            for listener in &self.listeners.ended {
-                listener.do_send(Ended {
-                    task: task.id.clone(),
-                    kind: task.kind,
-                    team: task.lane.team.clone(),
-                });
-            }
+        for listener in &self.listeners.ended {
+            listener.do_send(Ended {
+                task: task.id.clone(),
+                kind: task.kind,
+                team: task.lane.team.clone(),
+            });
         }
         *self
             .ended

@@ -4,6 +4,7 @@ use actix::{Context, Handler, Message};
 
 use super::{Due, Entry, Progressed, Queue};
 use crate::{
+    approvals::Resolved,
     clock::Timestamp,
     ids::{TaskId, TeamName},
     store::records::Writes,
@@ -129,6 +130,17 @@ impl Handler<Unpark> for Queue {
     fn handle(&mut self, Unpark { task }: Unpark, ctx: &mut Self::Context) {
         self.unpark(&task, ctx);
         self.dispatch(ctx);
+    }
+}
+
+impl Handler<Resolved> for Queue {
+    type Result = ();
+
+    fn handle(&mut self, Resolved(approval): Resolved, ctx: &mut Self::Context) {
+        if let Some(task) = &approval.task {
+            self.unpark(task, ctx);
+            self.dispatch(ctx);
+        }
     }
 }
 

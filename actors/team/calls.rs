@@ -9,6 +9,7 @@ use crate::{
     ids::{CallId, TopicId, TurnId},
     task::Code,
     tool::{CallContext, ToolCall, ToolFault, ToolReply},
+    usage::Usage,
 };
 
 impl Team {
@@ -18,6 +19,9 @@ impl Team {
         turn: &TurnId,
         ctx: &mut Context<Self>,
     ) {
+        if !self.afford(topic, turn, ctx) {
+            return;
+        }
         let now = self.recipe.clock.now();
         let Some(running) = self.lanes.running(topic, turn) else {
             return;
@@ -67,6 +71,14 @@ impl Team {
             return;
         };
         running.model = None;
+        let usage = match &joined {
+            Ok(Ok(reply)) => reply.usage,
+            _ => Usage::default(),
+        };
+        self.pay(topic, turn, &usage);
+        let Some(running) = self.lanes.running(topic, turn) else {
+            return;
+        };
         // The reply holds it; only a step that broke off has nothing else to show.
         running.streaming.clear();
         let input = match joined {
@@ -174,7 +186,11 @@ impl Team {
         running.cancel.cancel();
         if let Some(model) = running.model.take() {
             model.abort();
+            self.pay(topic, turn, &Usage::default());
         }
+        let Some(running) = self.lanes.running(topic, turn) else {
+            return;
+        };
         if running.tools.is_empty() {
             return;
         }

@@ -150,7 +150,9 @@ impl Service {
             .join(path)
             .map_err(|error| Failure::system(format!("`{path}` is no address"), error))?;
         let request = self.client.request(method, url);
-        Ok(request.bearer_auth(self.token.expose()))
+        Ok(request
+            .header("X-Client", "cli")
+            .bearer_auth(self.token.expose()))
     }
 
     async fn ask(&self, request: RequestBuilder) -> Result<Value, Failure> {

@@ -10,7 +10,7 @@ pub mod auth;
 pub mod backups;
 pub mod connections;
 #[cfg(test)]
-mod doubles;
+pub(crate) mod doubles;
 pub mod edge;
 pub mod error;
 mod health;
@@ -54,6 +54,10 @@ pub trait Service: Send + Sync + 'static {
     fn is_draining(&self) -> bool;
     /// Clients may open WebSockets.
     fn has_websocket(&self) -> bool;
+    /// What is wrong with the channels, until it is cured.
+    fn channels_fault(&self) -> Option<String> {
+        None
+    }
     /// How large the store is. May block.
     fn store_bytes(&self) -> u64;
     /// How many teams there are. May block.

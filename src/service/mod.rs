@@ -49,16 +49,18 @@ use crate::{
         self,
         sled::{Durability, SledStorage},
     },
-    tools::{self, host::Toolbox},
+    tools::{self, agent::session::Sessions, host::Toolbox},
 };
 
 pub mod error;
 mod facts;
 mod listener;
+mod reload;
 
 use error::{ServiceError, machine};
 use facts::{Facts, back_up};
 use listener::Listener;
+use reload::Reload;
 
 /// How long running turns have to reach their next commit point.
 const DRAIN: Duration = Duration::from_secs(30);
@@ -101,6 +103,7 @@ pub struct Service {
     draining: Arc<AtomicBool>,
     server: actix_web::dev::ServerHandle,
     address_file: PathBuf,
+    _reload: Reload,
     _lock: Lock,
 }
 
@@ -119,13 +122,17 @@ impl Service {
         let secrets = Secrets::default();
         logging::start(config.log.level.as_str(), secrets.clone());
         let mut notices: Vec<String> = settings.warnings.iter().map(ToString::to_string).collect();
-        let channels = match settings.channels {
-            ChannelsState::Open(channels) => channels,
-            ChannelsState::Closed(problems) => {
-                notices.push(format!("channels are closed: {problems}"));
-                Channels::closed()
-            }
+        let (channels, fault) = match settings.channels {
+            ChannelsState::Open(channels) if settings.distrust.0.is_empty() => (channels, None),
+            ChannelsState::Open(channels) => (channels, Some(settings.distrust)),
+            ChannelsState::Closed(problems) => (Channels::closed(), Some(problems)),
         };
+        if let Some(fault) = &fault {
+            tracing::error!(%fault, "only the operator's command line is let in");
+            notices.push(format!(
+                "only the operator's command line is let in: {fault}"
+            ));
+        }
         let config = settings.config;
 
         let sandbox = Sandbox::new(SandboxSettings {
@@ -144,7 +151,7 @@ impl Service {
                 layer.cure()
             ));
         }
-        let live = Live::new(home.clone(), options.environment);
+        let live = Live::new(home.clone(), options.environment.clone());
         let demo = Arc::new(AtomicBool::new(
             learn_secrets(&live, &secrets, &mut notices).await,
         ));
@@ -152,12 +159,14 @@ impl Service {
             client::build().map_err(|error| machine("the HTTP client cannot be made", error))?,
             options.retry,
         );
+        let agents = Sessions::default();
         let turns = Turns::new(Sources {
             home: home.clone(),
             live,
             engines,
             toolbox: options.toolbox,
             sandbox: Arc::new(sandbox),
+            agents: Some(Arc::new(agents.clone())),
             turn_timeout: config.tasks.turn_timeout,
             idle_timeout: config.tasks.idle_timeout,
             topic_profile: channels.topics.profile.clone(),
@@ -194,8 +203,22 @@ impl Service {
             recovered,
         );
 
+        let reload = Reload::start(
+            home.clone(),
+            options.environment,
+            &spine,
+            ids.clone(),
+            &channels,
+            fault,
+        );
         let draining = Arc::new(AtomicBool::new(false));
         let clock = Arc::new(WallClock);
+        agents.connect(
+            spine.queue.clone(),
+            spine.store.clone(),
+            clock.clone(),
+            draining.clone(),
+        );
         let auth = Authenticator::open(spine.store.clone(), clock.clone(), &home.secrets())
             .await
             .map_err(|error| machine("credentials cannot be opened", error))?;
@@ -213,7 +236,7 @@ impl Service {
             service: Arc::new(Facts {
                 demo: demo.clone(),
                 draining: draining.clone(),
-                websocket: channels.ws,
+                channels: reload.channels(),
                 home: home.clone(),
             }),
             metrics,
@@ -242,6 +265,7 @@ impl Service {
             draining,
             server: listener.server,
             address_file,
+            _reload: reload,
             _lock: lock,
         })
     }
@@ -428,6 +452,7 @@ fn router_settings(channels: &Channels) -> router::Settings {
             per_minute: channels.limits.rate.ws.per_minute,
             burst: channels.limits.rate.ws.burst,
         },
+        trust: channels.trust.clone(),
     }
 }
 

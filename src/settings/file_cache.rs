@@ -42,7 +42,7 @@ impl Stamp {
     }
 
     /// The file at this path; none if it cannot be seen.
-    fn at(path: &Path) -> Option<Self> {
+    pub(crate) fn at(path: &Path) -> Option<Self> {
         fs::metadata(path).ok().map(|found| Self::of(&found))
     }
 

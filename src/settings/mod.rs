@@ -17,8 +17,9 @@ pub mod references;
 pub mod scaffold;
 pub mod secret;
 pub mod team;
+pub mod trust;
 
-mod field;
+pub(crate) mod field;
 pub(crate) mod file_cache;
 pub(crate) mod reader;
 pub(crate) mod units;

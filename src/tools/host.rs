@@ -4,7 +4,10 @@ use std::{
     collections::{BTreeMap, HashMap},
     fmt,
     io::{self, Write},
-    sync::{Arc, Mutex, PoisonError},
+    sync::{
+        Arc, Mutex, PoisonError,
+        atomic::{AtomicBool, Ordering},
+    },
     time::{Duration, Instant},
 };
 
@@ -21,10 +24,14 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 use super::{
     cap,
     contract::{LONGEST, Tool, ToolContext, ToolError},
+    family::family,
     filter::ToolFilter,
     wire::wire_name,
 };
-use crate::sandbox::{process::Sandbox, workspace::Workspace};
+use crate::{
+    sandbox::{process::Sandbox, workspace::Workspace},
+    settings::config::LONGEST_TURN,
+};
 
 /// The largest arguments, in bytes of JSON.
 const LARGEST_ARGUMENTS: usize = 2 << 20;
@@ -45,6 +52,23 @@ pub struct Toolbox {
     tools: BTreeMap<&'static str, Arc<dyn Hosted>>,
     /// Teams with the same tools share what their models are told.
     told: Arc<Mutex<Told>>,
+}
+
+/// A tool that was made for one team, and so has a name that no other need have.
+#[derive(Clone)]
+pub struct Made {
+    key: String,
+    tool: Arc<dyn Hosted>,
+}
+
+impl Made {
+    /// A tool by its canonical key. [`Tool::NAME`] does not count.
+    pub fn new<T: Tool>(key: impl Into<String>, tool: T) -> Self {
+        Self {
+            key: key.into(),
+            tool: Arc::new(tool),
+        }
+    }
 }
 
 /// What one team is given.
@@ -71,13 +95,15 @@ impl Toolbox {
 
     /// The tools of a team, bound to its folders. Later changes to the grant need another set.
     pub fn for_team(&self, grant: Grant) -> Arc<dyn Toolset> {
-        let visible: BTreeMap<_, _> = self
-            .tools
-            .iter()
-            .filter(|(key, _)| grant.allowed.allows(key))
-            .collect();
-        let keys = visible.keys().map(|key| **key).collect();
-        let specs = self
+        Arc::new(self.assemble(grant, Vec::new()))
+    }
+
+    /// The same with tools that only this team has.
+    pub fn assemble(&self, grant: Grant, made: Vec<Made>) -> TeamTools {
+        let allowed = |key: &str| grant.allowed.allows(key);
+        let visible: Vec<_> = self.tools.iter().filter(|(key, _)| allowed(key)).collect();
+        let keys = visible.iter().map(|(key, _)| **key).collect();
+        let shared = self
             .told
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
@@ -85,19 +111,38 @@ impl Toolbox {
             .or_insert_with(|| {
                 let specs = visible
                     .iter()
-                    .map(|(key, tool)| tool.spec(wire_name(key), &grant.sandbox));
-                specs.collect()
+                    .map(|(key, tool)| (**key, tool.spec(wire_name(key), &grant.sandbox)));
+                in_order(specs.collect())
             })
             .clone();
-        let tools = visible
-            .into_iter()
+        let mut tools: BTreeMap<_, _> = visible
+            .iter()
             .map(|(key, tool)| (wire_name(key), Arc::clone(tool)))
             .collect();
-        Arc::new(TeamTools {
+        let made: Vec<_> = made.into_iter().filter(|made| allowed(&made.key)).collect();
+        let specs = if made.is_empty() {
+            shared
+        } else {
+            let by_wire: HashMap<_, _> = shared.iter().map(|spec| (&*spec.name, spec)).collect();
+            let known = visible.iter().filter_map(|(key, _)| {
+                let spec = by_wire.get(&*wire_name(key))?;
+                Some((**key, (*spec).clone()))
+            });
+            let own = made.iter().map(|Made { key, tool }| {
+                let spec = tool.spec(wire_name(key), &grant.sandbox);
+                (key.as_str(), spec)
+            });
+            in_order(known.chain(own).collect())
+        };
+        tools.extend(
+            made.into_iter()
+                .map(|made| (wire_name(&made.key), made.tool)),
+        );
+        TeamTools(Arc::new(Assembled {
             tools,
             specs,
             grant,
-        })
+        }))
     }
 }
 
@@ -105,6 +150,12 @@ impl fmt::Debug for Toolbox {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_set().entries(self.tools.keys()).finish()
     }
+}
+
+/// What models are told, family by family.
+fn in_order(mut specs: Vec<(&str, ToolSpec)>) -> Arc<[ToolSpec]> {
+    specs.sort_by_key(|(key, _)| (family(key), *key));
+    specs.into_iter().map(|(_, spec)| spec).collect()
 }
 
 /// A tool whose argument type is hidden.
@@ -134,7 +185,10 @@ impl<T: Tool> Hosted for T {
     fn check(&self, args: &Value) -> Result<Checked, ToolError> {
         let args = parse::<T>(args)?;
         let asked = T::timeout(&args).unwrap_or(T::LIMITS.timeout);
-        let limit = asked.min(T::LIMITS.longest).min(LONGEST);
+        let limit = match T::WHOLE_TURN {
+            true => LONGEST_TURN,
+            false => asked.min(T::LIMITS.longest).min(LONGEST),
+        };
         Ok(Checked::allowed(T::EFFECT, T::EXCLUSIVE, limit))
     }
 
@@ -178,17 +232,82 @@ impl Write for Counter {
     }
 }
 
-/// The tools of one team.
-struct TeamTools {
+/// The tools of one team. Cheap to clone.
+#[derive(Clone)]
+pub struct TeamTools(Arc<Assembled>);
+
+struct Assembled {
     tools: BTreeMap<String, Arc<dyn Hosted>>,
     specs: Arc<[ToolSpec]>,
     grant: Grant,
 }
 
 impl TeamTools {
+    /// The same for one turn, with a tool that remembers what the turn did with it. It takes the place of one of
+    /// the same key.
+    pub fn with_own(&self, own: Made) -> Arc<dyn Toolset> {
+        Arc::new(TurnTools {
+            wire: wire_name(&own.key),
+            own: own.tool,
+            team: self.clone(),
+        })
+    }
+}
+
+/// The tools of one turn.
+struct TurnTools {
+    team: TeamTools,
+    wire: String,
+    own: Arc<dyn Hosted>,
+}
+
+impl Toolset for TurnTools {
+    fn specs(&self) -> Arc<[ToolSpec]> {
+        self.team.specs()
+    }
+
+    fn check(&self, call: &ToolCall, caller: &Caller, label: Label) -> Result<Checked, ToolReply> {
+        self.team
+            .0
+            .check(self.find(&call.name), call, caller, label)
+    }
+
+    fn run(&self, call: ToolCall, cx: CallContext) -> BoxFuture<'static, ToolReply> {
+        self.team.0.run(self.find(&call.name), call, cx)
+    }
+}
+
+impl TurnTools {
+    fn find(&self, name: &str) -> Option<&Arc<dyn Hosted>> {
+        match self.team.0.tools.get(name) {
+            Some(_) if name == self.wire => Some(&self.own),
+            found => found,
+        }
+    }
+}
+
+impl Toolset for TeamTools {
+    fn specs(&self) -> Arc<[ToolSpec]> {
+        Arc::clone(&self.0.specs)
+    }
+
+    fn check(&self, call: &ToolCall, caller: &Caller, label: Label) -> Result<Checked, ToolReply> {
+        self.0
+            .check(self.0.tools.get(&call.name), call, caller, label)
+    }
+
+    fn run(&self, call: ToolCall, cx: CallContext) -> BoxFuture<'static, ToolReply> {
+        self.0.run(self.0.tools.get(&call.name), call, cx)
+    }
+}
+
+/// A tool, its arguments and what is known of the call.
+type Admitted = (Arc<dyn Hosted>, Value, Checked);
+
+impl Assembled {
     /// The tool, its arguments and what is known of the call. A refusal is the call's result.
-    fn admit(&self, call: &ToolCall) -> Result<(Arc<dyn Hosted>, Value, Checked), ToolError> {
-        let tool = self.tools.get(&call.name).ok_or_else(|| {
+    fn admit(tool: Option<&Arc<dyn Hosted>>, call: &ToolCall) -> Result<Admitted, ToolError> {
+        let tool = tool.ok_or_else(|| {
             ToolError::new(ToolFault::NotAvailable, "tool not available to this team")
         })?;
         let args = match &call.args {
@@ -202,24 +321,30 @@ impl TeamTools {
         let checked = tool.check(&args)?;
         Ok((Arc::clone(tool), args, checked))
     }
-}
 
-impl Toolset for TeamTools {
-    fn specs(&self) -> Arc<[ToolSpec]> {
-        Arc::clone(&self.specs)
-    }
-
-    fn check(&self, call: &ToolCall, _: &Caller, _: Label) -> Result<Checked, ToolReply> {
-        self.admit(call)
+    fn check(
+        &self,
+        tool: Option<&Arc<dyn Hosted>>,
+        call: &ToolCall,
+        _: &Caller,
+        _: Label,
+    ) -> Result<Checked, ToolReply> {
+        Self::admit(tool, call)
             .map(|(_, _, checked)| checked)
             .map_err(|error| reply(Err(error), &self.grant.scrub))
     }
 
-    fn run(&self, call: ToolCall, cx: CallContext) -> BoxFuture<'static, ToolReply> {
-        let admitted = self.admit(&call);
+    fn run(
+        &self,
+        tool: Option<&Arc<dyn Hosted>>,
+        call: ToolCall,
+        cx: CallContext,
+    ) -> BoxFuture<'static, ToolReply> {
+        let admitted = Self::admit(tool, &call);
         let grant = self.grant.clone();
         Box::pin(async move {
             let started = Instant::now();
+            let taints = Arc::new(AtomicBool::new(false));
             let (team, turn, tool) = (&grant.team, &cx.turn, &call.name);
             tracing::debug!(%team, %turn, %tool, call = %call.id, "tool call started");
             let result = match admitted {
@@ -235,6 +360,7 @@ impl Toolset for TeamTools {
                         sandbox: Arc::clone(&grant.sandbox),
                         rerun: cx.rerun,
                         cancel: cancel.clone(),
+                        taints: taints.clone(),
                     };
                     let task = tokio::spawn(hosted.call(args, context));
                     Running::new(task, cancel)
@@ -243,7 +369,8 @@ impl Toolset for TeamTools {
                 }
                 Err(error) => Err(error),
             };
-            let reply = reply(result, &grant.scrub);
+            let mut reply = reply(result, &grant.scrub);
+            reply.taints = taints.load(Ordering::Relaxed);
             let elapsed = started.elapsed();
             match reply.fault {
                 None => tracing::debug!(%team, %turn, %tool, ?elapsed, "tool call ended"),

@@ -2,11 +2,13 @@
 
 use self::host::Toolbox;
 
+pub mod agent;
 pub mod answer;
 mod bash;
 mod cap;
 pub mod contract;
 mod edit;
+mod family;
 pub mod filter;
 mod glob;
 mod grep;
@@ -14,7 +16,8 @@ pub mod host;
 mod read;
 #[cfg(test)]
 mod tests;
-mod wire;
+pub mod use_skill;
+pub(crate) mod wire;
 mod write;
 
 /// The built-in tools by name, in the order in which prompts show them.

@@ -215,6 +215,7 @@ impl Bench {
                 per_minute: 0,
                 burst: 1,
             },
+            trust: router::trust::Policy::None,
         };
         let spine = Spine::start(
             ports,

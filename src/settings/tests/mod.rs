@@ -5,6 +5,7 @@ mod first_start;
 mod live;
 mod profiles;
 mod teams;
+mod trust;
 
 use std::{fs, path::Path};
 
