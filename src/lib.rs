@@ -19,6 +19,7 @@ pub mod service;
 pub mod settings;
 pub mod storage;
 pub mod tools;
+pub mod vault;
 
 use engines::native::retry::RetryPolicy;
 use service::{Options, Service, error::ServiceError};

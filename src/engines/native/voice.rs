@@ -4,7 +4,7 @@ use hivewright_actors::engine::{Block, EngineEvent, EventSink};
 use hivewright_actors::tool::{Args, ToolCall};
 use serde_json::Value;
 
-use crate::scrub::{Scrubber, StreamScrubber};
+use crate::scrub::{Scrubber, stream::StreamScrubber};
 
 /// Passes events on.
 pub(super) struct Voice {
