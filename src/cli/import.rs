@@ -33,6 +33,7 @@ use crate::{
         home::resolve,
         load::{self, ChannelsState},
     },
+    vault::{Vault, master::KeyFiles},
 };
 
 /// Take over what another program kept, with the service stopped
@@ -127,16 +128,23 @@ fn import(
             storage: stopped.as_ref().map(|stopped| &stopped.storage as _),
             environment: &context.environment,
             idle_after: channels.topics.idle_after,
-            zone: settings.config.timezone.clone(),
+            zone: "UTC".into(),
             now,
         })
         .map_err(|error| Failure::failed(error.to_string()))?;
     let Some(stopped) = stopped.filter(|_| !arguments.dry_run) else {
         return Ok((plan, None));
     };
+    let files = KeyFiles::new(&context.home.secrets(), &context.environment);
+    let vault = Vault::open(&stopped.storage, files, Arc::new(WallClock))
+        .map_err(|error| Failure::failed(error.to_string()))?;
+    if let Some(locked) = vault.locked() {
+        return Err(Failure::failed(format!("the vault is locked: {locked}")));
+    }
     let site = Site {
         home: &context.home,
         storage: &stopped.storage,
+        vault,
         ids: Ids::new(Arc::new(Randomness)),
         now,
         stop,
@@ -174,9 +182,10 @@ fn busy(mut failure: Failure) -> Failure {
 fn broken_off(error: &ApplyError, context: &Context) -> Failure {
     let again = "the same command goes on with what is left";
     match error {
-        ApplyError::Stopped => {
-            Failure::new(Exit::Interrupted, format!("stopped at a safe point; {again}"))
-        }
+        ApplyError::Stopped => Failure::new(
+            Exit::Interrupted,
+            format!("stopped at a safe point; {again}"),
+        ),
         error => {
             context.screen.remark(again);
             Failure::failed(chain(error))

@@ -21,7 +21,10 @@ use super::{
     plan::{Marked, Plan, TeamPlan},
     source::Source,
 };
-use crate::settings::home::Home;
+use crate::{
+    settings::home::Home,
+    vault::{Vault, error::VaultError},
+};
 
 mod belongings;
 mod channels;
@@ -38,6 +41,9 @@ pub enum ApplyError {
     /// The store refused.
     #[error(transparent)]
     Storage(#[from] StorageError),
+    /// The vault refused.
+    #[error(transparent)]
+    Vault(#[from] VaultError),
     /// The disk refused.
     #[error("`{}` cannot be written", path.display())]
     Disk {
@@ -62,6 +68,8 @@ pub struct Site<'a> {
     pub home: &'a Home,
     /// Its store, which nobody else uses.
     pub storage: &'a dyn Storage,
+    /// Its vault, over the same store.
+    pub vault: Vault,
     /// Makes ids.
     pub ids: Ids,
     /// The moment of the import.
@@ -89,14 +97,19 @@ pub(super) fn marks(storage: &dyn Storage) -> Result<Vec<(String, MarkRow)>, Sto
     };
     let prefix = EdgeKey::prefix(MARKS);
     let mut marks = Vec::new();
-    storage.scan(&prefix, &after_prefix(&prefix), Order::Rising, &mut |key, value| {
-        let name = String::from_utf8_lossy(&key[prefix.len()..]).into_owned();
-        match value.and_then(|value| decode(key, value)) {
-            Ok(row) => marks.push((name, row)),
-            Err(error) => tracing::error!(%error, "a mark of an import cannot be read"),
-        }
-        std::ops::ControlFlow::Continue(())
-    })?;
+    storage.scan(
+        &prefix,
+        &after_prefix(&prefix),
+        Order::Rising,
+        &mut |key, value| {
+            let name = String::from_utf8_lossy(&key[prefix.len()..]).into_owned();
+            match value.and_then(|value| decode(key, value)) {
+                Ok(row) => marks.push((name, row)),
+                Err(error) => tracing::error!(%error, "a mark of an import cannot be read"),
+            }
+            std::ops::ControlFlow::Continue(())
+        },
+    )?;
     Ok(marks)
 }
 
@@ -198,7 +211,7 @@ impl Work<'_> {
         self.vault(&key, &team.vault)?;
         self.memories(&key, &team.memories)?;
         self.tasks(&key, &team.tasks, plan)?;
-        self.triggers(&key, &team.triggers, plan)?;
+        self.triggers(&key, &team.triggers)?;
         self.plugins(&key, &team.plugins)
     }
 

@@ -96,7 +96,12 @@ impl Import {
     }
 
     /// Does it, and writes down what was done. Returns where. Blocks.
-    pub fn apply(&self, plan: &Plan, site: &Site<'_>, backups: PathBuf) -> Result<PathBuf, ApplyError> {
+    pub fn apply(
+        &self,
+        plan: &Plan,
+        site: &Site<'_>,
+        backups: PathBuf,
+    ) -> Result<PathBuf, ApplyError> {
         apply::apply(plan, &self.source, site)?;
         self.note(plan, site.now, &backups)
             .map_err(apply::disk(backups))

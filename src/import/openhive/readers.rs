@@ -5,8 +5,13 @@ use hivewright_actors::{clock::Timestamp, scheduler::check::Check};
 use super::{definition, plan::Checks, triggers::Trigger};
 use crate::{
     settings::{
-        channels, config, home::Home, problem::Problems, providers, reader::Document,
-        references::{Environment, References}, team,
+        channels, config,
+        home::Home,
+        problem::Problems,
+        providers,
+        reader::Document,
+        references::{Environment, References},
+        team,
     },
     triggers::{calendar::SystemCalendar, expressions::SystemExpressions},
 };
@@ -27,7 +32,9 @@ impl Checks for Readers<'_> {
         match name {
             "config.yaml" => config::read(text, document, self.home.data()).map(drop),
             "channels.yaml" => channels::read(text, document).map(drop),
-            _ => providers::read(text, document, self.environment).0.map(drop),
+            _ => providers::read(text, document, self.environment)
+                .0
+                .map(drop),
         }
     }
 
@@ -47,6 +54,8 @@ impl Checks for Readers<'_> {
             now: self.now,
             is_new: true,
         };
-        check.run(&definition).map_err(|problem| problem.to_string())
+        check
+            .run(&definition)
+            .map_err(|problem| problem.to_string())
     }
 }

@@ -140,9 +140,9 @@ impl Trigger {
                 "tick_interval_ms" => {
                     let change = "`tick_interval_ms` becomes `tick_interval`";
                     self.changes.push(change.into());
-                    let interval = value.as_u64().map_or(value, |ms| {
-                        json!(show_duration(Duration::from_millis(ms)))
-                    });
+                    let interval = value
+                        .as_u64()
+                        .map_or(value, |ms| json!(show_duration(Duration::from_millis(ms))));
                     window.insert("tick_interval".into(), interval);
                 }
                 "overlap_policy" => {
@@ -167,7 +167,8 @@ impl Trigger {
         }
         if !window.contains_key("max_ticks_per_window") {
             window.insert("max_ticks_per_window".into(), json!(MOST_TICKS));
-            let change = format!("`max_ticks_per_window` is {MOST_TICKS}, since there was no limit");
+            let change =
+                format!("`max_ticks_per_window` is {MOST_TICKS}, since there was no limit");
             self.changes.push(change);
         }
         window

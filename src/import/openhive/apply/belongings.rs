@@ -189,9 +189,12 @@ impl Work<'_> {
             match trigger.state.as_str() {
                 "active" => stored.enable(now),
                 "pending" => {}
-                _ => stored.disable(trigger.disabled_reason.clone().unwrap_or_else(|| {
-                    "disabled in OpenHive".to_owned()
-                })),
+                _ => stored.disable(
+                    trigger
+                        .disabled_reason
+                        .clone()
+                        .unwrap_or_else(|| "disabled in OpenHive".to_owned()),
+                ),
             }
             if stored.state == Firing::Active {
                 stored.consecutive_failures = trigger.consecutive_failures;
@@ -279,7 +282,10 @@ fn task(team: &TeamKey, job: &Job, plan: &Plan, now: Timestamp) -> Task {
 fn outcome(ending: Ending, result: &str, finished_at: Timestamp) -> Outcome {
     let (code, message) = match ending {
         Ending::Failed => (Some(Code::Internal), Some("failed in OpenHive".to_owned())),
-        Ending::Cancelled => (Some(Code::Cancelled), Some("cancelled in OpenHive".to_owned())),
+        Ending::Cancelled => (
+            Some(Code::Cancelled),
+            Some("cancelled in OpenHive".to_owned()),
+        ),
         _ => (None, None),
     };
     Outcome {
@@ -288,6 +294,7 @@ fn outcome(ending: Ending, result: &str, finished_at: Timestamp) -> Outcome {
         message,
         text: result.to_owned(),
         usage: Usage::default(),
+        report: None,
         finished_at,
     }
 }
