@@ -40,6 +40,8 @@ pub enum Speaker {
 pub struct Assignment {
     /// Where it runs.
     pub lane: Lane,
+    /// Which life of the team it is for.
+    pub generation: u32,
     /// The topic it is about.
     pub topic: Option<TopicRef>,
     /// What was said before, oldest first, without the message being answered.

@@ -247,6 +247,7 @@ impl Spine {
                 briefing: ports.briefing,
                 desk,
                 approvals: opened,
+                view: ports.view.clone(),
                 ledger: ports.ledger,
                 days: ports.days,
                 meter: ports.meter,

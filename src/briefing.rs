@@ -12,9 +12,10 @@ use std::{
 use futures_util::future::{BoxFuture, FutureExt};
 use hivewright_actors::{
     briefing::{Assignment, Brief, BriefError, Briefing},
+    budget::{Caps, Line},
     classifier::Classifier,
     engine::Engine,
-    ids::{MAIN, TeamName},
+    ids::{MAIN, TeamKey, TeamName},
     task::Code,
 };
 use sha2::{Digest, Sha256};
@@ -22,6 +23,7 @@ use sha2::{Digest, Sha256};
 use crate::{
     engines::{Engines, ModelChoice, Question, UnknownProfile},
     logging::Secrets,
+    memory::Memory,
     prompt::compose::{ComposeError, Prompts, Request},
     sandbox::{
         process::Sandbox,
@@ -68,6 +70,7 @@ struct Inner {
     prompts: Prompts,
     engines: Engines,
     toolbox: Toolbox,
+    memory: Memory,
     sandbox: Arc<Sandbox>,
     agents: Option<Arc<dyn AgentRunner>>,
     /// What was last warned of, by team: the same is said once.
@@ -112,6 +115,8 @@ pub struct Sources {
     pub engines: Engines,
     /// The tools that exist.
     pub toolbox: Toolbox,
+    /// What teams remember.
+    pub memory: Memory,
     /// Where their processes run.
     pub sandbox: Arc<Sandbox>,
     /// Runs sessions of subagents. Without it they can only work in place of their team.
@@ -137,6 +142,7 @@ impl Turns {
             live: sources.live,
             engines: sources.engines,
             toolbox: sources.toolbox,
+            memory: sources.memory,
             sandbox: sources.sandbox,
             agents: sources.agents,
             warned: Mutex::default(),
@@ -153,7 +159,7 @@ impl Turns {
 
 impl Inner {
     /// Prepares a turn. Looks at files, so it blocks; unchanged ones are only looked at.
-    fn brief(&self, assignment: Assignment) -> Result<Brief, BriefError> {
+    fn brief(&self, assignment: Assignment, memory: Arc<str>) -> Result<Brief, BriefError> {
         let Assignment {
             lane,
             topic,
@@ -161,11 +167,15 @@ impl Inner {
             ancestors,
             options,
             inner,
+            ..
         } = assignment;
+        let budget = self.budget(&lane.team, &ancestors);
         let name = lane.team;
         let kit = self.kit(&name)?;
         let part = self.part(&name, &kit, &options, inner)?;
+        self.check_prices(&budget, &part)?;
         let request = Request {
+            memory,
             team: name.clone(),
             ancestors,
             description: kit.team.description.clone(),
@@ -199,6 +209,8 @@ impl Inner {
             turn_timeout: turn_timeout.unwrap_or(self.turn_timeout),
             idle_timeout: self.idle_timeout,
             queue_mode: kit.team.queue_mode,
+            budget,
+            price: part.price,
         })
     }
 
@@ -213,6 +225,33 @@ impl Inner {
             tracing::warn!(%team, warning, "rules, skills or subagents need a look");
         }
         warned.insert(team.clone(), warnings.to_vec());
+    }
+
+    /// The budgets that a team draws on: its own, then those of the teams above it.
+    fn budget(&self, team: &TeamName, ancestors: &[TeamName]) -> Line {
+        let upwards = std::iter::once(team).chain(ancestors.iter().rev());
+        let line = upwards.map(|name| {
+            let caps = match self.live.team_now(name) {
+                Ok(file) => caps(&file),
+                // Its own file was read before; a broken one above counts as it is: not at all.
+                Err(_) => Caps::default(),
+            };
+            (name.clone(), caps)
+        });
+        line.collect()
+    }
+
+    /// A cap in money means nothing for a model whose calls have no price.
+    fn check_prices(&self, line: &Line, part: &Part) -> Result<(), BriefError> {
+        let in_money = |caps: &Caps| caps.usd_per_day.or(caps.usd_per_task).is_some();
+        match line.iter().find(|(_, caps)| in_money(caps)) {
+            Some((team, _)) if !part.priced => Err(config_error(format!(
+                "{}: budgets: a cap in USD needs `pricing` in the profile of model {}",
+                self.home.team_file(team.as_str()).display(),
+                part.model
+            ))),
+            _ => Ok(()),
+        }
     }
 
     /// What a team works with now.
@@ -341,6 +380,14 @@ fn keys(providers: &Providers) -> impl Iterator<Item = &str> {
     keys.map(|key| key.expose())
 }
 
+fn caps(team: &Team) -> Caps {
+    Caps {
+        usd_per_day: team.budgets.usd_per_day,
+        tokens_per_day: team.budgets.tokens_per_day,
+        usd_per_task: team.budgets.usd_per_task,
+    }
+}
+
 fn allowed_dirs(team: &Team) -> Vec<AllowedDir> {
     let dirs = team.allowed_dirs.iter().map(|dir| AllowedDir {
         path: dir.path.clone(),
@@ -413,8 +460,17 @@ fn hash_of(bytes: &[u8]) -> String {
 impl Briefing for Turns {
     fn brief(&self, assignment: Assignment) -> BoxFuture<'static, Result<Brief, BriefError>> {
         let inner = self.0.clone();
-        let brief = tokio::task::spawn_blocking(move || inner.brief(assignment));
         async move {
+            let team = TeamKey {
+                name: assignment.lane.team.clone(),
+                generation: assignment.generation,
+            };
+            let memory = inner.memory.injected(&team).await;
+            let memory = memory.map_err(|error| BriefError {
+                code: Code::Internal,
+                message: error.to_string(),
+            })?;
+            let brief = tokio::task::spawn_blocking(move || inner.brief(assignment, memory));
             brief.await.unwrap_or_else(|_| {
                 Err(BriefError {
                     code: Code::Internal,

@@ -5,6 +5,7 @@ use std::net::IpAddr;
 pub mod briefing;
 pub mod channels;
 pub mod cli;
+pub mod days;
 pub mod engines;
 pub mod http;
 pub mod import;

@@ -16,7 +16,7 @@ use crate::{
     audit::Audit,
     channel::Deliver,
     ids::{ChannelId, QuestionId},
-    queue::Enqueue,
+    queue::submit::{Refusal, Submit},
     store::{StoreError, StoreHandle, reads, records::Writes},
 };
 
@@ -27,26 +27,26 @@ type Answered = Result<Question, NotAnswered>;
 
 impl Approvals {
     /// Hands the end of a question to the queue, which stores it with the task that brings it.
-    /// Whether it is stored.
-    fn bring(&self, question: &Question, writes: Writes) -> impl Future<Output = bool> + use<> {
-        let task = question.result(self.to.ids.task(), self.to.clock.now());
-        let writes = writes.question(question);
-        let handed = self.to.queue.send(Enqueue { task, writes });
-        let (store, id, status) = (self.to.store.clone(), question.id.clone(), question.status);
-        async move {
-            // The queue hands in its commit before it answers. If it had no room, there is none.
-            handed.await.is_ok()
-                && store.commit(Writes::new()).await.is_ok()
-                && stored(&store, id).await == Some(status)
-        }
+    fn bring(
+        &self,
+        question: &Question,
+        writes: Writes,
+    ) -> impl Future<Output = Result<(), Refusal>> + use<> {
+        let handed = self.to.queue.send(Submit {
+            task: question.result(self.to.ids.task(), self.to.clock.now()),
+            writes: writes.question(question),
+            overlap: None,
+            giver: None,
+        });
+        async move { handed.await.unwrap_or(Err(Refusal::Stopping)).map(|_| ()) }
     }
 
     /// Nobody answered in time: the lane that asked is told.
     pub(super) fn tell_expired(&mut self, question: Question, ctx: &mut Context<Self>) {
         let brought = self.bring(&question, Writes::new());
-        ctx.spawn(brought.into_actor(self).map(move |stored, _, ctx| {
-            if !stored {
-                tracing::warn!(id = %question.id, "no room for the news that a question expired");
+        ctx.spawn(brought.into_actor(self).map(move |brought, _, ctx| {
+            if let Err(refusal) = brought {
+                tracing::warn!(id = %question.id, %refusal, "the end of a question is not told yet");
                 ctx.run_later(AGAIN, move |this, ctx| this.tell_expired(question, ctx));
             }
         }));
@@ -73,14 +73,13 @@ impl Approvals {
             "answered",
         );
         let brought = self.bring(&question, Writes::new().audit(&audit));
-        Box::pin(brought.into_actor(self).map(move |stored, this, ctx| {
-            if stored {
-                return Ok(question);
-            }
-            // It is as if it had not been said.
-            this.book.ask(asked);
-            this.ring(ctx);
-            Err(NotAnswered::Full)
+        Box::pin(brought.into_actor(self).map(move |brought, this, ctx| {
+            brought.map(|()| question).map_err(|refusal| {
+                // It is as if it had not been said.
+                this.book.ask(asked);
+                this.ring(ctx);
+                NotAnswered::Refused(refusal)
+            })
         }))
     }
 

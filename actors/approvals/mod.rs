@@ -6,7 +6,7 @@ use crate::{
     channel::{Channel, Deliver},
     clock::{Clock, Timestamp},
     ids::{ApprovalId, ChannelId, Ids, QuestionId, TeamKey},
-    queue::{Ended, Enqueue},
+    queue::{Ended, submit::Submit},
     storage::StorageError,
     store::{Numbered, StoreError, StoreHandle, reads, records::Writes},
 };
@@ -110,7 +110,7 @@ pub struct Neighbours {
     /// The way out.
     pub channel: Addr<Channel>,
     /// Where answers become work.
-    pub queue: Recipient<Enqueue>,
+    pub queue: Recipient<Submit>,
     /// Who is told of decisions.
     pub resolved: Recipient<Resolved>,
     /// Where secrets go.
@@ -182,7 +182,10 @@ impl Approvals {
         match result {
             Ok(frames) => {
                 self.to.channel.do_send(Deliver { frames });
-                self.to.resolved.do_send(Resolved(approval));
+                // What was cancelled has nobody left who waits.
+                if approval.status != Status::Cancelled {
+                    self.to.resolved.do_send(Resolved(approval));
+                }
             }
             Err(error) => tracing::error!(id = %approval.id, %error, "an approval is not stored"),
         }

@@ -4,7 +4,7 @@ use super::{
     question::{Question, Unfit},
     record::Approval,
 };
-use crate::store::StoreError;
+use crate::{queue::submit::Refusal, store::StoreError};
 
 /// Why a decision does not count.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
@@ -61,9 +61,9 @@ pub enum NotAnswered {
     /// The vault did not take the secret.
     #[error("the vault did not take it: {0}")]
     Vault(String),
-    /// The lane that asked has no room for the answer.
-    #[error("too much waits for the team that asked; try again later")]
-    Full,
+    /// The team that asked cannot be given the answer now.
+    #[error(transparent)]
+    Refused(#[from] Refusal),
     /// It cannot be looked up.
     #[error("the question cannot be read")]
     Unreadable,

@@ -19,7 +19,7 @@ use super::{
     disk::{Crash, Disk, Mounted},
     engine::{Play, Script, Scripted},
     folders::NoFolders,
-    tools::Tools,
+    tools::{Office, Tools},
 };
 use crate::{
     approvals::secret::{SecretSink, SecretText},
@@ -256,7 +256,19 @@ impl World {
             store: Arbiter::current(),
             teams: Vec::new(),
         };
-        Spine::start(ports, threads, self.limits, self.settings.clone(), recovered)
+        let spine = Spine::start(
+            ports,
+            threads,
+            self.limits,
+            self.settings.clone(),
+            recovered,
+        );
+        *self.tools.office.lock().unwrap() = Some(Office {
+            queue: spine.queue.clone(),
+            ids: self.ids.clone(),
+            store: spine.store.clone(),
+        });
+        spine
     }
 
     pub(crate) fn connect(&self, spine: &Spine) -> Client {

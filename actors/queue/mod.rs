@@ -567,8 +567,17 @@ impl Handler<Cancel> for Queue {
             self.schedule.remove(&lane, id);
             self.end(id, Ending::Cancelled, Code::Cancelled, ctx);
         }
+        // What was set aside is not in the way of others, but it is what the person sees at work.
+        let parked: Vec<TaskId> = match running && !queued {
+            true => Vec::new(),
+            false => self.parked_in(&lane),
+        };
+        for id in &parked {
+            self.end(id, Ending::Cancelled, Code::Cancelled, ctx);
+        }
         if !running
             && ends == 0
+            && parked.is_empty()
             && let Some(channel) = channel
         {
             let error = ErrorBody::refusal(

@@ -209,8 +209,7 @@ impl Router {
             .channels
             .into_iter()
             .map(|(id, history)| {
-                let sender =
-                    Sender::of(&history.row.principal, history.row.channel_type.clone());
+                let sender = Sender::of(&history.row.principal, history.row.channel_type.clone());
                 (id, Conversation::from_history(history, sender, None))
             })
             .collect();

@@ -12,6 +12,7 @@ use crate::{
     audit::Audit,
     briefing::{Line, Speaker},
     budget::{Day, Spent},
+    channel_type::ChannelType,
     clock::Timestamp,
     event::Frame,
     history::HistoryEvent,
@@ -21,15 +22,14 @@ use crate::{
     },
     inbox::InboxEvent,
     notice::Notice,
-    channel_type::ChannelType,
+    org::record::TeamRecord,
     router::{
         audit::{Admission, is_websocket},
         topics::Topic,
         trust::Decision,
     },
-    org::record::TeamRecord,
     storage::{Batch, StorageError},
-    task::{Cause, Label, Lane, Task},
+    task::{Cause, Kind, Label, Lane, Task},
 };
 
 /// The version of all records below. A change of their form raises it and adds a migration.
@@ -105,14 +105,22 @@ impl Writes {
             key: task_key(&task.id),
         })
         .put(finished_key(&task.id), task)
-        .with(Write::Put {
-            key: ended_key(task),
-            value: Vec::new(),
-        })
+        .indexed(task)
         .with(Write::Fence {
             task: task.id.clone(),
             lease: None,
         })
+    }
+
+    /// Lists of finished work don't show messages, so those pay nothing for it.
+    fn indexed(self, task: &Task) -> Self {
+        match task.kind {
+            Kind::Chat => self,
+            _ => self.with(Write::Put {
+                key: ended_key(task),
+                value: Vec::new(),
+            }),
+        }
     }
 
     /// A frame for a channel's outbox. The store numbers it.

@@ -14,6 +14,7 @@ use crate::{
     engine::EngineEvent,
     ids::{Ids, TeamName, TopicId, TurnId},
     meter::Meter,
+    org::view::OrgView,
     queue::{self, Leased, Queue, Waiting},
     store::StoreHandle,
     task::Task,
@@ -93,6 +94,8 @@ pub struct Recipe {
     pub desk: Desk,
     /// Who hears of them.
     pub approvals: Recipient<Opened>,
+    /// The tree of teams.
+    pub view: OrgView,
     /// What teams have spent.
     pub ledger: Ledger,
     /// Which day it is.

@@ -74,6 +74,7 @@ impl Team {
         };
         let now = self.recipe.clock.now();
         let conversation = lane.memory.as_ref().map(|memory| memory.conversation(now));
+        let ancestors = self.recipe.view.now().ancestors(self.name.as_str());
         let store = self.recipe.store.clone();
         let briefing = self.recipe.briefing.clone();
         let preparation = async move {
@@ -142,9 +143,10 @@ impl Team {
             };
             let assignment = Assignment {
                 lane: task.lane.clone(),
+                generation: task.generation,
                 topic: task.source.and_then(|source| source.topic),
                 conversation,
-                ancestors: Vec::new(),
+                ancestors,
                 options: task.options,
                 inner: task.kind == Kind::Agent,
             };

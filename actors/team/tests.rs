@@ -3,7 +3,9 @@
 
 mod conversation;
 mod crash;
+mod delegation;
 mod failure;
+mod holding;
 mod life;
 mod modes;
 mod stop;

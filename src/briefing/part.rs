@@ -3,7 +3,11 @@
 use std::sync::{Arc, PoisonError};
 
 use hivewright_actors::{
-    briefing::BriefError, engine::Engine, ids::TeamName, task::Options, tool::Toolset,
+    briefing::{BriefError, Price},
+    engine::Engine,
+    ids::TeamName,
+    task::Options,
+    tool::Toolset,
 };
 
 use super::{Inner, Kit, config_error, hash_of};
@@ -14,6 +18,7 @@ use crate::{
         role::{Role, listed},
         subagents::Subagent,
     },
+    settings::providers::Profile,
     tools::{
         agent::Agent,
         contract::Tool,
@@ -49,6 +54,9 @@ pub(super) struct Part {
     pub(super) engine: Arc<dyn Engine>,
     pub(super) provider: String,
     pub(super) model: String,
+    pub(super) price: Price,
+    /// Its profile states what calls cost.
+    pub(super) priced: bool,
 }
 
 impl Inner {
@@ -145,6 +153,8 @@ impl Inner {
             notes: notes(&cast, &has),
             engine,
             provider: chosen.provider.as_str().to_owned(),
+            price: price(&chosen),
+            priced: chosen.pricing.is_some(),
             model: chosen.model,
             tools,
             cast,
@@ -168,6 +178,22 @@ impl Inner {
             made.extend(agents);
         }
         made
+    }
+}
+
+/// What a call of a profile costs.
+fn price(profile: &Profile) -> Price {
+    let per_token = |price: f64| price / 1_000_000.0;
+    Price {
+        max_output: u64::from(profile.max_output_tokens),
+        input_usd: profile
+            .pricing
+            .as_ref()
+            .map_or(0.0, |pricing| per_token(pricing.input)),
+        output_usd: profile
+            .pricing
+            .as_ref()
+            .map_or(0.0, |pricing| per_token(pricing.output)),
     }
 }
 

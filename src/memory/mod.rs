@@ -26,6 +26,9 @@ use tokio::sync::{SetOnce, broadcast};
 pub mod acts;
 mod book;
 pub mod chain;
+pub mod date;
+#[cfg(test)]
+pub(crate) mod doubles;
 pub mod entry;
 pub mod error;
 mod inject;

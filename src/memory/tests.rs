@@ -1,109 +1,27 @@
-//! Memory over a real store, with the rows in this process.
+//! Memory over a real store.
 
-#![allow(clippy::unwrap_used, clippy::panic)]
+#![allow(clippy::unwrap_used)]
 
-use std::{
-    sync::atomic::{AtomicU64, AtomicUsize},
-    time::Duration,
-};
+use std::time::Duration;
 
-use actix::Arbiter;
 use futures_util::FutureExt;
 use hivewright_actors::{
-    ids::Entropy,
-    storage::{Batch, Order, Storage, StorageError, Visit},
-    store::{Store, records::Writes},
+    storage::{Batch, Storage},
+    store::records::{EdgeKey, Writes},
     task::Label,
 };
 
 use super::{
     acts::Saved,
     chain::{Draft, Edit, Verdict},
+    doubles::Bench,
     entry::Actor,
     provenance::Provenance,
     reading::{Browse, Listing, Query},
     *,
 };
-use crate::http::doubles::{self, Hands};
-
-/// Rows in this process, and how often they were read.
-#[derive(Default)]
-struct Disk {
-    rows: doubles::Memory,
-    reads: AtomicUsize,
-}
-
-impl Disk {
-    fn reads(&self) -> usize {
-        self.reads.load(Ordering::SeqCst)
-    }
-}
-
-impl Storage for Disk {
-    fn commit(&self, batch: &Batch) -> Result<(), StorageError> {
-        self.rows.commit(batch)
-    }
-
-    fn get(&self, key: &[u8]) -> Result<Option<Vec<u8>>, StorageError> {
-        self.reads.fetch_add(1, Ordering::SeqCst);
-        self.rows.get(key)
-    }
-
-    fn scan(
-        &self,
-        start: &[u8],
-        end: &[u8],
-        order: Order,
-        visit: &mut Visit<'_>,
-    ) -> Result<(), StorageError> {
-        self.reads.fetch_add(1, Ordering::SeqCst);
-        self.rows.scan(start, end, order, visit)
-    }
-}
-
-struct Counted(AtomicU64);
-
-impl Entropy for Counted {
-    fn bits(&self) -> u64 {
-        self.0.fetch_add(1, Ordering::SeqCst)
-    }
-}
-
-struct Guard;
-
-impl SecretGuard for Guard {
-    fn holds_secret(&self, team: &TeamKey, text: &str) -> Option<String> {
-        let known = team.name.as_str() == "main" && text.contains("hunter2");
-        known.then(|| "PASSWORD".to_owned())
-    }
-}
-
-struct Bench {
-    disk: Arc<Disk>,
-    clock: Arc<Hands>,
-    store: StoreHandle,
-    memory: Memory,
-}
 
 impl Bench {
-    fn new() -> Self {
-        let (disk, clock) = (Arc::new(Disk::default()), Arc::new(Hands::default()));
-        let fail = Box::new(|error: &StorageError| panic!("{error}"));
-        let store = Store::start(&Arbiter::current(), disk.clone(), fail, Box::new(|_, _| {}));
-        let memory = started(&store, &clock, 1);
-        Self {
-            disk,
-            clock,
-            store,
-            memory,
-        }
-    }
-
-    /// As another process would find it.
-    fn restarted(&self) -> Memory {
-        started(&self.store, &self.clock, 1 << 32)
-    }
-
     fn tick(&self) {
         self.clock.turn(Duration::from_secs(2));
     }
@@ -127,13 +45,6 @@ impl Bench {
         let page = self.memory.list(&main(), all()).await.unwrap();
         page.rows.into_iter().map(|entry| entry.content).collect()
     }
-}
-
-fn started(store: &StoreHandle, clock: &Arc<Hands>, from: u64) -> Memory {
-    let ids = Ids::new(Arc::new(Counted(AtomicU64::new(from))));
-    let memory = Memory::new(clock.clone(), ids, Arc::new(Guard));
-    memory.connect(store.clone());
-    memory
 }
 
 fn main() -> TeamKey {
@@ -575,7 +486,7 @@ async fn a_damaged_row_hides_no_other() {
     let bench = Bench::new();
     bench.save("a", "alpha").await;
     bench.save("b", "beta").await;
-    let key = hivewright_actors::store::records::EdgeKey::new("memory", "main~1/a|0000000001");
+    let key = EdgeKey::new("memory", "main~1/a|0000000001");
     let damaged = Batch {
         changes: vec![(key.bytes(), Some(b"{".to_vec()))],
     };

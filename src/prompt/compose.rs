@@ -35,6 +35,8 @@ pub struct Request {
     pub notes: Vec<String>,
     /// As whom it is run.
     pub cast: Cast,
+    /// What the team remembers; empty if nothing.
+    pub memory: Arc<str>,
     /// What the turn is about.
     pub topic: Option<TopicRef>,
     /// What was said before, oldest first, without the message being answered.
@@ -187,6 +189,8 @@ impl Inner {
             shared: told.shared.clone(),
             team: told.team.clone(),
             turn: parts::join([
+                // Part 8 comes ready: it is laid out when memory changes, not in each turn.
+                request.memory.to_string(),
                 parts::topic(request.topic.as_ref()),
                 parts::conversation(&request.conversation),
             ]),

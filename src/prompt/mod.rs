@@ -1,5 +1,6 @@
 //! What a model is told before the conversation begins.
 
+pub mod bootstrap;
 pub mod compose;
 pub mod library;
 pub mod role;

@@ -82,6 +82,7 @@ impl Place {
             description: String::new(),
             builtins: Vec::new(),
             notes: Vec::new(),
+            memory: "".into(),
             cast: self.cast(team, None, None, false),
             topic: None,
             conversation: Vec::new(),
@@ -370,6 +371,36 @@ async fn role_rules_come_before_lineage_and_those_before_team_rules() {
     );
     assert!(!system.team.contains("another team."));
     assert!(!system.shared.contains("Of the "));
+}
+
+/// SE-39, MV-22
+#[tokio::test]
+async fn what_is_remembered_stands_before_the_topic_and_leaves_the_rest_as_it_was() {
+    let place = place();
+    let topic = TopicRef {
+        id: "t-1".into(),
+        name: "Deploys".into(),
+    };
+    let without = Request {
+        topic: Some(topic),
+        ..request("main")
+    };
+    let with = Request {
+        memory: "--- Memory ---\n\nContext:\n[a]: b".into(),
+        ..without.clone()
+    };
+
+    let without = place.prompts.compose(without).await.unwrap();
+    let with = place.prompts.compose(with).await.unwrap();
+
+    let expected = format!(
+        "--- Memory ---\n\nContext:\n[a]: b\n\n{}",
+        without.system.turn
+    );
+    assert_eq!(with.system.turn, expected);
+    assert_eq!(with.system.team, without.system.team);
+    assert_eq!(with.prompt_hash, without.prompt_hash);
+    assert!(!without.system.turn.contains("Memory"));
 }
 
 /// SE-66

@@ -34,6 +34,7 @@ use crate::{
     },
     logging::{self, Secrets},
     machine::{Randomness, WallClock},
+    memory::{Memory, NoSecrets},
     providers::client,
     sandbox::process::{Sandbox, SandboxSettings},
     settings::{
@@ -160,11 +161,21 @@ impl Service {
             options.retry,
         );
         let agents = Sessions::default();
+        let ids = Ids::new(Arc::new(Randomness));
+        let zone = config
+            .timezone
+            .clone()
+            .unwrap_or_else(|| Zone::of_machine(&options.environment));
+        let days = ZoneDays(zone.time_zone().clone());
+        let view = OrgView::default();
+        let ledger = Ledger::default();
+        let memory = Memory::new(Arc::new(WallClock), ids.clone(), Arc::new(NoSecrets));
         let turns = Turns::new(Sources {
             home: home.clone(),
             live,
             engines,
-            toolbox: options.toolbox,
+            toolbox: tools::memory::add(options.toolbox, &memory),
+            memory: memory.clone(),
             sandbox: Arc::new(sandbox),
             agents: Some(Arc::new(agents.clone())),
             turn_timeout: config.tasks.turn_timeout,
@@ -173,10 +184,10 @@ impl Service {
             demo: demo.clone(),
             secrets,
         });
-        let tool_names = tools::BUILT_INS.iter().map(ToString::to_string);
+        let tool_names = tools::BUILT_INS.iter().chain(&tools::memory::NAMES);
+        let tool_names = tool_names.map(ToString::to_string);
         let metrics = Arc::new(Metrics::new(tool_names));
         let commits = metrics.clone();
-        let ids = Ids::new(Arc::new(Randomness));
         let ports = Ports {
             storage: storage.clone(),
             on_store_failure: Box::new(|error| {
@@ -189,7 +200,14 @@ impl Service {
             classifier: Arc::new(turns),
             clock: Arc::new(WallClock),
             ids: ids.clone(),
+            ledger: ledger.clone(),
+            days: Arc::new(days),
+            secrets: Arc::new(vault.clone()),
+            digester: sha256,
+            approvals_last: config.approvals.ttl,
             meter: metrics.clone(),
+            folders: Arc::new(TeamFolders::new(home.clone())),
+            view: view.clone(),
         };
         let limits = Limits {
             running: config.runtime.max_running_turns,
@@ -202,6 +220,7 @@ impl Service {
             router_settings(&channels),
             recovered,
         );
+        memory.connect(spine.store.clone());
 
         let reload = Reload::start(
             home.clone(),

@@ -24,6 +24,7 @@ pub(crate) mod file_cache;
 pub(crate) mod reader;
 pub(crate) mod units;
 pub(crate) mod yaml;
+pub mod zone;
 
 #[cfg(test)]
 mod tests;

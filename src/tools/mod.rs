@@ -13,6 +13,7 @@ pub mod filter;
 mod glob;
 mod grep;
 pub mod host;
+pub mod memory;
 mod read;
 #[cfg(test)]
 mod tests;

@@ -36,6 +36,8 @@ use crate::sandbox::{
     workspace::Workspace,
 };
 
+mod memory;
+
 struct Bench {
     dir: TempDir,
     tools: Arc<dyn Toolset>,

@@ -23,6 +23,7 @@ mod sandbox;
 mod secrets;
 mod service;
 mod settings_files;
+mod skills;
 mod topics;
 mod webdriver;
 mod workspace;

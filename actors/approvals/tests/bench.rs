@@ -9,7 +9,7 @@ use std::{
     time::Duration,
 };
 
-use actix::{Actor, Addr, Arbiter, Context, Handler};
+use actix::{Actor, Addr, Arbiter, Context, Handler, ResponseFuture};
 use futures_util::future::BoxFuture;
 use serde_json::{Value, json};
 
@@ -30,7 +30,7 @@ use crate::{
         world::World,
     },
     ids::{Entropy, Ids, TeamKey},
-    queue::Enqueue,
+    queue::submit::{Refusal, Submission, Submit},
     store::{Store, StoreHandle, reads},
     task::{Label, Lane, Parked, Source, Task, TopicRef, WaitReason},
     tool::{Asking, Caller},
@@ -70,14 +70,21 @@ impl Actor for Work {
     type Context = Context<Self>;
 }
 
-impl Handler<Enqueue> for Work {
-    type Result = ();
+impl Handler<Submit> for Work {
+    type Result = ResponseFuture<Result<Submission, Refusal>>;
 
-    fn handle(&mut self, Enqueue { task, writes }: Enqueue, _: &mut Self::Context) {
-        if !self.full.load(Ordering::Relaxed) {
-            drop(self.store.commit(writes.task(&task)));
-            self.enqueued.lock().unwrap().push(task);
+    fn handle(&mut self, message: Submit, _: &mut Self::Context) -> Self::Result {
+        let Submit { task, writes, .. } = message;
+        if self.full.load(Ordering::Relaxed) {
+            return Box::pin(std::future::ready(Err(Refusal::QueueFull(1))));
         }
+        let committed = self.store.commit(writes.task(&task));
+        self.enqueued.lock().unwrap().push(task);
+        Box::pin(async move {
+            committed.await.map_err(|_| Refusal::Stopping)?;
+            let in_flight = Vec::new();
+            Ok(Submission::Enqueued { in_flight })
+        })
     }
 }
 

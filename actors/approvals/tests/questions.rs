@@ -13,6 +13,7 @@ use crate::{
         record::{Decider, Status},
         refusal::NotAnswered,
     },
+    queue::submit::Refusal,
     store::reads,
     task::{Kind, Label},
 };
@@ -194,7 +195,7 @@ async fn an_answer_that_finds_no_room_can_be_given_again() {
     bench.full.store(false, Ordering::Relaxed);
     let taken = process.reply(&asked, chosen("blue")).await;
 
-    assert_eq!(refused, Err(NotAnswered::Full));
+    assert_eq!(refused, Err(NotAnswered::Refused(Refusal::QueueFull(1))));
     assert_eq!(taken.unwrap().answer, Some(chosen("blue")));
 }
 

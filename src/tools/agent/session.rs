@@ -172,7 +172,8 @@ impl Spine {
         if ending == Ending::Done {
             return Ok(AgentReply { text, steps, label });
         }
-        let message = message.unwrap_or_else(|| format!("its session ended as {}", ending.as_str()));
+        let message =
+            message.unwrap_or_else(|| format!("its session ended as {}", ending.as_str()));
         Err(AgentFailure {
             error: code
                 .map_or(ending.as_str(), |code| code.as_str())
