@@ -32,6 +32,7 @@ use crate::{
     settings::{
         home::resolve,
         load::{self, ChannelsState},
+        zone::Zone,
     },
     vault::{Vault, master::KeyFiles},
 };
@@ -121,6 +122,8 @@ fn import(
         ChannelsState::Open(channels) => channels,
         ChannelsState::Closed(_) => Default::default(),
     };
+    let zone = settings.config.timezone;
+    let zone = zone.unwrap_or_else(|| Zone::of_machine(&context.environment));
     let now = WallClock.now();
     let plan = import
         .plan(Goal {
@@ -128,7 +131,7 @@ fn import(
             storage: stopped.as_ref().map(|stopped| &stopped.storage as _),
             environment: &context.environment,
             idle_after: channels.topics.idle_after,
-            zone: "UTC".into(),
+            zone: zone.name().to_owned(),
             now,
         })
         .map_err(|error| Failure::failed(error.to_string()))?;
