@@ -1,8 +1,6 @@
 //! What teams keep in their vaults.
 
-use std::collections::BTreeMap;
-
-use super::{names, rows::VaultRow, settings::SHORTEST_SECRET};
+use super::{names, settings::SHORTEST_SECRET};
 use crate::settings::secret::Secret;
 
 /// The most that one entry holds.
@@ -94,21 +92,6 @@ impl Redactor {
             changes.push("secret values in it became references".into());
         }
     }
-}
-
-/// The entries of one team's table; what its file says counts more.
-pub(super) fn by_key<'a>(
-    rows: &'a [&VaultRow],
-    credentials: &'a [(String, Secret)],
-) -> BTreeMap<&'a str, Option<&'a VaultRow>> {
-    let mut found: BTreeMap<&str, Option<&VaultRow>> = rows
-        .iter()
-        .map(|row| (row.key.as_str(), Some(*row)))
-        .collect();
-    for (key, _) in credentials {
-        found.insert(key, None);
-    }
-    found
 }
 
 #[cfg(test)]

@@ -1,11 +1,10 @@
 //! What belongs to channels: topics, what was said, who is trusted. And what belongs nowhere else.
 
-use std::collections::BTreeMap;
-
 use super::{
     super::{
         found::Found,
-        report::{Item, Kind, Outcome},
+        report::{Item, Kind},
+        schema::Extra,
         target::{Target, mark},
         topics, trust,
     },
@@ -157,21 +156,13 @@ impl Plan {
             let item = Item::left(Kind::Table, *table, reason);
             self.report.push(item.times(*rows));
         }
-        let extras: BTreeMap<_, _> = found
-            .extras
-            .iter()
-            .map(|extra| ((&extra.table, &extra.column), ()))
-            .collect();
-        for (table, column) in extras.into_keys() {
+        for Extra { table, column } in &found.extras {
             let name = match column {
                 Some(column) => format!("{table}.{column}"),
                 None => table.clone(),
             };
             let reason = "nobody here knows what it means";
-            self.report.push(Item {
-                outcome: Outcome::Skipped,
-                ..Item::left(Kind::Table, name, reason)
-            });
+            self.report.push(Item::left(Kind::Table, name, reason));
         }
     }
 }
