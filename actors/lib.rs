@@ -33,6 +33,7 @@ pub mod org;
 pub mod policy;
 pub mod queue;
 pub mod router;
+pub mod scheduler;
 pub mod spine;
 pub mod storage;
 pub mod store;

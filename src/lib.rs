@@ -19,7 +19,9 @@ pub mod scrub;
 pub mod service;
 pub mod settings;
 pub mod storage;
+pub mod teams;
 pub mod tools;
+pub mod triggers;
 pub mod vault;
 
 use engines::native::retry::RetryPolicy;

@@ -15,6 +15,7 @@ use super::{
     *,
 };
 use crate::{
+    channel::Channel,
     clock::Timestamp,
     doubles::disk::{Crash, Disk},
     ids::Entropy,
@@ -231,6 +232,9 @@ impl World {
                 store: store.clone(),
                 desk: self.work.clone(),
             }),
+            channel: Channel::new(store.clone(), Arc::new(Still))
+                .start()
+                .recipient(),
             folders: Arc::new(Shelves(self.folders.clone())),
             clock: Arc::new(Still),
             ids: Ids::new(Arc::new(Counted::default())),

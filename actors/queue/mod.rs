@@ -27,6 +27,7 @@ use crate::{
 };
 
 pub mod causes;
+pub mod keep;
 mod leases;
 pub mod parking;
 pub mod schedule;

@@ -6,7 +6,9 @@ use std::{
     time::Duration,
 };
 
-use actix::{Actor, ActorFutureExt, Addr, AsyncContext, Context, Handler, Message, WrapFuture};
+use actix::{
+    Actor, ActorFutureExt, Addr, AsyncContext, Context, Handler, Message, Recipient, WrapFuture,
+};
 
 use crate::{
     approvals,
@@ -21,6 +23,10 @@ use crate::{
     ids::{ChannelId, Ids, MAIN, MessageId, PrincipalId, TaskId, TopicId},
     org::record::TeamRecord,
     queue::{Cancel, Progressed, Queue, causes::Counts, schedule::Full},
+    scheduler::{
+        self,
+        heard::{Ears, Heard},
+    },
     store::{
         StoreHandle,
         reads::ChannelHistory,
@@ -172,6 +178,8 @@ pub struct Recovered {
     pub inboxes: HashSet<Vec<u8>>,
     /// The records of all teams, for the organisation.
     pub teams: Vec<TeamRecord>,
+    /// What the scheduler goes on with.
+    pub triggers: scheduler::records::Recovered,
 }
 
 /// Everything that the router talks to.
@@ -188,6 +196,10 @@ pub struct Neighbours {
     pub ids: Ids,
     /// A model's opinion.
     pub classifier: Arc<dyn Classifier>,
+    /// Which messages concern triggers.
+    pub ears: Ears,
+    /// Where such messages go.
+    pub triggers: Recipient<Heard>,
 }
 
 /// The way in: check → trust → accept → commands → topic → task, in order within a channel.

@@ -27,4 +27,4 @@ pub(crate) mod yaml;
 pub mod zone;
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

@@ -5,8 +5,9 @@ use std::{sync::Arc, time::Duration};
 use super::crash::{count, heard, settle};
 use crate::{
     approvals::{
-        Decide, List, NotDecided,
+        Decide, List,
         record::{Approval, Choice, Decider, Word},
+        refusal::NotDecided,
     },
     budget::Caps,
     doubles::{
@@ -91,7 +92,9 @@ async fn a_denied_call_is_an_error_result_with_the_note() {
     settle().await;
 
     let held = pending(&spine).await;
-    decide(&spine, &held[0], Choice::Deny, "too dear").await.unwrap();
+    decide(&spine, &held[0], Choice::Deny, "too dear")
+        .await
+        .unwrap();
     client.hear_end_of("m1").await;
 
     assert_eq!(world.runs(), ["c2"]);
