@@ -146,6 +146,7 @@ fn import(
     }
     let site = Site {
         home: &context.home,
+        backups: &stopped.home.backups,
         storage: &stopped.storage,
         vault,
         ids: Ids::new(Arc::new(Randomness)),
@@ -154,7 +155,7 @@ fn import(
         progress: &|done, total| gauge.set(done, total, "things"),
     };
     let note = import
-        .apply(&plan, &site, stopped.home.backups.clone())
+        .apply(&plan, &site)
         .map_err(|error| broken_off(&error, context))?;
     Ok((plan, Some(note)))
 }

@@ -5,7 +5,7 @@
 
 use std::{
     io,
-    path::PathBuf,
+    path::{Path, PathBuf},
     sync::atomic::{AtomicBool, Ordering},
 };
 
@@ -18,6 +18,7 @@ use hivewright_actors::{
 use serde::{Deserialize, Serialize};
 
 use super::{
+    moment,
     plan::{Marked, Plan, TeamPlan},
     source::Source,
 };
@@ -66,6 +67,8 @@ pub(super) fn disk(path: impl Into<PathBuf>) -> impl FnOnce(io::Error) -> ApplyE
 pub struct Site<'a> {
     /// The home.
     pub home: &'a Home,
+    /// Where the report and the log go.
+    pub backups: &'a Path,
     /// Its store, which nobody else uses.
     pub storage: &'a dyn Storage,
     /// Its vault, over the same store.
@@ -78,6 +81,14 @@ pub struct Site<'a> {
     pub stop: &'a AtomicBool,
     /// Is told how many things are done, of how many.
     pub progress: &'a dyn Fn(u64, u64),
+}
+
+impl Site<'_> {
+    /// A file that is kept of this import.
+    pub(super) fn beside(&self, suffix: &str) -> PathBuf {
+        let moment = moment::rfc3339(self.now).replace([':', '.'], "-");
+        self.backups.join(format!("import-{moment}.{suffix}"))
+    }
 }
 
 /// What was taken.
@@ -137,7 +148,11 @@ pub(super) fn apply(plan: &Plan, source: &Source, site: &Site<'_>) -> Result<(),
     work.sayings(&plan.sayings, plan)?;
     work.grants(&plan.grants)?;
     work.decisions(&plan.decisions)?;
-    work.escalations(&plan.escalations, plan)
+    work.escalations(&plan.escalations, plan)?;
+    match &plan.logs {
+        Some(logs) => work.logs(logs),
+        None => Ok(()),
+    }
 }
 
 fn size(plan: &Plan) -> u64 {

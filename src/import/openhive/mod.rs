@@ -7,7 +7,7 @@
 //!
 //! The plan is made whole before anything is written, so a dry run says exactly what a real one does.
 
-use std::{io, path::PathBuf, time::Duration};
+use std::{path::PathBuf, time::Duration};
 
 use hivewright_actors::{
     clock::Timestamp,
@@ -96,48 +96,17 @@ impl Import {
     }
 
     /// Does it, and writes down what was done. Returns where. Blocks.
-    pub fn apply(
-        &self,
-        plan: &Plan,
-        site: &Site<'_>,
-        backups: PathBuf,
-    ) -> Result<PathBuf, ApplyError> {
+    pub fn apply(&self, plan: &Plan, site: &Site<'_>) -> Result<PathBuf, ApplyError> {
         apply::apply(plan, &self.source, site)?;
-        self.note(plan, site.now, &backups)
-            .map_err(apply::disk(backups))
-    }
-
-    fn note(&self, plan: &Plan, now: Timestamp, backups: &std::path::Path) -> io::Result<PathBuf> {
-        let moment = moment::rfc3339(now).replace([':', '.'], "-");
-        if !plan.logs.is_empty() {
-            let lines: Vec<String> = plan.logs.iter().map(log_line).collect();
-            let path = backups.join(format!("import-{moment}-log.jsonl"));
-            apply::files::write_whole(&path, lines.concat().as_bytes())?;
-        }
-        let path = backups.join(format!("import-{moment}.json"));
+        let path = site.beside("json");
         let note = json!({
             "source": {"data": self.source.data, "run": self.source.run},
-            "at": moment::rfc3339(now),
+            "at": moment::rfc3339(site.now),
             "totals": plan.report.totals(),
             "items": plan.report.items,
         });
-        apply::files::write_whole(&path, format!("{note:#}\n").as_bytes())?;
+        let text = format!("{note:#}\n");
+        apply::files::write_whole(&path, text.as_bytes()).map_err(apply::disk(&path))?;
         Ok(path)
     }
-}
-
-fn log_line(row: &rows::LogRow) -> String {
-    let context = row.context.as_deref().map(|context| {
-        let parsed = serde_json::from_str(context);
-        parsed.unwrap_or_else(|_| serde_json::Value::from(context))
-    });
-    let line = json!({
-        "id": row.id,
-        "at": row.created_at,
-        "level": row.level,
-        "message": row.message,
-        "context": context,
-        "duration_ms": row.duration_ms,
-    });
-    format!("{line}\n")
 }

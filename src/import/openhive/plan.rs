@@ -49,8 +49,8 @@ pub struct Plan {
     pub(super) grants: Vec<Marked<Grant>>,
     pub(super) decisions: Vec<Marked<Decision>>,
     pub(super) escalations: Vec<Marked<EscalationRow>>,
-    /// Lines of the log, cleaned.
-    pub(super) logs: Vec<LogRow>,
+    /// Lines of the log, cleaned; none if they are not taken.
+    pub(super) logs: Option<Marked<Vec<LogRow>>>,
 }
 
 /// A settings file to be written.
@@ -113,6 +113,6 @@ pub(super) fn plan(found: &Found, target: &Target, options: Options, checks: &dy
     let cast = plan.teams(found, target, options, &profiles, checks);
     plan.belongings(found, target, &cast, checks);
     plan.channels(found, target, &cast);
-    plan.rest(found, options, &cast);
+    plan.rest(found, target, options, &cast);
     plan
 }

@@ -13,7 +13,7 @@ use crate::{
         references::{Environment, References},
         team,
     },
-    triggers::{calendar::SystemCalendar, expressions::SystemExpressions},
+    triggers::{calendar::Zones, expressions::LinearExpressions},
 };
 
 /// The readers, for one home.
@@ -48,8 +48,8 @@ impl Checks for Readers<'_> {
             return Err(problem);
         }
         let check = Check {
-            calendar: &SystemCalendar,
-            expressions: &SystemExpressions,
+            calendar: &Zones,
+            expressions: &LinearExpressions,
             zone: &self.zone,
             now: self.now,
             is_new: true,

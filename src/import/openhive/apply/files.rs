@@ -8,10 +8,12 @@ use std::{
 };
 
 use hivewright_actors::store::records::Writes;
+use serde_json::json;
 
 use super::{
     super::{
         plan::{Marked, NewFile},
+        rows::LogRow,
         source::Source,
     },
     ApplyError, Work, disk,
@@ -43,6 +45,30 @@ impl Work<'_> {
         }
         Ok(())
     }
+
+    pub(super) fn logs(&mut self, logs: &Marked<Vec<LogRow>>) -> Result<(), ApplyError> {
+        let path = self.site.beside("log.jsonl");
+        let lines: String = logs.thing.iter().map(log_line).collect();
+        write_whole(&path, lines.as_bytes()).map_err(disk(&path))?;
+        let writes = self.mark(Writes::new(), &logs.mark, "log");
+        self.commit(writes, 1)
+    }
+}
+
+fn log_line(row: &LogRow) -> String {
+    let context = row.context.as_deref().map(|context| {
+        let parsed = serde_json::from_str(context);
+        parsed.unwrap_or_else(|_| serde_json::Value::from(context))
+    });
+    let line = json!({
+        "id": row.id,
+        "at": row.created_at,
+        "level": row.level,
+        "message": row.message,
+        "context": context,
+        "duration_ms": row.duration_ms,
+    });
+    format!("{line}\n")
 }
 
 /// What a file holds, unless it has become a link since it was looked at.

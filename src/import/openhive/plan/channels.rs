@@ -4,6 +4,7 @@ use super::{
     super::{
         found::Found,
         report::{Item, Kind},
+        rows::LogRow,
         schema::Extra,
         target::{Target, mark},
         topics, trust,
@@ -133,19 +134,20 @@ impl Plan {
     }
 
     /// What is not imported, and the log.
-    pub(super) fn rest(&mut self, found: &Found, options: Options, cast: &Cast) {
+    pub(super) fn rest(&mut self, found: &Found, target: &Target, options: Options, cast: &Cast) {
         let tables = &found.tables;
-        if let Some(rows) = tables.logs.as_ref().filter(|rows| !rows.is_empty()) {
-            self.logs = rows.clone();
-            for row in &mut self.logs {
-                let mut changes = Vec::new();
-                cast.redactor.clean(&mut row.message, &mut changes);
-                if let Some(context) = &mut row.context {
-                    cast.redactor.clean(context, &mut changes);
-                }
-            }
-            let change = "written to a file beside the report".to_owned();
-            let item = Item::taken(Kind::Log, "log_entries", &[change]);
+        if let Some(rows) = &tables.logs
+            && let Some(last) = rows.last()
+        {
+            let mark = mark("log_entries", last.id, &last.created_at);
+            let item = if target.has(&mark) {
+                Item::left(Kind::Log, "log_entries", BEFORE)
+            } else {
+                let thing = rows.iter().map(|row| cleaned(row, cast)).collect();
+                self.logs = Some(Marked { mark, thing });
+                let change = "written to a file beside the report".to_owned();
+                Item::taken(Kind::Log, "log_entries", &[change])
+            };
             self.report.push(item.times(rows.len() as u64));
         } else if tables.log_count > 0 && !options.with_logs {
             let item = Item::left(Kind::Log, "log_entries", "taken with `--with-logs`");
@@ -165,4 +167,15 @@ impl Plan {
             self.report.push(Item::left(Kind::Table, name, reason));
         }
     }
+}
+
+/// A line of the log without secrets.
+fn cleaned(row: &LogRow, cast: &Cast) -> LogRow {
+    let mut row = row.clone();
+    let mut changes = Vec::new();
+    cast.redactor.clean(&mut row.message, &mut changes);
+    if let Some(context) = &mut row.context {
+        cast.redactor.clean(context, &mut changes);
+    }
+    row
 }
