@@ -15,6 +15,7 @@ mod doctor;
 mod exchange;
 pub mod failure;
 mod identity;
+mod import;
 mod init;
 mod line;
 mod link;
@@ -100,6 +101,7 @@ enum Command {
     Memory(memory::Arguments),
     Backup(backup::Arguments),
     Restore(restore::Arguments),
+    Import(import::Arguments),
 }
 
 /// What every command works with.
@@ -194,6 +196,7 @@ fn dispatch(command: Option<Command>, context: Context) -> Result<(), Failure> {
         Some(Command::Memory(arguments)) => wait_for(memory::run(arguments, &context)),
         Some(Command::Backup(arguments)) => wait_for(backup::run(arguments, &context)),
         Some(Command::Restore(arguments)) => wait_for(restore::run(arguments, &context)),
+        Some(Command::Import(arguments)) => wait_for(import::run(arguments, &context)),
     }
 }
 

@@ -11,6 +11,7 @@ mod cli_service;
 mod crash;
 mod fake_model;
 mod faults;
+mod import;
 mod isolation;
 mod lifecycle;
 mod memory;
