@@ -29,6 +29,7 @@ use tokio::sync::OwnedMutexGuard;
 
 use crate::{machine::WallClock, scrub::Mask};
 
+mod aside;
 mod at_rest;
 pub mod audit;
 pub mod entry;
