@@ -192,6 +192,7 @@ fn notification(task: &Task, outcome: &Outcome) -> Notification {
             _ => "task",
         }
         .to_owned(),
+        ref_id: None,
     }
 }
 

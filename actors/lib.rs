@@ -11,7 +11,10 @@
 //! them, and what they need from the world is a port: `storage`, `engine`, `tool`, `briefing`,
 //! `classifier`, `clock`, `meter`. Nothing here does I/O.
 
+pub mod approvals;
+pub mod audit;
 pub mod briefing;
+pub mod budget;
 pub mod channel;
 pub mod channel_type;
 pub mod classifier;
@@ -27,8 +30,11 @@ pub mod ids;
 pub mod inbox;
 pub mod meter;
 pub mod notice;
+pub mod org;
+pub mod policy;
 pub mod queue;
 pub mod router;
+pub mod scheduler;
 pub mod spine;
 pub mod storage;
 pub mod store;

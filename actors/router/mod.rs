@@ -6,9 +6,12 @@ use std::{
     time::Duration,
 };
 
-use actix::{Actor, ActorFutureExt, Addr, AsyncContext, Context, Handler, Message, WrapFuture};
+use actix::{
+    Actor, ActorFutureExt, Addr, AsyncContext, Context, Handler, Message, Recipient, WrapFuture,
+};
 
 use crate::{
+    approvals::{self, Approvals},
     channel::{
         Attach, Channel, Deliver, Detach, HangUp, Tell,
         socket::{Closing, Socket},
@@ -18,7 +21,12 @@ use crate::{
     clock::Clock,
     event::{Body, ErrorBody, Frame},
     ids::{ChannelId, Ids, MAIN, MessageId, PrincipalId, TaskId, TopicId},
+    org::record::TeamRecord,
     queue::{Cancel, Progressed, Queue, causes::Counts, schedule::Full},
+    scheduler::{
+        self,
+        heard::{Ears, Heard},
+    },
     store::{
         StoreHandle,
         reads::ChannelHistory,
@@ -46,6 +54,7 @@ mod sweep;
 mod tests;
 pub mod topics;
 pub mod trust;
+mod verdicts;
 pub mod words;
 
 use conversation::{Arrival, Conversation, Known};
@@ -164,8 +173,14 @@ pub struct Recovered {
     pub grants: Grants,
     /// How much each open cause has led to, for the queue.
     pub causes: Vec<(TaskId, Counts)>,
+    /// What waits for a person.
+    pub approvals: approvals::recover::Recovered,
     /// Inboxes that hold something, for the queue.
     pub inboxes: HashSet<Vec<u8>>,
+    /// The records of all teams, for the organisation.
+    pub teams: Vec<TeamRecord>,
+    /// What the scheduler goes on with.
+    pub triggers: scheduler::records::Recovered,
 }
 
 /// Everything that the router talks to.
@@ -174,6 +189,8 @@ pub struct Neighbours {
     pub store: StoreHandle,
     /// Where work goes.
     pub queue: Addr<Queue>,
+    /// What waits for a person.
+    pub approvals: Addr<Approvals>,
     /// The way out.
     pub channel: Addr<Channel>,
     /// Wall time.
@@ -182,6 +199,10 @@ pub struct Neighbours {
     pub ids: Ids,
     /// A model's opinion.
     pub classifier: Arc<dyn Classifier>,
+    /// Which messages concern triggers.
+    pub ears: Ears,
+    /// Where such messages go.
+    pub triggers: Recipient<Heard>,
 }
 
 /// The way in: check → trust → accept → commands → topic → task, in order within a channel.
@@ -203,8 +224,7 @@ impl Router {
             .channels
             .into_iter()
             .map(|(id, history)| {
-                let sender =
-                    Sender::of(&history.row.principal, history.row.channel_type.clone());
+                let sender = Sender::of(&history.row.principal, history.row.channel_type.clone());
                 (id, Conversation::from_history(history, sender, None))
             })
             .collect();

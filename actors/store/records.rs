@@ -5,21 +5,31 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 
 use crate::{
+    approvals::{
+        question::{Question, QuestionStatus},
+        record::{Approval, Status},
+    },
+    audit::Audit,
     briefing::{Line, Speaker},
+    budget::{Day, Spent},
+    channel_type::ChannelType,
     clock::Timestamp,
     event::Frame,
     history::HistoryEvent,
-    ids::{ChannelId, LeaseId, MessageId, NoticeId, PrincipalId, TaskId, TopicId},
+    ids::{
+        ApprovalId, ChannelId, LeaseId, MessageId, NoticeId, PrincipalId, QuestionId, TaskId,
+        TeamName, TopicId,
+    },
     inbox::InboxEvent,
     notice::Notice,
-    channel_type::ChannelType,
+    org::record::TeamRecord,
     router::{
         audit::{Admission, is_websocket},
         topics::Topic,
         trust::Decision,
     },
-    storage::StorageError,
-    task::{Cause, Label, Lane, Task},
+    storage::{Batch, StorageError},
+    task::{Cause, Kind, Label, Lane, Task},
 };
 
 /// The version of all records below. A change of their form raises it and adds a migration.
@@ -95,10 +105,22 @@ impl Writes {
             key: task_key(&task.id),
         })
         .put(finished_key(&task.id), task)
+        .indexed(task)
         .with(Write::Fence {
             task: task.id.clone(),
             lease: None,
         })
+    }
+
+    /// Lists of finished work don't show messages, so those pay nothing for it.
+    fn indexed(self, task: &Task) -> Self {
+        match task.kind {
+            Kind::Chat => self,
+            _ => self.with(Write::Put {
+                key: ended_key(task),
+                value: Vec::new(),
+            }),
+        }
     }
 
     /// A frame for a channel's outbox. The store numbers it.
@@ -184,9 +206,55 @@ impl Writes {
         })
     }
 
+    /// What a team itself has spent on a day.
+    pub fn spent(self, day: Day, team: &TeamName, spent: &Spent) -> Self {
+        self.put(
+            join(&["spend", &day.number.to_string(), team.as_str()]),
+            spent,
+        )
+    }
+
+    /// How often the operator has allowed a team's caps again on a day.
+    pub fn raised(self, day: Day, team: &TeamName, times: u32) -> Self {
+        self.put(
+            join(&["raise", &day.number.to_string(), team.as_str()]),
+            &times,
+        )
+    }
+
     /// Something for the operator's inbox.
     pub fn notice(self, notice: &Notice) -> Self {
         self.put(notice_key(&notice.id), notice)
+    }
+
+    /// An approval. Those that wait are found without reading the others.
+    pub fn approval(self, approval: &Approval) -> Self {
+        let open = approval_mark(&approval.id);
+        let writes = self.put(approval_key(&approval.id), approval);
+        match approval.status {
+            Status::Pending => writes.put(open, &approval.id),
+            _ => writes.with(Write::Delete { key: open }),
+        }
+    }
+
+    /// A question. Those that wait are found without reading the others.
+    pub fn question(self, question: &Question) -> Self {
+        let open = question_mark(&question.id);
+        let writes = self.put(question_key(&question.id), question);
+        match question.status {
+            QuestionStatus::Open => writes.put(open, &question.id),
+            _ => writes.with(Write::Delete { key: open }),
+        }
+    }
+
+    /// A line of the audit.
+    pub fn audit(self, audit: &Audit) -> Self {
+        self.put(audit_key(audit), audit)
+    }
+
+    /// A team, in this life of it.
+    pub fn team(self, record: &TeamRecord) -> Self {
+        self.put(team_key(&record.name, record.generation), record)
     }
 
     /// The answer to a tool call, for when the same call is made again.
@@ -250,6 +318,19 @@ impl Writes {
     fn with(mut self, write: Write) -> Self {
         self.list.push(write);
         self
+    }
+
+    /// The changes, for a storage that no store runs on. Frames are not among them: only a store
+    /// numbers them.
+    pub fn batch(self) -> Batch {
+        let change = |write| match write {
+            Write::Put { key, value } => Some((key, Some(value))),
+            Write::Delete { key } => Some((key, None)),
+            Write::Frame { .. } | Write::Fence { .. } | Write::ForgetChannel { .. } => None,
+        };
+        Batch {
+            changes: self.list.into_iter().filter_map(change).collect(),
+        }
     }
 
     /// Roughly the bytes that this will write.
@@ -445,6 +526,32 @@ pub(super) fn finished_prefix() -> Vec<u8> {
     prefix(&["done"])
 }
 
+/// The order in which tasks ended, with their teams: what lists of finished work are made from.
+fn ended_key(task: &Task) -> Vec<u8> {
+    let at = task.outcome.as_ref().map(|outcome| outcome.finished_at);
+    let mut key = ended_since(at.unwrap_or_default());
+    key.extend(join(&[task.lane.team.as_str(), task.id.as_str()]));
+    key
+}
+
+pub(super) fn ended_prefix() -> Vec<u8> {
+    prefix(&["end"])
+}
+
+/// The first key of tasks that ended then or later.
+pub(super) fn ended_since(at: Timestamp) -> Vec<u8> {
+    let mut key = ended_prefix();
+    key.extend(at.0.to_be_bytes());
+    key
+}
+
+/// Whose task ended, and which: the end of such a key.
+pub(super) fn ended_task(key: &[u8]) -> Option<(TeamName, TaskId)> {
+    let rest = key.get(ended_prefix().len() + 8..)?;
+    let (team, task) = std::str::from_utf8(rest).ok()?.split_once('\0')?;
+    Some((team.into(), task.into()))
+}
+
 pub(super) fn message_key(channel: &ChannelId, id: &MessageId) -> Vec<u8> {
     join(&["msg", channel.as_str(), id.as_str()])
 }
@@ -495,6 +602,58 @@ pub(super) fn notices_prefix() -> Vec<u8> {
     prefix(&["notice"])
 }
 
+pub(super) fn approval_key(id: &ApprovalId) -> Vec<u8> {
+    join(&["apr", id.as_str()])
+}
+
+pub(super) fn approvals_prefix() -> Vec<u8> {
+    prefix(&["apr"])
+}
+
+fn approval_mark(id: &ApprovalId) -> Vec<u8> {
+    join(&["apr-open", id.as_str()])
+}
+
+pub(super) fn approval_marks() -> Vec<u8> {
+    prefix(&["apr-open"])
+}
+
+pub(super) fn question_key(id: &QuestionId) -> Vec<u8> {
+    join(&["qst", id.as_str()])
+}
+
+pub(super) fn questions_prefix() -> Vec<u8> {
+    prefix(&["qst"])
+}
+
+fn question_mark(id: &QuestionId) -> Vec<u8> {
+    join(&["qst-open", id.as_str()])
+}
+
+pub(super) fn question_marks() -> Vec<u8> {
+    prefix(&["qst-open"])
+}
+
+/// In the order of time.
+fn audit_key(audit: &Audit) -> Vec<u8> {
+    let mut key = audits_prefix();
+    key.extend(audit.at.0.to_be_bytes());
+    key.extend(audit.id.bytes());
+    key
+}
+
+pub(super) fn audits_prefix() -> Vec<u8> {
+    prefix(&["audit"])
+}
+
+fn team_key(name: &TeamName, generation: u32) -> Vec<u8> {
+    join(&["team", name.as_str(), &format!("{generation:08x}")])
+}
+
+pub(super) fn teams_prefix() -> Vec<u8> {
+    prefix(&["team"])
+}
+
 pub(super) fn answer_key(call: &str) -> Vec<u8> {
     join(&["call", call])
 }
@@ -536,6 +695,10 @@ fn inbox_key(lane: &Lane, generation: u32, number: u64) -> Vec<u8> {
     let mut key = inbox_prefix(lane, generation);
     key.extend(number.to_be_bytes());
     key
+}
+
+pub(super) fn day_prefix(kind: &str, day: Day) -> Vec<u8> {
+    prefix(&[kind, &day.number.to_string()])
 }
 
 pub(super) fn cause_key(root: &TaskId) -> Vec<u8> {

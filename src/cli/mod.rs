@@ -15,9 +15,11 @@ mod doctor;
 mod exchange;
 pub mod failure;
 mod identity;
+mod import;
 mod init;
 mod line;
 mod link;
+mod memory;
 mod progress;
 mod restore;
 mod screen;
@@ -96,8 +98,10 @@ enum Command {
     Token(token::Arguments),
     Trust(trust::Arguments),
     Identity(identity::Arguments),
+    Memory(memory::Arguments),
     Backup(backup::Arguments),
     Restore(restore::Arguments),
+    Import(import::Arguments),
 }
 
 /// What every command works with.
@@ -189,8 +193,10 @@ fn dispatch(command: Option<Command>, context: Context) -> Result<(), Failure> {
         Some(Command::Token(arguments)) => wait_for(token::run(arguments, &context)),
         Some(Command::Trust(arguments)) => wait_for(trust::run(arguments, &context)),
         Some(Command::Identity(arguments)) => wait_for(identity::run(arguments, &context)),
+        Some(Command::Memory(arguments)) => wait_for(memory::run(arguments, &context)),
         Some(Command::Backup(arguments)) => wait_for(backup::run(arguments, &context)),
         Some(Command::Restore(arguments)) => wait_for(restore::run(arguments, &context)),
+        Some(Command::Import(arguments)) => wait_for(import::run(arguments, &context)),
     }
 }
 

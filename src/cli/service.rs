@@ -113,15 +113,28 @@ impl Service {
         path: &str,
         fields: impl IntoIterator<Item = (&'static str, String)>,
     ) -> Result<Value, Failure> {
-        let mut url = self.url.clone();
-        url.set_path(path);
-        url.query_pairs_mut().extend_pairs(fields);
-        let request = self.client.get(url);
+        let request = self.client.get(self.filtered(path, fields));
         self.ask(self.signed(request)).await
     }
 
     pub(super) async fn post(&self, path: &str, body: &Value) -> Result<Value, Failure> {
         self.ask(self.request(Method::POST, path)?.json(body)).await
+    }
+
+    pub(super) async fn patch(&self, path: &str, body: &Value) -> Result<Value, Failure> {
+        self.ask(self.request(Method::PATCH, path)?.json(body))
+            .await
+    }
+
+    /// Has something removed, with what there is to say about it.
+    pub(super) async fn delete(
+        &self,
+        path: &str,
+        fields: impl IntoIterator<Item = (&'static str, String)>,
+    ) -> Result<(), Failure> {
+        let request = self.client.delete(self.filtered(path, fields));
+        self.send(self.signed(request).timeout(PATIENCE)).await?;
+        Ok(())
     }
 
     /// Has something done that is answered without words.
@@ -155,6 +168,17 @@ impl Service {
                 self.url
             ))),
         }
+    }
+
+    fn filtered(
+        &self,
+        path: &str,
+        fields: impl IntoIterator<Item = (&'static str, String)>,
+    ) -> Url {
+        let mut url = self.url.clone();
+        url.set_path(path);
+        url.query_pairs_mut().extend_pairs(fields);
+        url
     }
 
     fn request(&self, method: Method, path: &str) -> Result<RequestBuilder, Failure> {

@@ -3,20 +3,21 @@
 use std::{sync::Arc, time::Duration, time::Instant};
 
 use actix_web::{HttpResponse, middleware, web};
-use hivewright_actors::spine::Spine;
+use hivewright_actors::{ids::TeamKey, spine::Spine};
 
 pub mod access;
 pub mod auth;
 pub mod backups;
 pub mod connections;
 #[cfg(test)]
-mod doubles;
+pub(crate) mod doubles;
 pub mod edge;
 pub mod error;
 mod health;
 mod identities;
 pub mod jobs;
 mod json;
+mod memories;
 pub mod metrics;
 pub mod origin;
 mod overview;
@@ -36,6 +37,8 @@ use backups::BackupRunner;
 use error::ApiError;
 use jobs::Jobs;
 use metrics::Metrics;
+
+use crate::memory::Memory;
 
 /// For the server's `client_request_timeout`: the header has to be there by then.
 pub const SLOWEST_HEADER: Duration = Duration::from_secs(10);
@@ -66,6 +69,8 @@ pub trait Service: Send + Sync + 'static {
     fn store_bytes(&self) -> u64;
     /// How many teams there are. May block.
     fn teams(&self) -> usize;
+    /// The living team of a name. May block.
+    fn team(&self, name: &str) -> Option<TeamKey>;
 }
 
 /// What the handlers share.
@@ -76,6 +81,8 @@ pub struct State {
     pub identities: Identities,
     /// The actors.
     pub spine: Spine,
+    /// What teams remember.
+    pub memory: Memory,
     /// The service around them.
     pub service: Arc<dyn Service>,
     /// Figures.
@@ -109,6 +116,12 @@ pub fn configure(
             .service(identities::resource())
             .service(identities::one())
             .service(overview::resource())
+            .service(memories::resource())
+            .service(memories::chain())
+            .service(memories::rollback())
+            .service(memories::review())
+            .service(memories::pin())
+            .service(memories::one())
             .service(backups::resource())
             .service(jobs::one())
             .service(health::alive())

@@ -109,7 +109,10 @@ pub(crate) fn team_names(home: &Home) -> Vec<String> {
     names
 }
 
-fn read_config(home: &Home, environment: &Environment) -> Result<(Config, Vec<Problem>), Problems> {
+pub(crate) fn read_config(
+    home: &Home,
+    environment: &Environment,
+) -> Result<(Config, Vec<Problem>), Problems> {
     match open(&home.config_file())? {
         Some((text, name)) => {
             let references = References::new(environment, home.data());

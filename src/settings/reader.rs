@@ -120,6 +120,7 @@ pub(crate) struct Section<'a> {
     entries: &'a [Entry],
     known: Vec<&'static str>,
     retired: Vec<&'static str>,
+    tolerant: bool,
 }
 
 impl<'a> Section<'a> {
@@ -138,6 +139,7 @@ impl<'a> Section<'a> {
             entries,
             known: Vec::new(),
             retired: Vec::new(),
+            tolerant: false,
         };
         let found = read(&mut section);
         section.report_unknown();
@@ -196,6 +198,11 @@ impl<'a> Section<'a> {
         }
     }
 
+    /// Warns of unknown keys instead of refusing them: for files that others define.
+    pub(crate) fn tolerate_unknown(&mut self) {
+        self.tolerant = true;
+    }
+
     /// Reports something that is wrong with the map as a whole.
     pub(crate) fn reject(&self, reason: impl Into<String>) {
         self.document.report(self.at, &self.path, reason);
@@ -216,7 +223,12 @@ impl<'a> Section<'a> {
                 Some((_, known)) => format!("unknown key (did you mean \"{known}\"?)"),
                 None => "unknown key".to_owned(),
             };
-            self.document.report(*at, &join(&self.path, key), reason);
+            let path = join(&self.path, key);
+            if self.tolerant {
+                self.document.warn(*at, &path, reason);
+            } else {
+                self.document.report(*at, &path, reason);
+            }
         }
     }
 }

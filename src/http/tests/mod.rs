@@ -27,7 +27,7 @@ use futures_util::{FutureExt, future::BoxFuture};
 use hivewright_actors::{
     briefing::{Assignment, Brief, BriefError, Briefing},
     classifier::Classifier,
-    ids::{Entropy, Ids},
+    ids::{Entropy, Ids, TeamKey},
     queue::schedule::Limits,
     router::{self, Recovered, rate::Rate, resolve},
     spine::{Ports, Spine, Threads},
@@ -52,11 +52,12 @@ use super::{
     metrics::Metrics,
     origin::Gate,
 };
-use crate::settings::config::Server;
+use crate::{memory::NoSecrets, settings::config::Server};
 
 mod input;
 mod log;
 mod login;
+mod memories;
 mod pages;
 mod rights;
 mod trust;
@@ -112,6 +113,10 @@ impl Service for Surroundings {
 
     fn teams(&self) -> usize {
         1
+    }
+
+    fn team(&self, name: &str) -> Option<TeamKey> {
+        (name == "main").then(|| TeamKey::first(name))
     }
 }
 
@@ -226,6 +231,9 @@ impl Bench {
             settings,
             Recovered::default(),
         );
+        let ids = Ids::new(Arc::new(Counted(AtomicU64::new(1 << 32))));
+        let memory = crate::memory::Memory::new(clock.clone(), ids, Arc::new(NoSecrets));
+        memory.connect(spine.store.clone());
         let folder = tempfile::tempdir().unwrap();
         let auth = Authenticator::open(spine.store.clone(), clock.clone(), folder.path())
             .await
@@ -252,6 +260,7 @@ impl Bench {
                 gate: Gate::new(&server),
             },
             spine,
+            memory,
             service: surroundings.clone(),
             metrics,
             jobs: Jobs::new(clock.clone()),

@@ -46,6 +46,39 @@ const TABLE: &[(&str, &str, Needs)] = &[
         Needs::Scope(Scope::Admin),
     ),
     ("GET", "/api/v1/overview", Needs::Scope(Scope::Read)),
+    ("GET", "/api/v1/memories", Needs::Scope(Scope::Read)),
+    ("POST", "/api/v1/memories", Needs::Scope(Scope::Operate)),
+    ("GET", "/api/v1/memories/mem-0", Needs::Scope(Scope::Read)),
+    (
+        "PATCH",
+        "/api/v1/memories/mem-0",
+        Needs::Scope(Scope::Operate),
+    ),
+    (
+        "DELETE",
+        "/api/v1/memories/mem-0",
+        Needs::Scope(Scope::Operate),
+    ),
+    (
+        "GET",
+        "/api/v1/memories/mem-0/chain",
+        Needs::Scope(Scope::Read),
+    ),
+    (
+        "POST",
+        "/api/v1/memories/mem-0/rollback",
+        Needs::Scope(Scope::Operate),
+    ),
+    (
+        "POST",
+        "/api/v1/memories/mem-0/review",
+        Needs::Scope(Scope::Operate),
+    ),
+    (
+        "POST",
+        "/api/v1/memories/mem-0/pin",
+        Needs::Scope(Scope::Operate),
+    ),
     ("POST", "/api/v1/backups", Needs::Scope(Scope::Admin)),
     ("GET", "/api/v1/jobs/job-1", Needs::Scope(Scope::Admin)),
 ];
