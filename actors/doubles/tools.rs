@@ -33,7 +33,7 @@ pub(crate) struct Tools {
 pub(crate) fn checked(name: &str) -> Result<Checked, ToolReply> {
     let effect = match name.trim_start_matches("slow-") {
         "look" | "alone" | "deaf" | "bomb" => Effect::Pure,
-        "save" => Effect::Idempotent,
+        "save" | "report_run" => Effect::Idempotent,
         "pay" => Effect::Irreversible,
         _ => return Err(ToolReply::failed(ToolFault::NotAvailable, "no such tool")),
     };
