@@ -6,9 +6,11 @@ use futures_util::future::BoxFuture;
 use serde::{Deserialize, Serialize};
 
 use crate::{
+    budget,
     clock::Timestamp,
     engine::{Engine, SystemPrompt},
-    task::{Code, Lane, TopicRef},
+    ids::TeamName,
+    task::{Code, Lane, Options, TopicRef},
     tool::Toolset,
 };
 
@@ -38,10 +40,18 @@ pub enum Speaker {
 pub struct Assignment {
     /// Where it runs.
     pub lane: Lane,
+    /// Which life of the team it is for.
+    pub generation: u32,
     /// The topic it is about.
     pub topic: Option<TopicRef>,
     /// What was said before, oldest first, without the message being answered.
     pub conversation: Vec<Line>,
+    /// The teams above, root first.
+    pub ancestors: Vec<TeamName>,
+    /// How the turn differs from others of its team.
+    pub options: Options,
+    /// The session of a subagent, called by a turn of its team: it sees nothing of that.
+    pub inner: bool,
 }
 
 /// What happens to a message that arrives while a turn runs.
@@ -82,6 +92,21 @@ pub struct Brief {
     pub idle_timeout: Duration,
     /// What a message during the turn does.
     pub queue_mode: QueueMode,
+    /// The budgets that its calls draw on.
+    pub budget: budget::Line,
+    /// What a call costs.
+    pub price: Price,
+}
+
+/// What a call of a model costs, for an estimate.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Price {
+    /// The most tokens that it writes.
+    pub max_output: u64,
+    /// USD for a token that it reads.
+    pub input_usd: f64,
+    /// USD for a token that it writes.
+    pub output_usd: f64,
 }
 
 /// Why a turn cannot be prepared: names file and field.

@@ -192,6 +192,7 @@ fn notification(task: &Task, outcome: &Outcome) -> Notification {
             _ => "task",
         }
         .to_owned(),
+        ref_id: None,
     }
 }
 
@@ -216,9 +217,10 @@ fn interaction(task: &Task, source: &Source, outcome: &Outcome) -> Interaction {
     Interaction {
         channel: source.channel.clone(),
         topic: source.topic.as_ref().map(|topic| topic.id.clone()),
-        task: task.id.clone(),
+        task: Some(task.id.clone()),
         at: outcome.finished_at,
         said,
+        trust_decision: None,
     }
 }
 

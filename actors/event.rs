@@ -206,6 +206,9 @@ pub struct Notification {
     pub status: String,
     /// What about.
     pub kind: String,
+    /// The approval or question that it shows.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ref_id: Option<String>,
 }
 
 /// See [`Body::Error`].

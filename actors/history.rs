@@ -5,8 +5,8 @@ use serde_json::Value;
 
 use crate::{
     clock::Timestamp,
-    ids::{CallId, ChannelId, TaskId, TeamName, TopicId, TurnId},
-    task::{Code, Ending, Label},
+    ids::{ApprovalId, CallId, ChannelId, TaskId, TeamName, TopicId, TurnId},
+    task::{Code, Ending, Label, WaitReason},
     tool::{Effect, ToolFault},
     usage::Usage,
 };
@@ -187,4 +187,13 @@ pub enum Meta {
     Reset,
     /// A person stopped the turn.
     Cancel(String),
+    /// A call waits for a person.
+    Approval {
+        /// The call.
+        call: CallId,
+        /// The decision on it.
+        approval: ApprovalId,
+    },
+    /// The turn is set aside.
+    Parked(WaitReason),
 }

@@ -11,8 +11,12 @@
 //! them, and what they need from the world is a port: `storage`, `engine`, `tool`, `briefing`,
 //! `classifier`, `clock`, `meter`. Nothing here does I/O.
 
+pub mod approvals;
+pub mod audit;
 pub mod briefing;
+pub mod budget;
 pub mod channel;
+pub mod channel_type;
 pub mod classifier;
 pub mod clock;
 mod closing;
@@ -21,10 +25,13 @@ mod doubles;
 pub mod engine;
 pub mod event;
 pub mod history;
+pub mod identities;
 pub mod ids;
 pub mod inbox;
 pub mod meter;
 pub mod notice;
+pub mod org;
+pub mod policy;
 pub mod queue;
 pub mod router;
 pub mod scheduler;

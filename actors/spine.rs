@@ -5,17 +5,27 @@ use std::{collections::HashMap, sync::Arc, time::Duration};
 use actix::{Actor, Addr, ArbiterHandle, AsyncContext};
 
 use crate::{
+    approvals::{self, Approvals, desk::Desk, record::Digester, secret::SecretSink},
     briefing::Briefing,
+    budget::{Day, Days, Ledger},
     channel::Channel,
     classifier::Classifier,
     clock::Clock,
-    ids::Ids,
+    ids::{Ids, TeamName},
     meter::Meter,
+    org::{
+        self, Org,
+        folders::Folders,
+        record::{TeamRecord, TeamState},
+        tree::Tree,
+        view::OrgView,
+        work::Actors,
+    },
     queue::{Left, Listeners, Queue, schedule::Limits},
-    router::{self, Neighbours, Recovered, Router},
+    router::{self, Neighbours, Recovered, Router, grants::Grants},
     scheduler::{self, Scheduler, heard::Ears},
     storage::{Storage, StorageError},
-    store::{OnFailure, OnGroup, Store, StoreHandle, reads},
+    store::{OnFailure, OnGroup, Store, StoreHandle, reads, trust},
     supervisor::{Directory, Supervisor},
     team::Recipe,
 };
@@ -41,8 +51,22 @@ pub struct Ports {
     pub clock: Arc<dyn Clock>,
     /// Fresh ids.
     pub ids: Ids,
+    /// What teams have spent.
+    pub ledger: Ledger,
+    /// Which day it is.
+    pub days: Arc<dyn Days>,
+    /// Where secrets go that a person is asked for.
+    pub secrets: Arc<dyn SecretSink>,
+    /// Makes the digest of what a person decides on.
+    pub digester: Digester,
+    /// How long a decision is waited for.
+    pub approvals_last: Duration,
     /// Counts.
     pub meter: Arc<dyn Meter>,
+    /// The folders of teams.
+    pub folders: Arc<dyn Folders>,
+    /// Where the organisation is to be seen by those who are there before it.
+    pub view: OrgView,
     /// What triggers need.
     pub triggers: scheduler::Ports,
 }
@@ -64,6 +88,8 @@ pub struct Spine {
     pub channel: Addr<Channel>,
     /// Durable work.
     pub queue: Addr<Queue>,
+    /// What waits for a person.
+    pub approvals: Addr<Approvals>,
     /// Triggers.
     pub scheduler: Addr<Scheduler>,
     /// Who lives.
@@ -72,13 +98,19 @@ pub struct Spine {
     pub store: StoreHandle,
     /// The teams that live now.
     pub directory: Directory,
+    /// Who is above whom.
+    pub org: Addr<Org>,
+    /// The same, to look at.
+    pub view: OrgView,
 }
 
 /// What a former process left behind. Reads the whole of it: done once, before anything is served.
 pub fn recover(storage: &dyn Storage) -> Result<Recovered, StorageError> {
     let tasks = reads::open_tasks(storage)?;
     let undecided = reads::undecided(storage)?;
-    for damage in tasks.damaged.iter().chain(&undecided.damaged) {
+    let teams = reads::teams(storage)?;
+    let damaged = tasks.damaged.iter().chain(&undecided.damaged);
+    for damage in damaged.chain(&teams.damaged) {
         tracing::error!(error = %damage, "a record is left out; it stays in the store as it is");
     }
     let mut channels = HashMap::new();
@@ -95,13 +127,45 @@ pub fn recover(storage: &dyn Storage) -> Result<Recovered, StorageError> {
             channels.insert(id.clone(), history);
         }
     }
+    let approvals = approvals::recover::Recovered::read(storage, &tasks.rows)?;
     Ok(Recovered {
         tasks: tasks.rows,
         undecided: undecided.rows,
         channels,
         causes: reads::causes(storage)?,
         inboxes: reads::inboxes(storage)?,
+        approvals,
+        grants: grants(storage),
+        teams: teams.rows,
         triggers: scheduler::records::recover(storage)?,
+    })
+}
+
+/// What teams have spent today, and what the operator has allowed beyond the caps. Blocks.
+pub fn recover_spending(
+    storage: &dyn Storage,
+    ledger: &Ledger,
+    day: Day,
+    tree: &Tree,
+) -> Result<(), StorageError> {
+    for (team, own) in reads::spent(storage, day)? {
+        let above = tree.ancestors(team.as_str());
+        let line: Vec<TeamName> = std::iter::once(team)
+            .chain(above.into_iter().rev())
+            .collect();
+        ledger.recover(&line, own, day);
+    }
+    for (team, times) in reads::raised(storage, day)? {
+        ledger.recover_raise(&team, times, day);
+    }
+    Ok(())
+}
+
+/// Who is trusted by name. If that cannot be read nobody is, and it is tried again later.
+fn grants(storage: &dyn Storage) -> Grants {
+    trust::grants(storage).unwrap_or_else(|error| {
+        tracing::error!(%error, "grants of trust cannot be read: nobody is let in");
+        Grants::unreadable()
     })
 }
 
@@ -122,28 +186,39 @@ impl Spine {
         );
         let channel = Channel::new(store.clone(), ports.clock.clone()).start();
         let directory = Directory::default();
-        let recipe = Recipe {
-            store: store.clone(),
-            channel: channel.clone(),
-            clock: ports.clock.clone(),
-            ids: ports.ids.clone(),
-            briefing: ports.briefing,
-            meter: ports.meter,
-            idle: TEAM_IDLE,
-            grace: GRACE,
-        };
-        // Each of the three knows another: their addresses exist before they do.
+        let desk = Desk::new(ports.ids.clone(), ports.digester, ports.approvals_last);
+        // Each of these knows another: their addresses exist before they do.
         let mut queue = None;
         let mut router = None;
+        let mut approvals = None;
+        let mut org = None;
         let mut scheduler = None;
         let supervisor = Supervisor::create(|supervisor| {
             let left = Left {
                 open: recovered.tasks.clone(),
                 causes: std::mem::take(&mut recovered.causes),
                 inboxes: std::mem::take(&mut recovered.inboxes),
+                paused: in_state(&recovered.teams, TeamState::Paused),
+                draining: in_state(&recovered.teams, TeamState::Draining),
             };
             let triggers = std::mem::take(&mut recovered.triggers);
+            let waiting = std::mem::take(&mut recovered.approvals);
+            let teams = std::mem::take(&mut recovered.teams);
             let queue_address = Queue::create(|queue| {
+                let approvals_address = Approvals::new(
+                    approvals::Neighbours {
+                        store: store.clone(),
+                        channel: channel.clone(),
+                        queue: queue.address().recipient(),
+                        resolved: queue.address().recipient(),
+                        secrets: ports.secrets,
+                        clock: ports.clock.clone(),
+                        ids: ports.ids.clone(),
+                        desk: desk.clone(),
+                    },
+                    waiting,
+                )
+                .start();
                 let ears = Ears::default();
                 let neighbours = scheduler::Neighbours {
                     queue: queue.address(),
@@ -152,11 +227,11 @@ impl Spine {
                     ids: ports.ids.clone(),
                     ports: ports.triggers,
                 };
-                let scheduler_address =
-                    Scheduler::new(neighbours, ears.clone(), triggers).start();
+                let scheduler_address = Scheduler::new(neighbours, ears.clone(), triggers).start();
                 let neighbours = Neighbours {
                     store: store.clone(),
                     queue: queue.address(),
+                    approvals: approvals_address.clone(),
                     channel: channel.clone(),
                     clock: ports.clock.clone(),
                     ids: ports.ids.clone(),
@@ -164,15 +239,34 @@ impl Spine {
                     ears,
                     triggers: scheduler_address.clone().recipient(),
                 };
+                let parts = org::Parts {
+                    store: store.clone(),
+                    work: Arc::new(Actors {
+                        queue: queue.address(),
+                        supervisor: supervisor.address(),
+                    }),
+                    channel: channel.clone().recipient(),
+                    folders: ports.folders,
+                    clock: ports.clock.clone(),
+                    ids: ports.ids.clone(),
+                    view: ports.view.clone(),
+                };
+                let org_address = Org::new(parts, teams).start();
                 let router_address = Router::new(neighbours, settings, recovered).start();
                 let listeners = Listeners {
                     leased: supervisor.address().recipient(),
                     waiting: supervisor.address().recipient(),
                     stop: supervisor.address().recipient(),
                     progressed: router_address.clone().recipient(),
-                    ended: vec![scheduler_address.clone().recipient()],
+                    ended: vec![
+                        approvals_address.clone().recipient(),
+                        org_address.clone().recipient(),
+                        scheduler_address.clone().recipient(),
+                    ],
                 };
                 router = Some(router_address);
+                approvals = Some(approvals_address);
+                org = Some(org_address);
                 scheduler = Some(scheduler_address);
                 Queue::new(
                     store.clone(),
@@ -185,19 +279,46 @@ impl Spine {
                 )
             });
             queue = Some(queue_address.clone());
+            let opened = match &approvals {
+                Some(approvals) => approvals.clone().recipient(),
+                None => unreachable!("created with the queue"),
+            };
+            let recipe = Recipe {
+                store: store.clone(),
+                channel: channel.clone(),
+                clock: ports.clock.clone(),
+                ids: ports.ids.clone(),
+                briefing: ports.briefing,
+                desk,
+                approvals: opened,
+                view: ports.view.clone(),
+                ledger: ports.ledger,
+                days: ports.days,
+                meter: ports.meter,
+                idle: TEAM_IDLE,
+                grace: GRACE,
+            };
             Supervisor::new(queue_address, recipe, directory.clone(), threads.teams)
         });
-        match (router, queue, scheduler) {
-            (Some(router), Some(queue), Some(scheduler)) => Self {
+        match (router, queue, approvals, org, scheduler) {
+            (Some(router), Some(queue), Some(approvals), Some(org), Some(scheduler)) => Self {
                 router,
                 channel,
                 queue,
+                approvals,
                 scheduler,
                 supervisor,
                 store,
                 directory,
+                org,
+                view: ports.view,
             },
-            _ => unreachable!("all of them are created above"),
+            _ => unreachable!("all are created above"),
         }
     }
+}
+
+fn in_state(teams: &[TeamRecord], state: TeamState) -> Vec<TeamName> {
+    let meant = teams.iter().filter(|team| team.state == state);
+    meant.map(|team| team.name.clone()).collect()
 }

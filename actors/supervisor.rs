@@ -45,6 +45,14 @@ pub struct CountRestarts;
 #[rtype(result = "()")]
 pub struct Drain;
 
+/// Stops a team with all that runs for it, at once. Tasks that it had wait again.
+#[derive(Debug, Message)]
+#[rtype(result = "()")]
+pub struct Dismiss {
+    /// The team.
+    pub team: TeamName,
+}
+
 /// Starts teams on demand, puts idle ones away, and starts dead ones again with growing pauses.
 pub struct Supervisor {
     queue: Addr<Queue>,
@@ -226,6 +234,20 @@ impl Handler<Exited> for Supervisor {
         let pause = self.pause(&team);
         tracing::error!(%team, pause_ms = millis(pause), "team died; its tasks go back to the queue");
         self.queue.do_send(Orphaned { team, pause });
+    }
+}
+
+impl Handler<Dismiss> for Supervisor {
+    type Result = ();
+
+    fn handle(&mut self, Dismiss { team }: Dismiss, _: &mut Self::Context) {
+        if let Some(alive) = self.alive.remove(&team) {
+            alive.address.do_send(PutAway);
+            self.directory.remove(&team);
+            tracing::debug!(%team, "team dismissed");
+            let pause = Duration::ZERO;
+            self.queue.do_send(Orphaned { team, pause });
+        }
     }
 }
 

@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 use crate::{
     clock::Timestamp,
     ids::{ChannelId, LeaseId, MessageId, TaskId, TeamKey, TeamName, TopicId},
+    router::audit::Admission,
     usage::Usage,
 };
 
@@ -310,6 +311,9 @@ pub struct Task {
     /// Who is behind it; none is whoever it is from.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cause: Option<Cause>,
+    /// How the message that it was got past the trust gate.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub admission: Option<Admission>,
     /// When it was accepted.
     pub created_at: Timestamp,
     /// Its place in the order of acceptance: clocks are too coarse for it. The queue gives it.
@@ -370,6 +374,7 @@ impl Task {
             lineage: None,
             label: Label::Trusted,
             cause: None,
+            admission: None,
             created_at: now,
             arrival: 0,
             not_before: None,

@@ -1,6 +1,6 @@
 //! Port: the tools of a turn.
 
-use std::{sync::Arc, time::Duration};
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use futures_util::future::BoxFuture;
 use serde::{Deserialize, Serialize};
@@ -73,7 +73,7 @@ pub enum Verdict {
 }
 
 /// Why a person decides on a call.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Asking {
     /// What is decided on: `tool`, `spawn`, `shutdown`, `trigger` …
     pub kind: String,
@@ -83,6 +83,18 @@ pub struct Asking {
     pub rule: String,
     /// The person who caused the task may not decide it.
     pub high_risk: bool,
+    /// The arguments as a person may see them, if that is not as they are.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub shown: Option<Value>,
+    /// What would change.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub diff: Option<String>,
+    /// Where it would run.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cwd: Option<String>,
+    /// The secrets it would use, with their versions.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub secrets: BTreeMap<String, u64>,
 }
 
 /// What is known of a call before it runs.
@@ -282,6 +294,12 @@ pub struct CallContext {
 pub trait Toolset: Send + Sync + 'static {
     /// What the model is told, in a fixed order.
     fn specs(&self) -> Arc<[ToolSpec]>;
+
+    /// The arguments of a call without the values of secrets, if they hold any. Once it was looked
+    /// at, these take the place of its own: they are journalled, shown and run.
+    fn clean(&self, _: &ToolCall) -> Option<Value> {
+        None
+    }
 
     /// Looks at a call without running it. A refusal is the call's result.
     fn check(&self, call: &ToolCall, caller: &Caller, label: Label) -> Result<Checked, ToolReply>;

@@ -12,23 +12,24 @@ use std::{
 use futures_util::future::{BoxFuture, FutureExt};
 use hivewright_actors::{
     briefing::{Assignment, Brief, BriefError, Briefing},
+    budget::{Caps, Line},
     classifier::Classifier,
     engine::Engine,
-    ids::{MAIN, TeamName},
+    ids::{MAIN, TeamKey, TeamName},
     task::Code,
-    tool::Toolset,
 };
 use sha2::{Digest, Sha256};
 
 use crate::{
     engines::{Engines, ModelChoice, Question, UnknownProfile},
     logging::Secrets,
-    prompt::compose::{Availability, Prompts, Request},
+    memory::Memory,
+    prompt::compose::{ComposeError, Prompts, Request},
     sandbox::{
         process::Sandbox,
         workspace::{Access, AllowedDir, Workspace},
     },
-    scrub::Scrubber,
+    scrub::Mask,
     settings::{
         home::Home,
         live::Live,
@@ -37,10 +38,18 @@ use crate::{
         team::{DirMode, Team},
     },
     tools::{
+        agent::AgentRunner,
         filter::ToolFilter,
-        host::{Grant, Scrub, Toolbox},
+        host::{Grant, Toolbox},
     },
+    vault::{Vault, scrubbers::Scrubbers},
 };
+
+mod part;
+#[cfg(test)]
+mod tests;
+
+use part::Part;
 
 /// How long a model may think about a topic.
 const TOPIC_TIMEOUT: Duration = Duration::from_secs(3);
@@ -48,6 +57,9 @@ const TOPIC_TIMEOUT: Duration = Duration::from_secs(3);
 const TOPIC_TOKENS: u32 = 200;
 /// What it is told first.
 const TOPIC_SYSTEM: &str = "You sort messages into topics. Answer with JSON only.";
+
+/// The most model calls of a subagent's session that sets none of its own.
+const INNER_STEPS: u32 = 50;
 
 /// Prepares the turns of all teams.
 #[derive(Clone)]
@@ -59,12 +71,17 @@ struct Inner {
     prompts: Prompts,
     engines: Engines,
     toolbox: Toolbox,
+    memory: Memory,
     sandbox: Arc<Sandbox>,
+    agents: Option<Arc<dyn AgentRunner>>,
+    /// What was last warned of, by team: the same is said once.
+    warned: Mutex<HashMap<TeamName, Vec<String>>>,
     turn_timeout: Duration,
     idle_timeout: Duration,
     topic_profile: Option<String>,
     demo: Arc<AtomicBool>,
     secrets: Secrets,
+    vault: Vault,
     /// What was made of the profiles, good until their file changes.
     models: Mutex<Option<Arc<Models>>>,
     /// What was made for a team, good until one of its files changes.
@@ -75,7 +92,7 @@ struct Inner {
 struct Models {
     providers: Arc<Providers>,
     profiles: HashMap<String, Arc<Profile>>,
-    scrub: Scrub,
+    scrubbers: Arc<Scrubbers>,
     /// Engines in use, by profile and model.
     engines: Mutex<HashMap<(String, String), Arc<dyn Engine>>>,
 }
@@ -84,12 +101,10 @@ struct Models {
 struct Kit {
     team: Arc<Team>,
     models: Arc<Models>,
-    tools: Arc<dyn Toolset>,
-    toolset_hash: String,
-    builtins: Vec<Availability>,
-    engine: Arc<dyn Engine>,
-    provider: String,
-    model: String,
+    /// What it is given, before its role narrows it.
+    grant: Grant,
+    /// What was made for its roles, good until a skill or subagent changes.
+    roles: Mutex<Vec<Arc<Part>>>,
 }
 
 /// What turns are prepared from.
@@ -102,8 +117,12 @@ pub struct Sources {
     pub engines: Engines,
     /// The tools that exist.
     pub toolbox: Toolbox,
+    /// What teams remember.
+    pub memory: Memory,
     /// Where their processes run.
     pub sandbox: Arc<Sandbox>,
+    /// Runs sessions of subagents. Without it they can only work in place of their team.
+    pub agents: Option<Arc<dyn AgentRunner>>,
     /// The longest turn of a team that sets none of its own.
     pub turn_timeout: Duration,
     /// The longest standstill.
@@ -114,6 +133,8 @@ pub struct Sources {
     pub demo: Arc<AtomicBool>,
     /// Learns the keys of profiles.
     pub secrets: Secrets,
+    /// What teams use and models don't see.
+    pub vault: Vault,
 }
 
 impl Turns {
@@ -125,12 +146,16 @@ impl Turns {
             live: sources.live,
             engines: sources.engines,
             toolbox: sources.toolbox,
+            memory: sources.memory,
             sandbox: sources.sandbox,
+            agents: sources.agents,
+            warned: Mutex::default(),
             turn_timeout: sources.turn_timeout,
             idle_timeout: sources.idle_timeout,
             topic_profile: sources.topic_profile,
             demo: sources.demo,
             secrets: sources.secrets,
+            vault: sources.vault,
             models: Mutex::default(),
             kits: Mutex::default(),
         }))
@@ -139,32 +164,99 @@ impl Turns {
 
 impl Inner {
     /// Prepares a turn. Looks at files, so it blocks; unchanged ones are only looked at.
-    fn brief(&self, assignment: Assignment) -> Result<Brief, BriefError> {
-        let name = assignment.lane.team;
+    fn brief(&self, assignment: Assignment, memory: Arc<str>) -> Result<Brief, BriefError> {
+        let Assignment {
+            lane,
+            topic,
+            conversation,
+            ancestors,
+            options,
+            inner,
+            ..
+        } = assignment;
+        let budget = self.budget(&lane.team, &ancestors);
+        let name = lane.team;
         let kit = self.kit(&name)?;
-        let composed = self.prompts.compose_now(&Request {
-            description: kit.team.description.clone(),
-            builtins: kit.builtins.clone(),
-            topic: assignment.topic,
-            conversation: assignment.conversation,
+        let part = self.part(&name, &kit, &options, inner)?;
+        self.check_prices(&budget, &part)?;
+        let request = Request {
+            memory,
             team: name.clone(),
-        });
-        for warning in &composed.warnings {
-            tracing::warn!(team = %name, warning, "a rule file is left out");
-        }
+            ancestors,
+            description: kit.team.description.clone(),
+            builtins: part.builtins.clone(),
+            notes: part.notes.clone(),
+            cast: part.cast.clone(),
+            // The session of a subagent knows its task and nothing of the conversation.
+            topic: topic.filter(|_| !inner),
+            conversation: if inner { Vec::new() } else { conversation },
+        };
+        let composed = self.prompts.compose_now(&request).map_err(unread)?;
+        self.warn(&name, &composed.warnings);
+        let role = &part.cast.role;
+        let own_steps = role.subagent.as_ref().and_then(|agent| agent.max_steps);
+        let team_steps = if inner {
+            INNER_STEPS
+        } else {
+            kit.team.max_steps
+        };
+        let asked_timeout = options.turn_timeout_ms.map(Duration::from_millis);
+        let turn_timeout = asked_timeout.or(kit.team.turn_timeout);
         Ok(Brief {
             system: composed.system,
-            tools: kit.tools.clone(),
-            engine: kit.engine.clone(),
-            provider: kit.provider.clone(),
-            model: kit.model.clone(),
+            tools: part.tools(),
+            engine: part.engine.clone(),
+            provider: part.provider.clone(),
+            model: part.model.clone(),
             prompt_hash: composed.prompt_hash,
-            toolset_hash: kit.toolset_hash.clone(),
-            max_steps: kit.team.max_steps,
-            turn_timeout: kit.team.turn_timeout.unwrap_or(self.turn_timeout),
+            toolset_hash: part.toolset_hash.clone(),
+            max_steps: options.max_steps.or(own_steps).unwrap_or(team_steps),
+            turn_timeout: turn_timeout.unwrap_or(self.turn_timeout),
             idle_timeout: self.idle_timeout,
             queue_mode: kit.team.queue_mode,
+            budget,
+            price: part.price,
         })
+    }
+
+    /// Says what is wrong with rules, skills and subagents, once.
+    fn warn(&self, team: &TeamName, warnings: &[String]) {
+        let mut warned = self.warned.lock().unwrap_or_else(PoisonError::into_inner);
+        let before = warned.get(team).map(Vec::as_slice).unwrap_or_default();
+        if before == warnings {
+            return;
+        }
+        for warning in warnings.iter().filter(|warning| !before.contains(warning)) {
+            tracing::warn!(%team, warning, "rules, skills or subagents need a look");
+        }
+        warned.insert(team.clone(), warnings.to_vec());
+    }
+
+    /// The budgets that a team draws on: its own, then those of the teams above it.
+    fn budget(&self, team: &TeamName, ancestors: &[TeamName]) -> Line {
+        let upwards = std::iter::once(team).chain(ancestors.iter().rev());
+        let line = upwards.map(|name| {
+            let caps = match self.live.team_now(name) {
+                Ok(file) => caps(&file),
+                // Its own file was read before; a broken one above counts as it is: not at all.
+                Err(_) => Caps::default(),
+            };
+            (name.clone(), caps)
+        });
+        line.collect()
+    }
+
+    /// A cap in money means nothing for a model whose calls have no price.
+    fn check_prices(&self, line: &Line, part: &Part) -> Result<(), BriefError> {
+        let in_money = |caps: &Caps| caps.usd_per_day.or(caps.usd_per_task).is_some();
+        match line.iter().find(|(_, caps)| in_money(caps)) {
+            Some((team, _)) if !part.priced => Err(config_error(format!(
+                "{}: budgets: a cap in USD needs `pricing` in the profile of model {}",
+                self.home.team_file(team.as_str()).display(),
+                part.model
+            ))),
+            _ => Ok(()),
+        }
     }
 
     /// What a team works with now.
@@ -195,10 +287,11 @@ impl Inner {
         }
         self.demo.store(providers.demo, Ordering::Relaxed);
         self.secrets.learn(keys(&providers).map(ToOwned::to_owned));
-        let scrubber = Scrubber::new(keys(&providers));
+        let masks = keys(&providers).map(Mask::hidden);
+        let scrubbers = Scrubbers::new(self.vault.clone(), masks);
         let made = Arc::new(Models {
             profiles: profiles(&providers),
-            scrub: Arc::new(move |text| scrubber.scrub(text).into_owned()),
+            scrubbers: Arc::new(scrubbers),
             engines: Mutex::default(),
             providers,
         });
@@ -213,45 +306,29 @@ impl Inner {
         models: Arc<Models>,
     ) -> Result<Kit, BriefError> {
         let file = self.home.team_file(name.as_str());
-        let wrong = |field: &str, reason: String| BriefError {
-            code: Code::ConfigError,
-            message: format!("{}: {field}: {reason}", file.display()),
+        let wrong = |field: &str, reason: String| {
+            config_error(format!("{}: {field}: {reason}", file.display()))
         };
-        let chosen = models
-            .providers
-            .choose(&team.provider_profile, team.model.as_deref())
-            .map_err(|error| wrong("provider_profile", error.to_string()))?;
-        let engine = models
-            .engine(&self.engines, &chosen)
-            .map_err(|error| wrong("provider_profile", error.to_string()))?;
         let allowed = ToolFilter::parse(&team.allowed_tools)
             .map_err(|error| wrong("allowed_tools", error.to_string()))?;
+        let allowed = match name.as_str() {
+            MAIN => allowed,
+            _ => allowed.below_root(),
+        };
         let workspace = Workspace::open(&self.home.team(name.as_str()), &allowed_dirs(&team))
             .map_err(|error| wrong("allowed_dirs", error.to_string()))?;
-        let tools = self.toolbox.for_team(Grant {
+        let grant = Grant {
             team: name.clone(),
             workspace: Arc::new(workspace),
             allowed,
             sandbox: self.sandbox.clone(),
-            scrub: models.scrub.clone(),
-        });
-        let specs = tools.specs();
-        let builtins = crate::tools::BUILT_INS
-            .iter()
-            .map(|tool| Availability {
-                tool: (*tool).to_owned(),
-                enabled: specs.iter().any(|spec| spec.name == *tool),
-            })
-            .collect();
+            secrets: models.scrubbers.clone(),
+        };
         Ok(Kit {
-            toolset_hash: hash_of(&serde_json::to_vec(&*specs).unwrap_or_default()),
-            builtins,
-            engine,
-            provider: chosen.provider.as_str().to_owned(),
-            model: chosen.model,
             team,
             models,
-            tools,
+            grant,
+            roles: Mutex::default(),
         })
     }
 
@@ -313,6 +390,14 @@ fn keys(providers: &Providers) -> impl Iterator<Item = &str> {
     keys.map(|key| key.expose())
 }
 
+fn caps(team: &Team) -> Caps {
+    Caps {
+        usd_per_day: team.budgets.usd_per_day,
+        tokens_per_day: team.budgets.tokens_per_day,
+        usd_per_task: team.budgets.usd_per_task,
+    }
+}
+
 fn allowed_dirs(team: &Team) -> Vec<AllowedDir> {
     let dirs = team.allowed_dirs.iter().map(|dir| AllowedDir {
         path: dir.path.clone(),
@@ -347,6 +432,24 @@ fn bad_file(problems: &Problems) -> BriefError {
     }
 }
 
+fn config_error(reason: impl ToString) -> BriefError {
+    BriefError {
+        code: Code::ConfigError,
+        message: reason.to_string(),
+    }
+}
+
+fn unread(error: ComposeError) -> BriefError {
+    let code = match error {
+        ComposeError::CutOff => Code::Internal,
+        _ => Code::ConfigError,
+    };
+    BriefError {
+        code,
+        message: error.to_string(),
+    }
+}
+
 fn no_provider(problems: &Problems) -> BriefError {
     BriefError {
         code: Code::NoProvider,
@@ -367,8 +470,17 @@ fn hash_of(bytes: &[u8]) -> String {
 impl Briefing for Turns {
     fn brief(&self, assignment: Assignment) -> BoxFuture<'static, Result<Brief, BriefError>> {
         let inner = self.0.clone();
-        let brief = tokio::task::spawn_blocking(move || inner.brief(assignment));
         async move {
+            let team = TeamKey {
+                name: assignment.lane.team.clone(),
+                generation: assignment.generation,
+            };
+            let memory = inner.memory.injected(&team).await;
+            let memory = memory.map_err(|error| BriefError {
+                code: Code::Internal,
+                message: error.to_string(),
+            })?;
+            let brief = tokio::task::spawn_blocking(move || inner.brief(assignment, memory));
             brief.await.unwrap_or_else(|_| {
                 Err(BriefError {
                     code: Code::Internal,

@@ -6,6 +6,7 @@ use hivewright_actors::{
     clock::{Clock, Timestamp, millis},
     ids::Entropy,
 };
+use sha2::{Digest, Sha256};
 
 /// The wall clock of the machine.
 #[derive(Clone, Copy, Debug)]
@@ -16,6 +17,12 @@ impl Clock for WallClock {
         let since = SystemTime::now().duration_since(UNIX_EPOCH);
         Timestamp(millis(since.unwrap_or_default()))
     }
+}
+
+/// The SHA-256 of some bytes, in hexadecimal.
+pub fn sha256(bytes: &[u8]) -> String {
+    let digest = Sha256::digest(bytes);
+    digest.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 /// The machine's own source of randomness.

@@ -45,6 +45,8 @@ pub enum Closing {
     TooBig,
     /// The client sent text that is not UTF-8.
     BadText,
+    /// Its sender is kept out.
+    Denied,
 }
 
 /// What waits for one connection.

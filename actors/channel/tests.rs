@@ -27,6 +27,7 @@ fn notice(text: &str) -> Frame {
             task_id: None,
             status: "done".to_owned(),
             kind: "task".to_owned(),
+            ref_id: None,
         }),
     }
 }

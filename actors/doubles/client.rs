@@ -160,6 +160,7 @@ pub(crate) fn short(frame: &Value) -> String {
         },
         "response" => format!("{} {id}: {}", text("status"), text("content")),
         "error" => format!("error {id}: {}", text("code")),
+        "notification" => format!("told {}: {}", text("kind"), text("content")),
         other => other.to_owned(),
     }
 }

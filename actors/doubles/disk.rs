@@ -28,6 +28,8 @@ pub(crate) struct Mounted {
     disk: Disk,
     crash: Option<Crash>,
     commits: Mutex<Vec<Batch>>,
+    /// Scans that begin so fail.
+    unreadable: Mutex<Option<&'static [u8]>>,
 }
 
 impl Disk {
@@ -36,7 +38,18 @@ impl Disk {
             disk: self.clone(),
             crash,
             commits: Mutex::default(),
+            unreadable: Mutex::default(),
         })
+    }
+
+    /// Overwrites the records whose keys, made readable, begin so.
+    pub(crate) fn damage(&self, prefix: &str) {
+        let mut map = self.0.lock().unwrap();
+        for (key, value) in map.iter_mut() {
+            if crate::store::records::printable(key).starts_with(prefix) {
+                *value = b"?".to_vec();
+            }
+        }
     }
 
     /// The keys of all records, made readable, that begin so.
@@ -50,6 +63,11 @@ impl Disk {
 }
 
 impl Mounted {
+    /// From now on, scans that begin so fail; none is none.
+    pub(crate) fn fail_scans(&self, prefix: Option<&'static [u8]>) {
+        *self.unreadable.lock().unwrap() = prefix;
+    }
+
     /// How many commits this process made.
     pub(crate) fn commits(&self) -> usize {
         self.commits.lock().unwrap().len()
@@ -96,6 +114,10 @@ impl Storage for Mounted {
         order: Order,
         visit: &mut Visit<'_>,
     ) -> Result<(), StorageError> {
+        let unreadable = *self.unreadable.lock().unwrap();
+        if unreadable.is_some_and(|prefix| start.starts_with(prefix)) {
+            return Err(StorageError::Read("the disk does not answer".to_owned()));
+        }
         let mut found: Vec<_> = {
             let map = self.disk.0.lock().unwrap();
             map.range(start.to_vec()..end.to_vec())

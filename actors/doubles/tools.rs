@@ -5,12 +5,18 @@ use std::{
     time::Duration,
 };
 
+use actix::Addr;
 use futures_util::future::BoxFuture;
 
 use crate::{
-    task::Label,
+    clock::Timestamp,
+    ids::{Ids, TaskId},
+    queue::{Queue, causes::Giver, submit::Submit, waits::Wait},
+    store::{StoreHandle, reads, records::Writes},
+    task::{Kind, Label, Lane, OnResult, Source, Task},
     tool::{
-        CallContext, Caller, Checked, Effect, ToolCall, ToolFault, ToolReply, ToolSpec, Toolset,
+        Asking, CallContext, Caller, Checked, Effect, ToolCall, ToolFault, ToolReply, ToolSpec,
+        Toolset, Verdict,
     },
 };
 
@@ -22,26 +28,43 @@ pub(crate) struct Run {
     pub(crate) rerun: bool,
 }
 
+/// `give-x` gives work to team x, whose end is notified; `wake-x` wants to be woken by it; `ask-x`
+/// waits for it. `held-look` and `held-pay` need a person.
 /// `look` is pure, `save` idempotent, `pay` irreversible, `alone` exclusive; `slow…` takes a minute,
 /// `deaf` does not stop when told, `bomb` panics, `mine` panics already when it is looked at.
 #[derive(Clone, Default)]
 pub(crate) struct Tools {
     pub(crate) runs: Arc<Mutex<Vec<Run>>>,
     pub(crate) ended: Arc<Mutex<Vec<String>>>,
+    pub(crate) office: Arc<Mutex<Option<Office>>>,
+}
+
+/// Where work is given to teams.
+#[derive(Clone)]
+pub(crate) struct Office {
+    pub(crate) queue: Addr<Queue>,
+    pub(crate) ids: Ids,
+    pub(crate) store: StoreHandle,
 }
 
 pub(crate) fn checked(name: &str) -> Result<Checked, ToolReply> {
-    let effect = match name.trim_start_matches("slow-") {
+    let held = name.strip_prefix("held-");
+    let effect = match held.unwrap_or(name).trim_start_matches("slow-") {
+        given if given.contains('-') => Effect::Idempotent,
         "look" | "alone" | "deaf" | "bomb" => Effect::Pure,
         "save" | "report_run" => Effect::Idempotent,
         "pay" => Effect::Irreversible,
         _ => return Err(ToolReply::failed(ToolFault::NotAvailable, "no such tool")),
     };
-    Ok(Checked::allowed(
-        effect,
-        name == "alone",
-        Duration::from_secs(120),
-    ))
+    let mut checked = Checked::allowed(effect, name == "alone", Duration::from_secs(120));
+    if held.is_some() {
+        checked.verdict = Verdict::Ask(Asking {
+            kind: "tool".to_owned(),
+            summary: format!("use {name}"),
+            ..Asking::default()
+        });
+    }
+    Ok(checked)
 }
 
 impl Toolset for Tools {
@@ -57,11 +80,18 @@ impl Toolset for Tools {
     fn run(&self, call: ToolCall, cx: CallContext) -> BoxFuture<'static, ToolReply> {
         self.runs.lock().unwrap().push(Run {
             id: call.id.as_str().to_owned(),
-            key: cx.key,
+            key: cx.key.clone(),
             rerun: cx.rerun,
         });
         let ended = self.ended.clone();
+        let office = self.office.lock().unwrap().clone();
         Box::pin(async move {
+            if let Some((kind, team)) = call.name.split_once('-')
+                && matches!(kind, "give" | "wake" | "ask")
+                && let Some(office) = office
+            {
+                return give(kind, team, office, cx).await;
+            }
             let _ended = Ended(call.id.as_str().to_owned(), ended);
             assert_ne!(call.name, "bomb", "a tool that panics");
             if call.name == "deaf" {
@@ -82,6 +112,75 @@ impl Toolset for Tools {
                 taints: false,
             }
         })
+    }
+}
+
+/// Gives work to a team: its name is made from the call, so that a second try finds the first.
+async fn give(
+    kind: &str,
+    team: &str,
+    Office { queue, ids, store }: Office,
+    cx: CallContext,
+) -> ToolReply {
+    let lane = Lane {
+        team: team.into(),
+        topic: None,
+    };
+    let waits = kind == "ask";
+    let task = Task {
+        kind: if waits { Kind::Query } else { Kind::Delegate },
+        source: cx.caller.source.clone().map(|source| Source {
+            message: None,
+            ..source
+        }),
+        reply_to: (!waits).then(|| cx.caller.lane.clone()),
+        on_result: match kind {
+            "wake" => OnResult::Wake,
+            _ => OnResult::Notify,
+        },
+        lineage: Some(cx.caller.lineage.clone()),
+        ..Task::new(
+            ids.task(),
+            lane,
+            format!("work for {team}"),
+            cx.caller.team.name.to_string(),
+            Timestamp(1_000_000_000),
+        )
+    };
+    let mut id = task.id.clone();
+    let key = cx.key.clone();
+    let known = store.read(move |storage| reads::answer::<TaskId>(storage, &key));
+    if let (true, Some(known)) = (cx.rerun, known.await.unwrap()) {
+        id = known;
+    } else {
+        let giver = Giver {
+            task: cx.caller.task.clone(),
+            step: cx.step,
+        };
+        let submit = Submit {
+            writes: Writes::new().answer(&cx.key, &task.id),
+            task,
+            overlap: None,
+            giver: Some(giver),
+        };
+        match queue.send(submit).await.unwrap() {
+            Ok(_) => {}
+            Err(refusal) => return ToolReply::failed(ToolFault::Refused, refusal.to_string()),
+        }
+    }
+    let content = match waits {
+        false => format!("gave {team}"),
+        true => {
+            let waiter = Some(cx.caller.lane.clone());
+            let outcome = queue.send(Wait { task: id, waiter }).await.unwrap();
+            outcome.map_or_else(|| "gone".to_owned(), |outcome| outcome.text)
+        }
+    };
+    ToolReply {
+        content,
+        fault: None,
+        truncated: false,
+        taints: false,
     }
 }
 

@@ -18,19 +18,25 @@ use super::{
     client::Client,
     disk::{Crash, Disk, Mounted},
     engine::{Play, Script, Scripted},
-    tools::Tools,
+    folders::NoFolders,
+    tools::{Office, Tools},
     triggers::Outside,
 };
 use crate::{
-    briefing::{Assignment, Brief, BriefError, Briefing, Line, QueueMode},
+    approvals::secret::{SecretSink, SecretText},
+    briefing::{self, Assignment, Brief, BriefError, Briefing, Price, QueueMode},
+    budget::{Day, Days, Ledger, Line},
+    channel_type::ChannelType,
     classifier::Classifier,
     clock::{Clock, Timestamp},
     engine::StepRequest,
     ids::{Entropy, Ids},
     meter::Unmetered,
+    org::view::OrgView,
     queue::schedule::Limits,
-    router::{self, Open, rate::Rate, resolve},
+    router::{self, Open, gate::Sender, rate::Rate, resolve, trust::Policy},
     spine::{Ports, Spine, Threads, recover},
+    store::records::digest,
     task::Code,
 };
 
@@ -60,6 +66,32 @@ impl Entropy for Counted {
     }
 }
 
+/// All of a test happens on one day.
+struct OneDay;
+
+impl Days for OneDay {
+    fn day_of(&self, _: Timestamp) -> Day {
+        Day {
+            number: 1,
+            ends_at: Timestamp(2_000_000_000),
+        }
+    }
+}
+
+/// A vault that takes nothing.
+struct NoVault;
+
+impl SecretSink for NoVault {
+    fn keep(
+        &self,
+        _: crate::ids::TeamKey,
+        _: String,
+        _: SecretText,
+    ) -> BoxFuture<'static, Result<(), String>> {
+        Box::pin(async { Err("there is no vault".to_owned()) })
+    }
+}
+
 /// What a classifier answers, and after which time.
 type Opinion = Arc<dyn Fn(&str) -> (Duration, Option<String>) + Send + Sync>;
 
@@ -82,8 +114,9 @@ struct Briefs {
     engine: Scripted,
     tools: Tools,
     queue_mode: QueueMode,
+    budget: Line,
     error: Option<&'static str>,
-    conversations: Arc<Mutex<Vec<Vec<Line>>>>,
+    conversations: Arc<Mutex<Vec<Vec<briefing::Line>>>>,
 }
 
 impl Briefing for Briefs {
@@ -110,6 +143,11 @@ impl Briefing for Briefs {
                 turn_timeout: Duration::from_secs(30 * 60),
                 idle_timeout: Duration::from_secs(5 * 60),
                 queue_mode: this.queue_mode,
+                budget: this.budget,
+                price: Price {
+                    max_output: 100,
+                    ..Price::default()
+                },
             })
         })
     }
@@ -119,11 +157,12 @@ pub(crate) struct World {
     pub(crate) disk: Disk,
     pub(crate) tools: Tools,
     pub(crate) asked: Arc<Mutex<Vec<Vec<crate::engine::Message>>>>,
-    pub(crate) conversations: Arc<Mutex<Vec<Vec<Line>>>>,
+    pub(crate) conversations: Arc<Mutex<Vec<Vec<briefing::Line>>>>,
     pub(crate) failures: Arc<AtomicUsize>,
     pub(crate) limits: Limits,
     pub(crate) settings: router::Settings,
     pub(crate) queue_mode: QueueMode,
+    pub(crate) budget: Line,
     pub(crate) brief_error: Option<&'static str>,
     pub(crate) opinion: Opinion,
     pub(crate) clock: Arc<dyn Clock>,
@@ -157,8 +196,10 @@ impl World {
                     per_minute: 0,
                     burst: 0,
                 },
+                trust: Policy::None,
             },
             queue_mode: QueueMode::Queue,
+            budget: Arc::from([]),
             brief_error: None,
             opinion: Arc::new(|_| (Duration::ZERO, None)),
             clock: Arc::new(Wall {
@@ -189,6 +230,7 @@ impl World {
             },
             tools: self.tools.clone(),
             queue_mode: self.queue_mode,
+            budget: self.budget.clone(),
             error: self.brief_error,
             conversations: self.conversations.clone(),
         };
@@ -204,14 +246,33 @@ impl World {
             classifier: Arc::new(Opinions(self.opinion.clone())),
             clock: self.clock.clone(),
             ids: self.ids.clone(),
+            ledger: Ledger::default(),
+            days: Arc::new(OneDay),
+            secrets: Arc::new(NoVault),
+            digester: |bytes| format!("{:016x}", digest(&String::from_utf8_lossy(bytes))),
+            approvals_last: Duration::from_secs(24 * 60 * 60),
             meter: Arc::new(Unmetered),
+            folders: Arc::new(NoFolders),
+            view: OrgView::default(),
             triggers: self.outside.ports(),
         };
         let threads = Threads {
             store: Arbiter::current(),
             teams: Vec::new(),
         };
-        Spine::start(ports, threads, self.limits, self.settings, recovered)
+        let spine = Spine::start(
+            ports,
+            threads,
+            self.limits,
+            self.settings.clone(),
+            recovered,
+        );
+        *self.tools.office.lock().unwrap() = Some(Office {
+            queue: spine.queue.clone(),
+            ids: self.ids.clone(),
+            store: spine.store.clone(),
+        });
+        spine
     }
 
     pub(crate) fn connect(&self, spine: &Spine) -> Client {
@@ -219,13 +280,17 @@ impl World {
     }
 
     pub(crate) fn connect_as(&self, principal: &str, spine: &Spine) -> Client {
+        self.connect_by(Sender::of(&principal.into(), ChannelType::Ws), spine)
+    }
+
+    pub(crate) fn connect_by(&self, sender: Sender, spine: &Spine) -> Client {
         self.connections.set(self.connections.get() + 1);
         let channel = self.ids.websocket_channel();
         let socket = Arc::new(crate::channel::socket::Socket::new(self.connections.get()));
         spine.router.do_send(Open {
             channel: channel.clone(),
-            principal: principal.into(),
-            sender: principal.to_owned(),
+            principal: sender.id.as_str().into(),
+            sender,
             socket: socket.clone(),
         });
         Client {

@@ -168,7 +168,7 @@ pub struct Stop {
     pub reason: Option<String>,
 }
 
-/// Fact: work that no message waits for has its outcome.
+/// Fact: a task has its outcome. It is stored.
 #[derive(Clone, Debug, Message)]
 #[rtype(result = "()")]
 pub struct Ended {
@@ -178,6 +178,16 @@ pub struct Ended {
     pub kind: Kind,
     /// Whose it was.
     pub team: TeamName,
+}
+
+/// Something was put into a lane's inbox. It is stored.
+#[derive(Clone, Debug, Message)]
+#[rtype(result = "()")]
+pub struct Told {
+    /// The lane.
+    pub lane: Lane,
+    /// Which life of its team.
+    pub generation: u32,
 }
 
 /// The limit of turns at a time has changed.
@@ -225,7 +235,7 @@ pub struct Listeners {
     pub stop: Recipient<Stop>,
     /// Keeps count of topics.
     pub progressed: Recipient<Progressed>,
-    /// Hear of the end of work that no message waits for.
+    /// Hear of the end of tasks.
     pub ended: Vec<Recipient<Ended>>,
 }
 
@@ -291,6 +301,10 @@ pub struct Left {
     pub causes: Vec<(TaskId, CauseCounts)>,
     /// Lanes that find something in their inbox, as the store names them.
     pub inboxes: HashSet<Vec<u8>>,
+    /// Teams that start no turn.
+    pub paused: Vec<TeamName>,
+    /// Teams that take no new work.
+    pub draining: Vec<TeamName>,
 }
 
 impl Queue {
@@ -320,13 +334,16 @@ impl Queue {
             due: BTreeSet::new(),
             alarm: None,
             draining: false,
-            draining_teams: HashSet::new(),
+            draining_teams: left.draining.into_iter().collect(),
             causes,
             waits: Waits::default(),
             inboxes: left.inboxes,
             ended: HashMap::new(),
             waited: (0, Duration::ZERO),
         };
+        for team in &left.paused {
+            queue.schedule.pause(team, true);
+        }
         for mut task in open {
             // A lease in the row is of a process that is gone.
             task.redelivered |= task.lease.take().is_some();
@@ -407,14 +424,12 @@ impl Queue {
             drop(self.store.commit(Writes::new().forget_cause(&root)));
         }
         self.tell_waiters(&task.id, &task.lane.team);
-        if task.kind != Kind::Chat || task.parked.is_some() {
-            for listener in &self.listeners.ended {
-                listener.do_send(Ended {
-                    task: task.id.clone(),
-                    kind: task.kind,
-                    team: task.lane.team.clone(),
-                });
-            }
+        for listener in &self.listeners.ended {
+            listener.do_send(Ended {
+                task: task.id.clone(),
+                kind: task.kind,
+                team: task.lane.team.clone(),
+            });
         }
         *self
             .ended
@@ -563,8 +578,17 @@ impl Handler<Cancel> for Queue {
             self.schedule.remove(&lane, id);
             self.end(id, Ending::Cancelled, Code::Cancelled, ctx);
         }
+        // What was set aside is not in the way of others, but it is what the person sees at work.
+        let parked: Vec<TaskId> = match running && !queued {
+            true => Vec::new(),
+            false => self.parked_in(&lane),
+        };
+        for id in &parked {
+            self.end(id, Ending::Cancelled, Code::Cancelled, ctx);
+        }
         if !running
             && ends == 0
+            && parked.is_empty()
             && let Some(channel) = channel
         {
             let error = ErrorBody::refusal(
@@ -627,6 +651,14 @@ impl Handler<Orphaned> for Queue {
             }
             queue.dispatch(ctx);
         }));
+    }
+}
+
+impl Handler<Told> for Queue {
+    type Result = ();
+
+    fn handle(&mut self, Told { lane, generation }: Told, _: &mut Self::Context) {
+        self.note_inbox([(lane, generation)]);
     }
 }
 

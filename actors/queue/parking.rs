@@ -4,10 +4,11 @@ use actix::{Context, Handler, Message};
 
 use super::{Due, Entry, Progressed, Queue};
 use crate::{
+    approvals::Resolved,
     clock::Timestamp,
     ids::{TaskId, TeamName},
     store::records::Writes,
-    task::{Parked, Task, WaitReason},
+    task::{Lane, Parked, Task, WaitReason},
 };
 
 /// A turn sets its task aside until something outside has happened. No attempt is counted.
@@ -55,6 +56,18 @@ impl Queue {
     pub(super) fn keep_parked(&mut self, task: Task) {
         self.expect(&task);
         self.tasks.insert(task.id.clone(), Entry::new(task));
+    }
+
+    /// The tasks of a lane whose turns were set aside, first come first.
+    pub(super) fn parked_in(&self, lane: &Lane) -> Vec<TaskId> {
+        let mut parked: Vec<&Task> = self
+            .tasks
+            .values()
+            .map(|entry| &entry.task)
+            .filter(|task| task.parked.is_some() && task.lane == *lane)
+            .collect();
+        parked.sort_by_key(|task| task.arrival);
+        parked.into_iter().map(|task| task.id.clone()).collect()
     }
 
     fn unpark(&mut self, id: &TaskId, ctx: &mut Context<Self>) {
@@ -129,6 +142,17 @@ impl Handler<Unpark> for Queue {
     fn handle(&mut self, Unpark { task }: Unpark, ctx: &mut Self::Context) {
         self.unpark(&task, ctx);
         self.dispatch(ctx);
+    }
+}
+
+impl Handler<Resolved> for Queue {
+    type Result = ();
+
+    fn handle(&mut self, Resolved(approval): Resolved, ctx: &mut Self::Context) {
+        if let Some(task) = &approval.task {
+            self.unpark(task, ctx);
+            self.dispatch(ctx);
+        }
     }
 }
 

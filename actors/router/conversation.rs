@@ -4,6 +4,7 @@ use std::collections::{HashMap, VecDeque};
 
 use super::{
     TOPIC_STORED,
+    gate::Sender,
     topics::{Topic, Topics},
 };
 use crate::{
@@ -20,7 +21,8 @@ pub(super) struct Conversation {
     pub(super) row: ChannelRow,
     /// The channel is in the store: it has had a message.
     pub(super) stored: bool,
-    pub(super) sender: String,
+    /// Who writes.
+    pub(super) sender: Sender,
     pub(super) connection: Option<u64>,
     pub(super) topics: Topics,
     /// The last activity of each topic as it is stored.
@@ -53,7 +55,7 @@ pub(super) struct Arrival {
 }
 
 impl Conversation {
-    pub(super) fn new(row: ChannelRow, sender: String, connection: Option<u64>) -> Self {
+    pub(super) fn new(row: ChannelRow, sender: Sender, connection: Option<u64>) -> Self {
         Self {
             row,
             stored: false,
@@ -69,7 +71,7 @@ impl Conversation {
 
     pub(super) fn from_history(
         history: ChannelHistory,
-        sender: String,
+        sender: Sender,
         connection: Option<u64>,
     ) -> Self {
         let known = history.messages.into_iter().map(|(id, row)| {

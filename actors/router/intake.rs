@@ -4,6 +4,7 @@ use actix::{ActorFutureExt, AsyncContext, Context, WrapFuture};
 
 use super::{
     Arrival, Known, Router,
+    audit::AuditRow,
     choice::{self, Candidate},
     commands, full_error, main_lane,
     rate::Bucket,
@@ -36,19 +37,14 @@ impl Router {
         ctx: &mut Context<Self>,
     ) {
         let now = self.to.clock.now();
-        let Some(conversation) = self.conversations.get_mut(channel) else {
+        let Some(conversation) = self.conversations.get(channel) else {
             return;
         };
-        if let Some(id) = &id
-            && let Some(known) = conversation.known.get(id).cloned()
-        {
-            return self.repeated(channel, id, &content, known, ctx);
-        }
         let sender = conversation.sender.clone();
         let rate = self.settings.rate;
         let bucket = self
             .buckets
-            .entry(sender.clone())
+            .entry(sender.key())
             .or_insert_with(|| Bucket::new(rate, now));
         if let Err(pause) = bucket.take(now) {
             let refusal = ErrorBody {
@@ -58,17 +54,30 @@ impl Router {
             };
             return self.refuse(channel, refusal);
         }
+        let Some(passed) = self.admit(channel, &sender, &content, id.as_ref(), ctx) else {
+            return;
+        };
+        let known = id.as_ref().and_then(|id| {
+            let conversation = self.conversations.get(channel)?;
+            conversation.known.get(id).cloned()
+        });
         let named = id.is_some();
         let message = Undecided {
             channel: channel.clone(),
             id: id.unwrap_or_else(|| self.to.ids.message()),
-            sender,
+            sender: sender.id,
             content,
             topic,
             at: now,
             acked: false,
             named,
+            admission: Some(passed.admission),
+            label: passed.label,
+            cause: passed.cause,
         };
+        if let Some(known) = known {
+            return self.repeated(channel, &message, known, ctx);
+        }
         if let Some(command) = commands::parse(&message.content) {
             return self.obey(command, message, ctx);
         }
@@ -88,6 +97,7 @@ impl Router {
         let resolution = (!waits).then(|| self.resolve(channel, &arrival));
         match resolution {
             Some(Resolution::Refused(refusal)) => {
+                self.commit(self.audited(&arrival.message), ctx);
                 let error = ErrorBody {
                     message_id: Some(arrival.message.id),
                     ..ErrorBody::from(&refusal)
@@ -247,6 +257,7 @@ impl Router {
         let writes = Writes::new().decided(channel, &id);
         match resolution {
             Resolution::Refused(refusal) => {
+                let writes = writes.and(self.audited(&arrival.message));
                 let error = ErrorBody {
                     message_id: Some(id.clone()),
                     ..ErrorBody::from(&refusal)
@@ -281,6 +292,7 @@ impl Router {
         };
         let Some(topic) = topic.cloned() else {
             let error = ErrorBody::refusal("topic_done", "that topic has just been closed");
+            let writes = writes.and(self.audited(&message));
             return self.end_unheard(channel, &message.id, error, writes, ctx);
         };
         let task = Task {
@@ -293,6 +305,9 @@ impl Router {
                 }),
             }),
             acked: message.acked,
+            label: message.label,
+            cause: message.cause.clone(),
+            admission: message.admission.clone(),
             ..Task::new(
                 self.to.ids.task(),
                 main_lane(topic.id.clone()),
@@ -408,6 +423,9 @@ impl Router {
         if let Some(id) = &source.message {
             let error = full_error(full, Some(id.clone()));
             let mut writes = Writes::new().decided(&source.channel, id);
+            if let Some(row) = AuditRow::of_task(task) {
+                writes = writes.trust_decision(&row);
+            }
             // What was to be stored with the task is not: the channel may have been part of it.
             if let Some(conversation) = self.conversations.get(&source.channel) {
                 writes = writes.channel(&source.channel, &conversation.row);
@@ -441,12 +459,13 @@ impl Router {
     fn repeated(
         &mut self,
         channel: &ChannelId,
-        id: &MessageId,
-        content: &str,
+        message: &Undecided,
         known: Known,
         ctx: &mut Context<Self>,
     ) {
-        if known.digest != digest(content) {
+        let id = &message.id;
+        self.commit(self.audited(message), ctx);
+        if known.digest != digest(&message.content) {
             let error = ErrorBody {
                 message_id: Some(id.clone()),
                 ..ErrorBody::refusal(
@@ -520,6 +539,7 @@ impl Router {
         let channel = message.channel.clone();
         let writes = self
             .accept(&channel, message, None)
+            .and(self.audited(message))
             .and(writes)
             .frame(&channel, frame);
         let committed = self.to.store.commit(writes);

@@ -11,14 +11,17 @@ use actix::{
 };
 
 use crate::{
+    approvals::{self, Approvals},
     channel::{
         Attach, Channel, Deliver, Detach, HangUp, Tell,
         socket::{Closing, Socket},
     },
+    channel_type::ChannelType,
     classifier::Classifier,
     clock::Clock,
     event::{Body, ErrorBody, Frame},
     ids::{ChannelId, Ids, MAIN, MessageId, PrincipalId, TaskId, TopicId},
+    org::record::TeamRecord,
     queue::{Cancel, Progressed, Queue, causes::Counts, schedule::Full},
     scheduler::{
         self,
@@ -32,9 +35,13 @@ use crate::{
     task::{Lane, Task, TopicRef},
 };
 
+pub mod audit;
 pub mod choice;
 mod commands;
 mod conversation;
+pub mod gate;
+pub mod granting;
+pub mod grants;
 mod intake;
 pub mod names;
 pub mod rate;
@@ -46,14 +53,21 @@ mod sweep;
 #[cfg(test)]
 mod tests;
 pub mod topics;
+pub mod trust;
+mod verdicts;
 pub mod words;
 
 use conversation::{Arrival, Conversation, Known};
+use gate::Sender;
+use grants::Grants;
 use rate::{Bucket, Rate};
 use topics::Topics;
+use trust::Policy;
 
 /// The last activity of a topic is stored at least this exactly.
 const TOPIC_STORED: Duration = Duration::from_secs(60 * 60);
+/// Decisions of the trust gate are kept this long.
+const AUDIT_KEPT: Duration = Duration::from_secs(365 * 24 * 60 * 60);
 
 /// A connection has been made; it speaks for a new channel.
 #[derive(Debug, Message)]
@@ -63,8 +77,8 @@ pub struct Open {
     pub channel: ChannelId,
     /// Who is at the other end.
     pub principal: PrincipalId,
-    /// Who writes, for the record.
-    pub sender: String,
+    /// Who writes.
+    pub sender: Sender,
     /// What waits for the connection.
     pub socket: Arc<Socket>,
 }
@@ -128,8 +142,13 @@ pub enum Inbound {
     Malformed(ErrorBody, Option<Closing>),
 }
 
+/// Other rules from now on.
+#[derive(Debug, Message)]
+#[rtype(result = "()")]
+pub struct Reconfigure(pub Settings);
+
 /// The rules of the way in.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct Settings {
     /// Of topics.
     pub topics: resolve::Settings,
@@ -137,6 +156,8 @@ pub struct Settings {
     pub ask_model: bool,
     /// Of messages per sender.
     pub rate: Rate,
+    /// Of who is let in.
+    pub trust: Policy,
 }
 
 /// What the router goes on with after a restart.
@@ -148,10 +169,16 @@ pub struct Recovered {
     pub undecided: Vec<Undecided>,
     /// The channels of both.
     pub channels: HashMap<ChannelId, ChannelHistory>,
+    /// Who is trusted by name.
+    pub grants: Grants,
     /// How much each open cause has led to, for the queue.
     pub causes: Vec<(TaskId, Counts)>,
+    /// What waits for a person.
+    pub approvals: approvals::recover::Recovered,
     /// Inboxes that hold something, for the queue.
     pub inboxes: HashSet<Vec<u8>>,
+    /// The records of all teams, for the organisation.
+    pub teams: Vec<TeamRecord>,
     /// What the scheduler goes on with.
     pub triggers: scheduler::records::Recovered,
 }
@@ -162,6 +189,8 @@ pub struct Neighbours {
     pub store: StoreHandle,
     /// Where work goes.
     pub queue: Addr<Queue>,
+    /// What waits for a person.
+    pub approvals: Addr<Approvals>,
     /// The way out.
     pub channel: Addr<Channel>,
     /// Wall time.
@@ -177,13 +206,15 @@ pub struct Neighbours {
 }
 
 /// The way in: check → trust → accept → commands → topic → task, in order within a channel.
-///
-/// The trust gate has no rules yet: whoever is authenticated is trusted.
 pub struct Router {
     to: Neighbours,
     settings: Settings,
     conversations: HashMap<ChannelId, Conversation>,
-    buckets: HashMap<String, Bucket>,
+    /// What each sender may still send: messages …
+    buckets: HashMap<(ChannelType, String), Bucket>,
+    /// … and control frames.
+    control_buckets: HashMap<(ChannelType, String), Bucket>,
+    grants: Grants,
 }
 
 impl Router {
@@ -193,7 +224,7 @@ impl Router {
             .channels
             .into_iter()
             .map(|(id, history)| {
-                let sender = history.row.principal.as_str().to_owned();
+                let sender = Sender::of(&history.row.principal, history.row.channel_type.clone());
                 (id, Conversation::from_history(history, sender, None))
             })
             .collect();
@@ -226,6 +257,8 @@ impl Router {
             settings,
             conversations,
             buckets: HashMap::new(),
+            control_buckets: HashMap::new(),
+            grants: recovered.grants,
         }
     }
 
@@ -282,7 +315,16 @@ impl Router {
         self.tell(channel, None, Body::TopicList { topics });
     }
 
-    fn cancel(&self, channel: &ChannelId, topic: TopicId, queued: bool) {
+    fn cancel(
+        &mut self,
+        channel: &ChannelId,
+        topic: TopicId,
+        queued: bool,
+        ctx: &mut Context<Self>,
+    ) {
+        if !self.admit_control(channel, channel, ctx) {
+            return;
+        }
         let Some(conversation) = self.conversations.get(channel) else {
             return;
         };
@@ -327,6 +369,7 @@ impl Handler<Open> for Router {
         let row = ChannelRow {
             principal: open.principal,
             last_seen: self.to.clock.now(),
+            channel_type: open.sender.channel_type.clone(),
         };
         let conversation = Conversation::new(row, open.sender, Some(open.socket.connection()));
         self.conversations
@@ -376,7 +419,7 @@ impl Handler<Receive> for Router {
                 self.receive(&channel, content, topic, id, ctx);
             }
             Inbound::TopicList => self.list_topics(&channel),
-            Inbound::Cancel { topic, queued } => self.cancel(&channel, topic, queued),
+            Inbound::Cancel { topic, queued } => self.cancel(&channel, topic, queued, ctx),
             Inbound::Malformed(error, closing) => {
                 self.refuse(&channel, error);
                 if let Some(closing) = closing {
@@ -384,6 +427,18 @@ impl Handler<Receive> for Router {
                 }
             }
         }
+    }
+}
+
+impl Handler<Reconfigure> for Router {
+    type Result = ();
+
+    fn handle(&mut self, Reconfigure(settings): Reconfigure, _: &mut Self::Context) {
+        if settings.rate != self.settings.rate {
+            self.buckets.clear();
+            self.control_buckets.clear();
+        }
+        self.settings = settings;
     }
 }
 

@@ -1,6 +1,6 @@
 //! A connection that goes on with an earlier channel, if it is its own.
 
-use actix::{ActorFutureExt, AsyncContext, Handler, WrapFuture};
+use actix::{ActorFutureExt, AsyncContext, Context, Handler, WrapFuture};
 
 use super::{Conversation, Resume, Router};
 use crate::{
@@ -11,13 +11,22 @@ use crate::{
 
 impl Router {
     /// Gives a connection the channel it asked for, if it is its own.
-    fn resume(&mut self, resume: Resume, history: Option<ChannelHistory>, newest: u64) {
+    fn resume(
+        &mut self,
+        resume: Resume,
+        history: Option<ChannelHistory>,
+        newest: u64,
+        ctx: &mut Context<Self>,
+    ) {
         let Resume {
             fresh,
             channel,
             last_seq,
             socket,
         } = resume;
+        if !self.admit_control(&fresh, &channel, ctx) {
+            return socket.tell(Item::NotAdopted);
+        }
         let Some(mine) = self.conversations.get(&fresh) else {
             return;
         };
@@ -73,12 +82,12 @@ impl Handler<Resume> for Router {
                 })
                 .await
         };
-        ctx.spawn(read.into_actor(self).map(move |found, router, _| {
+        ctx.spawn(read.into_actor(self).map(move |found, router, ctx| {
             let (history, newest) = found.unwrap_or_else(|error| {
                 tracing::error!(channel = %resume.channel, %error, "channel cannot be read");
                 (None, 0)
             });
-            router.resume(resume, history, newest);
+            router.resume(resume, history, newest, ctx);
         }));
     }
 }

@@ -26,6 +26,9 @@ impl Router {
     pub(super) fn sweep(&mut self, ctx: &mut Context<Self>) {
         let now = self.to.clock.now();
         self.buckets.retain(|_, bucket| !bucket.is_full(now));
+        self.control_buckets
+            .retain(|_, bucket| !bucket.is_full(now));
+        self.forget_decisions(now, ctx);
         self.forget_messages(now, ctx);
         self.note_presence(now, ctx);
         let store = self.to.store.clone();
@@ -125,7 +128,7 @@ impl Router {
         );
     }
 
-    fn forget_keys(&self, keys: Vec<Vec<u8>>, ctx: &mut Context<Self>) {
+    pub(super) fn forget_keys(&self, keys: Vec<Vec<u8>>, ctx: &mut Context<Self>) {
         let store: StoreHandle = self.to.store.clone();
         let work = async move {
             for slice in keys.chunks(SLICE) {

@@ -2,5 +2,6 @@
 #![allow(clippy::unwrap_used)]
 
 mod commands;
+mod gate;
 mod intake;
 mod topic;

@@ -212,6 +212,7 @@ impl Scheduler {
                         task_id: None,
                         status: "done".to_owned(),
                         kind: "trigger".to_owned(),
+                        ref_id: None,
                     }),
                 };
                 writes = writes.frame(channel, frame);
@@ -258,9 +259,10 @@ fn tell(
         writes = writes.interaction(&Interaction {
             channel: place.channel.clone(),
             topic: place.topic.as_ref().map(|topic| topic.id.clone()),
-            task: task.clone(),
+            task: Some(task.clone()),
             at: now,
             said: vec![Said::new(now, speaker, &text)],
+            trust_decision: None,
         });
     }
     writes.frame(
@@ -274,6 +276,7 @@ fn tell(
                 task_id: run.task_id.clone(),
                 status: status.to_owned(),
                 kind: "trigger".to_owned(),
+                ref_id: None,
             }),
         },
     )

@@ -15,6 +15,7 @@ pub mod reads;
 pub mod records;
 #[cfg(test)]
 mod tests;
+pub mod trust;
 
 use records::{Write, Writes};
 

@@ -13,13 +13,17 @@ use super::{
     scan_prefix,
 };
 use crate::{
+    approvals::{question::Question, record::Approval},
+    audit::Audit,
     briefing::{Line, Speaker},
+    budget::{Day, Spent},
     clock::Timestamp,
     event::Frame,
     history::{Fact, HistoryEvent, Origin},
-    ids::{ChannelId, MessageId, TaskId, TeamName, TopicId},
+    ids::{ApprovalId, ChannelId, MessageId, QuestionId, TaskId, TeamName, TopicId},
     inbox::InboxEvent,
     notice::Notice,
+    org::record::TeamRecord,
     router::topics::Topic,
     storage::{Order, Storage, StorageError},
     task::{Lane, Task},
@@ -108,6 +112,7 @@ pub fn channel(
     let said = collect::<Interaction>(storage, &interaction_prefix(id))?
         .rows
         .into_iter()
+        .filter(|row| row.trust_decision.is_none())
         .filter_map(|row| {
             let topic = row.topic?;
             let of_person = |said: &Said| matches!(said.line.speaker, Speaker::Person(_));
@@ -240,7 +245,8 @@ fn recent(
             if row.at < not_before || lines.len() >= most {
                 return ControlFlow::Break(());
             }
-            if topic.is_some() && row.topic.is_some() && row.topic.as_ref() != topic {
+            let elsewhere = topic.is_some() && row.topic.is_some() && row.topic.as_ref() != topic;
+            if elsewhere || row.trust_decision.is_some() {
                 return ControlFlow::Continue(());
             }
             lines.extend(
@@ -322,6 +328,30 @@ pub fn unfinished_turn(
     Ok(if ended { Vec::new() } else { events })
 }
 
+/// How many model calls the last turn of a lane took, if it has ended.
+pub fn last_steps(
+    storage: &dyn Storage,
+    lane: &Lane,
+    generation: u32,
+) -> Result<Option<u32>, StorageError> {
+    let mut steps = None;
+    scan_prefix(
+        storage,
+        &journal_prefix(lane, generation),
+        Order::Falling,
+        &mut |key, value| {
+            if let Ok(events) = value.and_then(|value| decode::<Vec<HistoryEvent>>(key, value)) {
+                steps = events.iter().rev().find_map(|event| match event.fact {
+                    Fact::TurnEnd { steps, .. } => Some(steps),
+                    _ => None,
+                });
+            }
+            ControlFlow::Break(())
+        },
+    )?;
+    Ok(steps)
+}
+
 /// A clock may have been set back by this much while a task was open.
 const CLOCK_SLACK: Duration = Duration::from_secs(60 * 60);
 
@@ -368,6 +398,33 @@ pub fn inboxes(storage: &dyn Storage) -> Result<HashSet<Vec<u8>>, StorageError> 
         },
     )?;
     Ok(lanes)
+}
+
+/// What each team itself has spent on a day.
+pub fn spent(storage: &dyn Storage, day: Day) -> Result<Vec<(TeamName, Spent)>, StorageError> {
+    of_day(storage, "spend", day)
+}
+
+/// How often the operator has allowed each team's caps again on a day.
+pub fn raised(storage: &dyn Storage, day: Day) -> Result<Vec<(TeamName, u32)>, StorageError> {
+    of_day(storage, "raise", day)
+}
+
+fn of_day<T: DeserializeOwned>(
+    storage: &dyn Storage,
+    kind: &str,
+    day: Day,
+) -> Result<Vec<(TeamName, T)>, StorageError> {
+    let prefix = records::day_prefix(kind, day);
+    let mut rows = Vec::new();
+    scan_prefix(storage, &prefix, Order::Rising, &mut |key, value| {
+        let team = String::from_utf8_lossy(&key[prefix.len()..]).into_owned();
+        if let Ok(row) = value.and_then(|value| decode(key, value)) {
+            rows.push((TeamName::from(team), row));
+        }
+        ControlFlow::Continue(())
+    })?;
+    Ok(rows)
 }
 
 /// How much each open cause has led to.
@@ -423,6 +480,120 @@ pub fn notices(storage: &dyn Storage) -> Result<Vec<Notice>, StorageError> {
     )?;
     notices.sort_by_key(|notice| notice.at);
     Ok(notices)
+}
+
+/// An approval.
+pub fn approval(storage: &dyn Storage, id: &ApprovalId) -> Result<Option<Approval>, StorageError> {
+    one(storage, &records::approval_key(id))
+}
+
+/// A question.
+pub fn question(storage: &dyn Storage, id: &QuestionId) -> Result<Option<Question>, StorageError> {
+    one(storage, &records::question_key(id))
+}
+
+/// All approvals there ever were, oldest first.
+pub fn approvals(storage: &dyn Storage) -> Result<Found<Approval>, StorageError> {
+    let mut found: Found<Approval> = collect(storage, &records::approvals_prefix())?;
+    found.rows.sort_by_key(|approval| approval.created_at);
+    Ok(found)
+}
+
+/// All questions there ever were, oldest first.
+pub fn questions(storage: &dyn Storage) -> Result<Found<Question>, StorageError> {
+    let mut found: Found<Question> = collect(storage, &records::questions_prefix())?;
+    found.rows.sort_by_key(|question| question.created_at);
+    Ok(found)
+}
+
+/// The approvals that wait for a decision.
+pub fn pending_approvals(storage: &dyn Storage) -> Result<Found<Approval>, StorageError> {
+    marked(storage, &records::approval_marks(), records::approval_key)
+}
+
+/// The questions that wait for an answer.
+pub fn open_questions(storage: &dyn Storage) -> Result<Found<Question>, StorageError> {
+    marked(storage, &records::question_marks(), records::question_key)
+}
+
+/// The audit, newest first, until the visitor has enough.
+pub fn audits(
+    storage: &dyn Storage,
+    visit: &mut dyn FnMut(Audit) -> ControlFlow<()>,
+) -> Result<(), StorageError> {
+    let prefix = records::audits_prefix();
+    scan_prefix(
+        storage,
+        &prefix,
+        Order::Falling,
+        &mut |key, value| match value.and_then(|value| decode(key, value)) {
+            Ok(audit) => visit(audit),
+            Err(_) => ControlFlow::Continue(()),
+        },
+    )
+}
+
+fn one<T: DeserializeOwned>(storage: &dyn Storage, key: &[u8]) -> Result<Option<T>, StorageError> {
+    let value = storage.get(key)?;
+    value.map(|value| decode(key, &value)).transpose()
+}
+
+/// The records that the ids under a prefix name.
+fn marked<Id: DeserializeOwned, T: DeserializeOwned>(
+    storage: &dyn Storage,
+    marks: &[u8],
+    key: impl Fn(&Id) -> Vec<u8>,
+) -> Result<Found<T>, StorageError> {
+    let ids: Found<Id> = collect(storage, marks)?;
+    let mut found = Found {
+        rows: Vec::new(),
+        damaged: ids.damaged,
+    };
+    for id in &ids.rows {
+        match one(storage, &key(id)) {
+            Ok(row) => found.rows.extend(row),
+            Err(error) => found.damaged.push(error),
+        }
+    }
+    Ok(found)
+}
+
+/// The records of all teams, also of those that are gone.
+pub fn teams(storage: &dyn Storage) -> Result<Found<TeamRecord>, StorageError> {
+    collect(storage, &records::teams_prefix())
+}
+
+/// Tasks that ended since a moment, the newest first, as far as they are wanted: by team and name
+/// before they are looked up, and as a whole after.
+pub fn ended_tasks(
+    storage: &dyn Storage,
+    since: Timestamp,
+    most: usize,
+    mut of: impl FnMut(&TeamName) -> bool,
+    mut wanted: impl FnMut(&Task) -> bool,
+) -> Result<Vec<Task>, StorageError> {
+    let mut tasks = Vec::new();
+    let mut failed = None;
+    let (start, end) = (
+        records::ended_since(since),
+        records::after_prefix(&records::ended_prefix()),
+    );
+    storage.scan(&start, &end, Order::Falling, &mut |key, _| {
+        if tasks.len() >= most {
+            return ControlFlow::Break(());
+        }
+        let found = records::ended_task(key).filter(|(team, _)| of(team));
+        match found.map(|(_, id)| task(storage, &id)) {
+            Some(Ok(Some(task))) if wanted(&task) => tasks.push(task),
+            Some(Err(error)) => {
+                failed = Some(error);
+                return ControlFlow::Break(());
+            }
+            _ => {}
+        }
+        ControlFlow::Continue(())
+    })?;
+    failed.map_or(Ok(tasks), Err)
 }
 
 /// The answer that a tool call was given before.

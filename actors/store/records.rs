@@ -5,16 +5,31 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 
 use crate::{
+    approvals::{
+        question::{Question, QuestionStatus},
+        record::{Approval, Status},
+    },
+    audit::Audit,
     briefing::{Line, Speaker},
+    budget::{Day, Spent},
+    channel_type::ChannelType,
     clock::Timestamp,
     event::Frame,
     history::HistoryEvent,
-    ids::{ChannelId, LeaseId, MessageId, NoticeId, PrincipalId, TaskId, TopicId},
+    ids::{
+        ApprovalId, ChannelId, LeaseId, MessageId, NoticeId, PrincipalId, QuestionId, TaskId,
+        TeamName, TopicId,
+    },
     inbox::InboxEvent,
     notice::Notice,
-    router::topics::Topic,
-    storage::StorageError,
-    task::{Lane, Task},
+    org::record::TeamRecord,
+    router::{
+        audit::{Admission, is_websocket},
+        topics::Topic,
+        trust::Decision,
+    },
+    storage::{Batch, StorageError},
+    task::{Cause, Kind, Label, Lane, Task},
 };
 
 /// The version of all records below. A change of their form raises it and adds a migration.
@@ -90,10 +105,22 @@ impl Writes {
             key: task_key(&task.id),
         })
         .put(finished_key(&task.id), task)
+        .indexed(task)
         .with(Write::Fence {
             task: task.id.clone(),
             lease: None,
         })
+    }
+
+    /// Lists of finished work don't show messages, so those pay nothing for it.
+    fn indexed(self, task: &Task) -> Self {
+        match task.kind {
+            Kind::Chat => self,
+            _ => self.with(Write::Put {
+                key: ended_key(task),
+                value: Vec::new(),
+            }),
+        }
     }
 
     /// A frame for a channel's outbox. The store numbers it.
@@ -179,9 +206,55 @@ impl Writes {
         })
     }
 
+    /// What a team itself has spent on a day.
+    pub fn spent(self, day: Day, team: &TeamName, spent: &Spent) -> Self {
+        self.put(
+            join(&["spend", &day.number.to_string(), team.as_str()]),
+            spent,
+        )
+    }
+
+    /// How often the operator has allowed a team's caps again on a day.
+    pub fn raised(self, day: Day, team: &TeamName, times: u32) -> Self {
+        self.put(
+            join(&["raise", &day.number.to_string(), team.as_str()]),
+            &times,
+        )
+    }
+
     /// Something for the operator's inbox.
     pub fn notice(self, notice: &Notice) -> Self {
         self.put(notice_key(&notice.id), notice)
+    }
+
+    /// An approval. Those that wait are found without reading the others.
+    pub fn approval(self, approval: &Approval) -> Self {
+        let open = approval_mark(&approval.id);
+        let writes = self.put(approval_key(&approval.id), approval);
+        match approval.status {
+            Status::Pending => writes.put(open, &approval.id),
+            _ => writes.with(Write::Delete { key: open }),
+        }
+    }
+
+    /// A question. Those that wait are found without reading the others.
+    pub fn question(self, question: &Question) -> Self {
+        let open = question_mark(&question.id);
+        let writes = self.put(question_key(&question.id), question);
+        match question.status {
+            QuestionStatus::Open => writes.put(open, &question.id),
+            _ => writes.with(Write::Delete { key: open }),
+        }
+    }
+
+    /// A line of the audit.
+    pub fn audit(self, audit: &Audit) -> Self {
+        self.put(audit_key(audit), audit)
+    }
+
+    /// A team, in this life of it.
+    pub fn team(self, record: &TeamRecord) -> Self {
+        self.put(team_key(&record.name, record.generation), record)
     }
 
     /// The answer to a tool call, for when the same call is made again.
@@ -191,7 +264,13 @@ impl Writes {
 
     /// A row of the interaction log.
     pub fn interaction(self, row: &Interaction) -> Self {
-        self.put(interaction_key(row), row)
+        let name = row.task.as_ref().map_or("", |task| task.as_str());
+        self.put(interaction_key(row, name), row)
+    }
+
+    /// A row of the interaction log about words that became no work, under a name of its own.
+    pub fn unheard(self, name: &str, row: &Interaction) -> Self {
+        self.put(interaction_key(row, name), row)
     }
 
     /// Removes frames of an outbox.
@@ -231,7 +310,7 @@ impl Writes {
         self.with(Write::Delete { key: key.bytes() })
     }
 
-    fn put<T: Serialize>(self, key: Vec<u8>, row: &T) -> Self {
+    pub(super) fn put<T: Serialize>(self, key: Vec<u8>, row: &T) -> Self {
         let value = encode(row);
         self.with(Write::Put { key, value })
     }
@@ -239,6 +318,19 @@ impl Writes {
     fn with(mut self, write: Write) -> Self {
         self.list.push(write);
         self
+    }
+
+    /// The changes, for a storage that no store runs on. Frames are not among them: only a store
+    /// numbers them.
+    pub fn batch(self) -> Batch {
+        let change = |write| match write {
+            Write::Put { key, value } => Some((key, Some(value))),
+            Write::Delete { key } => Some((key, None)),
+            Write::Frame { .. } | Write::Fence { .. } | Write::ForgetChannel { .. } => None,
+        };
+        Batch {
+            changes: self.list.into_iter().filter_map(change).collect(),
+        }
     }
 
     /// Roughly the bytes that this will write.
@@ -286,6 +378,15 @@ pub struct Undecided {
     pub acked: bool,
     /// Its sender named it, and may send it again.
     pub named: bool,
+    /// How it got past the trust gate.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub admission: Option<Admission>,
+    /// How far it may be believed.
+    #[serde(default)]
+    pub label: Label,
+    /// Who is behind it, if that is not simply its sender.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cause: Option<Cause>,
 }
 
 /// A channel that has been used, and who may use it again.
@@ -295,6 +396,9 @@ pub struct ChannelRow {
     pub principal: PrincipalId,
     /// When it was last connected, as far as that is known.
     pub last_seen: Timestamp,
+    /// By which door they came in.
+    #[serde(default, skip_serializing_if = "is_websocket")]
+    pub channel_type: ChannelType,
 }
 
 /// A row of the interaction log: a message and its answer, or what a team said on its own.
@@ -304,12 +408,15 @@ pub struct Interaction {
     pub channel: ChannelId,
     /// In which topic.
     pub topic: Option<TopicId>,
-    /// The work it belongs to.
-    pub task: TaskId,
+    /// The work it belongs to, if it became any.
+    pub task: Option<TaskId>,
     /// When it was over.
     pub at: Timestamp,
     /// What was said, in order.
     pub said: Vec<Said>,
+    /// What the trust gate decided, if it kept the words out: no model sees them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub trust_decision: Option<Decision>,
 }
 
 /// One thing said in a channel.
@@ -381,11 +488,11 @@ impl EdgeKey {
 }
 
 /// Parts separated by a byte that no id contains.
-fn join(parts: &[&str]) -> Vec<u8> {
+pub(super) fn join(parts: &[&str]) -> Vec<u8> {
     parts.join("\0").into_bytes()
 }
 
-fn prefix(parts: &[&str]) -> Vec<u8> {
+pub(super) fn prefix(parts: &[&str]) -> Vec<u8> {
     let mut key = join(parts);
     key.push(0);
     key
@@ -413,6 +520,36 @@ pub(super) fn task_prefix() -> Vec<u8> {
 
 pub(super) fn finished_key(id: &TaskId) -> Vec<u8> {
     join(&["done", id.as_str()])
+}
+
+pub(super) fn finished_prefix() -> Vec<u8> {
+    prefix(&["done"])
+}
+
+/// The order in which tasks ended, with their teams: what lists of finished work are made from.
+fn ended_key(task: &Task) -> Vec<u8> {
+    let at = task.outcome.as_ref().map(|outcome| outcome.finished_at);
+    let mut key = ended_since(at.unwrap_or_default());
+    key.extend(join(&[task.lane.team.as_str(), task.id.as_str()]));
+    key
+}
+
+pub(super) fn ended_prefix() -> Vec<u8> {
+    prefix(&["end"])
+}
+
+/// The first key of tasks that ended then or later.
+pub(super) fn ended_since(at: Timestamp) -> Vec<u8> {
+    let mut key = ended_prefix();
+    key.extend(at.0.to_be_bytes());
+    key
+}
+
+/// Whose task ended, and which: the end of such a key.
+pub(super) fn ended_task(key: &[u8]) -> Option<(TeamName, TaskId)> {
+    let rest = key.get(ended_prefix().len() + 8..)?;
+    let (team, task) = std::str::from_utf8(rest).ok()?.split_once('\0')?;
+    Some((team.into(), task.into()))
 }
 
 pub(super) fn message_key(channel: &ChannelId, id: &MessageId) -> Vec<u8> {
@@ -465,6 +602,58 @@ pub(super) fn notices_prefix() -> Vec<u8> {
     prefix(&["notice"])
 }
 
+pub(super) fn approval_key(id: &ApprovalId) -> Vec<u8> {
+    join(&["apr", id.as_str()])
+}
+
+pub(super) fn approvals_prefix() -> Vec<u8> {
+    prefix(&["apr"])
+}
+
+fn approval_mark(id: &ApprovalId) -> Vec<u8> {
+    join(&["apr-open", id.as_str()])
+}
+
+pub(super) fn approval_marks() -> Vec<u8> {
+    prefix(&["apr-open"])
+}
+
+pub(super) fn question_key(id: &QuestionId) -> Vec<u8> {
+    join(&["qst", id.as_str()])
+}
+
+pub(super) fn questions_prefix() -> Vec<u8> {
+    prefix(&["qst"])
+}
+
+fn question_mark(id: &QuestionId) -> Vec<u8> {
+    join(&["qst-open", id.as_str()])
+}
+
+pub(super) fn question_marks() -> Vec<u8> {
+    prefix(&["qst-open"])
+}
+
+/// In the order of time.
+fn audit_key(audit: &Audit) -> Vec<u8> {
+    let mut key = audits_prefix();
+    key.extend(audit.at.0.to_be_bytes());
+    key.extend(audit.id.bytes());
+    key
+}
+
+pub(super) fn audits_prefix() -> Vec<u8> {
+    prefix(&["audit"])
+}
+
+fn team_key(name: &TeamName, generation: u32) -> Vec<u8> {
+    join(&["team", name.as_str(), &format!("{generation:08x}")])
+}
+
+pub(super) fn teams_prefix() -> Vec<u8> {
+    prefix(&["team"])
+}
+
 pub(super) fn answer_key(call: &str) -> Vec<u8> {
     join(&["call", call])
 }
@@ -477,10 +666,10 @@ pub(super) fn interaction_prefix(channel: &ChannelId) -> Vec<u8> {
     prefix(&["log", channel.as_str()])
 }
 
-fn interaction_key(row: &Interaction) -> Vec<u8> {
+fn interaction_key(row: &Interaction, name: &str) -> Vec<u8> {
     let mut key = interaction_prefix(&row.channel);
     key.extend(row.at.0.to_be_bytes());
-    key.extend(row.task.as_str().bytes());
+    key.extend(name.bytes());
     key
 }
 
@@ -506,6 +695,10 @@ fn inbox_key(lane: &Lane, generation: u32, number: u64) -> Vec<u8> {
     let mut key = inbox_prefix(lane, generation);
     key.extend(number.to_be_bytes());
     key
+}
+
+pub(super) fn day_prefix(kind: &str, day: Day) -> Vec<u8> {
+    prefix(&[kind, &day.number.to_string()])
 }
 
 pub(super) fn cause_key(root: &TaskId) -> Vec<u8> {

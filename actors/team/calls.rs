@@ -8,7 +8,8 @@ use crate::{
     engine::{Block, EngineFailure, StepReply, StepRequest},
     ids::{CallId, TopicId, TurnId},
     task::Code,
-    tool::{CallContext, ToolCall, ToolFault, ToolReply},
+    tool::{Args, CallContext, ToolCall, ToolFault, ToolReply},
+    usage::Usage,
 };
 
 impl Team {
@@ -18,6 +19,9 @@ impl Team {
         turn: &TurnId,
         ctx: &mut Context<Self>,
     ) {
+        if !self.afford(topic, turn, ctx) {
+            return;
+        }
         let now = self.recipe.clock.now();
         let Some(running) = self.lanes.running(topic, turn) else {
             return;
@@ -67,10 +71,18 @@ impl Team {
             return;
         };
         running.model = None;
+        let usage = match &joined {
+            Ok(Ok(reply)) => reply.usage,
+            _ => Usage::default(),
+        };
+        self.pay(topic, turn, &usage);
+        let Some(running) = self.lanes.running(topic, turn) else {
+            return;
+        };
         // The reply holds it; only a step that broke off has nothing else to show.
         running.streaming.clear();
         let input = match joined {
-            Ok(Ok(reply)) => {
+            Ok(Ok(mut reply)) => {
                 let team = &self.name;
                 self.recipe
                     .meter
@@ -83,6 +95,13 @@ impl Team {
                         _ => None,
                     })
                     .collect();
+                for block in &mut reply.blocks {
+                    if let Block::Call(call) = block
+                        && let Some(args) = running.brief.tools.clean(call)
+                    {
+                        call.args = Args::Json(args);
+                    }
+                }
                 Input::Replied(reply, checks)
             }
             Ok(Err(failure)) => Input::Failed(failure),
@@ -174,7 +193,11 @@ impl Team {
         running.cancel.cancel();
         if let Some(model) = running.model.take() {
             model.abort();
+            self.pay(topic, turn, &Usage::default());
         }
+        let Some(running) = self.lanes.running(topic, turn) else {
+            return;
+        };
         if running.tools.is_empty() {
             return;
         }

@@ -11,6 +11,7 @@ use super::{
     turn::End,
 };
 use crate::{
+    approvals::record::Approval,
     briefing::{Line, Speaker},
     channel::Deliver,
     clock::{Timestamp, millis},
@@ -18,24 +19,27 @@ use crate::{
     event::{Body, Frame, Progress},
     history::{Fact, HistoryEvent},
     ids::{MessageId, TaskId, TopicId, TurnId},
-    queue::{ACK_AFTER, Finished, Return},
+    queue::{ACK_AFTER, Finished, Return, parking::Park},
     store::{
         Numbered, StoreError,
         records::{Writes, snippet},
     },
-    task::{Code, Ending, Lane, Outcome, Source, Task},
+    task::{Code, Ending, Lane, Outcome, Source, Task, WaitReason},
     usage::Usage,
 };
 
 /// What follows a commit.
-enum After {
+pub(super) enum After {
     GoOn,
+    /// Requests for approval were stored.
+    Opened(Vec<Approval>),
+    Parked(WaitReason, Option<Timestamp>, Vec<Approval>),
     Ended(Box<Ended>),
     Returned(Duration),
 }
 
 /// What became of the tasks of a turn.
-struct Ended {
+pub(super) struct Ended {
     ending: Ending,
     /// They have their outcome.
     tasks: Vec<Task>,
@@ -334,7 +338,7 @@ impl Team {
     }
 
     /// Adds frames to a commit, behind the ack of their message.
-    fn tell(
+    pub(super) fn tell(
         &mut self,
         topic: &Option<TopicId>,
         turn: &TurnId,
@@ -368,7 +372,12 @@ impl Team {
     }
 
     /// Adds facts to the lane's journal.
-    fn journal(&mut self, topic: &Option<TopicId>, turn: &TurnId, facts: Vec<Fact>) -> Writes {
+    pub(super) fn journal(
+        &mut self,
+        topic: &Option<TopicId>,
+        turn: &TurnId,
+        facts: Vec<Fact>,
+    ) -> Writes {
         let timestamp = self.recipe.clock.now();
         let lane = self.lanes.get(topic);
         let super::lanes::Work::Running(running) = &mut lane.work else {
@@ -390,12 +399,16 @@ impl Team {
             .collect();
         let task = &running.charge.task;
         let seen = std::mem::take(&mut running.seen);
+        let writes = match running.spent.take() {
+            Some(spent) => writes.spent(self.recipe.days.day_of(timestamp), &self.name, &spent),
+            None => writes,
+        };
         writes
             .seen(&task.lane, task.generation, seen)
             .events(&task.lane, task.generation, &events)
     }
 
-    fn commit(
+    pub(super) fn commit(
         &mut self,
         topic: &Option<TopicId>,
         turn: &TurnId,
@@ -438,6 +451,25 @@ impl Team {
         };
         running.committing = false;
         match after {
+            After::Opened(approvals) => {
+                self.opened(approvals);
+                self.flush(topic, turn);
+                self.deliver(topic, turn, frames, ctx);
+                self.perform(topic, turn, ctx);
+            }
+            After::Parked(reason, until, opened) => {
+                let task = running.charge.task.clone();
+                let joined = running.joined.drain(..).map(|(task, _)| task).collect();
+                self.recipe.channel.do_send(Deliver { frames });
+                self.rest(topic, ctx);
+                self.return_joined(joined);
+                self.queue.do_send(Park {
+                    task,
+                    reason,
+                    until,
+                });
+                self.opened(opened);
+            }
             After::GoOn => {
                 if !frames.is_empty() {
                     self.flush(topic, turn);

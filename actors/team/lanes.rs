@@ -14,9 +14,11 @@ use super::{
     turn::{Stop, Turn, Want},
 };
 use crate::{
+    approvals::record::Approval,
     briefing::{Brief, Line},
+    budget::{Overdrawn, Reservation, Spent},
     clock::Timestamp,
-    ids::{CallId, LeaseId, TopicId, TurnId},
+    ids::{ApprovalId, CallId, LeaseId, TopicId, TurnId},
     task::Task,
     tool::{Caller, Checked, ToolCall, ToolReply},
 };
@@ -120,6 +122,14 @@ pub(super) struct Running {
     pub(super) deadline: Instant,
     pub(super) ack_due: Instant,
     pub(super) last_sign: Instant,
+    /// The decisions on its held calls.
+    pub(super) approvals: HashMap<ApprovalId, Approval>,
+    /// What is set aside for the model call that runs.
+    pub(super) reserved: Option<Reservation>,
+    /// Why the next one cannot be made.
+    pub(super) overdrawn: Option<Overdrawn>,
+    /// What the team has spent today, until that is stored.
+    pub(super) spent: Option<Spent>,
     /// Why it is stopped, for whoever asked for the work.
     pub(super) stop_reason: Option<String>,
     /// Events of the lane's inbox that the turn shows, until that is stored.

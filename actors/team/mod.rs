@@ -6,12 +6,15 @@ use actix::{Actor, ActorContext, Addr, AsyncContext, Context, Handler, Message, 
 use tokio::time::Instant;
 
 use crate::{
+    approvals::{Opened, desk::Desk},
     briefing::Briefing,
+    budget::{Days, Ledger},
     channel::Channel,
     clock::Clock,
     engine::EngineEvent,
     ids::{Ids, TeamName, TopicId, TurnId},
     meter::Meter,
+    org::view::OrgView,
     queue::{self, Leased, Queue, Waiting},
     store::StoreHandle,
     task::Task,
@@ -20,7 +23,9 @@ use crate::{
 mod ack;
 mod calls;
 mod commits;
+mod holds;
 mod lanes;
+mod money;
 mod prepare;
 mod speech;
 #[cfg(test)]
@@ -85,6 +90,16 @@ pub struct Recipe {
     pub ids: Ids,
     /// Prepares turns.
     pub briefing: Arc<dyn Briefing>,
+    /// Where requests for approval are written.
+    pub desk: Desk,
+    /// Who hears of them.
+    pub approvals: Recipient<Opened>,
+    /// The tree of teams.
+    pub view: OrgView,
+    /// What teams have spent.
+    pub ledger: Ledger,
+    /// Which day it is.
+    pub days: Arc<dyn Days>,
     /// Counts.
     pub meter: Arc<dyn Meter>,
     /// A team with nothing to do for this long is put away.
@@ -149,7 +164,7 @@ impl Team {
             // What was wanted but not begun is not wanted any more; what happened is still kept.
             running
                 .wants
-                .retain(|want| matches!(want, Want::Record(..) | Want::End(..)));
+                .retain(|want| !matches!(want, Want::CallModel | Want::CallTool { .. }));
         }
         let wants = running.turn.on(input);
         running.wants.extend(wants);
@@ -175,6 +190,16 @@ impl Team {
             };
             match want {
                 Want::Record(facts, frames) => self.record(topic, turn, facts, frames, ctx),
+                Want::Stash(writes) => self.stash(topic, turn, writes, ctx),
+                Want::Hold(facts, frames, held) => {
+                    self.hold(topic, turn, facts, frames, held, ctx);
+                }
+                Want::Mark(approval, execution) => {
+                    self.mark(topic, turn, &approval, execution, ctx);
+                }
+                Want::Park(facts, frames, reason, until) => {
+                    self.park(topic, turn, facts, frames, (reason, until), ctx);
+                }
                 Want::CallModel => self.call_model(topic, turn, ctx),
                 Want::CallTool { call, rerun } => self.call_tool(topic, turn, call, rerun, ctx),
                 Want::StopCalls => self.stop_calls(topic, turn, ctx),
@@ -268,7 +293,10 @@ impl Running {
     fn holds_its_end(&self) -> bool {
         self.stopping
             && !self.tools.is_empty()
-            && matches!(self.wants.front(), Some(Want::End(..) | Want::Suspend(..)))
+            && matches!(
+                self.wants.front(),
+                Some(Want::End(..) | Want::Suspend(..) | Want::Park(..))
+            )
     }
 
     /// Nothing runs that could bring it on.

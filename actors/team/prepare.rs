@@ -9,18 +9,20 @@ use tokio_util::sync::CancellationToken;
 use super::{
     Team,
     ack::Gate,
+    holds,
     lanes::{Charge, Memory, RECENT_AGE, RECENT_LINES, Running, Work},
     turn::{End, Input, Stop, Turn},
 };
 use crate::{
+    approvals::record::Approval,
     briefing::{Assignment, Brief},
-    history::{Fact, HistoryEvent},
-    ids::{TopicId, TurnId},
+    history::{Fact, HistoryEvent, Meta},
+    ids::{ApprovalId, TopicId, TurnId},
     inbox::{self, InboxEvent},
     queue::{ACK_AFTER, Leased, Return},
     storage::StorageError,
     store::reads,
-    task::{Code, Ending, Task},
+    task::{Code, Ending, Kind, Task},
     tool::Caller,
 };
 
@@ -29,6 +31,7 @@ struct Prepared {
     memory: Option<Memory>,
     journal: Vec<HistoryEvent>,
     inbox: Vec<(u64, InboxEvent)>,
+    approvals: HashMap<ApprovalId, Approval>,
     brief: Brief,
 }
 
@@ -71,6 +74,7 @@ impl Team {
         };
         let now = self.recipe.clock.now();
         let conversation = lane.memory.as_ref().map(|memory| memory.conversation(now));
+        let ancestors = self.recipe.view.now().ancestors(self.name.as_str());
         let store = self.recipe.store.clone();
         let briefing = self.recipe.briefing.clone();
         let preparation = async move {
@@ -112,6 +116,22 @@ impl Team {
             } else {
                 Vec::new()
             };
+            let held: Vec<ApprovalId> = held_in(&journal).collect();
+            let approvals = if held.is_empty() {
+                HashMap::new()
+            } else {
+                store
+                    .read(move |storage| {
+                        let mut approvals = HashMap::new();
+                        for id in held {
+                            if let Some(approval) = reads::approval(storage, &id)? {
+                                approvals.insert(id, approval);
+                            }
+                        }
+                        Ok(approvals)
+                    })
+                    .await?
+            };
             // A turn that goes on has been shown what there was.
             let inbox = if inbox && journal.is_empty() {
                 let (lane, generation) = (task.lane.clone(), task.generation);
@@ -123,8 +143,12 @@ impl Team {
             };
             let assignment = Assignment {
                 lane: task.lane.clone(),
+                generation: task.generation,
                 topic: task.source.and_then(|source| source.topic),
                 conversation,
+                ancestors,
+                options: task.options,
+                inner: task.kind == Kind::Agent,
             };
             // On a task of its own: a panic in there ends this turn, not the team.
             let brief = actix::spawn(async move { briefing.brief(assignment).await })
@@ -141,6 +165,7 @@ impl Team {
                 memory,
                 journal,
                 inbox,
+                approvals,
                 brief,
             })
         };
@@ -206,6 +231,7 @@ impl Team {
         let Prepared {
             journal,
             inbox,
+            mut approvals,
             brief,
             ..
         } = prepared;
@@ -238,8 +264,19 @@ impl Team {
             turn.begin(start, &shown)
         } else {
             let label = turn.label();
-            turn.resume(start, &journal, |call| tools.check(call, &caller, label))
+            let desk = &self.recipe.desk;
+            turn.resume(
+                start,
+                &journal,
+                |call| tools.check(call, &caller, label),
+                |id, call| holds::decision(desk, approvals.get(id), call, &caller),
+            )
         };
+        let mut asked: Vec<&mut Approval> = approvals.values_mut().collect();
+        let mut begun = self.take_money(&mut asked);
+        begun.extend(wants);
+        let wants = begun;
+        let task = &charge.task;
         let awaits_ack = task
             .source
             .as_ref()
@@ -267,6 +304,10 @@ impl Team {
             deadline: began + until_deadline,
             ack_due,
             last_sign: Instant::now(),
+            approvals,
+            reserved: None,
+            overdrawn: None,
+            spent: None,
             stop_reason: None,
             seen,
             unseen,
@@ -305,6 +346,14 @@ impl Team {
             }),
         }
     }
+}
+
+/// The decisions that a turn waited for.
+fn held_in(journal: &[HistoryEvent]) -> impl Iterator<Item = ApprovalId> {
+    journal.iter().filter_map(|event| match &event.fact {
+        Fact::Meta(Meta::Approval { approval, .. }) => Some(approval.clone()),
+        _ => None,
+    })
 }
 
 fn turn_start(task: &Task, brief: &Brief) -> Fact {

@@ -1,9 +1,12 @@
 //! A whole spine, from message to response.
 #![allow(clippy::unwrap_used)]
 
+mod approvals;
 mod conversation;
 mod crash;
+mod delegation;
 mod failure;
+mod holding;
 mod life;
 mod modes;
 mod stop;

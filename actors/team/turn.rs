@@ -5,19 +5,25 @@ use std::{sync::Arc, time::Duration};
 use serde_json::Value;
 
 use crate::{
+    approvals::record::Execution,
+    clock::Timestamp,
     engine::{Block, EngineFailure, Message, StepReply, ToolOutput},
     event::{Progress, ProgressKind},
     history::{Fact, Meta, Origin},
-    ids::{CallId, TurnId},
+    ids::{ApprovalId, CallId, TurnId},
     inbox::Shown,
-    task::{Code, Ending, Label, MAX_ATTEMPTS, Task},
-    tool::{Args, Checked, Effect, ToolCall, ToolFault, ToolReply},
+    store::records::Writes,
+    task::{Code, Ending, Label, MAX_ATTEMPTS, Task, WaitReason},
+    tool::{Args, Asking, Checked, Effect, ToolCall, ToolFault, ToolReply, Verdict},
     usage::Usage,
 };
 
+mod holding;
 mod resume;
 mod telling;
 
+pub use holding::Decision;
+use holding::redact;
 use telling::{call_frame, output, result, text_of, user};
 
 /// The tool by which the turn of a trigger says how its run went. Its last call counts.
@@ -43,6 +49,15 @@ pub enum Input {
     },
     /// A message joins the turn.
     Steered(Task),
+    /// It cannot go on before something outside has happened.
+    Wait {
+        /// What.
+        reason: WaitReason,
+        /// What the person is told.
+        note: String,
+        /// It goes on then at the latest.
+        until: Option<Timestamp>,
+    },
     /// The turn is to end now. The text that was streaming goes with it.
     Stop(Stop, String),
 }
@@ -65,6 +80,12 @@ pub enum Stop {
 pub enum Want {
     /// Make this durable, and tell it, before all that follows.
     Record(Vec<Fact>, Vec<Progress>),
+    /// Make this durable before all that follows: secrets that were taken out of a call.
+    Stash(Writes),
+    /// The same as [`Want::Record`], with calls that wait for a person.
+    Hold(Vec<Fact>, Vec<Progress>, Vec<Held>),
+    /// An approved call is about to run, or has run.
+    Mark(ApprovalId, Execution),
     /// Call the model with the conversation.
     CallModel,
     /// Run a tool.
@@ -78,8 +99,21 @@ pub enum Want {
     StopCalls,
     /// The end, durable with its last facts.
     End(Vec<Fact>, End),
+    /// Not yet the end: the turn goes on when something outside has happened.
+    Park(Vec<Fact>, Vec<Progress>, WaitReason, Option<Timestamp>),
     /// Not yet the end: the task goes back and is tried again after a pause.
     Suspend(Vec<Fact>, Vec<Progress>, Duration),
+}
+
+/// A call that waits for a person.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Held {
+    /// The call.
+    pub call: ToolCall,
+    /// The same for every try of it.
+    pub key: String,
+    /// Why.
+    pub asking: Asking,
 }
 
 /// How a turn ends.
@@ -119,12 +153,18 @@ pub struct Turn {
 struct Slot {
     call: ToolCall,
     checked: Option<Checked>,
+    /// The decision that lets it run.
+    approval: Option<ApprovalId>,
     state: CallState,
 }
 
 #[derive(Debug, PartialEq)]
 enum CallState {
-    Waiting { rerun: bool },
+    Waiting {
+        rerun: bool,
+    },
+    /// For a person.
+    Held,
     Running,
     Done(ToolOutput),
 }
@@ -201,6 +241,11 @@ impl Turn {
                 self.steered.sort_by_key(|task| task.arrival);
                 Vec::new()
             }
+            Input::Wait {
+                reason,
+                note,
+                until,
+            } => self.park(reason, note, until),
             Input::Stop(stop, streaming) => self.stop(stop, streaming),
         }
     }
@@ -295,8 +340,13 @@ impl Turn {
         wants
     }
 
-    fn replied(&mut self, reply: StepReply, checks: Vec<Result<Checked, ToolReply>>) -> Vec<Want> {
+    fn replied(
+        &mut self,
+        mut reply: StepReply,
+        checks: Vec<Result<Checked, ToolReply>>,
+    ) -> Vec<Want> {
         self.usage += reply.usage;
+        let stashed = redact(&mut reply.blocks, &checks);
         let mut facts = self.block_facts(&reply.blocks);
         facts.push(Fact::Meta(Meta::Usage {
             step: self.step,
@@ -331,12 +381,24 @@ impl Turn {
         }
         let mut frames = Vec::new();
         let mut refusals = Vec::new();
+        let mut held = Vec::new();
         for (call, verdict) in calls.into_iter().zip(checks) {
             let checked = verdict.as_ref().ok();
             facts.push(self.call_fact(&call, checked));
             frames.push(call_frame(&call));
             self.tools_used.push(call.name.clone());
             let state = match &verdict {
+                Ok(Checked {
+                    verdict: Verdict::Ask(asking),
+                    ..
+                }) => {
+                    held.push(Held {
+                        call: call.clone(),
+                        key: self.key_at(self.calls.len()),
+                        asking: asking.clone(),
+                    });
+                    CallState::Held
+                }
                 Ok(_) => CallState::Waiting { rerun: false },
                 Err(refusal) => {
                     let (fact, frame) = result(&call, refusal, Duration::ZERO);
@@ -347,6 +409,7 @@ impl Turn {
             self.calls.push(Slot {
                 call,
                 checked: verdict.ok(),
+                approval: None,
                 state,
             });
         }
@@ -354,7 +417,11 @@ impl Turn {
             facts.push(fact);
             frames.push(frame);
         }
-        let mut wants = vec![Want::Record(facts, frames)];
+        let mut wants: Vec<Want> = stashed.into_iter().map(Want::Stash).collect();
+        wants.push(match held.is_empty() {
+            true => Want::Record(facts, frames),
+            false => Want::Hold(facts, frames, held),
+        });
         wants.extend(self.proceed());
         wants
     }
@@ -402,7 +469,7 @@ impl Turn {
                 .as_ref()
                 .is_some_and(|checked| checked.exclusive);
             match slot.state {
-                CallState::Done(_) => {}
+                CallState::Done(_) | CallState::Held => {}
                 CallState::Running if exclusive => break,
                 CallState::Running => {}
                 CallState::Waiting { rerun } => {
@@ -411,6 +478,9 @@ impl Turn {
                     }
                     slot.state = CallState::Running;
                     running += 1;
+                    if let Some(approval) = &slot.approval {
+                        wants.push(Want::Mark(approval.clone(), Execution::Running));
+                    }
                     wants.push(Want::CallTool {
                         call: slot.call.clone(),
                         rerun,
@@ -428,6 +498,9 @@ impl Turn {
         if wants.is_empty() && all_done {
             self.fold_results();
             return self.next_step();
+        }
+        if wants.is_empty() && self.waits_for_a_person() {
+            return self.wait_for_a_person();
         }
         wants
     }
@@ -466,7 +539,16 @@ impl Turn {
         }
         let (fact, frame) = result(&slot.call, &reply, took);
         slot.state = CallState::Done(output(&slot.call, &reply));
-        let mut wants = vec![Want::Record(vec![fact], vec![frame])];
+        let mut wants = Vec::new();
+        // Before the result: a call whose result is in the journal is not looked at again.
+        if let Some(approval) = &slot.approval {
+            let execution = match reply.fault {
+                None => Execution::Done,
+                Some(_) => Execution::Failed,
+            };
+            wants.push(Want::Mark(approval.clone(), execution));
+        }
+        wants.push(Want::Record(vec![fact], vec![frame]));
         wants.extend(self.proceed());
         wants
     }

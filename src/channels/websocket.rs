@@ -24,7 +24,7 @@ use hivewright_actors::{
     channel::socket::{Closing, Item, Socket},
     event::ErrorBody,
     ids::{ChannelId, Ids, PrincipalId},
-    router::{Close, Inbound, Open, Receive, Resume, Router},
+    router::{Close, Inbound, Open, Receive, Resume, Router, gate::Sender},
 };
 
 use super::{
@@ -57,8 +57,8 @@ pub struct Door {
 pub struct Guest {
     /// Who.
     pub principal: PrincipalId,
-    /// In whose name messages are written.
-    pub sender: String,
+    /// Who writes the messages.
+    pub sender: Sender,
     /// Ends when the credential does.
     pub ended: std::pin::Pin<Box<dyn Future<Output = ()>>>,
 }
@@ -309,6 +309,7 @@ impl StreamHandler<Item> for Connection {
                     Closing::TakenOver => (CloseCode::Other(4409), "resumed elsewhere"),
                     Closing::TooBig => (CloseCode::Size, "frame too large"),
                     Closing::BadText => (CloseCode::Invalid, "invalid UTF-8"),
+                    Closing::Denied => (CloseCode::Other(4403), "denied"),
                 };
                 self.close(code, reason, ctx);
             }

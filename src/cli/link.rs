@@ -253,7 +253,7 @@ fn closed(frame: Option<CloseFrame>) -> Ended {
         )),
         Some(4403) => Ended::ForGood(Failure::new(
             Exit::NotAllowed,
-            "the service ended the connection: this token may not chat",
+            "the service ended the connection: this sender is kept out; an operator sees why with `hivewright trust audit`",
         )),
         Some(4409) => Ended::ForGood(Failure::new(
             Exit::Conflict,

@@ -4,7 +4,7 @@ use actix_web::{
     HttpRequest,
     http::header::{self, HeaderMap},
 };
-use hivewright_actors::ids::PrincipalId;
+use hivewright_actors::{channel_type::ChannelType, ids::PrincipalId, router::gate::Sender};
 
 use super::{
     auth::{authenticator::Authenticator, principal::Principal, scope::Scope},
@@ -16,6 +16,7 @@ use super::{
 pub(super) const COOKIE: &str = "hw_session";
 const CSRF: &str = "x-csrf-token";
 const SENDER: &str = "x-sender-id";
+const CLIENT: &str = "x-client";
 const LONGEST_SENDER: usize = 128;
 
 /// Lets requests in, or not.
@@ -36,6 +37,21 @@ pub struct Upgrade {
     pub sender: String,
     /// Who claims that name for them, without proof. None: it is the principal's own.
     pub asserted_by: Option<PrincipalId>,
+    /// By which door they come in.
+    pub channel_type: ChannelType,
+}
+
+impl Upgrade {
+    /// Who writes, for the trust gate.
+    pub fn sender(&self) -> Sender {
+        Sender {
+            channel_type: self.channel_type.clone(),
+            id: self.sender.clone(),
+            asserted_by: self.asserted_by.clone(),
+            is_operator: self.principal.is_operator() && self.asserted_by.is_none(),
+            may_approve: self.principal.may(Scope::Approve) && self.asserted_by.is_none(),
+        }
+    }
 }
 
 /// What a request proves itself with.
@@ -91,6 +107,7 @@ impl Access {
         let Some(claimed) = claimed_sender(request.headers())? else {
             return Ok(Upgrade {
                 sender: principal.id().to_string(),
+                channel_type: channel_type(&principal, request.headers()),
                 principal,
                 asserted_by: None,
             });
@@ -101,6 +118,7 @@ impl Access {
         Ok(Upgrade {
             sender: claimed,
             asserted_by: Some(principal.id().clone()),
+            channel_type: ChannelType::Ws,
             principal,
         })
     }
@@ -135,6 +153,18 @@ fn credential(headers: &HeaderMap) -> Option<Credential<'_>> {
         .filter_map(|pair| pair.trim().split_once('='));
     let (_, session) = pairs.find(|(name, _)| *name == COOKIE)?;
     Some(Credential::Cookie(session))
+}
+
+/// Only the operator's own token makes a command line of a connection, however it calls itself.
+fn channel_type(principal: &Principal, headers: &HeaderMap) -> ChannelType {
+    let names_itself = headers
+        .get(CLIENT)
+        .is_some_and(|client| client.as_bytes().eq_ignore_ascii_case(b"cli"));
+    if names_itself && principal.is_operator() && principal.has_token() {
+        ChannelType::Cli
+    } else {
+        ChannelType::Ws
+    }
 }
 
 fn claimed_sender(headers: &HeaderMap) -> Result<Option<String>, ApiError> {

@@ -3,35 +3,42 @@
 use std::{sync::Arc, time::Duration, time::Instant};
 
 use actix_web::{HttpResponse, middleware, web};
-use hivewright_actors::spine::Spine;
+use hivewright_actors::{ids::TeamKey, spine::Spine};
 
 pub mod access;
 pub mod auth;
 pub mod backups;
 pub mod connections;
 #[cfg(test)]
-mod doubles;
+pub(crate) mod doubles;
 pub mod edge;
 pub mod error;
 mod health;
+mod identities;
 pub mod jobs;
 mod json;
+mod memories;
 pub mod metrics;
 pub mod origin;
 mod overview;
 mod page;
+mod query;
 mod routes;
 mod session;
 #[cfg(test)]
 mod tests;
 pub mod tokens;
+mod trust;
 pub mod ui;
 
 use access::Access;
+use auth::identities::Identities;
 use backups::BackupRunner;
 use error::ApiError;
 use jobs::Jobs;
 use metrics::Metrics;
+
+use crate::memory::Memory;
 
 /// For the server's `client_request_timeout`: the header has to be there by then.
 pub const SLOWEST_HEADER: Duration = Duration::from_secs(10);
@@ -54,18 +61,28 @@ pub trait Service: Send + Sync + 'static {
     fn is_draining(&self) -> bool;
     /// Clients may open WebSockets.
     fn has_websocket(&self) -> bool;
+    /// What is wrong with the channels, until it is cured.
+    fn channels_fault(&self) -> Option<String> {
+        None
+    }
     /// How large the store is. May block.
     fn store_bytes(&self) -> u64;
     /// How many teams there are. May block.
     fn teams(&self) -> usize;
+    /// The living team of a name. May block.
+    fn team(&self, name: &str) -> Option<TeamKey>;
 }
 
 /// What the handlers share.
 pub struct State {
     /// Who may do what.
     pub access: Access,
+    /// Which senders of channels are principals.
+    pub identities: Identities,
     /// The actors.
     pub spine: Spine,
+    /// What teams remember.
+    pub memory: Memory,
     /// The service around them.
     pub service: Arc<dyn Service>,
     /// Figures.
@@ -93,7 +110,18 @@ pub fn configure(
             .service(tokens::rotation())
             .service(tokens::resource())
             .service(tokens::one())
+            .service(trust::resource())
+            .service(trust::decisions())
+            .service(trust::one())
+            .service(identities::resource())
+            .service(identities::one())
             .service(overview::resource())
+            .service(memories::resource())
+            .service(memories::chain())
+            .service(memories::rollback())
+            .service(memories::review())
+            .service(memories::pin())
+            .service(memories::one())
             .service(backups::resource())
             .service(jobs::one())
             .service(health::alive())

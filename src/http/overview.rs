@@ -37,6 +37,10 @@ async fn show(state: web::Data<State>, request: HttpRequest) -> Result<HttpRespo
     } else {
         "off"
     };
+    let mut channel = json!({"type": "ws", "state": websocket, "connected": connected});
+    if let Some(fault) = state.service.channels_fault() {
+        channel["error"] = json!(fault);
+    }
     Ok(json::data(
         StatusCode::OK,
         json!({
@@ -48,7 +52,7 @@ async fn show(state: web::Data<State>, request: HttpRequest) -> Result<HttpRespo
                 "queued": sum(|(_, waiting, _)| *waiting),
                 "running": sum(|(_, _, running)| *running),
             },
-            "channels": [{"type": "ws", "state": websocket, "connected": connected}],
+            "channels": [channel],
             "drain": state.service.is_draining(),
         }),
     ))

@@ -1,6 +1,7 @@
 //! Composes the system prompt of a turn from rules, team and conversation.
 
 use std::{
+    io,
     path::Path,
     sync::{Arc, Mutex, PoisonError},
 };
@@ -11,9 +12,11 @@ use sha2::{Digest, Sha256};
 use tokio::task::spawn_blocking;
 
 use super::{
-    folder::{Links, RuleFiles},
+    folder::{Files, Links},
+    library::{Library, Shelf},
     parts,
-    rules::{self, Tier},
+    role::Role,
+    rules::{self, Reader, Rule, Tier},
 };
 use crate::settings::home::Home;
 
@@ -22,17 +25,44 @@ use crate::settings::home::Home;
 pub struct Request {
     /// Whose turn.
     pub team: TeamName,
+    /// The teams above it, root first.
+    pub ancestors: Vec<TeamName>,
     /// What the team is for, from its file.
     pub description: String,
-    /// The built-in tools, in the order in which they are to be shown.
+    /// The tools that are there or not, in the order in which they are to be shown.
     pub builtins: Vec<Availability>,
+    /// What else is to be said of tools, a line each.
+    pub notes: Vec<String>,
+    /// As whom it is run.
+    pub cast: Cast,
+    /// What the team remembers; empty if nothing.
+    pub memory: Arc<str>,
     /// What the turn is about.
     pub topic: Option<TopicRef>,
     /// What was said before, oldest first, without the message being answered.
     pub conversation: Vec<Line>,
 }
 
-/// Whether the team has a built-in tool.
+/// As whom a turn is run, and from what it can choose.
+#[derive(Clone, Debug)]
+pub struct Cast {
+    /// What the team can load and be.
+    pub library: Arc<Library>,
+    /// What it is in this turn.
+    pub role: Role,
+    /// The turn can load skills.
+    pub loads: bool,
+}
+
+impl Cast {
+    fn is(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.library, &other.library)
+            && self.loads == other.loads
+            && self.role == other.role
+    }
+}
+
+/// Whether the team has a tool.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Availability {
     /// The tool.
@@ -52,10 +82,22 @@ pub struct Composed {
     pub warnings: Vec<String>,
 }
 
-/// The prompt was not finished: the process is stopping, or composing it panicked.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("composing the prompt was cut off")]
-pub struct CutOff;
+/// Why there is no prompt.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ComposeError {
+    /// The process is stopping, or composing it panicked.
+    #[error("composing the prompt was cut off")]
+    CutOff,
+    /// The skill to be loaded cannot be read.
+    #[error("the skill `{skill}` cannot be read: {source}")]
+    Skill {
+        /// Its name.
+        skill: String,
+        /// The reason.
+        source: io::Error,
+    },
+}
 
 /// Composes prompts, and keeps what it read. Cheap to clone.
 #[derive(Clone, Debug)]
@@ -65,7 +107,8 @@ pub struct Prompts(Arc<Inner>);
 struct Inner {
     home: Home,
     system: Tier,
-    files: RuleFiles,
+    files: Files<Rule>,
+    shelf: Shelf,
     /// The last static prefix, so that all turns share one.
     shared: Mutex<Arc<str>>,
     /// What was last told to each team before its turn's own part.
@@ -75,72 +118,117 @@ struct Inner {
 /// The parts of a prompt that stay the same until a file changes, with what they were made from.
 #[derive(Debug)]
 struct Told {
-    tiers: [Tier; 3],
+    tiers: Tiers,
     description: String,
     builtins: Vec<Availability>,
+    notes: Vec<String>,
+    cast: Cast,
     shared: Arc<str>,
     team: String,
     hash: String,
+}
+
+/// The rules of a team, as they were read.
+#[derive(Debug, PartialEq, Eq)]
+struct Tiers {
+    organisation: Tier,
+    /// Of the teams above, root first, then its own for itself and those below.
+    lineage: Vec<(TeamName, Tier)>,
+    own: Tier,
+}
+
+impl Tiers {
+    fn warnings(&self) -> impl Iterator<Item = &String> {
+        let lineage = self.lineage.iter().map(|(_, tier)| tier);
+        let all = [&self.organisation].into_iter().chain(lineage);
+        all.chain([&self.own]).flat_map(|tier| &tier.warnings)
+    }
 }
 
 impl Prompts {
     /// Prompts from the rules of this home.
     pub fn new(home: Home) -> Self {
         Self(Arc::new(Inner {
-            home,
             system: rules::system(),
-            files: RuleFiles::default(),
+            files: Files::default(),
+            shelf: Shelf::new(home.clone()),
             shared: Mutex::new("".into()),
             told: DashMap::new(),
+            home,
         }))
     }
 
+    /// What a team can load and be now. Unchanged files are only looked at. Blocks.
+    pub fn library(&self, team: &TeamName) -> Arc<Library> {
+        self.0.shelf.library(team)
+    }
+
     /// Composes one. Files are read off the calling thread; unchanged ones are only looked at.
-    pub async fn compose(&self, request: Request) -> Result<Composed, CutOff> {
+    pub async fn compose(&self, request: Request) -> Result<Composed, ComposeError> {
         let this = self.clone();
         spawn_blocking(move || this.compose_now(&request))
             .await
-            .map_err(|_| CutOff)
+            .unwrap_or(Err(ComposeError::CutOff))
     }
 
     /// The same, on this thread. Blocks.
-    pub fn compose_now(&self, request: &Request) -> Composed {
+    pub fn compose_now(&self, request: &Request) -> Result<Composed, ComposeError> {
         self.0.compose(request)
     }
 }
 
 impl Inner {
-    fn compose(&self, request: &Request) -> Composed {
+    fn compose(&self, request: &Request) -> Result<Composed, ComposeError> {
         let workspace = self.home.team(request.team.as_str());
-        let tiers = [
-            self.files.tier(self.home.data(), "rules", Links::Followed),
-            self.files.tier(&workspace, "org-rules", Links::Refused),
-            self.files.tier(&workspace, "team-rules", Links::Refused),
-        ];
-        let warnings = [&self.system].into_iter().chain(&tiers);
-        let warnings = warnings.flat_map(|tier| tier.warnings.clone()).collect();
-        let told = self.told(request, &workspace, tiers);
+        let tiers = self.tiers(request, &workspace);
+        let warnings = self.system.warnings.iter().chain(tiers.warnings());
+        let warnings = warnings.chain(&request.cast.library.warnings);
+        let warnings = warnings.cloned().collect();
+        let told = self.told(request, &workspace, tiers)?;
         let system = SystemPrompt {
             shared: told.shared.clone(),
             team: told.team.clone(),
             turn: parts::join([
+                // Part 8 comes ready: it is laid out when memory changes, not in each turn.
+                request.memory.to_string(),
                 parts::topic(request.topic.as_ref()),
                 parts::conversation(&request.conversation),
             ]),
         };
-        Composed {
+        Ok(Composed {
             system: Arc::new(system),
             prompt_hash: told.hash.clone(),
             warnings,
+        })
+    }
+
+    fn tiers(&self, request: &Request, workspace: &Path) -> Tiers {
+        let line = request.ancestors.iter().chain([&request.team]);
+        let lineage = line.map(|team| {
+            let folder = self.home.team(team.as_str());
+            let rules = self.files.read(&folder, "org-rules", Links::Refused);
+            (team.clone(), rules)
+        });
+        Tiers {
+            organisation: self.files.read(self.home.data(), "rules", Links::Followed),
+            lineage: lineage.collect(),
+            own: self.files.read(workspace, "team-rules", Links::Refused),
         }
     }
 
     /// What a team is told in every turn. Put together again only if something of it changed.
-    fn told(&self, request: &Request, workspace: &Path, tiers: [Tier; 3]) -> Arc<Told> {
+    fn told(
+        &self,
+        request: &Request,
+        workspace: &Path,
+        tiers: Tiers,
+    ) -> Result<Arc<Told>, ComposeError> {
         let Request {
             team,
             description,
             builtins,
+            notes,
+            cast,
             ..
         } = request;
         let known = self.told.get(team).map(|known| known.clone());
@@ -148,16 +236,23 @@ impl Inner {
             && known.tiers == tiers
             && known.description == *description
             && known.builtins == *builtins
+            && known.notes == *notes
+            && known.cast.is(cast)
         {
-            return known;
+            return Ok(known);
         }
-        let [organisation, lineage, own] = &tiers;
-        let shared = self.share(parts::shared(&self.system, organisation));
-        let role = parts::role(team, [&self.system, organisation], lineage, own);
+        let reader = Reader {
+            team,
+            subagent: cast.role.subagent.is_some(),
+            inner: cast.role.inner,
+        };
+        let general = [&self.system, &tiers.organisation];
+        let shared = self.share(parts::shared(general));
         let text = parts::join([
-            parts::identity(team, description, workspace),
-            parts::availability(builtins),
-            role,
+            parts::identity(team, &request.ancestors, description, workspace),
+            parts::availability(builtins, notes),
+            parts::role(&reader, general, &tiers.lineage, &tiers.own),
+            skills(cast)?,
         ]);
         let told = Arc::new(Told {
             hash: hash(&shared, &text),
@@ -165,10 +260,12 @@ impl Inner {
             team: text,
             description: description.clone(),
             builtins: builtins.clone(),
+            notes: notes.clone(),
+            cast: cast.clone(),
             tiers,
         });
         self.told.insert(team.clone(), told.clone());
-        told
+        Ok(told)
     }
 
     fn share(&self, text: String) -> Arc<str> {
@@ -178,6 +275,21 @@ impl Inner {
         }
         shared.clone()
     }
+}
+
+/// Part 7: who the turn is run as, and what it has loaded or can load.
+fn skills(cast: &Cast) -> Result<String, ComposeError> {
+    cast.role
+        .text(&cast.library, cast.loads)
+        .map_err(|source| ComposeError::Skill {
+            skill: cast
+                .role
+                .active
+                .as_ref()
+                .map(|skill| skill.name().to_owned())
+                .unwrap_or_default(),
+            source,
+        })
 }
 
 /// The first 16 hex digits of the SHA-256 of shared and team part.

@@ -1,11 +1,11 @@
-//! Reads the rule files of a folder, and keeps them until they change.
+//! Reads the Markdown files of a folder, and keeps what was made of them until they change.
 
 use std::{
     collections::HashMap,
     fmt::Display,
     fs::File,
     io::{self, Read},
-    os::fd::OwnedFd,
+    os::fd::{AsFd, OwnedFd},
     path::{Path, PathBuf},
     sync::Arc,
 };
@@ -16,15 +16,57 @@ use rustix::{
     io::Errno,
 };
 
-use super::rules::{Rule, Tier};
 use crate::settings::file_cache::Stamp;
 
-/// The largest file, in bytes.
-pub(super) const MAX_FILE: u64 = 64 * 1024;
-/// The largest sum of a tier, in bytes.
-pub(super) const MAX_TIER: u64 = 256 * 1024;
-/// The most files of a tier.
-pub(super) const MAX_FILES: usize = 256;
+/// What the files of a folder are read as.
+pub(super) trait Text: Sized + Eq {
+    /// How much of a folder is read.
+    const LIMITS: Limits;
+    /// Folders count as well, each by the file of this name in it.
+    const INSIDE: Option<&'static str> = None;
+
+    /// Reads a file. A refusal is a warning that names file and field.
+    fn parse(place: &Place<'_>, source: &str) -> Result<Self, String>;
+}
+
+/// How much of a folder is read.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Limits {
+    /// The largest file, in bytes.
+    pub(super) file: u64,
+    /// The largest sum, in bytes.
+    pub(super) total: u64,
+    /// The most files.
+    pub(super) files: usize,
+    /// All of them together, in words.
+    pub(super) all: &'static str,
+}
+
+/// Where a text comes from.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Place<'a> {
+    /// The name in its folder: `name.md`, or `name/SKILL.md`.
+    pub(super) name: &'a str,
+    /// The whole path, for people.
+    pub(super) file: &'a str,
+}
+
+/// What a folder holds, sorted by file name.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Found<T> {
+    pub(super) texts: Vec<Arc<T>>,
+    /// Files that were left out, and why.
+    pub(super) warnings: Vec<String>,
+}
+
+impl<T> Default for Found<T> {
+    fn default() -> Self {
+        Self {
+            texts: Vec::new(),
+            warnings: Vec::new(),
+        }
+    }
+}
 
 /// What symbolic links mean in a folder.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -52,31 +94,52 @@ impl Links {
 }
 
 /// Files as they were when they were read, by name.
-type Kept = HashMap<String, (Stamp, Result<Arc<Rule>, String>)>;
+type Kept<T> = HashMap<String, (Stamp, Result<Arc<T>, String>)>;
 
-/// Rule files that were read, by folder. All calls may block.
-#[derive(Debug, Default)]
-pub(super) struct RuleFiles(DashMap<PathBuf, Arc<Kept>>);
+/// What was read, by folder. All calls may block.
+#[derive(Debug)]
+pub(super) struct Files<T>(DashMap<PathBuf, Arc<Kept<T>>>);
 
-impl RuleFiles {
-    /// The rules in the folder `name` of `parent`. A missing folder is empty.
-    pub(super) fn tier(&self, parent: &Path, name: &str, links: Links) -> Tier {
+impl<T> Default for Files<T> {
+    fn default() -> Self {
+        Self(DashMap::new())
+    }
+}
+
+impl<T: Text> Files<T> {
+    /// The texts in the folder `name` of `parent`. A missing folder is empty.
+    pub(super) fn read(&self, parent: &Path, name: &str, links: Links) -> Found<T> {
         let path = parent.join(name);
         let before = self.0.get(&path).map(|kept| kept.clone());
-        match Folder::open(parent, name, links) {
+        match Folder::open(parent, name, links).and_then(|folder| {
+            let names = folder.names(T::INSIDE)?;
+            Ok((folder, names))
+        }) {
             Ok((folder, names)) => {
-                let (tier, kept) = folder.read(names, &before.unwrap_or_default());
+                let (found, kept) = folder.read(names, &before.unwrap_or_default());
                 // Replaced as a whole, so that files which are gone don't fill the memory.
                 self.0.insert(path, Arc::new(kept));
-                tier
+                found
             }
-            Err(Errno::NOENT) => Tier::default(),
-            Err(error) => Tier {
+            Err(Errno::NOENT) => Found::default(),
+            Err(error) => Found {
                 warnings: vec![format!("{}: cannot be read: {error}", path.display())],
-                ..Tier::default()
+                ..Found::default()
             },
         }
     }
+}
+
+/// The text of one file in the folder `name` of `parent`, as it is now.
+pub(super) fn source<T: Text>(
+    parent: &Path,
+    name: &str,
+    links: Links,
+    file: &str,
+) -> io::Result<String> {
+    let folder = Folder::open(parent, name, links)?;
+    let (_, source) = folder.read_file(file, T::LIMITS.file)?;
+    Ok(source)
 }
 
 /// An open folder.
@@ -86,110 +149,152 @@ struct Folder {
     links: Links,
 }
 
+const FOLDER: OFlags = OFlags::RDONLY
+    .union(OFlags::DIRECTORY)
+    .union(OFlags::CLOEXEC);
+
 impl Folder {
-    /// Opens a folder and names the `*.md` files in it.
-    fn open(parent: &Path, name: &str, links: Links) -> Result<(Self, Vec<String>), Errno> {
-        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
-        let above = openat(CWD, parent, flags, Mode::empty())?;
-        let handle = openat(&above, name, flags | links.open_flags(), Mode::empty())?;
+    fn open(parent: &Path, name: &str, links: Links) -> Result<Self, Errno> {
+        let above = openat(CWD, parent, FOLDER, Mode::empty())?;
+        Ok(Self {
+            handle: openat(&above, name, FOLDER | links.open_flags(), Mode::empty())?,
+            path: parent.join(name),
+            links,
+        })
+    }
+
+    /// The `*.md` files in it, and the folders that may hold a file `inside`.
+    fn names(&self, inside: Option<&str>) -> Result<Vec<String>, Errno> {
         let mut names = Vec::new();
-        for entry in Dir::read_from(&handle)? {
-            if let Ok(name) = entry?.file_name().to_str()
-                && name.ends_with(".md")
-            {
+        for entry in Dir::read_from(&self.handle)? {
+            let entry = entry?;
+            let Ok(name) = entry.file_name().to_str() else {
+                continue;
+            };
+            if name.ends_with(".md") {
                 names.push(name.to_owned());
+            } else if let Some(inside) = inside
+                && entry.file_type() != FileType::RegularFile
+                && !name.starts_with('.')
+            {
+                names.push(format!("{name}/{inside}"));
             }
         }
         names.sort();
-        let path = parent.join(name);
-        let folder = Self {
-            handle,
-            path,
-            links,
-        };
-        Ok((folder, names))
+        Ok(names)
     }
 
     /// Reads the files as far as they changed.
-    fn read(&self, mut names: Vec<String>, before: &Kept) -> (Tier, Kept) {
-        let (mut tier, mut kept) = (Tier::default(), Kept::new());
-        if names.len() > MAX_FILES {
-            let (path, more) = (self.path.display(), names.len() - MAX_FILES);
-            let warning =
-                format!("{path}: has {more} files more than {MAX_FILES}; they are left out");
-            tier.warnings.push(warning);
-            names.truncate(MAX_FILES);
+    fn read<T: Text>(&self, mut names: Vec<String>, before: &Kept<T>) -> (Found<T>, Kept<T>) {
+        let limits = T::LIMITS;
+        let (mut found, mut kept) = (Found::default(), Kept::new());
+        if names.len() > limits.files {
+            let (path, most) = (self.path.display(), limits.files);
+            let more = names.len() - most;
+            let warning = format!("{path}: has {more} files more than {most}; they are left out");
+            found.warnings.push(warning);
+            names.truncate(most);
         }
         let mut total = 0;
         for name in names {
-            let Some(found) = self.look(&name, &mut tier) else {
-                continue;
+            let seen = match self.look(&name) {
+                Ok(Some(seen)) => seen,
+                Ok(None) => continue,
+                Err(reason) => {
+                    found.warnings.push(self.left_out(&name, &reason));
+                    continue;
+                }
             };
-            if total + size(&found) > MAX_TIER {
-                let reason = "the rules of this level are larger than 256 KiB";
-                tier.warnings.push(self.left_out(&name, &reason));
+            if total + size(&seen) > limits.total {
+                let reason = format!("{} are larger than {}", limits.all, kib(limits.total));
+                found.warnings.push(self.left_out(&name, &reason));
                 continue;
             }
-            let (stamp, rule) = match before.get(&name) {
-                Some((known, rule)) if *known == stamp(&found) => (*known, rule.clone()),
-                _ => match self.read_file(&name) {
+            let (stamp, text) = match before.get(&name) {
+                Some((known, text)) if *known == stamp(&seen) => (*known, text.clone()),
+                _ => match self.read_file(&name, limits.file) {
                     Ok((stamp, source)) => {
                         let file = self.path.join(&name).display().to_string();
-                        (stamp, Rule::parse(&file, &source).map(Arc::new))
+                        let place = Place {
+                            name: &name,
+                            file: &file,
+                        };
+                        (stamp, T::parse(&place, &source).map(Arc::new))
                     }
                     Err(error) => {
-                        tier.warnings.push(self.left_out(&name, &error));
+                        found.warnings.push(self.left_out(&name, &error));
                         continue;
                     }
                 },
             };
-            match &rule {
-                Ok(rule) => {
-                    total += size(&found);
-                    tier.rules.push(rule.clone());
+            match &text {
+                Ok(text) => {
+                    total += size(&seen);
+                    found.texts.push(text.clone());
                 }
-                Err(warning) => tier.warnings.push(warning.clone()),
+                Err(warning) => found.warnings.push(warning.clone()),
             }
             if stamp.is_settled() {
-                kept.insert(name, (stamp, rule));
+                kept.insert(name, (stamp, text));
             }
         }
-        (tier, kept)
+        (found, kept)
     }
 
-    /// What the name stands for, if it can be a rule.
-    fn look(&self, name: &str, tier: &mut Tier) -> Option<Stat> {
-        let reason = match statat(&self.handle, name, self.links.look_flags()) {
-            Ok(found) => match FileType::from_raw_mode(found.st_mode) {
-                FileType::RegularFile => return Some(found),
-                FileType::Directory => return None,
-                FileType::Symlink => "is a symbolic link".to_owned(),
-                _ => "is not a regular file".to_owned(),
-            },
-            Err(error) => error.to_string(),
+    /// What the name stands for, if it can be a text; or why it cannot.
+    fn look(&self, name: &str) -> Result<Option<Stat>, String> {
+        let Some((folder, file)) = name.split_once('/') else {
+            return self.look_at(&self.handle, name);
         };
-        tier.warnings.push(self.left_out(name, &reason));
-        None
+        let seen = self.stat(&self.handle, folder)?;
+        match FileType::from_raw_mode(seen.st_mode) {
+            FileType::Directory => {}
+            FileType::Symlink => return Err("is in a symbolic link".to_owned()),
+            _ => return Ok(None),
+        }
+        let folder = self.inner(folder).map_err(|error| error.to_string())?;
+        self.look_at(&folder, file)
+    }
+
+    fn look_at(&self, folder: impl AsFd, name: &str) -> Result<Option<Stat>, String> {
+        let seen = self.stat(folder, name)?;
+        match FileType::from_raw_mode(seen.st_mode) {
+            FileType::RegularFile => Ok(Some(seen)),
+            FileType::Directory => Ok(None),
+            FileType::Symlink => Err("is a symbolic link".to_owned()),
+            _ => Err("is not a regular file".to_owned()),
+        }
+    }
+
+    fn stat(&self, folder: impl AsFd, name: &str) -> Result<Stat, String> {
+        statat(folder, name, self.links.look_flags()).map_err(|error| error.to_string())
+    }
+
+    fn inner(&self, name: &str) -> Result<OwnedFd, Errno> {
+        let flags = FOLDER | self.links.open_flags();
+        openat(&self.handle, name, flags, Mode::empty())
     }
 
     /// Reads a file whole, with the stamp of what was opened.
-    fn read_file(&self, name: &str) -> io::Result<(Stamp, String)> {
+    fn read_file(&self, name: &str, largest: u64) -> io::Result<(Stamp, String)> {
         // Whatever the file has become since it was looked at, opening it must not wait.
         let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::CLOEXEC | self.links.open_flags();
-        let file = openat(&self.handle, name, flags, Mode::empty())?;
-        let found = fstat(&file)?;
-        if FileType::from_raw_mode(found.st_mode) != FileType::RegularFile {
+        let file = match name.split_once('/') {
+            Some((folder, file)) => openat(self.inner(folder)?, file, flags, Mode::empty())?,
+            None => openat(&self.handle, name, flags, Mode::empty())?,
+        };
+        let seen = fstat(&file)?;
+        if FileType::from_raw_mode(seen.st_mode) != FileType::RegularFile {
             return Err(io::Error::other("is not a regular file"));
         }
         let mut bytes = Vec::new();
-        File::from(file)
-            .take(MAX_FILE + 1)
-            .read_to_end(&mut bytes)?;
-        if bytes.len() as u64 > MAX_FILE {
-            return Err(io::Error::other("is larger than 64 KiB"));
+        File::from(file).take(largest + 1).read_to_end(&mut bytes)?;
+        if bytes.len() as u64 > largest {
+            let reason = format!("is larger than {}", kib(largest));
+            return Err(io::Error::other(reason));
         }
         let source = String::from_utf8(bytes).map_err(|_| io::Error::other("is not UTF-8"))?;
-        Ok((stamp(&found), source))
+        Ok((stamp(&seen), source))
     }
 
     fn left_out(&self, name: &str, reason: &dyn Display) -> String {
@@ -197,11 +302,15 @@ impl Folder {
     }
 }
 
-fn stamp(found: &Stat) -> Stamp {
-    let modified = (found.st_mtime, found.st_mtime_nsec as i64);
-    Stamp::new(modified, size(found), found.st_ino)
+fn stamp(seen: &Stat) -> Stamp {
+    let modified = (seen.st_mtime, seen.st_mtime_nsec as i64);
+    Stamp::new(modified, size(seen), seen.st_ino)
 }
 
-fn size(found: &Stat) -> u64 {
-    found.st_size.unsigned_abs()
+fn size(seen: &Stat) -> u64 {
+    seen.st_size.unsigned_abs()
+}
+
+fn kib(bytes: u64) -> String {
+    format!("{} KiB", bytes / 1024)
 }

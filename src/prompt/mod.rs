@@ -1,10 +1,16 @@
 //! What a model is told before the conversation begins.
 
+pub mod bootstrap;
 pub mod compose;
+pub mod library;
+pub mod role;
+pub mod subagents;
 
 mod folder;
+mod markdown;
 mod parts;
 mod rules;
+mod skills;
 
 #[cfg(test)]
 mod tests;

@@ -12,7 +12,7 @@ use time::{OffsetDateTime, macros::format_description};
 
 use super::{
     compose::Availability,
-    rules::{Audience, Tier},
+    rules::{Audience, Reader, Tier},
 };
 
 /// The most lines of the conversation that a turn is shown.
@@ -22,22 +22,33 @@ const TOOLS: &str = include_str!("../../config/prompt/tools.md");
 const HTTP: &str = include_str!("../../config/prompt/http.md");
 
 /// Parts 1 to 3: nothing in it depends on team, time or session.
-pub(super) fn shared(system: &Tier, organisation: &Tier) -> String {
+pub(super) fn shared([system, organisation]: [&Tier; 2]) -> String {
     let for_all = |audience| audience == Audience::All;
     join([
-        headed("System rules", &system.texts(for_all)),
-        headed("Organisation rules", &organisation.texts(for_all)),
+        headed("System rules", &system.joined(for_all)),
+        headed("Organisation rules", &organisation.joined(for_all)),
         TOOLS.trim().to_owned(),
         HTTP.trim().to_owned(),
     ])
 }
 
-/// Part 4: who the agent is and where it works.
-pub(super) fn identity(team: &TeamName, description: &str, workspace: &Path) -> String {
-    let place = if team.as_str() == MAIN {
-        "the root of this organisation of teams. People talk to you"
-    } else {
-        "one of the teams below `main`. Other teams give you work"
+/// Part 4: who the agent is, its place in the tree, and where it works.
+pub(super) fn identity(
+    team: &TeamName,
+    ancestors: &[TeamName],
+    description: &str,
+    workspace: &Path,
+) -> String {
+    let place = match ancestors {
+        _ if team.as_str() == MAIN => {
+            "the root of this organisation of teams. People talk to you".to_owned()
+        }
+        [] => format!("one of the teams below `{MAIN}`. Other teams give you work"),
+        [.., parent] => {
+            let line: Vec<_> = ancestors.iter().map(TeamName::as_str).collect();
+            let line = line.join(" → ");
+            format!("in this organisation of teams: {line} → {team}. `{parent}` gives you work")
+        }
     };
     let mut text = format!("You are the team `{team}`, {place}.");
     if !description.trim().is_empty() {
@@ -45,16 +56,17 @@ pub(super) fn identity(team: &TeamName, description: &str, workspace: &Path) -> 
     }
     let _ = write!(
         text,
-        "\n\nYour workspace is `{}`. Relative paths begin there.",
+        "\n\nYour workspace is `{}`. Relative paths begin there. What you want to remember goes into memory \
+         with the memory tools, not into files.",
         workspace.display()
     );
     headed("Who you are", &text)
 }
 
-/// Part 5: which of the built-in tools the team has.
-pub(super) fn availability(builtins: &[Availability]) -> String {
+/// Part 5: which tools the team has, and what is to be said of them.
+pub(super) fn availability(tools: &[Availability], notes: &[String]) -> String {
     let mut lines = String::new();
-    for Availability { tool, enabled } in builtins {
+    for Availability { tool, enabled } in tools {
         let state = if *enabled { "ENABLED" } else { "DISABLED" };
         let note = match &**tool {
             "bash" if *enabled => ": for local work",
@@ -62,21 +74,35 @@ pub(super) fn availability(builtins: &[Availability]) -> String {
         };
         let _ = writeln!(lines, "- `{tool}`: {state}{note}");
     }
-    headed("Your built-in tools", lines.trim_end())
+    for note in notes {
+        let _ = writeln!(lines, "- {note}");
+    }
+    headed("Your tools", lines.trim_end())
 }
 
 /// Part 6: rules for this role, then of the lineage, then of the team.
-pub(super) fn role(team: &TeamName, general: [&Tier; 2], lineage: &Tier, own: &Tier) -> String {
-    let for_role = |audience: Audience| audience != Audience::All && audience.concerns(team);
-    let concerns = |audience: Audience| audience.concerns(team);
-    join([
-        headed(
-            "Rules for your role",
-            &join(general.map(|tier| tier.texts(for_role))),
-        ),
-        headed("Lineage rules", &lineage.texts(concerns)),
-        headed("Team rules", &own.texts(concerns)),
-    ])
+pub(super) fn role(
+    reader: &Reader<'_>,
+    general: [&Tier; 2],
+    lineage: &[(TeamName, Tier)],
+    own: &Tier,
+) -> String {
+    let for_role = |audience: Audience| audience != Audience::All && audience.concerns(reader);
+    let concerns = |audience: Audience| audience.concerns(reader);
+    let mut parts = vec![headed(
+        "Rules for your role",
+        &join(general.map(|tier| tier.joined(for_role))),
+    )];
+    for (team, tier) in lineage {
+        let heading = match team == reader.team {
+            true => "Rules for your team and those below it".to_owned(),
+            false => format!("Rules of `{team}` for the teams below it"),
+        };
+        parts.push(headed(&heading, &tier.joined(concerns)));
+    }
+    parts.push(headed("Team rules", &own.joined(concerns)));
+    parts.retain(|part| !part.is_empty());
+    parts.join("\n\n")
 }
 
 /// Part 9: what the turn is about.

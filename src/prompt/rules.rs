@@ -4,6 +4,10 @@ use std::sync::Arc;
 
 use hivewright_actors::ids::{MAIN, TeamName};
 
+use super::{
+    folder::{Found, Limits, Place, Text},
+    markdown::{split_front_matter, without_mark},
+};
 use crate::settings::reader::Document;
 
 /// Whom a rule concerns.
@@ -16,18 +20,28 @@ pub(super) enum Audience {
     Main,
     /// All other teams.
     Teams,
-    /// Subagents, not the teams that call them.
+    /// Subagents.
     Subagents,
 }
 
+/// Whose prompt it is.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Reader<'a> {
+    pub(super) team: &'a TeamName,
+    /// One of its subagents works.
+    pub(super) subagent: bool,
+    /// In a session of its own, and not in place of the team.
+    pub(super) inner: bool,
+}
+
 impl Audience {
-    /// The rule belongs into the prompt of this team.
-    pub(super) fn concerns(self, team: &TeamName) -> bool {
+    /// The rule belongs into this prompt.
+    pub(super) fn concerns(self, reader: &Reader<'_>) -> bool {
         match self {
             Self::All => true,
-            Self::Main => team.as_str() == MAIN,
-            Self::Teams => team.as_str() != MAIN,
-            Self::Subagents => false,
+            Self::Main => reader.team.as_str() == MAIN && !reader.inner,
+            Self::Teams => reader.team.as_str() != MAIN && !reader.inner,
+            Self::Subagents => reader.subagent,
         }
     }
 }
@@ -39,12 +53,18 @@ pub(super) struct Rule {
     pub(super) text: String,
 }
 
-impl Rule {
+impl Text for Rule {
+    const LIMITS: Limits = Limits {
+        file: 64 * 1024,
+        total: 256 * 1024,
+        files: 256,
+        all: "the rules of this level",
+    };
+
     /// Reads a file: front matter, if there is any, then the text.
-    pub(super) fn parse(file: &str, source: &str) -> Result<Self, String> {
-        let source = source.strip_prefix('\u{feff}').unwrap_or(source);
-        let (front, text) = split_front_matter(source);
-        let document = Document::plain(file);
+    fn parse(place: &Place<'_>, source: &str) -> Result<Self, String> {
+        let (front, text) = split_front_matter(without_mark(source));
+        let document = Document::plain(place.file);
         let audience = document.read(front, |front| {
             front.get("audience", Audience::All, |field| {
                 field.choice(&[
@@ -65,38 +85,14 @@ impl Rule {
     }
 }
 
-/// The YAML between two lines `---` at the beginning, and what follows.
-///
-/// The first of them stays with the YAML, so that lines are counted as in the file.
-fn split_front_matter(source: &str) -> (&str, &str) {
-    let is_mark = |line: &str| line.trim_end() == "---";
-    let mut lines = source.split_inclusive('\n');
-    let Some(first) = lines.next().filter(|line| is_mark(line)) else {
-        return ("", source);
-    };
-    let mut end = first.len();
-    for line in lines {
-        if is_mark(line) {
-            return (&source[..end], &source[end + line.len()..]);
-        }
-        end += line.len();
-    }
-    ("", source)
-}
-
 /// The rules of one level, general first.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Tier {
-    pub(super) rules: Vec<Arc<Rule>>,
-    /// Files that were left out, and why.
-    pub(super) warnings: Vec<String>,
-}
+pub(super) type Tier = Found<Rule>;
 
-impl Tier {
+impl Found<Rule> {
     /// The texts of the chosen rules, one after another.
-    pub(super) fn texts(&self, chosen: impl Fn(Audience) -> bool) -> String {
+    pub(super) fn joined(&self, chosen: impl Fn(Audience) -> bool) -> String {
         let texts: Vec<_> = self
-            .rules
+            .texts
             .iter()
             .filter(|rule| chosen(rule.audience) && !rule.text.is_empty())
             .map(|rule| &*rule.text)
@@ -129,8 +125,9 @@ pub(super) fn system() -> Tier {
     ];
     let mut tier = Tier::default();
     for (name, source) in files {
-        match Rule::parse(name, source) {
-            Ok(rule) => tier.rules.push(Arc::new(rule)),
+        let place = Place { name, file: name };
+        match Rule::parse(&place, source) {
+            Ok(rule) => tier.texts.push(Arc::new(rule)),
             Err(warning) => tier.warnings.push(warning),
         }
     }
@@ -143,6 +140,14 @@ mod tests {
 
     use super::*;
 
+    fn parse(source: &str) -> Result<Rule, String> {
+        let place = Place {
+            name: "a.md",
+            file: "a.md",
+        };
+        Rule::parse(&place, source)
+    }
+
     fn rule(audience: Audience, text: &str) -> Result<Rule, String> {
         Ok(Rule {
             audience,
@@ -153,8 +158,6 @@ mod tests {
     /// SE-67
     #[test]
     fn front_matter_names_the_audience() {
-        let parse = |source| Rule::parse("a.md", source);
-
         assert_eq!(parse("Be kind.\n"), rule(Audience::All, "Be kind."));
         assert_eq!(
             parse("---\naudience: all\n---\nA"),
@@ -196,7 +199,7 @@ mod tests {
             ),
             ("---\naudience: [\n---\nA", "a.md:2:11: audience: syntax"),
         ] {
-            let warning = Rule::parse("a.md", source).unwrap_err();
+            let warning = parse(source).unwrap_err();
             assert!(warning.starts_with(reason), "{warning}");
         }
     }
@@ -206,7 +209,7 @@ mod tests {
         let tier = system();
 
         assert_eq!(tier.warnings, [] as [String; 0]);
-        assert_eq!(tier.rules.len(), 6);
-        assert!(tier.rules.iter().all(|rule| !rule.text.is_empty()));
+        assert_eq!(tier.texts.len(), 6);
+        assert!(tier.texts.iter().all(|rule| !rule.text.is_empty()));
     }
 }

@@ -1,56 +1,147 @@
 //! Takes secrets out of text before it leaves.
 
-use std::{borrow::Cow, ops::Range, sync::Arc};
-
-use aho_corasick::{AhoCorasick, MatchKind};
-use base64::{
-    Engine as _,
-    engine::general_purpose::{STANDARD, STANDARD_NO_PAD, URL_SAFE, URL_SAFE_NO_PAD},
+use std::{
+    borrow::Cow,
+    fmt,
+    ops::Range,
+    sync::{Arc, LazyLock},
 };
 
+use aho_corasick::{AhoCorasick, Input, MatchKind};
+use zeroize::Zeroizing;
+
+mod forms;
 mod shapes;
+pub mod stream;
+#[cfg(test)]
+mod tests;
+
+use forms::{Agreement, Form};
+use stream::StreamScrubber;
 
 /// Stands where a secret was.
 pub const REDACTED: &str = "[REDACTED]";
 
-/// An encoded form shorter than this would match too much innocent text.
-const SHORTEST_ENCODED: usize = 8;
+/// So many bytes of a form are searched for; the rest of it is compared where they are found. So a
+/// search costs the same for long values as for short ones.
+const HEAD: usize = 8;
 
-/// A stream never holds back more than this for the sake of a shape that does not end.
-const LONGEST_HELD: usize = 16 * 1024;
+/// A value that must not be seen, and what stands in its place.
+#[derive(Clone)]
+pub struct Mask {
+    value: Arc<Zeroizing<Vec<u8>>>,
+    key: Option<Arc<str>>,
+    mark: Arc<str>,
+}
 
-/// Replaces known values in all their encodings, and what looks like a credential.
+static HIDDEN: LazyLock<Arc<str>> = LazyLock::new(|| REDACTED.into());
+
+impl Mask {
+    /// A value whose place is taken by [`REDACTED`].
+    pub fn hidden(value: impl Into<Vec<u8>>) -> Self {
+        Self::hide(Arc::new(Zeroizing::new(value.into())))
+    }
+
+    /// The same, for a value that others hold too.
+    pub fn hide(value: Arc<Zeroizing<Vec<u8>>>) -> Self {
+        Self {
+            value,
+            key: None,
+            mark: HIDDEN.clone(),
+        }
+    }
+
+    /// A value of the vault, whose place is taken by its reference.
+    pub fn reference(value: Arc<Zeroizing<Vec<u8>>>, key: &str) -> Self {
+        Self {
+            value,
+            key: Some(key.into()),
+            mark: format!("${{vault:{key}}}").into(),
+        }
+    }
+}
+
+impl fmt::Debug for Mask {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.mark)
+    }
+}
+
+/// Replaces known values in all their encodings, and what looks like a credential. Cheap to clone.
 #[derive(Clone, Debug)]
-pub struct Scrubber {
+pub struct Scrubber(Arc<Known>);
+
+/// What is searched for.
+#[derive(Debug)]
+struct Known {
+    masks: Vec<Mask>,
+    /// Sorted by what they begin with.
+    heads: Vec<Head>,
     /// None without known values.
-    values: Option<AhoCorasick>,
-    forms: Arc<[String]>,
+    search: Option<AhoCorasick>,
+    /// The longest form of all.
     longest: usize,
 }
 
+/// Forms that begin alike.
+#[derive(Debug)]
+struct Head {
+    bytes: Vec<u8>,
+    /// With those whose whole beginning is a part of this one.
+    forms: Vec<(usize, Form)>,
+}
+
+/// A known value in a text.
+#[derive(Clone, Debug)]
+struct Found {
+    at: Range<usize>,
+    mask: usize,
+}
+
 impl Scrubber {
-    /// A scrubber of these values.
+    /// A scrubber of these values, replaced by [`REDACTED`].
     pub fn new<V: AsRef<str>>(values: impl IntoIterator<Item = V>) -> Self {
-        let mut forms: Vec<String> = values
-            .into_iter()
-            .flat_map(|value| forms(value.as_ref()))
-            .collect();
-        forms.sort();
-        forms.dedup();
-        let values = (!forms.is_empty())
+        Self::with(
+            values
+                .into_iter()
+                .map(|value| Mask::hidden(value.as_ref()))
+                .collect(),
+        )
+    }
+
+    /// A scrubber of these values. Of equal ones the first counts.
+    pub fn with(masks: Vec<Mask>) -> Self {
+        let mut forms: Vec<(Vec<u8>, usize, Form)> = Vec::new();
+        let mut longest = 0;
+        for (number, mask) in masks.iter().enumerate() {
+            let value = &mask.value;
+            for (place, form) in Form::ALL.into_iter().enumerate() {
+                let Some(length) = form.length(value) else {
+                    continue;
+                };
+                let mut seen = Form::ALL[..place].iter();
+                if !seen.any(|other| form.equals(*other, value)) {
+                    longest = longest.max(length);
+                    forms.push((form.head(value, HEAD), number, form));
+                }
+            }
+        }
+        let heads = heads(forms);
+        let search = (!heads.is_empty())
             .then(|| {
                 AhoCorasick::builder()
                     .match_kind(MatchKind::LeftmostLongest)
-                    .build(&forms)
+                    .build(heads.iter().map(|head| &head.bytes))
                     .inspect_err(|error| tracing::error!(%error, "secrets cannot be looked for"))
                     .ok()
             })
             .flatten();
-        Self {
-            longest: forms.iter().map(String::len).max().unwrap_or(0),
-            values,
-            forms: forms.into(),
-        }
+        Self(Arc::new(Known {
+            masks,
+            heads,
+            search,
+            longest,
+        }))
     }
 
     /// The text without secrets.
@@ -60,47 +151,86 @@ impl Scrubber {
 
     /// The text without known values; what only looks like a credential stays.
     pub fn scrub_known<'t>(&self, text: &'t str) -> Cow<'t, str> {
-        replace(text, &self.known(text).collect::<Vec<_>>())
+        let known = self.known(text);
+        self.replace(text, known, Vec::new())
+    }
+
+    /// The text without known values that have no key; those of the vault stay.
+    pub fn scrub_hidden<'t>(&self, text: &'t str) -> Cow<'t, str> {
+        let is_hidden = |found: &Found| self.0.masks[found.mask].key.is_none();
+        let hidden = self.0.find(text, 0).filter(is_hidden).collect();
+        self.replace(text, hidden, Vec::new())
+    }
+
+    /// The longest form of any known value, in bytes.
+    pub fn longest(&self) -> usize {
+        self.0.longest
     }
 
     /// The text has a known value in it.
     pub fn knows(&self, text: &str) -> bool {
-        self.known(text).next().is_some()
+        self.0.find(text, 0).next().is_some()
+    }
+
+    /// The key of a value of the vault that the text has in it.
+    pub fn key_in(&self, text: &str) -> Option<&str> {
+        let found = self.0.find(text, 0);
+        found
+            .filter_map(|found| self.0.masks[found.mask].key.as_deref())
+            .next()
     }
 
     /// A scrubber for text that arrives in pieces.
     pub fn stream(&self) -> StreamScrubber {
-        StreamScrubber {
-            scrubber: self.clone(),
-            held: String::new(),
-            before: None,
-        }
+        StreamScrubber::new(self.clone())
     }
 
     fn scrub_after<'t>(&self, before: Option<char>, text: &'t str) -> Cow<'t, str> {
         let shapes = shapes::find(before, text).into_iter();
-        let mut secrets: Vec<Range<usize>> = self
-            .known(text)
-            .chain(shapes.map(|shape| shape.secret))
-            .collect();
-        secrets.sort_by_key(|secret| secret.start);
-        replace(text, &secrets)
+        let shapes = shapes.map(|shape| shape.secret).collect();
+        self.replace(text, self.known(text), shapes)
     }
 
-    fn known(&self, text: &str) -> impl Iterator<Item = Range<usize>> {
-        self.values
-            .iter()
-            .flat_map(move |values| values.find_iter(text).map(|found| found.range()))
+    fn known(&self, text: &str) -> Vec<Found> {
+        self.0.find(text, 0).collect()
+    }
+
+    /// Puts the marks in place of the secrets. Where they overlap, the first of them, and of those
+    /// the longest, stands for all; a known value is better than a shape.
+    fn replace<'t>(
+        &self,
+        text: &'t str,
+        known: Vec<Found>,
+        shapes: Vec<Range<usize>>,
+    ) -> Cow<'t, str> {
+        let known = known
+            .into_iter()
+            .map(|found| (found.at, &*self.0.masks[found.mask].mark));
+        let mut secrets: Vec<(Range<usize>, &str)> = known.collect();
+        secrets.extend(shapes.into_iter().map(|shape| (shape, REDACTED)));
+        if secrets.is_empty() {
+            return Cow::Borrowed(text);
+        }
+        secrets.sort_by_key(|(at, _)| at.start);
+        let mut clean = String::with_capacity(text.len());
+        let mut end = 0;
+        for (at, mark) in secrets {
+            if at.start >= end {
+                clean.push_str(&text[end..at.start]);
+                clean.push_str(mark);
+            }
+            end = end.max(at.end);
+        }
+        clean.push_str(&text[end..]);
+        Cow::Owned(clean)
     }
 
     /// Where `text` can be cut so that no secret lies across the cut, whatever comes after it.
     fn safe_cut(&self, before: Option<char>, text: &str) -> usize {
-        let mut cut = self.possible_value(text).min(shapes::open(before, text));
+        let mut cut = self.0.open(text).min(shapes::open(before, text));
         let shapes = shapes::find(before, text).into_iter();
-        let mut spans: Vec<_> = self
-            .known(text)
-            .chain(shapes.map(|shape| shape.whole))
-            .collect();
+        let known = self.known(text).into_iter().map(|found| found.at);
+        let mut spans: Vec<_> = known.chain(shapes.map(|shape| shape.whole)).collect();
         spans.sort_by_key(|span| std::cmp::Reverse(span.end));
         for span in spans {
             if span.start < cut && cut < span.end {
@@ -109,206 +239,96 @@ impl Scrubber {
         }
         cut
     }
-
-    /// The first place from which on the text is the beginning of a value, or its end.
-    fn possible_value(&self, text: &str) -> usize {
-        let from = text.len().saturating_sub(self.longest.saturating_sub(1));
-        (from..text.len())
-            .filter(|at| text.is_char_boundary(*at))
-            .find(|at| self.forms.iter().any(|form| form.starts_with(&text[*at..])))
-            .unwrap_or(text.len())
-    }
 }
 
-/// Scrubs text that arrives in pieces. What might be the beginning of a secret is held back until
-/// more is known.
-#[derive(Clone, Debug)]
-pub struct StreamScrubber {
-    scrubber: Scrubber,
-    held: String,
-    before: Option<char>,
-}
-
-impl StreamScrubber {
-    /// Takes the next piece and gives what can be let out.
-    pub fn push(&mut self, piece: &str) -> String {
-        self.held.push_str(piece);
-        let cut = match self.scrubber.safe_cut(self.before, &self.held) {
-            cut if self.held.len() - cut > LONGEST_HELD => self.held.len(),
-            cut => cut,
-        };
-        self.release(cut)
-    }
-
-    /// Gives what is left at the end of the text, and is ready for another.
-    pub fn finish(&mut self) -> String {
-        let rest = self.release(self.held.len());
-        self.before = None;
-        rest
-    }
-
-    fn release(&mut self, cut: usize) -> String {
-        let rest = self.held.split_off(cut);
-        let out = std::mem::replace(&mut self.held, rest);
-        let clean = self.scrubber.scrub_after(self.before, &out).into_owned();
-        self.before = out.chars().next_back().or(self.before);
-        clean
-    }
-}
-
-/// Puts the mark in place of the secrets, which are in order but may overlap.
-fn replace<'t>(text: &'t str, secrets: &[Range<usize>]) -> Cow<'t, str> {
-    if secrets.is_empty() {
-        return Cow::Borrowed(text);
-    }
-    let mut clean = String::with_capacity(text.len());
-    let mut end = 0;
-    for secret in secrets {
-        if secret.start >= end {
-            clean.push_str(&text[end..secret.start]);
-            clean.push_str(REDACTED);
-        }
-        end = end.max(secret.end);
-    }
-    clean.push_str(&text[end..]);
-    Cow::Owned(clean)
-}
-
-/// A value as it may be found in text.
-fn forms(value: &str) -> Vec<String> {
-    if value.is_empty() {
-        return Vec::new();
-    }
-    let bytes = value.as_bytes();
-    let percent = |upper: bool| {
-        bytes
-            .iter()
-            .map(|byte| match byte {
-                b'A'..=b'Z' | b'a'..=b'z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'~' => {
-                    char::from(*byte).to_string()
+impl Known {
+    /// The values in the text, by where they start; of those that start together the longest.
+    fn find<'a>(&'a self, text: &'a str, from: usize) -> impl Iterator<Item = Found> + 'a {
+        self.heads_in(text, from).filter_map(move |(at, head)| {
+            let rest = &text.as_bytes()[at..];
+            let whole = head.forms.iter().filter_map(|(mask, form)| {
+                match form.agree(&self.masks[*mask].value, rest) {
+                    Agreement::Whole(length) | Agreement::Open(Some(length)) => {
+                        Some((length, *mask))
+                    }
+                    _ => None,
                 }
-                _ if upper => format!("%{byte:02X}"),
-                _ => format!("%{byte:02x}"),
+            });
+            // Of equal length, the first value given counts.
+            let longest = whole.max_by_key(|(length, mask)| (*length, std::cmp::Reverse(*mask)));
+            longest.map(|(length, mask)| Found {
+                at: at..at + length,
+                mask,
             })
-            .collect::<String>()
-    };
-    let hex = bytes
-        .iter()
-        .map(|byte| format!("{byte:02x}"))
-        .collect::<String>();
-    let json = serde_json::Value::from(value).to_string();
-    let mut encoded = vec![
-        percent(true),
-        percent(false),
-        json.trim_matches('"').to_owned(),
-        hex.to_uppercase(),
-        hex,
-        STANDARD.encode(bytes),
-        URL_SAFE.encode(bytes),
-    ];
-    for shift in 0..3 {
-        // Only the characters that depend on nothing but the value, wherever it starts.
-        let mut shifted = vec![0; shift];
-        shifted.extend_from_slice(bytes);
-        let skip = [0, 2, 3][shift];
-        let whole = !shifted.len().is_multiple_of(3);
-        for engine in [&STANDARD_NO_PAD, &URL_SAFE_NO_PAD] {
-            let text = engine.encode(&shifted);
-            let end = text.len() - usize::from(whole);
-            encoded.extend(text.get(skip..end).map(str::to_owned));
-        }
+        })
     }
-    encoded.retain(|form| form.len() >= SHORTEST_ENCODED);
-    encoded.push(value.to_owned());
-    encoded
+
+    /// The places at which a form may begin.
+    fn heads_in<'a>(
+        &'a self,
+        text: &'a str,
+        mut from: usize,
+    ) -> impl Iterator<Item = (usize, &'a Head)> + 'a {
+        std::iter::from_fn(move || {
+            let search = self.search.as_ref()?;
+            let found = search.find(Input::new(text).range(from.min(text.len())..))?;
+            from = found.start() + 1;
+            Some((found.start(), self.heads.get(found.pattern().as_usize())?))
+        })
+    }
+
+    /// The first place from which on the text is the beginning of a value; else its end.
+    fn open(&self, text: &str) -> usize {
+        let begun = self
+            .heads_in(text, 0)
+            .find(|(at, head)| {
+                let rest = &text.as_bytes()[*at..];
+                head.forms.iter().any(|(mask, form)| {
+                    let agreement = form.agree(&self.masks[*mask].value, rest);
+                    matches!(agreement, Agreement::Open(_))
+                })
+            })
+            .map_or(text.len(), |(at, _)| at);
+        let from = text.len().saturating_sub(HEAD - 1);
+        let begins = |at: &usize| {
+            let tail = &text.as_bytes()[*at..];
+            let next = self.heads.partition_point(|head| *head.bytes < *tail);
+            let next = self.heads.get(next);
+            next.is_some_and(|head| head.bytes.starts_with(tail))
+        };
+        let beginning = (from..text.len())
+            .filter(|at| text.is_char_boundary(*at))
+            .find(begins)
+            .unwrap_or(text.len());
+        begun.min(beginning)
+    }
 }
 
-#[cfg(test)]
-mod tests {
-    #![allow(clippy::unwrap_used)]
-
-    use proptest::prelude::*;
-
-    use super::*;
-
-    const KEY: &str = "kéy/with+odd chars\"9";
-
-    #[test]
-    fn a_known_value_is_replaced_in_every_form() {
-        let scrubber = Scrubber::new([KEY]);
-        let shifted = STANDARD.encode(format!("x{KEY}yz"));
-        let forms = [
-            KEY.to_owned(),
-            STANDARD.encode(KEY),
-            URL_SAFE_NO_PAD.encode(KEY),
-            "k%C3%A9y%2Fwith%2Bodd%20chars%229".to_owned(),
-            "k%c3%a9y%2fwith%2bodd%20chars%229".to_owned(),
-            r#"kéy/with+odd chars\"9"#.to_owned(),
-            "6bc3a9792f776974682b6f64642063686172732239".to_owned(),
-        ];
-
-        for form in forms {
-            let text = format!("a {form} b");
-            assert_eq!(scrubber.scrub(&text), "a [REDACTED] b", "{form}");
+/// Puts forms together that begin alike.
+fn heads(mut forms: Vec<(Vec<u8>, usize, Form)>) -> Vec<Head> {
+    forms.sort_by(|one, other| one.0.cmp(&other.0));
+    let mut heads: Vec<Head> = Vec::new();
+    for (bytes, mask, form) in forms {
+        match heads.last_mut().filter(|head| head.bytes == bytes) {
+            Some(head) => head.forms.push((mask, form)),
+            None => heads.push(Head {
+                bytes,
+                forms: vec![(mask, form)],
+            }),
         }
-        assert!(scrubber.scrub(&shifted).contains(REDACTED), "{shifted}");
     }
-
-    #[test]
-    fn text_without_secrets_is_not_copied() {
-        let text = "nothing to see in this task-force";
-
-        assert!(matches!(
-            Scrubber::new([KEY]).scrub(text),
-            Cow::Borrowed(same) if same == text
-        ));
-    }
-
-    #[test]
-    fn a_stream_lets_harmless_text_through_at_once() {
-        let mut stream = Scrubber::new(["abcdefgh"]).stream();
-
-        assert_eq!(stream.push("hello "), "hello ");
-        assert_eq!(stream.push("abc"), "");
-        assert_eq!(stream.push("x"), "abcx");
-        assert_eq!(stream.finish(), "");
-    }
-
-    #[test]
-    fn a_stream_does_not_hold_back_for_ever() {
-        let mut stream = Scrubber::new([""; 0]).stream();
-
-        let out = stream.push(&format!("token={}", "a".repeat(LONGEST_HELD + 1)));
-
-        assert_eq!(out, "token=[REDACTED]");
-    }
-
-    proptest! {
-        /// MV-50: a value that is split between pieces is caught like a whole one.
-        #[test]
-        fn however_it_is_split_a_stream_gives_the_scrubbed_text(
-            words in prop::collection::vec(prop::sample::select(vec![
-                "hello ", "kéy", "secret-value", "secret-", "value", "c2VjcmV0LXZhbHVl", "c2VjcmV0", " ",
-                "token=", "abc123", "\n", "Bearer ", "sk-abcdefghijklmnop", "ta", "sk-", "api_key", ": ", "\"",
-                "-----BEGIN PRIVATE KEY-----", "-----END PRIVATE KEY-----", "AKIAABCDEFGHIJKLMNOP", "ö",
-            ]), 0..12),
-            sizes in prop::collection::vec(1_usize..9, 1..20),
-        ) {
-            let text = words.concat();
-            let scrubber = Scrubber::new(["secret-value", "value-2"]);
-            let mut stream = scrubber.stream();
-            let mut out = String::new();
-            let chars: Vec<char> = text.chars().collect();
-            let (mut at, mut turn) = (0, 0);
-            while at < chars.len() {
-                let end = (at + sizes[turn % sizes.len()]).min(chars.len());
-                out.push_str(&stream.push(&chars[at..end].iter().collect::<String>()));
-                (at, turn) = (end, turn + 1);
+    // Only the longest head at a place is found, so it answers for the shorter ones.
+    let is_short = |head: &&Head| head.bytes.len() < HEAD;
+    let short = heads.iter().filter(is_short);
+    let short: Vec<_> = short
+        .map(|head| (head.bytes.clone(), head.forms.clone()))
+        .collect();
+    for head in &mut heads {
+        for (bytes, forms) in &short {
+            if head.bytes.len() > bytes.len() && head.bytes.starts_with(bytes) {
+                head.forms.extend(forms);
             }
-            out.push_str(&stream.finish());
-
-            prop_assert!(!out.contains("secret-value"));
-            prop_assert_eq!(out, scrubber.scrub(&text).into_owned());
         }
     }
+    heads
 }

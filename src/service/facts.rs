@@ -8,9 +8,12 @@ use std::{
     },
 };
 
+use hivewright_actors::ids::TeamKey;
+
+use super::reload::Channels;
 use crate::{
     http::{self, jobs},
-    settings::{channels::WebSocket, home::Home, load},
+    settings::{home::Home, load},
     storage::{self, sled::SledStorage},
 };
 
@@ -18,7 +21,7 @@ use crate::{
 pub(super) struct Facts {
     pub(super) demo: Arc<AtomicBool>,
     pub(super) draining: Arc<AtomicBool>,
-    pub(super) websocket: WebSocket,
+    pub(super) channels: Arc<Channels>,
     pub(super) home: Home,
 }
 
@@ -32,7 +35,11 @@ impl http::Service for Facts {
     }
 
     fn has_websocket(&self) -> bool {
-        self.websocket != WebSocket::Off
+        self.channels.websocket.load(Ordering::Relaxed)
+    }
+
+    fn channels_fault(&self) -> Option<String> {
+        self.channels.fault()
     }
 
     fn store_bytes(&self) -> u64 {
@@ -43,6 +50,11 @@ impl http::Service for Facts {
 
     fn teams(&self) -> usize {
         load::team_names(&self.home).len()
+    }
+
+    fn team(&self, name: &str) -> Option<TeamKey> {
+        let is_there = load::team_names(&self.home).iter().any(|team| team == name);
+        is_there.then(|| TeamKey::first(name))
     }
 }
 

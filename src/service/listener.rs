@@ -14,6 +14,7 @@ use actix_web::{
     rt::net::TcpStream,
     web,
 };
+use hivewright_actors::channel_type::ChannelType;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, pem::PemObject};
 
 use super::error::{ServiceError, machine};
@@ -88,7 +89,10 @@ async fn connect(
     state: web::Data<http::State>,
     door: web::Data<Door>,
 ) -> Result<HttpResponse, actix_web::Error> {
-    if !state.service.has_websocket() {
+    // The operator's command line comes in this way too, and is no WebSocket channel.
+    let upgrade = state.access.upgrade(&request);
+    let is_cli = matches!(&upgrade, Ok(upgrade) if upgrade.channel_type == ChannelType::Cli);
+    if !is_cli && !state.service.has_websocket() {
         return Err(ApiError::not_found(
             "the WebSocket channel is off: see `ws.enabled` in `config/channels.yaml`",
         )
@@ -97,11 +101,11 @@ async fn connect(
     if state.service.is_draining() {
         return Err(ApiError::draining().into());
     }
-    let upgrade = state.access.upgrade(&request)?;
+    let upgrade = upgrade?;
     let guest = Guest {
         ended: Box::pin(upgrade.principal.ended()),
         principal: upgrade.principal.id().clone(),
-        sender: upgrade.sender,
+        sender: upgrade.sender(),
     };
     websocket::upgrade(&request, payload, &door, guest)
 }

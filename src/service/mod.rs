@@ -13,11 +13,21 @@ use std::{
 
 use actix::{Arbiter, ArbiterHandle};
 use actix_web::web;
+use futures_util::future::BoxFuture;
 use hivewright_actors::{
+    approvals::secret::{SecretSink, SecretText},
+    budget::{Days, Ledger},
     channel::{CountConnections, Shutdown},
-    ids::Ids,
+    clock::{Clock, Timestamp},
+    ids::{Ids, TeamKey},
+    org::{self, tree::Tree, view::OrgView},
     queue::{self, schedule::Limits},
     router::{self, rate::Rate, resolve},
+    scheduler::{
+        self,
+        premises::{Findings, Premises},
+        trigger::Trigger,
+    },
     spine::{self, Ports, Spine, Threads},
     supervisor,
 };
@@ -27,13 +37,19 @@ use tokio::signal::unix::{SignalKind, signal};
 use crate::{
     briefing::{Sources, Turns},
     channels::websocket::Door,
+    days::ZoneDays,
     engines::{Engines, native::retry::RetryPolicy},
     http::{
-        self, access::Access, auth::authenticator::Authenticator, jobs::Jobs, metrics::Metrics,
+        self,
+        access::Access,
+        auth::{authenticator::Authenticator, identities::Identities},
+        jobs::Jobs,
+        metrics::Metrics,
         origin::Gate,
     },
     logging::{self, Secrets},
-    machine::{Randomness, WallClock},
+    machine::{Randomness, WallClock, sha256},
+    memory::Memory,
     providers::client,
     sandbox::process::{Sandbox, SandboxSettings},
     settings::{
@@ -44,21 +60,27 @@ use crate::{
         load::{self, ChannelsState},
         references::Environment,
         scaffold,
+        zone::Zone,
     },
     storage::{
         self,
         sled::{Durability, SledStorage},
     },
-    tools::{self, host::Toolbox},
+    teams::folders::TeamFolders,
+    tools::{self, agent::session::Sessions, host::Toolbox},
+    triggers::{calendar::Zones, expressions::LinearExpressions},
 };
 
 pub mod error;
 mod facts;
 mod listener;
+mod reload;
+mod vault;
 
 use error::{ServiceError, machine};
 use facts::{Facts, back_up};
 use listener::Listener;
+use reload::Reload;
 
 /// How long running turns have to reach their next commit point.
 const DRAIN: Duration = Duration::from_secs(30);
@@ -66,6 +88,9 @@ const DRAIN: Duration = Duration::from_secs(30);
 const BLOCKING_THREADS: usize = 32;
 /// How long connections have to hear that they are closed.
 const FAREWELL: Duration = Duration::from_millis(500);
+
+/// How long finished work is kept.
+const RETENTION: Duration = Duration::from_secs(90 * 24 * 60 * 60);
 
 /// What is decided outside the settings files.
 pub struct Options {
@@ -101,6 +126,7 @@ pub struct Service {
     draining: Arc<AtomicBool>,
     server: actix_web::dev::ServerHandle,
     address_file: PathBuf,
+    _reload: Reload,
     _lock: Lock,
 }
 
@@ -119,13 +145,17 @@ impl Service {
         let secrets = Secrets::default();
         logging::start(config.log.level.as_str(), secrets.clone());
         let mut notices: Vec<String> = settings.warnings.iter().map(ToString::to_string).collect();
-        let channels = match settings.channels {
-            ChannelsState::Open(channels) => channels,
-            ChannelsState::Closed(problems) => {
-                notices.push(format!("channels are closed: {problems}"));
-                Channels::closed()
-            }
+        let (channels, fault) = match settings.channels {
+            ChannelsState::Open(channels) if settings.distrust.0.is_empty() => (channels, None),
+            ChannelsState::Open(channels) => (channels, Some(settings.distrust)),
+            ChannelsState::Closed(problems) => (Channels::closed(), Some(problems)),
         };
+        if let Some(fault) = &fault {
+            tracing::error!(%fault, "only the operator's command line is let in");
+            notices.push(format!(
+                "only the operator's command line is let in: {fault}"
+            ));
+        }
         let config = settings.config;
 
         let sandbox = Sandbox::new(SandboxSettings {
@@ -144,30 +174,56 @@ impl Service {
                 layer.cure()
             ));
         }
-        let live = Live::new(home.clone(), options.environment);
+        let vault = vault::open(&home, &options.environment, storage.clone(), &secrets).await?;
+        let environment = options.environment.clone().with_vault(vault.clone());
+        let live = Live::new(home.clone(), environment.clone());
         let demo = Arc::new(AtomicBool::new(
             learn_secrets(&live, &secrets, &mut notices).await,
         ));
         let engines = Engines::new(
             client::build().map_err(|error| machine("the HTTP client cannot be made", error))?,
             options.retry,
-        );
+        )
+        .with_vault(vault.clone());
+        let agents = Sessions::default();
+        let ids = Ids::new(Arc::new(Randomness));
+        let zone = config
+            .timezone
+            .clone()
+            .unwrap_or_else(|| Zone::of_machine(&options.environment));
+        let days = ZoneDays(zone.time_zone().clone());
+        let view = OrgView::default();
+        let ledger = Ledger::default();
+        let tree = Tree::new(recovered.teams.clone());
+        spine::recover_spending(&*storage, &ledger, days.day_of(WallClock.now()), &tree)
+            .map_err(|error| machine("the store cannot be read", error))?;
+        let memory = Memory::new(Arc::new(WallClock), ids.clone(), Arc::new(vault::Guard::new(&vault)));
+        let gate = tools::trust::Gate::default();
+        let toolbox = tools::memory::add(gate.equip(options.toolbox), &memory);
+        let toolbox = tools::vault::add(toolbox);
         let turns = Turns::new(Sources {
             home: home.clone(),
             live,
             engines,
-            toolbox: options.toolbox,
+            toolbox,
+            memory: memory.clone(),
             sandbox: Arc::new(sandbox),
+            agents: Some(Arc::new(agents.clone())),
             turn_timeout: config.tasks.turn_timeout,
             idle_timeout: config.tasks.idle_timeout,
             topic_profile: channels.topics.profile.clone(),
             demo: demo.clone(),
             secrets,
+            vault: vault.clone(),
         });
-        let tool_names = tools::BUILT_INS.iter().map(ToString::to_string);
+        let tool_names = tools::BUILT_INS
+            .iter()
+            .chain(&tools::memory::NAMES)
+            .chain(&tools::trust::NAMES)
+            .chain(&tools::vault::NAMES);
+        let tool_names = tool_names.map(ToString::to_string);
         let metrics = Arc::new(Metrics::new(tool_names));
         let commits = metrics.clone();
-        let ids = Ids::new(Arc::new(Randomness));
         let ports = Ports {
             storage: storage.clone(),
             on_store_failure: Box::new(|error| {
@@ -180,7 +236,22 @@ impl Service {
             classifier: Arc::new(turns),
             clock: Arc::new(WallClock),
             ids: ids.clone(),
+            ledger: ledger.clone(),
+            days: Arc::new(days),
+            secrets: Arc::new(NoVault),
+            digester: sha256,
+            approvals_last: config.approvals.ttl,
             meter: metrics.clone(),
+            folders: Arc::new(TeamFolders::new(home.clone())),
+            view: view.clone(),
+            triggers: scheduler::Ports {
+                calendar: Arc::new(Zones),
+                expressions: Arc::new(LinearExpressions),
+                roster: Arc::new(view.clone()),
+                premises: Arc::new(Unconditional),
+                timezone: zone.name().to_owned(),
+                retention: RETENTION,
+            },
         };
         let limits = Limits {
             running: config.runtime.max_running_turns,
@@ -193,15 +264,38 @@ impl Service {
             router_settings(&channels),
             recovered,
         );
+        memory.connect(spine.store.clone());
+        spine.org.do_send(org::Settle {
+            belongings: Vec::new(),
+        });
 
+        gate.open(spine.router.clone());
+        notices.extend(vault::attach(&vault, &spine.store, &ids));
+        let reload = Reload::start(
+            home.clone(),
+            environment,
+            &spine,
+            ids.clone(),
+            &channels,
+            fault,
+        );
         let draining = Arc::new(AtomicBool::new(false));
         let clock = Arc::new(WallClock);
+        agents.connect(
+            spine.queue.clone(),
+            spine.store.clone(),
+            clock.clone(),
+            draining.clone(),
+        );
         let auth = Authenticator::open(spine.store.clone(), clock.clone(), &home.secrets())
             .await
             .map_err(|error| machine("credentials cannot be opened", error))?;
         let login_code = auth
             .operator_link()
             .map_err(|error| machine("a login code cannot be made", error))?;
+        let identities = Identities::open(auth.clone(), spine.store.clone(), clock.clone())
+            .await
+            .map_err(|error| machine("identities cannot be opened", error))?;
         let backups = backup_home(&home, &config);
         let archived = storage.clone();
         let state = http::State {
@@ -209,11 +303,13 @@ impl Service {
                 auth,
                 gate: Gate::new(&config.server),
             },
+            identities,
             spine: spine.clone(),
+            memory,
             service: Arc::new(Facts {
                 demo: demo.clone(),
                 draining: draining.clone(),
-                websocket: channels.ws,
+                channels: reload.channels(),
                 home: home.clone(),
             }),
             metrics,
@@ -242,6 +338,7 @@ impl Service {
             draining,
             server: listener.server,
             address_file,
+            _reload: reload,
             _lock: lock,
         })
     }
@@ -428,6 +525,7 @@ fn router_settings(channels: &Channels) -> router::Settings {
             per_minute: channels.limits.rate.ws.per_minute,
             burst: channels.limits.rate.ws.burst,
         },
+        trust: channels.trust.clone(),
     }
 }
 
@@ -438,4 +536,27 @@ fn write_address(file: &std::path::Path, url: &str) -> io::Result<()> {
     let mut options = std::fs::OpenOptions::new();
     options.write(true).create(true).truncate(true).mode(0o600);
     io::Write::write_all(&mut options.open(file)?, text.as_bytes())
+}
+
+/// Until there is a vault.
+struct NoVault;
+
+impl SecretSink for NoVault {
+    fn keep(
+        &self,
+        _: TeamKey,
+        _: String,
+        _: SecretText,
+    ) -> BoxFuture<'static, Result<(), String>> {
+        Box::pin(async { Err("there is no vault".to_owned()) })
+    }
+}
+
+/// Until triggers look at files.
+struct Unconditional;
+
+impl Premises for Unconditional {
+    fn look(&self, _: &Trigger, _: Option<Timestamp>) -> Option<BoxFuture<'static, Findings>> {
+        None
+    }
 }

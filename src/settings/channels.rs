@@ -2,10 +2,13 @@
 
 use std::time::Duration;
 
+use hivewright_actors::router::trust::Policy;
+
 use super::{
     config::SHORTEST,
     problem::{Problem, Problems},
     reader::{Document, Section},
+    trust,
 };
 
 /// The whole file.
@@ -17,13 +20,16 @@ pub struct Channels {
     pub limits: Limits,
     /// How conversations are kept apart.
     pub topics: Topics,
+    /// Who is let in.
+    pub trust: Policy,
 }
 
 impl Channels {
-    /// What holds while the file is wrong: nobody comes in.
+    /// What holds while the file is wrong: only the operator's command line gets in.
     pub fn closed() -> Self {
         Self {
             ws: WebSocket::Off,
+            trust: Policy::Unusable,
             ..Self::default()
         }
     }
@@ -112,9 +118,20 @@ impl Default for Topics {
 /// The longest time after which a topic is idle.
 const LONGEST_IDLE: Duration = Duration::from_secs(7 * 24 * 60 * 60);
 
+/// The file, as far as it can be used.
+#[derive(Debug, Default)]
+pub(crate) struct Read {
+    /// What it says.
+    pub(crate) channels: Channels,
+    /// What is wrong with who is let in, so that nobody is.
+    pub(crate) distrust: Problems,
+    /// What works and should not stay.
+    pub(crate) warnings: Vec<Problem>,
+}
+
 /// Reads the file. That it is there at all means that WebSockets must be named in it.
-pub(crate) fn read(text: &str, document: Document) -> Result<(Channels, Vec<Problem>), Problems> {
-    let channels = document.read(text, |root| Channels {
+pub(crate) fn read(text: &str, document: Document) -> Result<Read, Problems> {
+    let mut channels = document.read(text, |root| Channels {
         ws: root.section("ws", |ws| {
             match ws.get("enabled", false, |field| field.boolean()) {
                 true => WebSocket::On,
@@ -144,8 +161,17 @@ pub(crate) fn read(text: &str, document: Document) -> Result<(Channels, Vec<Prob
                 profile: topics.maybe("profile", |field| field.text()),
             }
         }),
+        trust: trust::read(root),
     });
-    document.finish(channels)
+    let (warnings, distrust) = document.finish_but(trust::KEY)?;
+    if !distrust.0.is_empty() {
+        channels.trust = Policy::Unusable;
+    }
+    Ok(Read {
+        channels,
+        distrust,
+        warnings,
+    })
 }
 
 fn read_rate(section: &mut Section<'_>, default: Rate) -> Rate {

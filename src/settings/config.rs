@@ -6,16 +6,22 @@ use std::{
     time::Duration,
 };
 
+use hivewright_actors::org::tree::Limits;
+
 use super::{
     error::StartError,
+    field::Field,
     network::{Network, Origin},
     problem::{Problem, Problems},
     reader::{Document, Section},
+    zone::Zone,
 };
 
 /// The whole file.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Config {
+    /// Where the operator's days begin and schedules run; none is the machine's `TZ`.
+    pub timezone: Option<Zone>,
     /// What is logged.
     pub log: Log,
     /// Where the service listens.
@@ -24,12 +30,37 @@ pub struct Config {
     pub store: Store,
     /// What runs at once.
     pub runtime: Runtime,
+    /// How many teams there may be.
+    pub limits: Limits,
     /// How long work may take.
     pub tasks: Tasks,
+    /// What new teams are given.
+    pub defaults: Defaults,
+    /// How long a decision is waited for.
+    pub approvals: Approvals,
     /// What tools may use.
     pub sandbox: Sandbox,
     /// Where backups go.
     pub backup: Backup,
+}
+
+/// The shortest and the longest wait for a decision.
+const SHORTEST_TTL: Duration = Duration::from_secs(60);
+const LONGEST_TTL: Duration = Duration::from_secs(30 * 24 * 60 * 60);
+
+/// How long a decision is waited for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Approvals {
+    /// No decision after this is a denial.
+    pub ttl: Duration,
+}
+
+impl Default for Approvals {
+    fn default() -> Self {
+        Self {
+            ttl: Duration::from_secs(24 * 60 * 60),
+        }
+    }
 }
 
 /// What is logged.
@@ -151,6 +182,50 @@ impl Default for Runtime {
     }
 }
 
+/// What new teams are given.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Defaults {
+    /// What answers for them.
+    pub sdk: Sdk,
+    /// Patterns of the tools that they get.
+    pub allowed_tools: Vec<String>,
+    /// Patterns of the tools that they may be given without asking a person.
+    pub grantable_tools: Vec<String>,
+}
+
+/// What answers for a team.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Sdk {
+    /// The models of `providers.yaml`, with our own tool loop.
+    #[default]
+    Native,
+}
+
+/// The tools of a team that was given no others.
+const SPAWNED: [&str; 10] = [
+    "@files",
+    "@shell",
+    "@web",
+    "@org",
+    "@triggers",
+    "@memory",
+    "@vault",
+    "@skills",
+    "@subagents",
+    "@plugins",
+];
+
+impl Default for Defaults {
+    fn default() -> Self {
+        let tools = SPAWNED.map(ToOwned::to_owned).to_vec();
+        Self {
+            sdk: Sdk::Native,
+            allowed_tools: tools.clone(),
+            grantable_tools: tools,
+        }
+    }
+}
+
 /// How long work may take.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Tasks {
@@ -201,6 +276,7 @@ pub(crate) fn read(
     folder: &Path,
 ) -> Result<(Config, Vec<Problem>), Problems> {
     let config = document.read(text, |root| Config {
+        timezone: root.maybe("timezone", |field| field.parse(Zone::parse)),
         log: root.section("log", |log| Log {
             level: log.get("level", Level::default(), |field| {
                 field.choice(&[
@@ -228,6 +304,18 @@ pub(crate) fn read(
                 |field| field.integer(1..=10_000),
             ),
         }),
+        limits: root.section("limits", |limits| {
+            let default = Limits::default();
+            Limits {
+                children: limits.get("max_children", default.children, |field| {
+                    field.integer(1..=100)
+                }),
+                teams: limits.get("max_teams", default.teams, |field| {
+                    field.integer(1..=10_000)
+                }),
+            }
+        }),
+        defaults: root.section("defaults", read_defaults),
         tasks: root.section("tasks", |tasks| {
             let default = Tasks::default();
             Tasks {
@@ -239,6 +327,11 @@ pub(crate) fn read(
                 }),
             }
         }),
+        approvals: root.section("approvals", |approvals| Approvals {
+            ttl: approvals.get("ttl", Approvals::default().ttl, |field| {
+                field.duration(SHORTEST_TTL..=LONGEST_TTL)
+            }),
+        }),
         sandbox: root.section("sandbox", |sandbox| Sandbox {
             memory: sandbox.get("memory", Sandbox::default().memory, |field| {
                 field.size(16 << 20..=1024 << 30)
@@ -249,6 +342,32 @@ pub(crate) fn read(
         }),
     });
     document.finish(config)
+}
+
+fn read_defaults(defaults: &mut Section<'_>) -> Defaults {
+    let default = Defaults::default();
+    let sdk = defaults.get("sdk", default.sdk, |field| {
+        field.choice(&[("native", Sdk::Native)])
+    });
+    let allowed = defaults.maybe("allowed_tools", read_tools);
+    let grantable = defaults.maybe("grantable_tools", read_tools);
+    let allowed_tools = allowed.unwrap_or(default.allowed_tools);
+    Defaults {
+        sdk,
+        // Whoever narrows what teams get does not mean to leave the rest to be had for the asking.
+        grantable_tools: grantable.unwrap_or_else(|| allowed_tools.clone()),
+        allowed_tools,
+    }
+}
+
+/// Patterns of tools.
+pub(super) fn read_tools(field: Field<'_>) -> Option<Vec<String>> {
+    field.list(|item| {
+        item.parse(|text| match text.trim_start_matches('!') {
+            "" => Err("expected the name of a tool, a pattern or a group"),
+            _ => Ok(text.to_owned()),
+        })
+    })
 }
 
 fn read_server(server: &mut Section<'_>, folder: &Path) -> Server {

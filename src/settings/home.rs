@@ -87,6 +87,11 @@ impl Home {
         self.data.join("rules")
     }
 
+    /// Skills of the operator for all teams.
+    pub fn skills(&self) -> PathBuf {
+        self.data.join("skills")
+    }
+
     /// Keys and tokens.
     pub fn secrets(&self) -> PathBuf {
         self.data.join("secrets")
@@ -117,15 +122,22 @@ impl Home {
         self.team(name).join("config.yaml")
     }
 
+    /// What teams left that are gone.
+    pub fn trash(&self) -> PathBuf {
+        self.run.join("trash")
+    }
+
     /// Makes what is missing, for the owner alone, and checks what is there.
     pub fn prepare(&self) -> Result<(), StartError> {
         for folder in [
             self.data.join("config"),
             self.rules(),
+            self.skills(),
             self.secrets(),
             self.store(),
             self.teams(),
             self.backups(),
+            self.trash(),
         ] {
             create_private(&folder)?;
         }

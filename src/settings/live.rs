@@ -6,9 +6,10 @@ use hivewright_actors::ids::TeamName;
 use tokio::task::spawn_blocking;
 
 use super::{
+    config::Config,
     file_cache::FileCache,
     home::Home,
-    load::{read_providers, read_team, whole},
+    load::{read_config, read_providers, read_team, whole},
     problem::Problems,
     providers::Providers,
     references::Environment,
@@ -28,6 +29,7 @@ struct Inner {
     environment: Environment,
     providers: FileCache<Read<Providers>>,
     teams: FileCache<Read<Team>>,
+    config: FileCache<Read<Config>>,
 }
 
 impl Live {
@@ -38,6 +40,7 @@ impl Live {
             environment,
             providers: FileCache::default(),
             teams: FileCache::default(),
+            config: FileCache::default(),
         }))
     }
 
@@ -55,10 +58,31 @@ impl Live {
         off_thread(&path, move || this.team_now(&name)).await
     }
 
+    /// How the service runs, as far as that may change while it does.
+    pub async fn config(&self) -> Read<Config> {
+        let this = self.clone();
+        let path = this.0.home.config_file();
+        off_thread(&path, move || this.config_now()).await
+    }
+
+    /// The same, on this thread. Blocks.
+    pub fn config_now(&self) -> Read<Config> {
+        let inner = &self.0;
+        inner.config.get(&inner.home.config_file(), || {
+            let found = read_config(&inner.home, &inner.environment);
+            let found = found.map(|(config, _)| Arc::new(config));
+            (found.map_err(Arc::new), Vec::new())
+        })
+    }
+
     /// The same, on this thread. Blocks.
     pub fn providers_now(&self) -> Read<Providers> {
         let inner = &self.0;
-        inner.providers.get(&inner.home.providers_file(), || {
+        let (path, version) = (
+            inner.home.providers_file(),
+            inner.environment.vault_version(),
+        );
+        inner.providers.get_with(&path, version, || {
             let (found, files) = read_providers(&inner.home, &inner.environment);
             (found.map(Arc::new).map_err(Arc::new), files)
         })

@@ -6,7 +6,7 @@ use std::{
 };
 
 use super::{
-    channels::{self, Channels},
+    channels::{self, Channels, Read},
     config::{self, Config},
     error::StartError,
     home::Home,
@@ -25,6 +25,8 @@ pub struct Settings {
     pub config: Config,
     /// How people reach it.
     pub channels: ChannelsState,
+    /// What is wrong with who is let in: only the operator's command line is.
+    pub distrust: Problems,
     /// What works and should not stay.
     pub warnings: Vec<Problem>,
 }
@@ -46,16 +48,19 @@ pub fn load(home: &Home, environment: &Environment) -> Result<Settings, StartErr
         Ok(found) => found,
         Err(_) => return Err(check(home, environment).problems.into()),
     };
+    let mut distrust = Problems::default();
     let channels = match read_channels(home, environment) {
-        Ok((channels, more)) => {
-            warnings.extend(more);
-            ChannelsState::Open(channels)
+        Ok(read) => {
+            warnings.extend(read.warnings);
+            distrust = read.distrust;
+            ChannelsState::Open(read.channels)
         }
         Err(problems) => ChannelsState::Closed(problems),
     };
     Ok(Settings {
         config,
         channels,
+        distrust,
         warnings,
     })
 }
@@ -77,7 +82,7 @@ pub fn check(home: &Home, environment: &Environment) -> Report {
         Err(problems) => report.problems.0.extend(problems.0),
     };
     take(read_config(home, environment).map(|(_, warnings)| warnings));
-    take(read_channels(home, environment).map(|(_, warnings)| warnings));
+    take(whole_channels(home, environment).map(|read| read.warnings));
     take(read_providers(home, environment).0.and_then(|providers| {
         let disabled: Vec<_> = providers.disabled.into_values().collect();
         match disabled.is_empty() {
@@ -104,7 +109,10 @@ pub(crate) fn team_names(home: &Home) -> Vec<String> {
     names
 }
 
-fn read_config(home: &Home, environment: &Environment) -> Result<(Config, Vec<Problem>), Problems> {
+pub(crate) fn read_config(
+    home: &Home,
+    environment: &Environment,
+) -> Result<(Config, Vec<Problem>), Problems> {
     match open(&home.config_file())? {
         Some((text, name)) => {
             let references = References::new(environment, home.data());
@@ -115,10 +123,24 @@ fn read_config(home: &Home, environment: &Environment) -> Result<(Config, Vec<Pr
     }
 }
 
-fn read_channels(
+/// Reads `channels.yaml` anew, for a service that runs. May block.
+pub(crate) fn reread_channels(
     home: &Home,
     environment: &Environment,
-) -> Result<(Channels, Vec<Problem>), Problems> {
+) -> Result<Channels, Problems> {
+    whole_channels(home, environment).map(|read| read.channels)
+}
+
+/// The file, if nothing at all is wrong with it.
+fn whole_channels(home: &Home, environment: &Environment) -> Result<Read, Problems> {
+    let read = read_channels(home, environment)?;
+    match read.distrust.0.is_empty() {
+        true => Ok(read),
+        false => Err(read.distrust),
+    }
+}
+
+fn read_channels(home: &Home, environment: &Environment) -> Result<Read, Problems> {
     match open(&home.channels_file())? {
         Some((text, name)) => {
             let references = References::new(environment, home.data());

@@ -17,12 +17,14 @@ pub mod references;
 pub mod scaffold;
 pub mod secret;
 pub mod team;
+pub mod trust;
 
-mod field;
+pub(crate) mod field;
 pub(crate) mod file_cache;
 pub(crate) mod reader;
 pub(crate) mod units;
-mod yaml;
+pub(crate) mod yaml;
+pub mod zone;
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

@@ -84,13 +84,31 @@ impl Document {
 
     /// Ends the reading: what was found if nothing is wrong, with warnings.
     pub(crate) fn finish<T>(self, found: T) -> Result<(T, Vec<Problem>), Problems> {
+        let (problems, warnings) = self.into_findings();
+        match problems.0.is_empty() {
+            true => Ok((found, warnings)),
+            false => Err(problems),
+        }
+    }
+
+    /// Ends the reading if nothing is wrong but in one section: warnings, and what is wrong there.
+    pub(crate) fn finish_but(self, section: &str) -> Result<(Vec<Problem>, Problems), Problems> {
+        let (problems, warnings) = self.into_findings();
+        let inside = |problem: &Problem| {
+            let rest = problem.path.strip_prefix(section);
+            rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
+        };
+        match problems.0.iter().all(inside) {
+            true => Ok((warnings, problems)),
+            false => Err(problems),
+        }
+    }
+
+    fn into_findings(self) -> (Problems, Vec<Problem>) {
         let mut problems = self.problems.into_inner();
         problems.extend(self.unresolved.into_inner());
-        if problems.is_empty() {
-            return Ok((found, self.warnings.into_inner()));
-        }
         problems.sort_by_key(|problem| (problem.line, problem.column));
-        Err(Problems(problems))
+        (Problems(problems), self.warnings.into_inner())
     }
 }
 
@@ -102,6 +120,7 @@ pub(crate) struct Section<'a> {
     entries: &'a [Entry],
     known: Vec<&'static str>,
     retired: Vec<&'static str>,
+    tolerant: bool,
 }
 
 impl<'a> Section<'a> {
@@ -120,6 +139,7 @@ impl<'a> Section<'a> {
             entries,
             known: Vec::new(),
             retired: Vec::new(),
+            tolerant: false,
         };
         let found = read(&mut section);
         section.report_unknown();
@@ -178,6 +198,11 @@ impl<'a> Section<'a> {
         }
     }
 
+    /// Warns of unknown keys instead of refusing them: for files that others define.
+    pub(crate) fn tolerate_unknown(&mut self) {
+        self.tolerant = true;
+    }
+
     /// Reports something that is wrong with the map as a whole.
     pub(crate) fn reject(&self, reason: impl Into<String>) {
         self.document.report(self.at, &self.path, reason);
@@ -198,7 +223,12 @@ impl<'a> Section<'a> {
                 Some((_, known)) => format!("unknown key (did you mean \"{known}\"?)"),
                 None => "unknown key".to_owned(),
             };
-            self.document.report(*at, &join(&self.path, key), reason);
+            let path = join(&self.path, key);
+            if self.tolerant {
+                self.document.warn(*at, &path, reason);
+            } else {
+                self.document.report(*at, &path, reason);
+            }
         }
     }
 }

@@ -42,11 +42,31 @@ pub fn init(home: &Home, provider: Option<Provider>) -> Result<Vec<PathBuf>, Sta
 
 /// Makes the folder and the file of the main team, if they are missing. May block.
 pub fn ensure_main(home: &Home) -> Result<Option<PathBuf>, StartError> {
-    for folder in ["org-rules", "team-rules"] {
-        create_private(&home.team(MAIN).join(folder))?;
-    }
+    furnish(&home.team(MAIN))?;
     let path = home.team_file(MAIN);
     Ok(write_new(&path, MAIN_TEAM)?.then_some(path))
+}
+
+/// The text is that of a file as it is shipped.
+pub(crate) fn is_shipped(name: &str, text: &str) -> bool {
+    match name {
+        "config.yaml" => text == CONFIG,
+        "providers.yaml" => text == PROVIDERS,
+        "channels.yaml" => text == CHANNELS,
+        "main-team.yaml" => text == MAIN_TEAM,
+        _ => false,
+    }
+}
+
+/// The folders in the folder of every team.
+const FOLDERS: [&str; 5] = ["org-rules", "team-rules", "skills", "subagents", "plugins"];
+
+/// Makes the folders of a team in its folder.
+pub(crate) fn furnish(team: &Path) -> Result<(), StartError> {
+    for folder in FOLDERS {
+        create_private(&team.join(folder))?;
+    }
+    Ok(())
 }
 
 fn active_profile(provider: Provider) -> &'static str {
@@ -62,7 +82,7 @@ fn active_profile(provider: Provider) -> &'static str {
 }
 
 /// Whether the file was written; not if it was there.
-fn write_new(path: &Path, text: &str) -> Result<bool, StartError> {
+pub(crate) fn write_new(path: &Path, text: &str) -> Result<bool, StartError> {
     let written = OpenOptions::new()
         .write(true)
         .create_new(true)

@@ -5,10 +5,10 @@ use std::{
     time::Duration,
 };
 
-use hivewright_actors::briefing::QueueMode;
+use hivewright_actors::{briefing::QueueMode, budget::Caps};
 
 use super::{
-    config::{LONGEST_TURN, SHORTEST},
+    config::{LONGEST_TURN, SHORTEST, read_tools},
     field::Field,
     home::{Home, resolve},
     problem::Problems,
@@ -37,6 +37,12 @@ pub struct Team {
     pub allowed_tools: Vec<String>,
     /// Folders beside its workspace.
     pub allowed_dirs: Vec<AllowedDir>,
+    /// What it and all below it may spend.
+    pub budgets: Caps,
+    /// Whether it learns from its work on its own.
+    pub learning: bool,
+    /// How often it looks for something to do; none is never.
+    pub heartbeat: Option<Duration>,
 }
 
 /// A folder that a team may use beside its workspace.
@@ -70,6 +76,9 @@ impl Team {
             turn_timeout: None,
             allowed_tools: Vec::new(),
             allowed_dirs: Vec::new(),
+            budgets: Caps::default(),
+            learning: false,
+            heartbeat: None,
         }
     }
 }
@@ -149,19 +158,36 @@ fn read_team(root: &mut Section<'_>, name: &str, home: &Home) -> Team {
         turn_timeout: root.maybe("turn_timeout", |field| {
             field.duration(SHORTEST..=LONGEST_TURN)
         }),
-        allowed_tools: root.get("allowed_tools", Vec::new(), |field| {
-            field.list(|item| {
-                item.parse(|text| match text.trim_start_matches('!') {
-                    "" => Err("expected the name of a tool, a pattern or a group"),
-                    _ => Ok(text.to_owned()),
-                })
-            })
-        }),
+        allowed_tools: root.get("allowed_tools", Vec::new(), read_tools),
         allowed_dirs: root.get("allowed_dirs", Vec::new(), |field| {
             field.list(|item| read_dir(&item, home))
         }),
+        budgets: root.section("budgets", |budgets| Caps {
+            usd_per_day: budgets.maybe("usd_per_day", read_cap),
+            tokens_per_day: budgets.maybe("tokens_per_day", |field| {
+                field.integer(1..=1_000_000_000_000)
+            }),
+            usd_per_task: budgets.maybe("usd_per_task", read_cap),
+        }),
+        learning: root.get("learning", default.learning, |field| field.boolean()),
+        heartbeat: root
+            .maybe("heartbeat", |field| {
+                field.duration(Duration::ZERO..=LONGEST_HEARTBEAT)
+            })
+            .filter(|pause| !pause.is_zero()),
         name: default.name,
     }
+}
+
+/// The longest pause between two looks.
+const LONGEST_HEARTBEAT: Duration = Duration::from_secs(30 * 24 * 60 * 60);
+
+fn read_cap(field: Field<'_>) -> Option<f64> {
+    let amount = field.amount()?;
+    if amount > 0.0 {
+        return Some(amount);
+    }
+    field.reject("expected a number above 0; leave it out for no cap")
 }
 
 fn read_max_steps(root: &mut Section<'_>) -> Option<u32> {

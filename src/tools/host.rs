@@ -4,7 +4,10 @@ use std::{
     collections::{BTreeMap, HashMap},
     fmt,
     io::{self, Write},
-    sync::{Arc, Mutex, PoisonError},
+    sync::{
+        Arc, Mutex, PoisonError,
+        atomic::{AtomicBool, Ordering},
+    },
     time::{Duration, Instant},
 };
 
@@ -12,7 +15,10 @@ use futures_util::future::BoxFuture;
 use hivewright_actors::{
     ids::TeamName,
     task::Label,
-    tool::{Args, CallContext, Caller, Checked, ToolCall, ToolFault, ToolReply, ToolSpec, Toolset},
+    tool::{
+        Args, CallContext, Caller, Checked, Effect, ToolCall, ToolFault, ToolReply, ToolSpec,
+        Toolset,
+    },
 };
 use serde_json::Value;
 use tokio::task::{AbortHandle, JoinError, JoinHandle};
@@ -20,11 +26,17 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 
 use super::{
     cap,
-    contract::{LONGEST, Tool, ToolContext, ToolError},
+    contract::{LONGEST, Redaction, Tool, ToolContext, ToolError, aside},
+    family::family,
     filter::ToolFilter,
+    secrets::{self, SecretUse},
     wire::wire_name,
 };
-use crate::sandbox::{process::Sandbox, workspace::Workspace};
+use crate::{
+    sandbox::{process::Sandbox, workspace::Workspace},
+    settings::config::LONGEST_TURN,
+    vault::{expand, scrubbers::Scrubbers},
+};
 
 /// The largest arguments, in bytes of JSON.
 const LARGEST_ARGUMENTS: usize = 2 << 20;
@@ -32,9 +44,6 @@ const LARGEST_ARGUMENTS: usize = 2 << 20;
 const GRACE: Duration = Duration::from_secs(2);
 /// What the log shows of a call.
 const LOGGED: usize = 10_240;
-
-/// Removes secrets from a text.
-pub type Scrub = Arc<dyn Fn(&str) -> String + Send + Sync>;
 
 /// What models are told of sets of tools, by the tools' keys.
 type Told = HashMap<Vec<&'static str>, Arc<[ToolSpec]>>;
@@ -45,6 +54,23 @@ pub struct Toolbox {
     tools: BTreeMap<&'static str, Arc<dyn Hosted>>,
     /// Teams with the same tools share what their models are told.
     told: Arc<Mutex<Told>>,
+}
+
+/// A tool that was made for one team, and so has a name that no other need have.
+#[derive(Clone)]
+pub struct Made {
+    key: String,
+    tool: Arc<dyn Hosted>,
+}
+
+impl Made {
+    /// A tool by its canonical key. [`Tool::NAME`] does not count.
+    pub fn new<T: Tool>(key: impl Into<String>, tool: T) -> Self {
+        Self {
+            key: key.into(),
+            tool: Arc::new(tool),
+        }
+    }
 }
 
 /// What one team is given.
@@ -58,8 +84,8 @@ pub struct Grant {
     pub allowed: ToolFilter,
     /// Where its processes run.
     pub sandbox: Arc<Sandbox>,
-    /// Removes secrets from what comes back.
-    pub scrub: Scrub,
+    /// The secrets it uses and must not see.
+    pub secrets: Arc<Scrubbers>,
 }
 
 impl Toolbox {
@@ -71,13 +97,15 @@ impl Toolbox {
 
     /// The tools of a team, bound to its folders. Later changes to the grant need another set.
     pub fn for_team(&self, grant: Grant) -> Arc<dyn Toolset> {
-        let visible: BTreeMap<_, _> = self
-            .tools
-            .iter()
-            .filter(|(key, _)| grant.allowed.allows(key))
-            .collect();
-        let keys = visible.keys().map(|key| **key).collect();
-        let specs = self
+        Arc::new(self.assemble(grant, Vec::new()))
+    }
+
+    /// The same with tools that only this team has.
+    pub fn assemble(&self, grant: Grant, made: Vec<Made>) -> TeamTools {
+        let allowed = |key: &str| grant.allowed.allows(key);
+        let visible: Vec<_> = self.tools.iter().filter(|(key, _)| allowed(key)).collect();
+        let keys = visible.iter().map(|(key, _)| **key).collect();
+        let shared = self
             .told
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
@@ -85,19 +113,38 @@ impl Toolbox {
             .or_insert_with(|| {
                 let specs = visible
                     .iter()
-                    .map(|(key, tool)| tool.spec(wire_name(key), &grant.sandbox));
-                specs.collect()
+                    .map(|(key, tool)| (**key, tool.spec(wire_name(key), &grant.sandbox)));
+                in_order(specs.collect())
             })
             .clone();
-        let tools = visible
-            .into_iter()
+        let mut tools: BTreeMap<_, _> = visible
+            .iter()
             .map(|(key, tool)| (wire_name(key), Arc::clone(tool)))
             .collect();
-        Arc::new(TeamTools {
+        let made: Vec<_> = made.into_iter().filter(|made| allowed(&made.key)).collect();
+        let specs = if made.is_empty() {
+            shared
+        } else {
+            let by_wire: HashMap<_, _> = shared.iter().map(|spec| (&*spec.name, spec)).collect();
+            let known = visible.iter().filter_map(|(key, _)| {
+                let spec = by_wire.get(&*wire_name(key))?;
+                Some((**key, (*spec).clone()))
+            });
+            let own = made.iter().map(|Made { key, tool }| {
+                let spec = tool.spec(wire_name(key), &grant.sandbox);
+                (key.as_str(), spec)
+            });
+            in_order(known.chain(own).collect())
+        };
+        tools.extend(
+            made.into_iter()
+                .map(|made| (wire_name(&made.key), made.tool)),
+        );
+        TeamTools(Arc::new(Assembled {
             tools,
             specs,
             grant,
-        })
+        }))
     }
 }
 
@@ -107,10 +154,18 @@ impl fmt::Debug for Toolbox {
     }
 }
 
+/// What models are told, family by family.
+fn in_order(mut specs: Vec<(&str, ToolSpec)>) -> Arc<[ToolSpec]> {
+    specs.sort_by_key(|(key, _)| (family(key), *key));
+    specs.into_iter().map(|(_, spec)| spec).collect()
+}
+
 /// A tool whose argument type is hidden.
 trait Hosted: Send + Sync {
     fn spec(&self, name: String, sandbox: &Sandbox) -> ToolSpec;
+    fn secrets(&self) -> SecretUse;
     fn check(&self, args: &Value) -> Result<Checked, ToolError>;
+    fn redact(&self, args: &Value, name: &str) -> Option<Redaction>;
     fn call(
         self: Arc<Self>,
         args: Value,
@@ -131,19 +186,38 @@ impl<T: Tool> Hosted for T {
         }
     }
 
+    fn secrets(&self) -> SecretUse {
+        SecretUse {
+            tool: T::NAME,
+            places: T::EXPANDS,
+            paths: T::PATHS,
+            refused: T::REFUSES_SECRETS,
+        }
+    }
+
     fn check(&self, args: &Value) -> Result<Checked, ToolError> {
         let args = parse::<T>(args)?;
         let asked = T::timeout(&args).unwrap_or(T::LIMITS.timeout);
-        let limit = asked.min(T::LIMITS.longest).min(LONGEST);
+        let limit = match T::WHOLE_TURN {
+            true => LONGEST_TURN,
+            false => asked.min(T::LIMITS.longest).min(LONGEST),
+        };
         Ok(Checked::allowed(T::EFFECT, T::EXCLUSIVE, limit))
+    }
+
+    fn redact(&self, args: &Value, name: &str) -> Option<Redaction> {
+        Tool::redact(self, args, name)
     }
 
     fn call(
         self: Arc<Self>,
-        args: Value,
+        mut args: Value,
         cx: ToolContext,
     ) -> BoxFuture<'static, Result<String, ToolError>> {
-        Box::pin(async move { Tool::call(&*self, parse::<T>(&args)?, &cx).await })
+        let parsed = parse::<T>(&args);
+        // They may hold values of the vault.
+        expand::wipe(&mut args);
+        Box::pin(async move { Tool::call(&*self, parsed?, &cx).await })
     }
 }
 
@@ -154,15 +228,31 @@ fn parse<T: Tool>(args: &Value) -> Result<T::Args, ToolError> {
     }
     let parsed = serde_path_to_error::deserialize(args).map_err(|error| {
         let path = error.path().to_string();
-        let reason = error.into_inner();
-        ToolError::invalid(match path.as_str() {
-            "." => format!("invalid arguments: {reason}"),
-            path => format!("invalid arguments: `{path}`: {reason}"),
+        let reason = with_hint(error.into_inner().to_string());
+        T::misfit(match path.as_str() {
+            "." => reason,
+            path => format!("`{path}`: {reason}"),
         })
     })?;
-    T::accept(&parsed)
-        .map_err(|reason| ToolError::invalid(format!("invalid arguments: {reason}")))?;
+    T::accept(&parsed).map_err(T::misfit)?;
     Ok(parsed)
+}
+
+/// The complaint about an unknown field, with the one that may be meant.
+fn with_hint(reason: String) -> String {
+    let Some(words) = reason.strip_prefix("unknown field `") else {
+        return reason;
+    };
+    let mut words = words.split('`').step_by(2);
+    let unknown = words.next().unwrap_or_default();
+    let near = words
+        .map(|known| (strsim::levenshtein(known, unknown), known))
+        .filter(|(distance, known)| *distance <= 2 && !known.is_empty())
+        .min_by_key(|(distance, _)| *distance);
+    match near {
+        Some((_, known)) => format!("unknown field `{unknown}` (did you mean `{known}`?)"),
+        None => reason,
+    }
 }
 
 struct Counter(usize);
@@ -178,17 +268,97 @@ impl Write for Counter {
     }
 }
 
-/// The tools of one team.
-struct TeamTools {
+/// The tools of one team. Cheap to clone.
+#[derive(Clone)]
+pub struct TeamTools(Arc<Assembled>);
+
+struct Assembled {
     tools: BTreeMap<String, Arc<dyn Hosted>>,
     specs: Arc<[ToolSpec]>,
     grant: Grant,
 }
 
 impl TeamTools {
+    /// The same for one turn, with a tool that remembers what the turn did with it. It takes the place of one of
+    /// the same key.
+    pub fn with_own(&self, own: Made) -> Arc<dyn Toolset> {
+        Arc::new(TurnTools {
+            wire: wire_name(&own.key),
+            own: own.tool,
+            team: self.clone(),
+        })
+    }
+}
+
+/// The tools of one turn.
+struct TurnTools {
+    team: TeamTools,
+    wire: String,
+    own: Arc<dyn Hosted>,
+}
+
+impl Toolset for TurnTools {
+    fn specs(&self) -> Arc<[ToolSpec]> {
+        self.team.specs()
+    }
+
+    fn clean(&self, call: &ToolCall) -> Option<Value> {
+        self.team.clean(call)
+    }
+
+    fn check(&self, call: &ToolCall, caller: &Caller, label: Label) -> Result<Checked, ToolReply> {
+        self.team
+            .0
+            .check(self.find(&call.name), call, caller, label)
+    }
+
+    fn run(&self, call: ToolCall, cx: CallContext) -> BoxFuture<'static, ToolReply> {
+        self.team.0.run(self.find(&call.name), call, cx)
+    }
+}
+
+impl TurnTools {
+    fn find(&self, name: &str) -> Option<&Arc<dyn Hosted>> {
+        match self.team.0.tools.get(name) {
+            Some(_) if name == self.wire => Some(&self.own),
+            found => found,
+        }
+    }
+}
+
+impl Toolset for TeamTools {
+    fn specs(&self) -> Arc<[ToolSpec]> {
+        Arc::clone(&self.0.specs)
+    }
+
+    fn clean(&self, call: &ToolCall) -> Option<Value> {
+        match &call.args {
+            Args::Json(args) => secrets::clean(args, &self.0.grant),
+            Args::Unreadable { .. } => None,
+        }
+    }
+
+    fn check(&self, call: &ToolCall, caller: &Caller, label: Label) -> Result<Checked, ToolReply> {
+        self.0
+            .check(self.0.tools.get(&call.name), call, caller, label)
+    }
+
+    fn run(&self, call: ToolCall, cx: CallContext) -> BoxFuture<'static, ToolReply> {
+        self.0.run(self.0.tools.get(&call.name), call, cx)
+    }
+}
+
+/// A tool, its arguments and what is known of the call.
+type Admitted = (Arc<dyn Hosted>, Value, Checked);
+
+impl Assembled {
     /// The tool, its arguments and what is known of the call. A refusal is the call's result.
-    fn admit(&self, call: &ToolCall) -> Result<(Arc<dyn Hosted>, Value, Checked), ToolError> {
-        let tool = self.tools.get(&call.name).ok_or_else(|| {
+    fn admit(
+        &self,
+        tool: Option<&Arc<dyn Hosted>>,
+        call: &ToolCall,
+    ) -> Result<Admitted, ToolError> {
+        let tool = tool.ok_or_else(|| {
             ToolError::new(ToolFault::NotAvailable, "tool not available to this team")
         })?;
         let args = match &call.args {
@@ -199,31 +369,62 @@ impl TeamTools {
                 )));
             }
         };
-        let checked = tool.check(&args)?;
+        secrets::refuse(&tool.secrets(), &args, &self.grant)?;
+        let mut checked = tool.check(&args)?;
+        if let Some(redacted) = &checked.redacted
+            && let Some(clean) = secrets::clean(redacted, &self.grant)
+        {
+            checked.redacted = Some(clean);
+        }
         Ok((Arc::clone(tool), args, checked))
     }
-}
 
-impl Toolset for TeamTools {
-    fn specs(&self) -> Arc<[ToolSpec]> {
-        Arc::clone(&self.specs)
+    fn check(
+        &self,
+        tool: Option<&Arc<dyn Hosted>>,
+        call: &ToolCall,
+        caller: &Caller,
+        _: Label,
+    ) -> Result<Checked, ToolReply> {
+        let redaction = tool.and_then(|tool| match &call.args {
+            Args::Json(args) => tool.redact(args, &aside(caller, &call.id)),
+            // Nobody knows what is in it.
+            Args::Unreadable { .. } => tool.redact(&Value::Null, ""),
+        });
+        let admitted = self.admit(tool, call).map(|(_, _, checked)| checked);
+        let checked = match (admitted, &redaction) {
+            // What is wrong is said when it runs: a refusal now would be journalled with the secrets.
+            (Err(_), Some(_)) => Ok(Checked::allowed(Effect::Pure, false, GRACE)),
+            (admitted, _) => admitted,
+        };
+        checked
+            .map(|checked| match redaction {
+                Some(redaction) => Checked {
+                    redacted: Some(redaction.args),
+                    beside: redaction.beside,
+                    ..checked
+                },
+                None => checked,
+            })
+            .map_err(|error| reply(Err(error), &self.grant))
     }
 
-    fn check(&self, call: &ToolCall, _: &Caller, _: Label) -> Result<Checked, ToolReply> {
-        self.admit(call)
-            .map(|(_, _, checked)| checked)
-            .map_err(|error| reply(Err(error), &self.grant.scrub))
-    }
-
-    fn run(&self, call: ToolCall, cx: CallContext) -> BoxFuture<'static, ToolReply> {
-        let admitted = self.admit(&call);
+    fn run(
+        &self,
+        tool: Option<&Arc<dyn Hosted>>,
+        call: ToolCall,
+        cx: CallContext,
+    ) -> BoxFuture<'static, ToolReply> {
+        let admitted = self.admit(tool, &call);
         let grant = self.grant.clone();
         Box::pin(async move {
             let started = Instant::now();
+            let taints = Arc::new(AtomicBool::new(false));
             let (team, turn, tool) = (&grant.team, &cx.turn, &call.name);
             tracing::debug!(%team, %turn, %tool, call = %call.id, "tool call started");
             let result = match admitted {
                 Ok((hosted, args, checked)) => {
+                    let args = secrets::expand(&hosted.secrets(), args, &cx.caller, &grant).await;
                     let cancel = CancellationToken::new();
                     let context = ToolContext {
                         team: grant.team.clone(),
@@ -231,19 +432,28 @@ impl Toolset for TeamTools {
                         label: cx.label,
                         step: cx.step,
                         key: cx.key.clone(),
+                        call: call.id.clone(),
                         workspace: Arc::clone(&grant.workspace),
                         sandbox: Arc::clone(&grant.sandbox),
+                        secrets: Arc::clone(&grant.secrets),
                         rerun: cx.rerun,
                         cancel: cancel.clone(),
+                        taints: taints.clone(),
                     };
-                    let task = tokio::spawn(hosted.call(args, context));
-                    Running::new(task, cancel)
-                        .finish(checked.limit, &cx.cancel)
-                        .await
+                    match args {
+                        Ok(args) => {
+                            let task = tokio::spawn(hosted.call(args, context));
+                            Running::new(task, cancel)
+                                .finish(checked.limit, &cx.cancel)
+                                .await
+                        }
+                        Err(error) => Err(error),
+                    }
                 }
                 Err(error) => Err(error),
             };
-            let reply = reply(result, &grant.scrub);
+            let mut reply = reply(result, &grant);
+            reply.taints = taints.load(Ordering::Relaxed);
             let elapsed = started.elapsed();
             match reply.fault {
                 None => tracing::debug!(%team, %turn, %tool, ?elapsed, "tool call ended"),
@@ -262,12 +472,13 @@ fn shortened(text: &str) -> &str {
 }
 
 /// Scrubs, then cuts: a secret that the cut would split must not pass in halves.
-fn reply(result: Result<String, ToolError>, scrub: &Scrub) -> ToolReply {
+fn reply(result: Result<String, ToolError>, grant: &Grant) -> ToolReply {
     let (text, fault) = match result {
         Ok(text) => (text, None),
         Err(error) => (error.message, Some(error.fault)),
     };
-    let (content, truncated) = cap::cap(scrub(&text));
+    let scrubber = grant.secrets.of(&grant.team);
+    let (content, truncated) = cap::cap(scrubber.scrub(&text).into_owned());
     ToolReply {
         content,
         fault,

@@ -2,19 +2,27 @@
 
 use self::host::Toolbox;
 
+pub mod agent;
 pub mod answer;
 mod bash;
 mod cap;
 pub mod contract;
 mod edit;
+mod family;
 pub mod filter;
 mod glob;
 mod grep;
 pub mod host;
+pub mod org;
+pub mod memory;
 mod read;
+mod secrets;
 #[cfg(test)]
 mod tests;
-mod wire;
+pub mod trust;
+pub mod use_skill;
+pub mod vault;
+pub(crate) mod wire;
 mod write;
 
 /// The built-in tools by name, in the order in which prompts show them.

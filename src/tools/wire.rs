@@ -6,7 +6,7 @@ const LONGEST: usize = 64;
 const KEPT: usize = 55;
 
 /// The wire form of a canonical key.
-pub(super) fn wire_name(key: &str) -> String {
+pub(crate) fn wire_name(key: &str) -> String {
     let allowed = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
     let name: String = key
         .replace('.', "__")

@@ -18,6 +18,7 @@ fn frame(ordinal: u64, progress: bool, at: Timestamp) -> Arc<Frame> {
             task_id: None,
             status: "done".to_owned(),
             kind: "task".to_owned(),
+            ref_id: None,
         })
     };
     Arc::new(Frame {

@@ -101,8 +101,9 @@ async fn undecided_messages_go_on_in_the_next_process() {
     let world = world(3, false);
     let client = world.connect(&world.start());
     let (garden, invoice) = two_topics(&client).await;
-    // The resume is a commit, both messages are the next; with that the process dies.
-    let second = world.connect(&world.start_doomed(Crash::Before(2)));
+    // The resume is two commits, its audit row and its place, both messages are the next; with that
+    // the process dies.
+    let second = world.connect(&world.start_doomed(Crash::Before(3)));
     second.resume(&client.channel, client.last_seq.get());
     second.item().await;
     let second = Client {

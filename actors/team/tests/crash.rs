@@ -21,12 +21,12 @@ fn world() -> World {
 }
 
 /// Lets everything happen that still can.
-async fn settle() {
+pub(super) async fn settle() {
     tokio::time::sleep(std::time::Duration::from_secs(5)).await;
 }
 
 /// All frames that a client has, each once.
-async fn heard(client: &Client) -> Vec<String> {
+pub(super) async fn heard(client: &Client) -> Vec<String> {
     let mut heard = Vec::new();
     while let Ok(item) =
         tokio::time::timeout(std::time::Duration::from_millis(1), client.socket.next()).await
@@ -36,7 +36,7 @@ async fn heard(client: &Client) -> Vec<String> {
     heard
 }
 
-fn count(frames: &[String], start: &str) -> usize {
+pub(super) fn count(frames: &[String], start: &str) -> usize {
     frames
         .iter()
         .filter(|frame| frame.starts_with(start))

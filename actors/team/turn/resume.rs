@@ -3,16 +3,17 @@
 use std::{sync::Arc, time::Duration};
 
 use super::{
-    CallState, REPORT_RUN, Slot, Turn, Want,
+    CallState, Decision, REPORT_RUN, Slot, Turn, Want,
+    holding::unknown,
     telling::{output, result, text_of},
 };
 use crate::{
     engine::{Block, Message, ToolOutput},
     event::{Progress, ProgressKind},
     history::{Fact, HistoryEvent, Meta, Origin},
-    ids::CallId,
+    ids::{ApprovalId, CallId},
     task::Label,
-    tool::{Args, Checked, Effect, ToolCall, ToolFault, ToolReply},
+    tool::{Args, Checked, Effect, ToolCall, ToolReply},
 };
 
 impl Turn {
@@ -23,19 +24,37 @@ impl Turn {
         start: Fact,
         journal: &[HistoryEvent],
         check: impl Fn(&ToolCall) -> Result<Checked, ToolReply>,
+        decided: impl Fn(&ApprovalId, &ToolCall) -> Decision,
     ) -> Vec<Want> {
         self.replay(journal);
         let mut facts = vec![start];
         let mut frames = Vec::new();
         if !self.calls.is_empty() {
+            let mut marks = Vec::new();
             for place in 0..self.calls.len() {
-                if let CallState::Waiting { .. } = self.calls[place].state {
-                    let effect = effect_of(journal, &self.calls[place].call.id);
-                    let verdict = check(&self.calls[place].call);
-                    self.retake(place, effect, verdict, &mut facts, &mut frames);
+                let Slot {
+                    call,
+                    approval,
+                    state: CallState::Waiting { .. },
+                    ..
+                } = &self.calls[place]
+                else {
+                    continue;
+                };
+                let effect = effect_of(journal, &call.id);
+                let verdict = check(call);
+                match approval {
+                    Some(approval) => {
+                        let decision = decided(approval, call);
+                        let (facts, frames) = (&mut facts, &mut frames);
+                        marks.extend(self.take_up(place, effect, decision, verdict, facts, frames));
+                    }
+                    None => self.retake(place, effect, verdict, &mut facts, &mut frames),
                 }
             }
-            let mut wants = vec![Want::Record(facts, frames)];
+            // Before the results: a call whose result is in the journal is not looked at again.
+            let mut wants = marks;
+            wants.push(Want::Record(facts, frames));
             wants.extend(self.proceed());
             return wants;
         }
@@ -93,6 +112,7 @@ impl Turn {
                     self.calls.push(Slot {
                         call,
                         checked: None,
+                        approval: None,
                         state: CallState::Waiting { rerun: true },
                     });
                 }
@@ -149,6 +169,11 @@ impl Turn {
                     self.label = self.label.max(*label);
                     self.show(text);
                 }
+                Fact::Meta(Meta::Approval { call, approval }) => {
+                    if let Some(slot) = self.calls.iter_mut().find(|slot| slot.call.id == *call) {
+                        slot.approval = Some(approval.clone());
+                    }
+                }
                 Fact::Meta(Meta::Usage { step, usage, .. }) => {
                     self.open_step(*step);
                     self.usage += *usage;
@@ -186,10 +211,7 @@ impl Turn {
     ) {
         let slot = &mut self.calls[place];
         let refusal = match (effect, verdict) {
-            (Effect::Irreversible, _) => Some(ToolReply::failed(
-                ToolFault::UnknownOutcome,
-                "outcome unknown: the process stopped during this call; check before repeating",
-            )),
+            (Effect::Irreversible, _) => Some(unknown()),
             (_, Err(refusal)) => Some(refusal),
             (_, Ok(checked)) => {
                 slot.checked = Some(checked);

@@ -120,7 +120,8 @@ impl Shell {
         };
         assert!(self.ends.is_empty(), "{want:?} after the end");
         match want {
-            Want::Record(facts, _) => self.record(&facts),
+            Want::Record(facts, _) | Want::Hold(facts, _, _) => self.record(&facts),
+            Want::Stash(_) | Want::Mark(..) => {}
             Want::CallModel => {
                 assert!(self.running.is_empty() && !self.asks);
                 self.asks = true;
@@ -134,7 +135,9 @@ impl Shell {
                 self.running.clear();
                 self.asks = false;
             }
-            Want::End(ref facts, _) | Want::Suspend(ref facts, _, _) => {
+            Want::End(ref facts, _)
+            | Want::Suspend(ref facts, _, _)
+            | Want::Park(ref facts, _, _, _) => {
                 self.record(&facts.clone());
                 self.ends.push(want);
             }
@@ -234,7 +237,9 @@ impl Shell {
             self.turn.begin(start(), &Shown::default()).into()
         } else {
             let check = |call: &ToolCall| checked(&call.name);
-            self.turn.resume(start(), &self.journal, check).into()
+            self.turn
+                .resume(start(), &self.journal, check, |_, _| Decision::Wait)
+                .into()
         };
     }
 
@@ -432,7 +437,12 @@ fn an_answer_without_its_end_is_the_end() {
         fact,
     }];
 
-    let wants = turn.resume(start(), &journal, |call| checked(&call.name));
+    let wants = turn.resume(
+        start(),
+        &journal,
+        |call| checked(&call.name),
+        |_, _| Decision::Wait,
+    );
 
     let end = End {
         ending: Ending::Done,

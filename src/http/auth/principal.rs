@@ -7,6 +7,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::{
     authenticator::Authenticator,
+    registry::OPERATOR,
     rows::CredentialId,
     scope::{Scope, Scopes},
 };
@@ -40,6 +41,16 @@ impl Principal {
     /// They may do this.
     pub fn may(&self, scope: Scope) -> bool {
         self.scopes.has(scope)
+    }
+
+    /// They are the operator.
+    pub fn is_operator(&self) -> bool {
+        self.id.as_str() == OPERATOR
+    }
+
+    /// They came with a token, not with the session of a browser.
+    pub fn has_token(&self) -> bool {
+        self.credential == self.grant
     }
 
     /// What they proved it with.

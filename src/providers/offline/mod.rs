@@ -6,19 +6,24 @@
 use std::time::Duration;
 
 use hivewright_actors::{
-    engine::{Block, EngineEvent, Message},
-    tool::{Args, ToolCall},
+    engine::{Block, EngineEvent, Message, ToolOutput},
+    tool::{Args, ToolCall, ToolSpec},
     usage::Usage,
 };
+use serde_json::json;
 
+mod commands;
 mod script;
 mod topic;
 
 use super::{Answer, Ask, Listener};
+use commands::Command;
 use script::{Action, Script};
 
-const HELP: &str = "This is the offline demo: no model is connected, so it does what a script \
-tells it. A script is a message with lines like these:\n\
+const HELP: &str = "This is the offline demo: no model is connected, so it does only what it is \
+told. It understands these messages:";
+
+const SCRIPTS: &str = "It plays scripts too, messages with lines like these:\n\
 #say TEXT: say something\n\
 #think TEXT: think aloud\n\
 #call TOOL {JSON}: call a tool; neighbouring calls run together\n\
@@ -29,7 +34,7 @@ To connect a model, set `ANTHROPIC_API_KEY` or `OPENAI_API_KEY`, or write `provi
 
 /// Answers, word by word. Dropping the future ends a `#wait`.
 pub(super) async fn answer(ask: Ask<'_>, listener: &mut Listener<'_>) -> Answer {
-    let scene = Scene::of(ask.messages);
+    let scene = Scene::of(ask.messages, ask.tools);
     let mut blocks = Vec::new();
     for action in scene.actions() {
         match action {
@@ -66,56 +71,115 @@ pub(super) async fn answer(ask: Ask<'_>, listener: &mut Listener<'_>) -> Answer 
     }
 }
 
+const FIRST_TASK: &str = include_str!("../../../config/prompt/bootstrap.md");
+
+/// What stands between what happened before and the task.
+const BEFORE: (&str, &str) = ("--- Since your last turn ---\n", "--- End ---\n\n");
+
 /// What the answer depends on.
 struct Scene<'a> {
     message: &'a str,
+    tools: &'a [ToolSpec],
     /// The tool results since the message.
-    results: Vec<&'a str>,
+    results: Vec<&'a ToolOutput>,
     /// How many steps with calls were played since the message.
     played: usize,
 }
 
 impl<'a> Scene<'a> {
-    fn of(messages: &'a [Message]) -> Self {
+    fn of(messages: &'a [Message], tools: &'a [ToolSpec]) -> Self {
         let mut scene = Self {
             message: "",
+            tools,
             results: Vec::new(),
             played: 0,
         };
         for message in messages {
             match message {
                 Message::User(text) => {
-                    scene = Self {
-                        message: text,
-                        results: Vec::new(),
-                        played: 0,
-                    }
+                    scene.message = text;
+                    scene.results.clear();
+                    scene.played = 0;
                 }
                 Message::Assistant(_) => scene.played += 1,
-                Message::ToolResults(results) => scene
-                    .results
-                    .extend(results.iter().map(|result| result.content.as_str())),
+                Message::ToolResults(results) => scene.results.extend(results),
             }
         }
         scene
     }
 
+    /// The message without what happened before: that is not for us to obey.
+    fn asked(&self) -> &'a str {
+        match self.message.strip_prefix(BEFORE.0) {
+            Some(rest) => rest.rsplit_once(BEFORE.1).map_or("", |(_, asked)| asked),
+            None => self.message,
+        }
+    }
+
     fn actions(&self) -> Vec<Action> {
-        if let Some(choice) = topic::choose(self.message) {
+        let asked = self.asked();
+        if let Some(choice) = topic::choose(asked) {
             return vec![Action::Say(choice)];
         }
-        match Script::parse(self.message) {
-            Ok(Some(script)) => script.step(self.played, &self.results),
-            Ok(None) => vec![Action::Say(plain(self.message))],
+        if let Some(purpose) = first_task(asked) {
+            return self.set_up(purpose);
+        }
+        if let Some(command) = Command::parse(asked) {
+            return vec![match self.results.first() {
+                Some(result) => Action::Say(command.report(result)),
+                None => {
+                    let (tool, args) = command.call();
+                    Action::Call {
+                        tool: tool.to_owned(),
+                        args,
+                    }
+                }
+            }];
+        }
+        match Script::parse(asked) {
+            Ok(Some(script)) => {
+                let results: Vec<_> = self.results.iter().map(|result| &*result.content).collect();
+                script.step(self.played, &results)
+            }
+            Ok(None) => vec![Action::Say(plain(asked))],
             Err(error) => vec![Action::Say(format!("[offline demo] {error}"))],
         }
+    }
+
+    /// The first task of a team: it keeps something, so that there is something of it, and is ready.
+    fn set_up(&self, purpose: &str) -> Vec<Action> {
+        let purpose = match purpose {
+            "" => "to do what it is asked",
+            purpose => purpose,
+        };
+        let has = |tool: &str| self.tools.iter().any(|spec| spec.name == tool);
+        let call = |tool: &str, args| Action::Call {
+            tool: tool.to_owned(),
+            args,
+        };
+        let kept = format!("This team's purpose: {purpose}");
+        vec![match self.played {
+            0 if has("memory_save") => call(
+                "memory_save",
+                json!({ "key": "purpose", "content": kept, "type": "identity" }),
+            ),
+            0 if has("write") => call(
+                "write",
+                json!({ "file_path": "team-rules/purpose.md", "content": kept }),
+            ),
+            _ => Action::Say(format!("Ready: {purpose}")),
+        }]
     }
 
     fn usage(&self, blocks: &[Block]) -> Usage {
         let words = |text: &str| text.split_whitespace().count() as u64;
         Usage {
             input: words(self.message)
-                + self.results.iter().map(|result| words(result)).sum::<u64>(),
+                + self
+                    .results
+                    .iter()
+                    .map(|result| words(&result.content))
+                    .sum::<u64>(),
             output: blocks
                 .iter()
                 .map(|block| match block {
@@ -131,14 +195,30 @@ impl<'a> Scene<'a> {
     }
 }
 
+/// What a new team is for, if this is its first task.
+fn first_task(message: &str) -> Option<&str> {
+    let first = FIRST_TASK.lines().next()?;
+    if !message.trim_start().starts_with(first) {
+        return None;
+    }
+    let purpose = message
+        .lines()
+        .find_map(|line| line.strip_prefix("Purpose:"));
+    Some(purpose.unwrap_or_default().trim())
+}
+
 fn plain(message: &str) -> String {
     let message = message.trim();
     match message.eq_ignore_ascii_case("help") {
-        true => HELP.to_owned(),
+        true => help(),
         false => format!(
             "[offline demo] You said: {message}\n\nType `help` to see what the demo can do."
         ),
     }
+}
+
+fn help() -> String {
+    format!("{HELP}\n{}\n\n{SCRIPTS}", commands::HELP)
 }
 
 /// The longest `#wait`.
@@ -158,6 +238,22 @@ mod tests {
     };
 
     async fn play(step: u32, messages: &[Message]) -> (Answer, Vec<EngineEvent>) {
+        play_with(&[], step, messages).await
+    }
+
+    async fn play_with(
+        tools: &[&str],
+        step: u32,
+        messages: &[Message],
+    ) -> (Answer, Vec<EngineEvent>) {
+        let tools: Vec<_> = tools
+            .iter()
+            .map(|name| ToolSpec {
+                name: (*name).to_owned(),
+                description: String::new(),
+                schema: json!({}),
+            })
+            .collect();
         let mut heard = Vec::new();
         let profile = Profile::new("default", Provider::Offline);
         let answer = answer(
@@ -167,7 +263,7 @@ mod tests {
                 max_output_tokens: 100,
                 step,
                 system: &SystemPrompt::default(),
-                tools: &[],
+                tools: &tools,
                 messages,
                 without: LeftOut::default(),
             },
@@ -214,7 +310,7 @@ mod tests {
     async fn help_tells_the_grammar() {
         let (answer, _) = play(1, &[Message::User("Help ".into())]).await;
 
-        assert_eq!(answer.blocks, [text(HELP)]);
+        assert_eq!(answer.blocks, [text(&help())]);
     }
 
     /// SE-119
@@ -275,6 +371,78 @@ mod tests {
         play(1, &[Message::User("#wait 60000\n#reply ok".into())]).await;
 
         assert_eq!(before.elapsed().as_secs(), LONGEST_WAIT.as_secs());
+    }
+
+    fn calls(answer: &Answer) -> Vec<(String, serde_json::Value)> {
+        let calls = answer.blocks.iter().filter_map(|block| match block {
+            Block::Call(ToolCall {
+                name,
+                args: Args::Json(args),
+                ..
+            }) => Some((name.clone(), args.clone())),
+            _ => None,
+        });
+        calls.collect()
+    }
+
+    /// SE-121
+    #[actix::test]
+    async fn a_command_calls_its_tool_and_tells_the_result() {
+        let mut messages = vec![Message::User("ask scouts: ready?\n#reply yes".into())];
+
+        let (first, _) = play(1, &messages).await;
+        messages.push(Message::Assistant(first.blocks.clone()));
+        messages.push(results(&[r#"{"success":true,"response":"yes"}"#]));
+        let (last, _) = play(2, &messages).await;
+
+        let args = json!({ "team": "scouts", "query": "ready?\n#reply yes" });
+        assert_eq!(calls(&first), [("query_team".to_owned(), args)]);
+        assert_eq!(last.blocks, [text("scouts says: yes")]);
+    }
+
+    /// SE-122, OR-63
+    #[actix::test]
+    async fn a_new_team_keeps_its_purpose_and_is_ready() {
+        let task = format!("{}\n\nPurpose: They look around.", FIRST_TASK.trim());
+        let mut messages = vec![Message::User(task)];
+
+        let (remembers, _) = play_with(&["memory_save", "write"], 1, &messages).await;
+        let (writes, _) = play_with(&["write"], 1, &messages).await;
+        let (neither, _) = play(1, &messages).await;
+        messages.push(Message::Assistant(remembers.blocks.clone()));
+        messages.push(results(&[r#"{"success":true}"#]));
+        let (last, _) = play_with(&["memory_save"], 2, &messages).await;
+
+        let kept = "This team's purpose: They look around.";
+        let memory = json!({ "key": "purpose", "content": kept, "type": "identity" });
+        let file = json!({ "file_path": "team-rules/purpose.md", "content": kept });
+        assert_eq!(calls(&remembers), [("memory_save".to_owned(), memory)]);
+        assert_eq!(calls(&writes), [("write".to_owned(), file)]);
+        let ready = [text("Ready: They look around.")];
+        assert_eq!(
+            (&neither.blocks[..], &last.blocks[..]),
+            (&ready[..], &ready[..])
+        );
+    }
+
+    /// SE-122: what a team is told of the past, or quotes, is not a script.
+    #[actix::test]
+    async fn a_script_in_the_past_or_in_a_quotation_is_not_obeyed() {
+        let before = "--- Since your last turn ---\nResult:\n<<<\n#call bash {}\n--- End ---\n\n#reply no\n>>>\n--- End ---\n\n";
+        let told = format!("{before}#reply yes");
+        let quoted = "Result of the task you gave (team a, task b, done):\n<<<\n#reply no\n>>>\n";
+
+        let (told, _) = play(1, &[Message::User(told)]).await;
+        let (quoted, _) = play(1, &[Message::User(quoted.into())]).await;
+
+        assert_eq!(told.blocks, [text("yes")]);
+        let Block::Text { text } = &quoted.blocks[0] else {
+            unreachable!("{quoted:?}");
+        };
+        assert!(
+            text.starts_with("[offline demo] You said: Result of"),
+            "{text}"
+        );
     }
 
     #[actix::test]

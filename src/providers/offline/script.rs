@@ -1,6 +1,6 @@
 //! The grammar of demo scripts.
 
-use std::time::Duration;
+use std::{ops::Range, time::Duration};
 
 use serde_json::Value;
 
@@ -35,7 +35,11 @@ impl Script {
     /// The script in a message; none if no line of it is a directive.
     pub(super) fn parse(message: &str) -> Result<Option<Self>, ScriptError> {
         let mut script = None;
+        let quoted = quotation(message);
         for (number, line) in message.lines().enumerate() {
+            if quoted.contains(&number) {
+                continue;
+            }
             let directive = line
                 .trim()
                 .strip_prefix('#')
@@ -113,6 +117,18 @@ impl Script {
     fn finished(mut self) -> Self {
         self.close_step();
         self
+    }
+}
+
+/// The lines that are quoted: the words of others are not for us to obey.
+fn quotation(message: &str) -> Range<usize> {
+    let at = |mark: &'static str| move |line: &str| line.trim() == mark;
+    let lines: Vec<_> = message.lines().collect();
+    let first = lines.iter().position(|line| at("<<<")(line));
+    let last = lines.iter().rposition(|line| at(">>>")(line));
+    match (first, last) {
+        (Some(first), Some(last)) => first..last,
+        _ => 0..0,
     }
 }
 

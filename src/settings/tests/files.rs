@@ -58,6 +58,8 @@ server:
   allowed_origins: ['https://other.example.org']
 store: {durability: process}
 runtime: {max_running_turns: 8}
+limits: {max_children: 3, max_teams: 7}
+defaults: {sdk: native, allowed_tools: ['@files'], grantable_tools: ['@files', '@web']}
 tasks: {turn_timeout: 2h, idle_timeout: 90s}
 sandbox: {memory: 512MiB}
 backup: {dir: /backups}
@@ -79,11 +81,24 @@ backup: {dir: /backups}
     expected.server.allowed_origins = vec!["https://other.example.org".parse().unwrap()];
     expected.store.durability = Durability::Process;
     expected.runtime.max_running_turns = 8;
+    expected.limits.children = 3;
+    expected.limits.teams = 7;
+    expected.defaults.allowed_tools = vec!["@files".into()];
+    expected.defaults.grantable_tools = vec!["@files".into(), "@web".into()];
     expected.tasks.turn_timeout = Duration::from_secs(7200);
     expected.tasks.idle_timeout = Duration::from_secs(90);
     expected.sandbox.memory = 512 << 20;
     expected.backup.dir = Some(PathBuf::from("/backups"));
     assert_eq!(found, expected);
+}
+
+/// OR-12: the ceiling is the same list as what teams get, unless it is given.
+#[test]
+fn narrower_tools_are_a_narrower_ceiling() {
+    let found = config("defaults: {allowed_tools: ['@web']}\n").defaults;
+
+    assert_eq!(found.allowed_tools, ["@web"]);
+    assert_eq!(found.grantable_tools, ["@web"]);
 }
 
 /// OR-11

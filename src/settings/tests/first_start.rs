@@ -200,7 +200,16 @@ fn the_shipped_files_state_the_defaults() {
         load::read_team(&place.home, "main"),
         Ok(Team {
             max_steps: 200,
-            allowed_tools: vec!["@files".into(), "@shell".into()],
+            allowed_tools: [
+                "@org",
+                "@triggers",
+                "@trust",
+                "@topics",
+                "@memory",
+                "@vault"
+            ]
+            .map(Into::into)
+            .to_vec(),
             ..Team::new("main")
         })
     );

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use hivewright_actors::briefing::QueueMode;
+use hivewright_actors::{briefing::QueueMode, budget::Caps};
 
 use super::*;
 use crate::settings::{
@@ -33,6 +33,9 @@ allowed_tools: ['@files', '!write']
 allowed_dirs:
   - path: {0}
   - {{path: {0}, mode: rw}}
+budgets: {{usd_per_day: 20, tokens_per_day: 1000000, usd_per_task: 0.5}}
+learning: true
+heartbeat: 30m
 ",
         real.display()
     );
@@ -53,6 +56,13 @@ allowed_dirs:
             turn_timeout: Some(Duration::from_secs(3600)),
             allowed_tools: vec!["@files".into(), "!write".into()],
             allowed_dirs: vec![dir(DirMode::ReadOnly), dir(DirMode::ReadWrite)],
+            budgets: Caps {
+                usd_per_day: Some(20.0),
+                tokens_per_day: Some(1_000_000),
+                usd_per_task: Some(0.5),
+            },
+            learning: true,
+            heartbeat: Some(Duration::from_secs(1_800)),
         })
     );
 }
@@ -65,6 +75,12 @@ fn an_empty_file_gives_a_team_without_tools() {
     assert_eq!(found, Team::new("scouts"));
     assert_eq!((found.max_steps, found.allowed_tools.len()), (50, 0));
     assert_eq!(found.provider_profile, "default");
+}
+
+/// OR-15
+#[test]
+fn a_heartbeat_of_nothing_is_none() {
+    assert_eq!(read("heartbeat: 0s").map(|team| team.heartbeat), Ok(None));
 }
 
 /// OR-16, SE-83
@@ -130,6 +146,23 @@ fn wrong_fields_of_a_team_are_refused() {
             "allowed_tools[0]",
             "name of a tool",
         ),
+        (
+            "budgets: {usd_per_day: 0}".into(),
+            "budgets.usd_per_day",
+            "above 0",
+        ),
+        (
+            "budgets: {tokens_per_day: -1}".into(),
+            "budgets.tokens_per_day",
+            "whole number",
+        ),
+        (
+            "budgets: {usd_per_month: 1}".into(),
+            "budgets.usd_per_month",
+            "unknown key",
+        ),
+        ("learning: 1".into(), "learning", "true or false"),
+        ("heartbeat: 31d".into(), "heartbeat", "30d"),
         ("model: {}".into(), "model", "`provider`"),
         (
             "description: ${env:KEY}".into(),

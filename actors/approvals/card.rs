@@ -1,0 +1,137 @@
+//! Cards: how approvals and questions look in a conversation.
+
+use super::{
+    question::{AnswerKind, Question},
+    record::{Approval, Status},
+};
+use crate::{
+    clock::Timestamp,
+    event::{Body, Frame, Notification},
+    policy::class::Risk,
+    task::Label,
+};
+
+/// Arguments are shown up to this many characters.
+const SHOWN: usize = 2_000;
+/// So much of a digest is for people.
+const DIGEST: usize = 8;
+
+/// A request, shown where the work comes from.
+pub fn approval(approval: &Approval) -> Frame {
+    frame(approval, "pending", describe(approval), approval.created_at)
+}
+
+/// What became of a request, for those who saw it there.
+pub fn resolved(approval: &Approval, now: Timestamp) -> Frame {
+    let name = &approval.short_id;
+    let who = approval.resolved_by.as_deref().unwrap_or("nobody");
+    let tool = approval.tool.as_deref().unwrap_or_default();
+    let text = match approval.status {
+        Status::Approved => format!("Approved by {who}: {tool} ({name})."),
+        Status::Denied => match &approval.note {
+            Some(note) => format!("Denied by {who}: {tool} ({name}): {note}"),
+            None => format!("Denied by {who}: {tool} ({name})."),
+        },
+        Status::Expired => format!("Expired without a decision: {tool} ({name})."),
+        Status::Cancelled | Status::Pending => format!("Cancelled: {tool} ({name})."),
+    };
+    frame(approval, approval.status.as_str(), text, now)
+}
+
+fn frame(approval: &Approval, status: &str, text: String, ts: Timestamp) -> Frame {
+    Frame {
+        topic: approval
+            .source
+            .as_ref()
+            .and_then(|source| source.topic.clone()),
+        ts,
+        body: Body::Notification(Notification {
+            content: format!("[{}] {text}", approval.team.name),
+            team: approval.team.name.clone(),
+            task_id: approval.task.clone(),
+            status: status.to_owned(),
+            kind: "approval".to_owned(),
+            ref_id: Some(approval.id.to_string()),
+        }),
+    }
+}
+
+/// Everything that a person needs to decide.
+pub fn describe(approval: &Approval) -> String {
+    let name = &approval.short_id;
+    let tool = approval.tool.as_deref().unwrap_or(approval.kind.as_str());
+    let mut lines = vec![format!("wants to use {tool}. {}", approval.summary)];
+    match &approval.diff {
+        Some(diff) => lines.push(cut(diff)),
+        None => lines.push(format!(
+            "Arguments: {}",
+            cut(&approval.arguments.to_string())
+        )),
+    }
+    if approval.risk == Risk::High {
+        lines.push("High risk: whoever caused the task cannot decide this.".to_owned());
+    }
+    if approval.label == Label::Untrusted {
+        lines.push("The turn has read untrusted content.".to_owned());
+    }
+    lines.push(format!(
+        "Digest {}. Decide with /approve {name} or /deny {name} <why>.",
+        digest(approval)
+    ));
+    lines.join("\n")
+}
+
+/// One line of the list of what waits.
+pub fn line(approval: &Approval, now: Timestamp) -> String {
+    let left = approval.expires_at.since(now).as_secs() / 60;
+    let tool = approval.tool.as_deref().unwrap_or(approval.kind.as_str());
+    format!(
+        "{}: {tool} of {} (digest {}, {left} min left). {}",
+        approval.short_id,
+        approval.team.name,
+        digest(approval),
+        approval.summary
+    )
+}
+
+/// A question, shown where the work comes from.
+pub fn question(question: &Question) -> Frame {
+    let mut lines = vec![format!("asks: {}", question.question)];
+    lines.extend(question.options.iter().map(|option| format!("- {option}")));
+    lines.push(match question.kind {
+        AnswerKind::Text => format!("Answer with /answer {} <text>.", question.id),
+        AnswerKind::Secret => format!(
+            "It asks for a secret: answer with `hivewright questions answer {}`, not in a chat.",
+            question.id
+        ),
+    });
+    Frame {
+        topic: question
+            .source
+            .as_ref()
+            .and_then(|source| source.topic.clone()),
+        ts: question.created_at,
+        body: Body::Notification(Notification {
+            content: format!("[{}] {}", question.team.name, lines.join("\n")),
+            team: question.team.name.clone(),
+            task_id: Some(question.task.clone()),
+            status: question.status.as_str().to_owned(),
+            kind: "question".to_owned(),
+            ref_id: Some(question.id.to_string()),
+        }),
+    }
+}
+
+fn digest(approval: &Approval) -> &str {
+    approval.digest.get(..DIGEST).unwrap_or(&approval.digest)
+}
+
+fn cut(text: &str) -> String {
+    match text.char_indices().nth(SHOWN) {
+        Some((end, _)) => {
+            let left = text[end..].chars().count();
+            format!("{}… ({left} more characters)", &text[..end])
+        }
+        None => text.to_owned(),
+    }
+}

@@ -1,0 +1,111 @@
+//! Deciding: the first word on an approval counts, and it counts once it is stored.
+
+use actix::{ActorFutureExt, Context, Handler, ResponseActFuture, WrapFuture};
+
+use super::{
+    Approvals, Decide,
+    book::{Said, repeated},
+    find,
+    record::{Approval, Status},
+    refusal::NotDecided,
+};
+use crate::{audit::Audit, ids::ChannelId, store::records::Writes};
+
+type Answer = Result<Approval, NotDecided>;
+
+impl Approvals {
+    fn decided(
+        &mut self,
+        said: Result<Said, NotDecided>,
+        decide: &Decide,
+    ) -> ResponseActFuture<Self, Answer> {
+        let approval = match said {
+            Ok(Said::New(approval)) => approval,
+            // What is told of an earlier decision is stored by then.
+            earlier => {
+                let barrier = self.to.store.commit(Writes::new());
+                return Box::pin(barrier.into_actor(self).map(move |safe, _, _| {
+                    safe?;
+                    match earlier? {
+                        Said::New(approval) | Said::Again(approval) => Ok(approval),
+                    }
+                }));
+            }
+        };
+        self.to.desk.release(&approval.short_id);
+        let writes = self
+            .ending(&approval, decide.channel.as_ref())
+            .audit(&self.audit(&approval, decide));
+        let committed = self.to.store.commit(writes);
+        Box::pin(committed.into_actor(self).map(move |result, this, _| {
+            if let Err(error) = result {
+                return Err(error.into());
+            }
+            let (by, status) = (approval.resolved_by.as_deref(), approval.status.as_str());
+            tracing::info!(id = %approval.id, team = %approval.team, by, status, "approval decided");
+            this.settled(result, approval.clone());
+            Ok(approval)
+        }))
+    }
+
+    fn audit(&self, approval: &Approval, decide: &Decide) -> Audit {
+        let from = decide.channel.as_ref().map_or("api", ChannelId::as_str);
+        Audit::new(
+            &self.to.ids,
+            self.to.clock.now(),
+            &decide.word.by.principal,
+            "approval.decide",
+            approval.id.as_str(),
+            from,
+            approval.status.as_str(),
+        )
+    }
+
+    /// The book does not know it: it may be older than this process, or so new that its turn has not
+    /// yet said so.
+    fn look_up(&mut self, decide: Decide) -> ResponseActFuture<Self, Answer> {
+        let store = self.to.store.clone();
+        let which = decide.word.which.clone();
+        let read = async move { store.read(move |storage| find(storage, &which)).await };
+        let found = read.into_actor(self).then(move |row, this, _| {
+            let row = match row {
+                Ok(row) => row,
+                Err(error) => {
+                    tracing::error!(%error, "an approval cannot be looked up");
+                    return this.decided(Err(NotDecided::Unreadable), &decide);
+                }
+            };
+            let Some(row) = row else {
+                return this.decided(Err(NotDecided::NotFound), &decide);
+            };
+            if row.status != Status::Pending {
+                return this.decided(repeated(&row, &decide.word), &decide);
+            }
+            if !this.book.knows(&row.id) {
+                this.to.desk.take(&row.short_id);
+                this.book.open(row);
+            }
+            let said = this.say(&decide).unwrap_or(Err(NotDecided::NotFound));
+            this.decided(said, &decide)
+        });
+        Box::pin(found)
+    }
+
+    fn say(&mut self, decide: &Decide) -> Option<Result<Said, NotDecided>> {
+        let digester = self.to.desk.digester();
+        let now = self.to.clock.now();
+        self.book.decide(&decide.word, digester, now)
+    }
+}
+
+impl Handler<Decide> for Approvals {
+    type Result = ResponseActFuture<Self, Answer>;
+
+    fn handle(&mut self, decide: Decide, ctx: &mut Context<Self>) -> Self::Result {
+        self.ring(ctx);
+        match self.say(&decide) {
+            Some(said) => self.decided(said, &decide),
+            None => self.look_up(decide),
+        }
+    }
+}

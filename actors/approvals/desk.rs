@@ -1,0 +1,175 @@
+//! The desk: where a turn that needs a person gets its request written, ready to be stored.
+
+use std::{
+    collections::HashSet,
+    fmt,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::Duration,
+};
+
+use serde_json::Value;
+
+use super::{
+    card,
+    record::{Approval, Digester, Execution, Status},
+};
+use crate::{
+    clock::Timestamp,
+    ids::{Ids, TurnId},
+    policy::class::{Kind, Risk},
+    store::records::Writes,
+    task::Label,
+    tool::{Asking, Caller},
+};
+
+/// Letters that make no words by themselves.
+const LETTERS: &[u8; 20] = b"bcdfghjklmnpqrstvwxz";
+/// How many of them a person types.
+const SHORT: usize = 6;
+/// A turn whose request ran out has this long to say so before its task runs out as well.
+const AFTERWARDS: Duration = Duration::from_secs(60);
+
+/// Writes requests. Cheap to clone.
+#[derive(Clone)]
+pub struct Desk {
+    ids: Ids,
+    digester: Digester,
+    ttl: Duration,
+    /// Short ids in use.
+    taken: Arc<Mutex<HashSet<String>>>,
+}
+
+/// A call that a person must decide on.
+#[derive(Clone, Copy, Debug)]
+pub struct Wish<'a> {
+    /// Who calls.
+    pub caller: &'a Caller,
+    /// In which turn.
+    pub turn: &'a TurnId,
+    /// How far what the turn has read may be believed.
+    pub label: Label,
+    /// The call: the same for every try of it.
+    pub call: &'a str,
+    /// The tool.
+    pub tool: &'a str,
+    /// The final arguments.
+    pub arguments: &'a Value,
+    /// Why.
+    pub asking: &'a Asking,
+}
+
+impl Desk {
+    /// A desk whose requests wait this long.
+    pub fn new(ids: Ids, digester: Digester, ttl: Duration) -> Self {
+        Self {
+            ids,
+            digester,
+            ttl,
+            taken: Arc::default(),
+        }
+    }
+
+    /// What digests are made with.
+    pub fn digester(&self) -> Digester {
+        self.digester
+    }
+
+    /// A request, bound to what exactly is asked for. It counts once it is stored: see
+    /// [`Desk::opening`].
+    pub fn request(&self, wish: Wish<'_>, now: Timestamp) -> Approval {
+        let Wish { caller, asking, .. } = wish;
+        let kind = Kind::ALL.iter().find(|(name, _)| *name == asking.kind);
+        let shown = asking.shown.as_ref();
+        let mut approval = Approval {
+            id: self.ids.approval(),
+            short_id: self.short_id(),
+            kind: kind.map_or(Kind::Tool, |(_, kind)| *kind),
+            team: caller.team.clone(),
+            lane: Some(caller.lane.clone()),
+            turn: Some(wish.turn.clone()),
+            task: Some(caller.task.clone()),
+            call: Some(wish.call.to_owned()),
+            requester: caller.cause.clone(),
+            tool: Some(wish.tool.to_owned()),
+            arguments: shown.unwrap_or(wish.arguments).clone(),
+            scrubbed: shown.is_some_and(|shown| shown != wish.arguments),
+            cwd: asking.cwd.clone(),
+            secrets: asking.secrets.clone(),
+            summary: asking.summary.clone(),
+            diff: asking.diff.clone(),
+            rule: (!asking.rule.is_empty()).then(|| asking.rule.clone()),
+            risk: match asking.high_risk {
+                true => Risk::High,
+                false => Risk::Normal,
+            },
+            label: wish.label,
+            lineage: Some(caller.lineage.clone()),
+            source: caller.source.clone(),
+            digest: String::new(),
+            nonce: format!("{:016x}{:016x}", self.ids.bits(), self.ids.bits()),
+            status: Status::Pending,
+            resolution: None,
+            votes: Vec::new(),
+            resolved_by: None,
+            resolved_via: None,
+            note: None,
+            created_at: now,
+            expires_at: self.expiry(caller, now),
+            resolved_at: None,
+            execution: Execution::None,
+        };
+        approval.bind(self.digester, wish.arguments);
+        approval
+    }
+
+    /// Before the task itself runs out, so that its turn can still tell what became of it.
+    fn expiry(&self, caller: &Caller, now: Timestamp) -> Timestamp {
+        let latest = (caller.deadline_at - AFTERWARDS).max(now + Duration::from_secs(1));
+        latest.min(now + self.ttl)
+    }
+
+    /// What makes a request count: its row, and the card that shows it where the work comes from.
+    pub fn opening(approval: &Approval) -> Writes {
+        let writes = Writes::new().approval(approval);
+        match &approval.source {
+            Some(source) => writes.frame(&source.channel, card::approval(approval)),
+            None => writes,
+        }
+    }
+
+    fn short_id(&self) -> String {
+        let mut taken = self.taken();
+        loop {
+            let mut bits = self.ids.bits();
+            let letters = (0..SHORT).map(|_| {
+                let letter = LETTERS[(bits % LETTERS.len() as u64) as usize];
+                bits /= LETTERS.len() as u64;
+                char::from(letter)
+            });
+            let short: String = letters.collect();
+            if taken.insert(short.clone()) {
+                return short;
+            }
+        }
+    }
+
+    /// A short id is in use already.
+    pub(super) fn take(&self, short: &str) {
+        self.taken().insert(short.to_owned());
+    }
+
+    /// A short id can be given again.
+    pub(super) fn release(&self, short: &str) {
+        self.taken().remove(short);
+    }
+
+    fn taken(&self) -> MutexGuard<'_, HashSet<String>> {
+        self.taken.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl fmt::Debug for Desk {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Desk")
+    }
+}

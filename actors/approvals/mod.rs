@@ -1,0 +1,318 @@
+//! Approvals: what waits for a person. A leaf: decisions and answers are stored, then told.
+
+use std::{collections::HashSet, fmt, sync::Arc, time::Duration};
+
+use crate::{
+    channel::{Channel, Deliver},
+    clock::{Clock, Timestamp},
+    ids::{ApprovalId, ChannelId, Ids, QuestionId, TeamKey},
+    queue::{Ended, submit::Submit},
+    storage::StorageError,
+    store::{Numbered, StoreError, StoreHandle, reads, records::Writes},
+};
+use actix::{
+    Actor, ActorFutureExt, Addr, AsyncContext, Context, Handler, Message, MessageResult, Recipient,
+    SpawnHandle, WrapFuture,
+};
+
+mod answering;
+mod book;
+pub mod canonical;
+pub mod card;
+mod deciding;
+pub mod desk;
+pub mod question;
+pub mod record;
+pub mod recover;
+pub mod refusal;
+pub mod secret;
+#[cfg(test)]
+mod tests;
+
+use book::{Book, Expired};
+use desk::Desk;
+use question::{Answer, Question};
+use record::{Approval, Decider, Status, Word};
+use recover::Recovered;
+use refusal::{NotAnswered, NotDecided};
+use secret::SecretSink;
+
+/// A request is stored: somebody may decide on it.
+#[derive(Clone, Debug, Message)]
+#[rtype(result = "()")]
+pub struct Opened(pub Approval);
+
+/// A team is gone, with all that it waited for.
+#[derive(Clone, Debug, Message)]
+#[rtype(result = "()")]
+pub struct Disbanded {
+    /// The team.
+    pub team: TeamKey,
+}
+
+/// Decides on an approval. The answer comes once the decision is stored.
+#[derive(Clone, Debug, Message)]
+#[rtype(result = "Result<Approval, NotDecided>")]
+pub struct Decide {
+    /// Who says what on which.
+    pub word: Word,
+    /// The conversation they say it in.
+    pub channel: Option<ChannelId>,
+}
+
+/// Asks the operator. The answer comes once the question is stored.
+#[derive(Clone, Debug, Message)]
+#[rtype(result = "Result<(), StoreError>")]
+pub struct Ask(pub Question);
+
+/// Answers a question. The answer comes once this is stored.
+#[derive(Clone, Message)]
+#[rtype(result = "Result<Question, NotAnswered>")]
+pub struct Reply {
+    /// The question.
+    pub question: QuestionId,
+    /// The answer. It may be a secret.
+    pub answer: Answer,
+    /// Who.
+    pub by: Decider,
+    /// The conversation they say it in.
+    pub channel: Option<ChannelId>,
+}
+
+impl fmt::Debug for Reply {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Reply")
+            .field("question", &self.question)
+            .field("by", &self.by)
+            .finish_non_exhaustive()
+    }
+}
+
+/// What waits for a decision, oldest first.
+#[derive(Clone, Copy, Debug, Message)]
+#[rtype(result = "Vec<Approval>")]
+pub struct List;
+
+/// What waits for an answer, oldest first.
+#[derive(Clone, Copy, Debug, Message)]
+#[rtype(result = "Vec<Question>")]
+pub struct ListQuestions;
+
+/// Fact: an approval has its end. It is stored.
+#[derive(Clone, Debug, Message)]
+#[rtype(result = "()")]
+pub struct Resolved(pub Approval);
+
+/// Everything that the approvals talk to.
+pub struct Neighbours {
+    /// The journal.
+    pub store: StoreHandle,
+    /// The way out.
+    pub channel: Addr<Channel>,
+    /// Where answers become work.
+    pub queue: Recipient<Submit>,
+    /// Who is told of decisions.
+    pub resolved: Recipient<Resolved>,
+    /// Where secrets go.
+    pub secrets: Arc<dyn SecretSink>,
+    /// Wall time.
+    pub clock: Arc<dyn Clock>,
+    /// Names tasks.
+    pub ids: Ids,
+    /// Where requests are written.
+    pub desk: Desk,
+}
+
+/// What waits for a person. Whoever decides first decides, once it is stored.
+pub struct Approvals {
+    to: Neighbours,
+    book: Book,
+    /// Secrets that are on their way into the vault.
+    answering: HashSet<QuestionId>,
+    alarm: Option<(Timestamp, SpawnHandle)>,
+    /// To be seen to at the start.
+    recovered: Recovered,
+}
+
+impl Approvals {
+    /// The approvals that go on where the last process stopped.
+    pub fn new(to: Neighbours, recovered: Recovered) -> Self {
+        let mut book = Book::default();
+        for approval in &recovered.approvals {
+            to.desk.take(&approval.short_id);
+            book.open(approval.clone());
+        }
+        for question in &recovered.questions {
+            book.ask(question.clone());
+        }
+        Self {
+            to,
+            book,
+            answering: HashSet::new(),
+            alarm: None,
+            recovered,
+        }
+    }
+
+    /// What the end of an approval writes: its row, and a word for those who were shown it. Whoever
+    /// decided in that very conversation hears of it there anyway.
+    fn ending(&self, approval: &Approval, decided_in: Option<&ChannelId>) -> Writes {
+        let writes = Writes::new().approval(approval);
+        match &approval.source {
+            Some(source)
+                if decided_in != Some(&source.channel) && approval.status != Status::Cancelled =>
+            {
+                let frame = card::resolved(approval, self.to.clock.now());
+                writes.frame(&source.channel, frame)
+            }
+            _ => writes,
+        }
+    }
+
+    /// Stores the end of an approval; then the waiting turn is told.
+    fn settle(&mut self, approval: Approval, ctx: &mut Context<Self>) {
+        self.to.desk.release(&approval.short_id);
+        let committed = self.to.store.commit(self.ending(&approval, None));
+        ctx.spawn(committed.into_actor(self).map(move |result, this, _| {
+            this.settled(result, approval);
+        }));
+    }
+
+    fn settled(&self, result: Result<Vec<Numbered>, StoreError>, approval: Approval) {
+        match result {
+            Ok(frames) => {
+                self.to.channel.do_send(Deliver { frames });
+                // What was cancelled has nobody left who waits.
+                if approval.status != Status::Cancelled {
+                    self.to.resolved.do_send(Resolved(approval));
+                }
+            }
+            Err(error) => tracing::error!(id = %approval.id, %error, "an approval is not stored"),
+        }
+    }
+
+    /// Ends what has run out: with the alarm, and before anyone looks.
+    fn ring(&mut self, ctx: &mut Context<Self>) {
+        for expired in self.book.expire(self.to.clock.now()) {
+            match expired {
+                Expired::Approval(approval) => {
+                    tracing::info!(id = %approval.id, team = %approval.team, "an approval expired");
+                    self.settle(*approval, ctx);
+                }
+                Expired::Question(question) => self.tell_expired(*question, ctx),
+            }
+        }
+        self.arm(ctx);
+    }
+
+    /// Sets the alarm for what runs out next.
+    fn arm(&mut self, ctx: &mut Context<Self>) {
+        let Some(next) = self.book.next_due() else {
+            return;
+        };
+        if self.alarm.is_some_and(|(at, _)| at <= next) {
+            return;
+        }
+        if let Some((_, handle)) = self.alarm.take() {
+            ctx.cancel_future(handle);
+        }
+        let pause = next.since(self.to.clock.now());
+        let handle = ctx.run_later(pause.max(Duration::from_millis(1)), |this, ctx| {
+            this.alarm = None;
+            this.ring(ctx);
+        });
+        self.alarm = Some((next, handle));
+    }
+}
+
+impl Actor for Approvals {
+    type Context = Context<Self>;
+
+    fn started(&mut self, ctx: &mut Self::Context) {
+        let recovered = std::mem::take(&mut self.recovered);
+        let gone = recovered
+            .approvals
+            .iter()
+            .filter_map(|row| row.task.as_ref());
+        for task in gone.filter(|task| !recovered.open.contains(*task)) {
+            for approval in self.book.cancel_task(task, self.to.clock.now()) {
+                self.settle(approval, ctx);
+            }
+        }
+        for approval in recovered.decided {
+            self.to.resolved.do_send(Resolved(approval));
+        }
+        self.ring(ctx);
+    }
+}
+
+impl Handler<Opened> for Approvals {
+    type Result = ();
+
+    fn handle(&mut self, Opened(approval): Opened, ctx: &mut Self::Context) {
+        // Somebody may have decided before this arrived.
+        if !self.book.knows(&approval.id) {
+            self.to.desk.take(&approval.short_id);
+            self.book.open(approval);
+            self.ring(ctx);
+        }
+    }
+}
+
+impl Handler<Ended> for Approvals {
+    type Result = ();
+
+    fn handle(&mut self, Ended { task, .. }: Ended, ctx: &mut Self::Context) {
+        for approval in self.book.cancel_task(&task, self.to.clock.now()) {
+            self.settle(approval, ctx);
+        }
+    }
+}
+
+impl Handler<Disbanded> for Approvals {
+    type Result = ();
+
+    fn handle(&mut self, Disbanded { team }: Disbanded, ctx: &mut Self::Context) {
+        let (approvals, questions) = self.book.cancel_team(&team, self.to.clock.now());
+        for approval in approvals {
+            self.settle(approval, ctx);
+        }
+        let writes = questions
+            .iter()
+            .fold(Writes::new(), |writes, question| writes.question(question));
+        if !writes.is_empty() {
+            let committed = self.to.store.commit(writes);
+            ctx.spawn(committed.into_actor(self).map(|_, _, _| ()));
+        }
+    }
+}
+
+impl Handler<List> for Approvals {
+    type Result = MessageResult<List>;
+
+    fn handle(&mut self, List: List, ctx: &mut Self::Context) -> Self::Result {
+        self.ring(ctx);
+        MessageResult(self.book.approvals())
+    }
+}
+
+impl Handler<ListQuestions> for Approvals {
+    type Result = MessageResult<ListQuestions>;
+
+    fn handle(&mut self, ListQuestions: ListQuestions, ctx: &mut Self::Context) -> Self::Result {
+        self.ring(ctx);
+        MessageResult(self.book.questions())
+    }
+}
+
+/// An approval by its id or its short id; of several with that short id, the newest.
+fn find(
+    storage: &dyn crate::storage::Storage,
+    which: &str,
+) -> Result<Option<Approval>, StorageError> {
+    if which.starts_with("apr-") {
+        return reads::approval(storage, &ApprovalId::from(which));
+    }
+    let mut rows = reads::approvals(storage)?.rows.into_iter().rev();
+    Ok(rows.find(|row| row.short_id == which))
+}

@@ -1,0 +1,234 @@
+//! A question to the operator, and the one answer.
+
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+
+use crate::{
+    clock::Timestamp,
+    ids::{QuestionId, TaskId, TeamKey},
+    task::{Cause, Kind, Label, Lane, Lineage, Source, Task},
+};
+
+/// The longest question, in characters.
+pub const LONGEST_QUESTION: usize = 4_000;
+/// The most options.
+pub const MOST_OPTIONS: usize = 20;
+/// The longest option, in characters.
+pub const LONGEST_OPTION: usize = 200;
+/// The longest answer, in characters.
+pub const LONGEST_ANSWER: usize = 100_000;
+/// How long a question waits unless it says otherwise.
+pub const DEFAULT_TTL: Duration = Duration::from_secs(24 * 60 * 60);
+/// How long a question can wait.
+pub const LONGEST_TTL: Duration = Duration::from_secs(30 * 24 * 60 * 60);
+
+/// A question, as it is stored. It is kept for ever.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Question {
+    /// Its name.
+    pub id: QuestionId,
+    /// The team that asks.
+    pub team: TeamKey,
+    /// Where the answer goes.
+    pub lane: Lane,
+    /// The task that asked.
+    pub task: TaskId,
+    /// The question.
+    pub question: String,
+    /// What can be chosen; other words are always welcome.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub options: Vec<String>,
+    /// Several can be chosen.
+    #[serde(default)]
+    pub multi: bool,
+    /// What is asked for.
+    pub kind: AnswerKind,
+    /// Where a secret goes in the vault.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub key: Option<String>,
+    /// What became of it.
+    pub status: QuestionStatus,
+    /// The answer. Never a secret.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub answer: Option<Answer>,
+    /// Who answered.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub by: Option<String>,
+    /// Where the question is shown.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub source: Option<Source>,
+    /// The lineage of the task that brings the answer.
+    pub lineage: Lineage,
+    /// How far what its turn has read may be believed.
+    #[serde(default)]
+    pub label: Label,
+    /// Who is behind it.
+    pub cause: Cause,
+    /// When it was asked.
+    pub created_at: Timestamp,
+    /// Nobody can answer from then on.
+    pub expires_at: Timestamp,
+    /// When it was answered.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub answered_at: Option<Timestamp>,
+}
+
+/// What is asked for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum AnswerKind {
+    /// Words.
+    #[default]
+    Text,
+    /// Something that goes into the vault and nowhere else.
+    Secret,
+}
+
+/// What became of a question. Only the first is not final.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum QuestionStatus {
+    /// Nobody has answered.
+    Open,
+    /// Somebody has.
+    Answered,
+    /// Nobody did in time.
+    Expired,
+    /// The team that asked is gone.
+    Cancelled,
+}
+
+impl QuestionStatus {
+    /// All by name.
+    pub const ALL: [(&'static str, Self); 4] = [
+        ("open", Self::Open),
+        ("answered", Self::Answered),
+        ("expired", Self::Expired),
+        ("cancelled", Self::Cancelled),
+    ];
+
+    /// As rows and frames name it.
+    pub fn as_str(self) -> &'static str {
+        let found = Self::ALL.iter().find(|(_, status)| *status == self);
+        found.map_or("open", |(name, _)| name)
+    }
+}
+
+/// An answer.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Answer {
+    /// Of the options.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub selected: Vec<String>,
+    /// Words.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub text: String,
+}
+
+/// What is wrong with an answer: a field, and why.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("`{field}`: {reason}")]
+pub struct Unfit {
+    /// Where.
+    pub field: &'static str,
+    /// What, and what would be right.
+    pub reason: String,
+}
+
+impl Question {
+    /// It still waits for an answer.
+    pub fn is_open(&self, now: Timestamp) -> bool {
+        self.status == QuestionStatus::Open && now < self.expires_at
+    }
+
+    /// Refuses an answer that does not fit the question.
+    pub fn fits(&self, answer: &Answer) -> Result<(), Unfit> {
+        let wrong = |field, reason: String| Err(Unfit { field, reason });
+        if answer.text.chars().count() > LONGEST_ANSWER {
+            return wrong(
+                "text",
+                format!("an answer has at most {LONGEST_ANSWER} characters"),
+            );
+        }
+        if self.kind == AnswerKind::Secret {
+            if !answer.selected.is_empty() {
+                return wrong("selected", "a secret is given as `text`".to_owned());
+            }
+            if answer.text.is_empty() {
+                return wrong("text", "the secret is empty".to_owned());
+            }
+            return Ok(());
+        }
+        let unknown = answer
+            .selected
+            .iter()
+            .find(|chosen| !self.options.contains(chosen));
+        if let Some(unknown) = unknown {
+            let options = self.options.join("`, `");
+            return wrong(
+                "selected",
+                match self.options.is_empty() {
+                    true => "the question has no options; answer with `text`".to_owned(),
+                    false => format!("`{unknown}` is no option; there are `{options}`"),
+                },
+            );
+        }
+        if answer.selected.len() > 1 && !self.multi {
+            return wrong("selected", "one option can be chosen".to_owned());
+        }
+        if answer.selected.is_empty() && answer.text.trim().is_empty() {
+            return wrong("text", "an answer needs `selected` or `text`".to_owned());
+        }
+        Ok(())
+    }
+
+    /// What stands for the secret that was given.
+    pub fn reference(&self) -> Option<String> {
+        match (self.kind, &self.key) {
+            (AnswerKind::Secret, Some(key)) => Some(format!("${{vault:{key}}}")),
+            _ => None,
+        }
+    }
+
+    /// The task that brings the answer, or the news that there is none, to the lane that asked.
+    pub(super) fn result(&self, id: TaskId, now: Timestamp) -> Task {
+        let mut told = json!({
+            "event": "operator_answered",
+            "question_id": self.id,
+            "question": self.question,
+        });
+        match (self.status, &self.answer) {
+            (QuestionStatus::Answered, answer) => {
+                told["by"] = json!(self.by);
+                if let Some(answer) = answer {
+                    told["selected"] = json!(answer.selected);
+                    told["text"] = json!(answer.text);
+                }
+                if let Some(reference) = self.reference() {
+                    told["reference"] = Value::String(reference);
+                }
+            }
+            _ => told["expired"] = Value::Bool(true),
+        }
+        Task {
+            generation: self.team.generation,
+            kind: Kind::Result,
+            source: self.source.clone().map(|source| Source {
+                message: None,
+                ..source
+            }),
+            lineage: Some(self.lineage.clone()),
+            label: self.label,
+            cause: Some(self.cause.clone()),
+            ..Task::new(
+                id,
+                self.lane.clone(),
+                told.to_string(),
+                "operator".to_owned(),
+                now,
+            )
+        }
+    }
+}

@@ -1,0 +1,387 @@
+//! An approval: a held call, what exactly is decided on, and the one decision.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+
+use super::canonical::canonical;
+use crate::{
+    clock::Timestamp,
+    ids::{ApprovalId, PrincipalId, TaskId, TeamKey, TurnId},
+    policy::class::{Kind, Risk},
+    task::{Cause, Label, Lane, Lineage, Source},
+};
+
+/// The form of what is digested. Another form gives other digests.
+const VERSION: u32 = 1;
+
+/// Makes the digest of some bytes, in hexadecimal: SHA-256, from the edges.
+pub type Digester = fn(&[u8]) -> String;
+
+/// A held call, as it is stored. It is kept for ever.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Approval {
+    /// Its name.
+    pub id: ApprovalId,
+    /// Six letters for people, unique among those that wait.
+    pub short_id: String,
+    /// What is decided on.
+    pub kind: Kind,
+    /// The team that would do it.
+    pub team: TeamKey,
+    /// Where its turn runs.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub lane: Option<Lane>,
+    /// The turn that waits.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub turn: Option<TurnId>,
+    /// The task that waits.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub task: Option<TaskId>,
+    /// The call that waits: the same for every try of it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub call: Option<String>,
+    /// Who is behind it.
+    pub requester: Cause,
+    /// The tool.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tool: Option<String>,
+    /// Its final arguments, without secrets.
+    pub arguments: Value,
+    /// Something was taken out of the arguments for showing them.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub scrubbed: bool,
+    /// Where it would run.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cwd: Option<String>,
+    /// The secrets it would use, with their versions.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub secrets: BTreeMap<String, u64>,
+    /// What would happen, in one sentence.
+    pub summary: String,
+    /// What would change.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub diff: Option<String>,
+    /// The rule that asks.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rule: Option<String>,
+    /// How much harm a mistake does.
+    pub risk: Risk,
+    /// How far what its turn has read may be believed.
+    pub label: Label,
+    /// The work it comes of.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub lineage: Option<Lineage>,
+    /// Where it is shown.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub source: Option<Source>,
+    /// Stands for everything that is decided on.
+    pub digest: String,
+    /// Makes the digest one of its kind.
+    pub nonce: String,
+    /// What became of it.
+    pub status: Status,
+    /// For what an approval is good; so far only for this one call.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub resolution: Option<Resolution>,
+    /// Who said what.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub votes: Vec<Vote>,
+    /// Who decided.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub resolved_by: Option<String>,
+    /// On which way.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub resolved_via: Option<String>,
+    /// What they had to say.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub note: Option<String>,
+    /// When it was asked.
+    pub created_at: Timestamp,
+    /// Nobody can decide from then on.
+    pub expires_at: Timestamp,
+    /// When it was decided.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub resolved_at: Option<Timestamp>,
+    /// What became of the call.
+    pub execution: Execution,
+}
+
+/// What became of an approval. Only the first is not final.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Status {
+    /// Nobody has decided.
+    Pending,
+    /// It may run, once.
+    Approved,
+    /// It must not.
+    Denied,
+    /// Nobody decided in time: it must not.
+    Expired,
+    /// The work ended without it.
+    Cancelled,
+}
+
+impl Status {
+    /// All by name.
+    pub const ALL: [(&'static str, Self); 5] = [
+        ("pending", Self::Pending),
+        ("approved", Self::Approved),
+        ("denied", Self::Denied),
+        ("expired", Self::Expired),
+        ("cancelled", Self::Cancelled),
+    ];
+
+    /// As rows and frames name it.
+    pub fn as_str(self) -> &'static str {
+        let found = Self::ALL.iter().find(|(_, status)| *status == self);
+        found.map_or("pending", |(name, _)| name)
+    }
+}
+
+/// For what an approval is good.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Resolution {
+    /// One execution of exactly this.
+    Once,
+}
+
+/// What became of an approved call.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Execution {
+    /// It has not begun.
+    #[default]
+    None,
+    /// It has begun.
+    Running,
+    /// It ended well.
+    Done,
+    /// It did not.
+    Failed,
+    /// The process stopped under it.
+    Unknown,
+}
+
+/// What somebody decides.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Choice {
+    /// It may run.
+    Approve,
+    /// It must not.
+    Deny,
+}
+
+/// One person's word.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Vote {
+    /// Whose.
+    pub by: String,
+    /// Their word.
+    pub choice: Choice,
+    /// What they decided on.
+    pub digest: String,
+    /// When.
+    pub at: Timestamp,
+}
+
+/// Somebody who may decide: the edges have seen their credential.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Decider {
+    /// Whose credential it is.
+    pub principal: PrincipalId,
+    /// The person in a channel: its type and their id there.
+    pub sender: Option<(String, String)>,
+}
+
+impl Decider {
+    /// The holder of a credential.
+    pub fn new(principal: impl Into<PrincipalId>) -> Self {
+        Self {
+            principal: principal.into(),
+            sender: None,
+        }
+    }
+
+    /// They are who caused the work.
+    fn is(&self, cause: &Cause) -> bool {
+        match cause {
+            Cause::System => false,
+            Cause::Operator { name } => self.principal.as_str() == name,
+            Cause::Sender { channel_type, id } => {
+                let in_channel = self
+                    .sender
+                    .as_ref()
+                    .is_some_and(|(kind, sender)| kind == channel_type && sender == id);
+                // On these ways a sender is the holder of a token, unless it claims another name.
+                let by_token = matches!(channel_type.as_str(), "ws" | "api" | "cli");
+                in_channel || (by_token && self.principal.as_str() == id)
+            }
+        }
+    }
+}
+
+/// Somebody's word on an approval.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Word {
+    /// The approval: its id or its short id.
+    pub which: String,
+    /// Their choice.
+    pub choice: Choice,
+    /// The digest that they saw, if the way they decide on shows it.
+    pub digest: Option<String>,
+    /// What they have to say.
+    pub note: Option<String>,
+    /// Who.
+    pub by: Decider,
+    /// On which way.
+    pub via: String,
+}
+
+/// A call that is about to run.
+#[derive(Clone, Copy, Debug)]
+pub struct Intended<'a> {
+    /// The team.
+    pub team: &'a TeamKey,
+    /// The tool.
+    pub tool: &'a str,
+    /// The final arguments.
+    pub arguments: &'a Value,
+    /// Where.
+    pub cwd: Option<&'a str>,
+    /// The secrets it uses, with their versions now.
+    pub secrets: &'a BTreeMap<String, u64>,
+}
+
+/// Why a call must not run although somebody was asked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum NotPermitted {
+    /// Nobody has said yes.
+    #[error("it is not approved")]
+    NotApproved,
+    /// It ran already.
+    #[error("the approval was used already")]
+    Used,
+    /// It is not what was approved.
+    #[error("digest_mismatch: it is not what was approved")]
+    DigestMismatch,
+}
+
+impl Approval {
+    /// The digest of what is decided on, with these arguments.
+    fn digest_of(&self, digester: Digester, intended: Intended<'_>) -> String {
+        let bound = json!({
+            "v": VERSION,
+            "kind": self.kind,
+            "team": intended.team.name,
+            "generation": intended.team.generation,
+            "tool": intended.tool,
+            "args": intended.arguments,
+            "cwd": intended.cwd,
+            "secrets": intended.secrets,
+            "requester": self.requester,
+            "expires_at": self.expires_at,
+            "nonce": self.nonce,
+        });
+        digester(canonical(&bound).as_bytes())
+    }
+
+    fn intended<'a>(&'a self, arguments: &'a Value) -> Intended<'a> {
+        Intended {
+            team: &self.team,
+            tool: self.tool.as_deref().unwrap_or_default(),
+            arguments,
+            cwd: self.cwd.as_deref(),
+            secrets: &self.secrets,
+        }
+    }
+
+    /// The same, bound to arguments: for a record in the making.
+    pub(super) fn bind(&mut self, digester: Digester, arguments: &Value) {
+        self.digest = self.digest_of(digester, self.intended(arguments));
+    }
+
+    /// The row is as it was written, as far as it shows what was bound.
+    pub(super) fn is_intact(&self, digester: Digester) -> bool {
+        self.scrubbed || self.digest == self.digest_of(digester, self.intended(&self.arguments))
+    }
+
+    /// Whether a call may run by this approval: it is what was approved to the last byte, and has not
+    /// begun. To be asked immediately before it runs.
+    pub fn permits(&self, digester: Digester, intended: Intended<'_>) -> Result<(), NotPermitted> {
+        let vote = self.votes.last();
+        let (Status::Approved, Some(vote)) = (self.status, vote) else {
+            return Err(NotPermitted::NotApproved);
+        };
+        let digest = self.digest_of(digester, intended);
+        if vote.choice != Choice::Approve || vote.digest != digest || self.digest != digest {
+            return Err(NotPermitted::DigestMismatch);
+        }
+        match self.execution {
+            Execution::None => Ok(()),
+            _ => Err(NotPermitted::Used),
+        }
+    }
+
+    /// Nobody has decided, and there is still time.
+    pub fn is_pending(&self, now: Timestamp) -> bool {
+        self.status == Status::Pending && now < self.expires_at
+    }
+
+    /// What the model reads of a call that must not run: `denied by <who>: <note>`.
+    pub fn denial(&self) -> String {
+        match self.status {
+            Status::Expired => "denied by nobody: no decision in time".to_owned(),
+            Status::Cancelled => "cancelled: the work it was asked for has ended".to_owned(),
+            _ => {
+                let who = self.resolved_by.as_deref().unwrap_or("the operator");
+                match self.note.as_deref() {
+                    Some(note) if !note.is_empty() => format!("denied by {who}: {note}"),
+                    _ => format!("denied by {who}"),
+                }
+            }
+        }
+    }
+
+    /// Somebody may decide on it.
+    pub(super) fn may_decide(&self, decider: &Decider) -> bool {
+        self.risk != Risk::High || !decider.is(&self.requester)
+    }
+
+    /// The decision. It is the caller's to see that there was none.
+    pub(super) fn decide(
+        &mut self,
+        choice: Choice,
+        by: &Decider,
+        via: &str,
+        note: Option<String>,
+        now: Timestamp,
+    ) {
+        self.votes.push(Vote {
+            by: by.principal.to_string(),
+            choice,
+            digest: self.digest.clone(),
+            at: now,
+        });
+        self.resolution = (choice == Choice::Approve).then_some(Resolution::Once);
+        self.note = note.filter(|note| !note.is_empty());
+        let status = match choice {
+            Choice::Approve => Status::Approved,
+            Choice::Deny => Status::Denied,
+        };
+        self.end(status, Some((by.principal.as_str(), via)), now);
+    }
+
+    /// It ends, by somebody or by itself.
+    pub(super) fn end(&mut self, status: Status, by: Option<(&str, &str)>, now: Timestamp) {
+        self.status = status;
+        self.resolved_at = Some(now);
+        self.resolved_by = by.map(|(who, _)| who.to_owned());
+        self.resolved_via = by.map(|(_, via)| via.to_owned());
+    }
+}

@@ -1,0 +1,64 @@
+//! What a former process left waiting.
+
+use std::collections::HashSet;
+
+use super::{question::Question, record::Approval};
+use crate::{
+    ids::TaskId,
+    storage::{Storage, StorageError},
+    store::reads,
+    task::{Task, WaitReason},
+};
+
+/// What a former process left behind.
+#[derive(Debug, Default)]
+pub struct Recovered {
+    /// Approvals that wait.
+    pub approvals: Vec<Approval>,
+    /// Questions that wait.
+    pub questions: Vec<Question>,
+    /// Tasks without an outcome.
+    pub open: HashSet<TaskId>,
+    /// Decided on, and the turn that waits may not have heard of it.
+    pub decided: Vec<Approval>,
+}
+
+impl Recovered {
+    /// What a store holds for these open tasks. Blocks.
+    pub fn read(storage: &dyn Storage, tasks: &[Task]) -> Result<Self, StorageError> {
+        let approvals = reads::pending_approvals(storage)?;
+        let questions = reads::open_questions(storage)?;
+        for damage in approvals.damaged.iter().chain(&questions.damaged) {
+            tracing::error!(error = %damage, "a record is left out; it stays in the store as it is");
+        }
+        let waiting: HashSet<_> = approvals
+            .rows
+            .iter()
+            .filter_map(|row| row.task.clone())
+            .collect();
+        let unheard: HashSet<&TaskId> = tasks
+            .iter()
+            .filter(|task| {
+                let parked = task.parked.as_ref().map(|parked| parked.reason);
+                matches!(parked, Some(WaitReason::Approval | WaitReason::Budget))
+                    && !waiting.contains(&task.id)
+            })
+            .map(|task| &task.id)
+            .collect();
+        // Only after a crash between a decision and its telling is there anything to look for.
+        let decided = match unheard.is_empty() {
+            true => Vec::new(),
+            false => {
+                let mut rows = reads::approvals(storage)?.rows;
+                rows.retain(|row| row.task.as_ref().is_some_and(|task| unheard.contains(task)));
+                rows
+            }
+        };
+        Ok(Self {
+            approvals: approvals.rows,
+            questions: questions.rows,
+            open: tasks.iter().map(|task| task.id.clone()).collect(),
+            decided,
+        })
+    }
+}

@@ -1,0 +1,9 @@
+//! What waits for a person, and what becomes of it.
+
+#![allow(clippy::unwrap_used)]
+
+mod bench;
+mod cards;
+mod deciding;
+mod ends;
+mod questions;

@@ -1,0 +1,378 @@
+//! The approvals with a store, a queue and a vault that tests can look into.
+
+use std::{
+    collections::BTreeMap,
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicBool, AtomicU64, Ordering},
+    },
+    time::Duration,
+};
+
+use actix::{Actor, Addr, Arbiter, Context, Handler, ResponseFuture};
+use futures_util::future::BoxFuture;
+use serde_json::{Value, json};
+
+use crate::{
+    approvals::{
+        Approvals, Ask, Decide, Neighbours, Opened, Reply, Resolved,
+        desk::{Desk, Wish},
+        question::{Answer, AnswerKind, DEFAULT_TTL, Question, QuestionStatus},
+        record::{Approval, Choice, Decider, Intended, NotPermitted, Status, Word},
+        recover::Recovered,
+        refusal::{NotAnswered, NotDecided},
+        secret::{SecretSink, SecretText},
+    },
+    channel::Channel,
+    clock::{Clock, Timestamp},
+    doubles::{
+        disk::{Disk, Mounted},
+        world::World,
+    },
+    ids::{Entropy, Ids, TeamKey},
+    queue::submit::{Refusal, Submission, Submit},
+    store::{Store, StoreHandle, reads},
+    task::{Label, Lane, Parked, Source, Task, TopicRef, WaitReason},
+    tool::{Asking, Caller},
+};
+
+pub(super) const TTL: Duration = Duration::from_secs(3_600);
+
+#[derive(Default)]
+pub(super) struct Counted(AtomicU64);
+
+impl Entropy for Counted {
+    fn bits(&self) -> u64 {
+        let number = self.0.fetch_add(1, Ordering::Relaxed) + 1;
+        number.wrapping_mul(0x9E37_79B9_7F4A_7C15)
+    }
+}
+
+/// Tells texts apart well enough for a test.
+pub(super) fn digester(bytes: &[u8]) -> String {
+    let text = String::from_utf8_lossy(bytes);
+    let parts = ["a", "b", "c", "d"].map(|salt| {
+        let number = crate::store::records::digest(&format!("{salt}{text}"));
+        format!("{number:016x}")
+    });
+    parts.concat()
+}
+
+/// Stands for queue and team: stores what it is given, and hears of decisions.
+pub(super) struct Work {
+    pub(super) store: StoreHandle,
+    pub(super) full: Arc<AtomicBool>,
+    pub(super) enqueued: Arc<Mutex<Vec<Task>>>,
+    pub(super) resolved: Arc<Mutex<Vec<Approval>>>,
+}
+
+impl Actor for Work {
+    type Context = Context<Self>;
+}
+
+impl Handler<Submit> for Work {
+    type Result = ResponseFuture<Result<Submission, Refusal>>;
+
+    fn handle(&mut self, message: Submit, _: &mut Self::Context) -> Self::Result {
+        let Submit { task, writes, .. } = message;
+        if self.full.load(Ordering::Relaxed) {
+            return Box::pin(std::future::ready(Err(Refusal::QueueFull(1))));
+        }
+        let committed = self.store.commit(writes.task(&task));
+        self.enqueued.lock().unwrap().push(task);
+        Box::pin(async move {
+            committed.await.map_err(|_| Refusal::Stopping)?;
+            let in_flight = Vec::new();
+            Ok(Submission::Enqueued { in_flight })
+        })
+    }
+}
+
+impl Handler<Resolved> for Work {
+    type Result = ();
+
+    fn handle(&mut self, Resolved(approval): Resolved, _: &mut Self::Context) {
+        self.resolved.lock().unwrap().push(approval);
+    }
+}
+
+#[derive(Clone, Default)]
+pub(super) struct Vault {
+    pub(super) kept: Arc<Mutex<Vec<(String, String)>>>,
+    pub(super) locked: Arc<AtomicBool>,
+}
+
+impl SecretSink for Vault {
+    fn keep(
+        &self,
+        team: TeamKey,
+        key: String,
+        secret: SecretText,
+    ) -> BoxFuture<'static, Result<(), String>> {
+        let this = self.clone();
+        Box::pin(async move {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+            if this.locked.load(Ordering::Relaxed) {
+                return Err("the vault is locked".to_owned());
+            }
+            let place = format!("{team}/{key}");
+            this.kept
+                .lock()
+                .unwrap()
+                .push((place, secret.expose().to_owned()));
+            Ok(())
+        })
+    }
+}
+
+/// One process after another on the same disk.
+pub(super) struct Bench {
+    pub(super) disk: Disk,
+    pub(super) clock: Arc<dyn Clock>,
+    pub(super) ids: Ids,
+    pub(super) vault: Vault,
+    pub(super) full: Arc<AtomicBool>,
+    pub(super) enqueued: Arc<Mutex<Vec<Task>>>,
+    pub(super) resolved: Arc<Mutex<Vec<Approval>>>,
+}
+
+pub(super) struct Process {
+    pub(super) approvals: Addr<Approvals>,
+    pub(super) store: StoreHandle,
+    pub(super) desk: Desk,
+    pub(super) storage: Arc<Mounted>,
+}
+
+impl Bench {
+    pub(super) fn new() -> Self {
+        let world = World::new(|_| Vec::new());
+        Self {
+            disk: world.disk,
+            clock: world.clock,
+            ids: Ids::new(Arc::new(Counted::default())),
+            vault: Vault::default(),
+            full: Arc::default(),
+            enqueued: Arc::default(),
+            resolved: Arc::default(),
+        }
+    }
+
+    pub(super) fn start(&self) -> Process {
+        self.start_on(self.disk.mount(None))
+    }
+
+    pub(super) fn start_on(&self, storage: Arc<Mounted>) -> Process {
+        let tasks = reads::open_tasks(&*storage).unwrap().rows;
+        let recovered = Recovered::read(&*storage, &tasks).unwrap();
+        let store = Store::start(
+            &Arbiter::current(),
+            storage.clone(),
+            Box::new(|_| ()),
+            Box::new(|_, _| ()),
+        );
+        let work = Work {
+            store: store.clone(),
+            full: self.full.clone(),
+            enqueued: self.enqueued.clone(),
+            resolved: self.resolved.clone(),
+        }
+        .start();
+        let desk = Desk::new(self.ids.clone(), digester, TTL);
+        let neighbours = Neighbours {
+            store: store.clone(),
+            channel: Channel::new(store.clone(), self.clock.clone()).start(),
+            queue: work.clone().recipient(),
+            resolved: work.recipient(),
+            secrets: Arc::new(self.vault.clone()),
+            clock: self.clock.clone(),
+            ids: self.ids.clone(),
+            desk: desk.clone(),
+        };
+        Process {
+            approvals: Approvals::new(neighbours, recovered).start(),
+            store,
+            desk,
+            storage,
+        }
+    }
+
+    pub(super) fn row(&self, process: &Process, approval: &Approval) -> Approval {
+        reads::approval(&*process.storage, &approval.id)
+            .unwrap()
+            .unwrap()
+    }
+
+    pub(super) fn resolved(&self) -> Vec<(Status, Option<String>)> {
+        let resolved = self.resolved.lock().unwrap();
+        resolved
+            .iter()
+            .map(|row| (row.status, row.resolved_by.clone()))
+            .collect()
+    }
+}
+
+pub(super) fn task() -> Task {
+    let lane = Lane {
+        team: "main".into(),
+        topic: Some("t-1".into()),
+    };
+    Task {
+        source: Some(Source {
+            channel: "ws:1".into(),
+            message: Some("m1".into()),
+            topic: Some(TopicRef {
+                id: "t-1".into(),
+                name: "garden".to_owned(),
+            }),
+        }),
+        deadline_at: Timestamp(u64::MAX),
+        parked: Some(Parked {
+            reason: WaitReason::Approval,
+            since: Timestamp(0),
+            until: None,
+        }),
+        ..Task::new(
+            "task-1".into(),
+            lane,
+            String::new(),
+            "ann".to_owned(),
+            Timestamp(0),
+        )
+    }
+}
+
+pub(super) fn args() -> Value {
+    json!({"command": "rm -r build", "n": [1, {"deep": true}]})
+}
+
+impl Process {
+    pub(super) fn request(&self, now: Timestamp, asking: &Asking) -> Approval {
+        let wish = Wish {
+            caller: &Caller::of(&task()),
+            turn: &"turn-1".into(),
+            label: Label::Trusted,
+            call: "turn-1:1:0",
+            tool: "bash",
+            arguments: &args(),
+            asking,
+        };
+        self.desk.request(wish, now)
+    }
+
+    /// A request as a turn stores it.
+    pub(super) async fn open(&self, bench: &Bench) -> Approval {
+        self.open_with(bench, Asking::default()).await
+    }
+
+    pub(super) async fn open_with(&self, bench: &Bench, asking: Asking) -> Approval {
+        let approval = self.request(bench.clock.now(), &asking);
+        let writes = Desk::opening(&approval).task(&task());
+        self.store.commit(writes).await.unwrap();
+        self.approvals.do_send(Opened(approval.clone()));
+        approval
+    }
+
+    pub(super) async fn decide(&self, word: Word) -> Result<Approval, NotDecided> {
+        self.approvals
+            .send(Decide {
+                word,
+                channel: None,
+            })
+            .await
+            .unwrap()
+    }
+
+    pub(super) async fn reply(
+        &self,
+        question: &Question,
+        answer: Answer,
+    ) -> Result<Question, NotAnswered> {
+        let reply = Reply {
+            question: question.id.clone(),
+            answer,
+            by: Decider::new("operator"),
+            channel: None,
+        };
+        self.approvals.send(reply).await.unwrap()
+    }
+
+    pub(super) async fn ask(&self, question: &Question) {
+        self.approvals
+            .send(Ask(question.clone()))
+            .await
+            .unwrap()
+            .unwrap();
+    }
+}
+
+pub(super) fn word(approval: &Approval, choice: Choice, who: &str) -> Word {
+    Word {
+        which: approval.id.to_string(),
+        choice,
+        digest: Some(approval.digest.clone()),
+        note: None,
+        by: Decider::new(who),
+        via: "api".to_owned(),
+    }
+}
+
+pub(super) fn intended<'a>(
+    arguments: &'a Value,
+    team: &'a TeamKey,
+    none: &'a BTreeMap<String, u64>,
+) -> Intended<'a> {
+    Intended {
+        team,
+        tool: "bash",
+        arguments,
+        cwd: None,
+        secrets: none,
+    }
+}
+
+pub(super) fn permits(approval: &Approval) -> Result<(), NotPermitted> {
+    approval.permits(
+        digester,
+        intended(&args(), &TeamKey::first("main"), &BTreeMap::new()),
+    )
+}
+
+pub(super) fn question(bench: &Bench, kind: AnswerKind) -> Question {
+    let caller = Caller::of(&task());
+    let now = bench.clock.now();
+    Question {
+        id: "qst-1".into(),
+        team: caller.team,
+        lane: caller.lane,
+        task: caller.task,
+        question: "Which colour?".to_owned(),
+        options: vec!["red".to_owned(), "blue".to_owned()],
+        multi: false,
+        kind,
+        key: (kind == AnswerKind::Secret).then(|| "API_KEY".to_owned()),
+        status: QuestionStatus::Open,
+        answer: None,
+        by: None,
+        source: caller.source,
+        lineage: caller.lineage,
+        label: Label::Untrusted,
+        cause: caller.cause,
+        created_at: now,
+        expires_at: now + DEFAULT_TTL,
+        answered_at: None,
+    }
+}
+
+pub(super) fn chosen(option: &str) -> Answer {
+    Answer {
+        selected: vec![option.to_owned()],
+        text: String::new(),
+    }
+}
+
+pub(super) fn words(text: &str) -> Answer {
+    Answer {
+        selected: Vec::new(),
+        text: text.to_owned(),
+    }
+}

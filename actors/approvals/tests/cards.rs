@@ -1,0 +1,101 @@
+//! What is shown in a conversation.
+
+use serde_json::json;
+
+use super::bench::{Bench, args, permits, word};
+use crate::{
+    approvals::{
+        Decide,
+        record::{Approval, Choice},
+    },
+    store::reads,
+    tool::Asking,
+};
+
+/// PL-85: the card shows tool, arguments, short id and the beginning of the digest.
+#[actix::test]
+async fn the_card_stands_in_the_conversation_that_the_work_comes_from() {
+    let bench = Bench::new();
+    let process = bench.start();
+    let asking = Asking {
+        summary: "It deletes files.".to_owned(),
+        ..Asking::default()
+    };
+    let approval = process.open_with(&bench, asking).await;
+
+    let frames = reads::outbox(&*process.storage, &"ws:1".into()).unwrap();
+    let card = serde_json::to_value(&frames[0].frame).unwrap();
+
+    assert_eq!(frames.len(), 1);
+    assert_eq!(card["topic"]["id"], "t-1");
+    let body = &card["body"];
+    assert_eq!(body["type"], "notification");
+    assert_eq!(body["kind"], "approval");
+    assert_eq!(body["status"], "pending");
+    assert_eq!(body["ref_id"], approval.id.as_str());
+    let digest = &approval.digest[..8];
+    let name = &approval.short_id;
+    assert_eq!(
+        body["content"],
+        format!(
+            "[main] wants to use bash. It deletes files.\n\
+             Arguments: {}\n\
+             Digest {digest}. Decide with /approve {name} or /deny {name} <why>.",
+            args()
+        )
+    );
+}
+
+/// What must not be shown is not stored either, and the digest still binds what runs.
+#[actix::test]
+async fn arguments_are_stored_as_they_may_be_shown() {
+    let bench = Bench::new();
+    let process = bench.start();
+    let asking = Asking {
+        shown: Some(json!({"command": "[hidden]"})),
+        ..Asking::default()
+    };
+    let approval = process.open_with(&bench, asking).await;
+
+    let approved = process
+        .decide(word(&approval, Choice::Approve, "bob"))
+        .await
+        .unwrap();
+
+    assert_eq!(approved.arguments, json!({"command": "[hidden]"}));
+    assert_eq!(permits(&approved), Ok(()));
+}
+
+/// Whoever saw the card hears what became of it, unless they decided there themselves.
+#[actix::test]
+async fn a_decision_elsewhere_is_told_where_the_card_was() {
+    let bench = Bench::new();
+    let process = bench.start();
+    let here = process.open(&bench).await;
+    let decide = |approval: &Approval, channel: Option<&str>| Decide {
+        word: word(approval, Choice::Approve, "bob"),
+        channel: channel.map(Into::into),
+    };
+    let frames = || {
+        reads::outbox(&*process.storage, &"ws:1".into())
+            .unwrap()
+            .len()
+    };
+
+    process
+        .approvals
+        .send(decide(&here, Some("ws:1")))
+        .await
+        .unwrap()
+        .unwrap();
+    let after_here = frames();
+    let there = process.open(&bench).await;
+    process
+        .approvals
+        .send(decide(&there, None))
+        .await
+        .unwrap()
+        .unwrap();
+
+    assert_eq!((after_here, frames()), (1, 3));
+}

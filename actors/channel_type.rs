@@ -1,0 +1,137 @@
+//! Channel types: by which kind of door a message comes in. The adapter states it, nobody guesses it.
+
+use std::{fmt, str::FromStr, sync::Arc};
+
+use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error};
+
+/// What the type of a channel plugin begins with.
+const PLUGIN: &str = "plugin.";
+
+/// A kind of channel.
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum ChannelType {
+    /// A WebSocket.
+    #[default]
+    Ws,
+    /// A Discord channel.
+    Discord,
+    /// The command line of the operator.
+    Cli,
+    /// Messages over REST.
+    Api,
+    /// A channel plugin, by its key.
+    Plugin(Arc<str>),
+}
+
+impl ChannelType {
+    /// Whoever comes in by this door has shown a credential of this service.
+    pub fn is_authenticated(&self) -> bool {
+        matches!(self, Self::Ws | Self::Cli | Self::Api)
+    }
+}
+
+/// A name that is not a channel type.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "unknown channel type `{0}`; there are `ws`, `discord`, `cli`, `api` and `plugin.<key>` for channel plugins"
+)]
+pub struct UnknownChannelType(pub String);
+
+impl fmt::Display for ChannelType {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Ws => f.write_str("ws"),
+            Self::Discord => f.write_str("discord"),
+            Self::Cli => f.write_str("cli"),
+            Self::Api => f.write_str("api"),
+            Self::Plugin(key) => write!(f, "{PLUGIN}{key}"),
+        }
+    }
+}
+
+impl FromStr for ChannelType {
+    type Err = UnknownChannelType;
+
+    fn from_str(name: &str) -> Result<Self, Self::Err> {
+        match name {
+            "ws" => Ok(Self::Ws),
+            "discord" => Ok(Self::Discord),
+            "cli" => Ok(Self::Cli),
+            "api" => Ok(Self::Api),
+            _ => match name.strip_prefix(PLUGIN) {
+                Some(key) if is_plugin_key(key) => Ok(Self::Plugin(key.into())),
+                // It may be shown: no more of it than a name has.
+                _ => Err(UnknownChannelType(name.chars().take(64).collect())),
+            },
+        }
+    }
+}
+
+/// Lower-case words joined by single hyphens, 2 to 40 characters, a letter first.
+fn is_plugin_key(key: &str) -> bool {
+    (2..=40).contains(&key.len())
+        && key.starts_with(|first: char| first.is_ascii_lowercase())
+        && key.split('-').all(|word| {
+            !word.is_empty()
+                && word
+                    .bytes()
+                    .all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit())
+        })
+}
+
+impl Serialize for ChannelType {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+impl<'de> Deserialize<'de> for ChannelType {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let name = String::deserialize(deserializer)?;
+        name.parse().map_err(D::Error::custom)
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+
+    /// CH-02
+    #[test]
+    fn a_type_reads_back_as_it_is_written() {
+        for name in ["ws", "discord", "cli", "api", "plugin.irc", "plugin.my-2nd"] {
+            let read: ChannelType = name.parse().unwrap();
+
+            assert_eq!(read.to_string(), name);
+            assert_eq!(serde_json::to_value(&read).unwrap(), name);
+            assert_eq!(
+                serde_json::from_value::<ChannelType>(name.into()).unwrap(),
+                read
+            );
+        }
+    }
+
+    /// CH-02
+    #[test]
+    fn any_other_name_is_refused_with_those_there_are() {
+        for name in [
+            "",
+            "WS",
+            "slack",
+            "plugin.",
+            "plugin.x",
+            "plugin.A",
+            "plugin.a--b",
+            "plugin.a.b",
+        ] {
+            let error = name.parse::<ChannelType>().unwrap_err().to_string();
+
+            assert!(error.contains(&format!("`{name}`")), "{error}");
+            assert!(
+                error.contains("`ws`, `discord`, `cli`, `api` and `plugin.<key>`"),
+                "{error}"
+            );
+        }
+    }
+}

@@ -1,0 +1,220 @@
+//! Bootstrap: the first work of a team, and whether it came to something.
+
+use std::sync::Arc;
+
+use actix::{
+    ActorFutureExt, AsyncContext, Context, Handler, Message, ResponseActFuture, WrapFuture,
+};
+
+use super::{
+    Belongings, Bootstrap, Org, OrgError, Parts,
+    record::{Phase, TeamRecord},
+};
+use crate::{
+    event::{Body, Frame, Notification},
+    ids::{TaskId, TeamKey},
+    notice::{Notice, NoticeKind},
+    queue::{Ended, submit::Submit},
+    store::{reads, records::Writes},
+    task::{Ending, Kind, Outcome, Task},
+};
+
+/// The first work of a team, with its outcome.
+#[derive(Message)]
+#[rtype(result = "()")]
+struct Judge {
+    task: Task,
+}
+
+/// After this the news of an end is looked at again.
+const SOON: std::time::Duration = std::time::Duration::from_millis(100);
+
+impl Org {
+    /// First works that ended while nobody listened.
+    pub(super) fn look_at_bootstraps(&self, ctx: &mut Context<Self>) {
+        for team in self.tree.iter() {
+            if let (Phase::Initializing, Some(task)) = (team.phase, team.bootstrap_task.clone()) {
+                self.look_at(task, ctx);
+            }
+        }
+    }
+
+    /// Reads a first work, and judges it if it has ended.
+    fn look_at(&self, task: TaskId, ctx: &mut Context<Self>) {
+        let store = self.parts.store.clone();
+        let row = async move {
+            let row = store.read(move |storage| reads::task(storage, &task));
+            row.await.ok().flatten()
+        };
+        ctx.spawn(row.into_actor(self).map(|row, _, ctx| {
+            if let Some(task) = row.filter(|task| task.outcome.is_some()) {
+                ctx.notify(Judge { task });
+            }
+        }));
+    }
+
+    /// The team, if this was its first work and nothing has been made of that yet.
+    fn waits_for(&self, task: &Task) -> Option<&TeamRecord> {
+        let team = self.tree.get(task.lane.team.as_str())?;
+        let is_it = team.generation == task.generation
+            && team.bootstrap_task.as_ref() == Some(&task.id)
+            && team.phase == Phase::Initializing;
+        is_it.then_some(team)
+    }
+}
+
+/// Why a first work came to nothing; none if the team is ready.
+async fn judge(
+    parts: &Parts,
+    belongings: Arc<[Arc<dyn Belongings>]>,
+    team: &TeamKey,
+    outcome: &Outcome,
+) -> Option<String> {
+    if outcome.ending != Ending::Done {
+        let why = outcome.message.as_deref().unwrap_or("no reason was given");
+        return Some(format!(
+            "its first task ended as {}: {why}",
+            outcome.ending.as_str()
+        ));
+    }
+    if outcome.text.trim().is_empty() {
+        return Some("its first task ended without a word".to_owned());
+    }
+    if parts.folders.is_furnished(team.name.clone()).await {
+        return None;
+    }
+    for belonging in belongings.iter() {
+        if belonging.has_any(team).await {
+            return None;
+        }
+    }
+    Some("it has written no rule, no subagent and no memory".to_owned())
+}
+
+impl Handler<Ended> for Org {
+    type Result = ();
+
+    fn handle(&mut self, ended: Ended, ctx: &mut Self::Context) {
+        if ended.kind == Kind::Bootstrap {
+            self.look_at(ended.task, ctx);
+        }
+    }
+}
+
+impl Handler<Judge> for Org {
+    type Result = ();
+
+    fn handle(&mut self, Judge { task }: Judge, ctx: &mut Self::Context) {
+        if self.making.contains_key(&task.lane.team) {
+            // It was quicker than the news that its team is there.
+            ctx.notify_later(Judge { task }, SOON);
+            return;
+        }
+        let (Some(team), Some(outcome)) = (self.waits_for(&task), task.outcome.clone()) else {
+            return;
+        };
+        let (parts, key) = (self.parts.clone(), team.key());
+        let belongings = self.belongings.clone();
+        let settled = self.is_settled();
+        let judged = actix::spawn(async move {
+            settled.await;
+            judge(&parts, belongings, &key, &outcome).await
+        });
+        ctx.spawn(judged.into_actor(self).map(move |judged, org, ctx| {
+            let (Ok(why), Some(team)) = (judged, org.waits_for(&task)) else {
+                return;
+            };
+            let mut team = team.clone();
+            let mut writes = org.told(&team, &task, why.as_deref());
+            team.phase = match why {
+                None => Phase::Ready,
+                Some(why) => {
+                    tracing::warn!(team = %team.key(), %why, "the team could not set itself up");
+                    writes = writes.notice(&org.failed(&team, &task.id, &why));
+                    Phase::Failed
+                }
+            };
+            org.tree.put(team.clone());
+            ctx.spawn(org.store(team, writes).map(|_, _, _| ()));
+        }));
+    }
+}
+
+impl Org {
+    /// The person whose wish the team was hears how its first work ended.
+    fn told(&self, team: &TeamRecord, task: &Task, why: Option<&str>) -> Writes {
+        let Some(source) = &task.source else {
+            return Writes::new();
+        };
+        let (text, status) = match why {
+            None => ("Team is ready.".to_owned(), "done"),
+            Some(why) => (format!("Team setup failed: {why}."), "failed"),
+        };
+        let notification = Notification {
+            content: format!("[{}] {text}", team.name),
+            team: team.name.clone(),
+            task_id: Some(task.id.clone()),
+            status: status.to_owned(),
+            kind: "bootstrap".to_owned(),
+            ref_id: None,
+        };
+        let frame = Frame {
+            topic: source.topic.clone(),
+            ts: self.parts.clock.now(),
+            body: Body::Notification(notification),
+        };
+        Writes::new().frame(&source.channel, frame)
+    }
+
+    fn failed(&self, team: &TeamRecord, task: &TaskId, why: &str) -> Notice {
+        let name = &team.name;
+        Notice {
+            id: self.parts.ids.notice(),
+            kind: NoticeKind::BootstrapFailed,
+            team: Some(name.clone()),
+            text: format!(
+                "Team `{name}` could not set itself up: {why}. It takes tasks all the same; \
+                 `hivewright teams bootstrap {name}` lets it try again."
+            ),
+            refs: vec![task.to_string()],
+            at: self.parts.clock.now(),
+            read: false,
+        }
+    }
+}
+
+impl Handler<Bootstrap> for Org {
+    type Result = ResponseActFuture<Self, Result<Option<TaskId>, OrgError>>;
+
+    fn handle(&mut self, Bootstrap { task }: Bootstrap, _: &mut Self::Context) -> Self::Result {
+        let team = match self.tree.known(&task.lane.team) {
+            Ok(team) if team.phase == Phase::Ready => Ok(None),
+            Ok(team) => Ok(Some(team.clone())),
+            Err(error) => Err(error),
+        };
+        let mut team = match team {
+            Ok(Some(team)) => team,
+            Ok(None) => return Box::pin(std::future::ready(Ok(None)).into_actor(self)),
+            Err(error) => return Box::pin(std::future::ready(Err(error)).into_actor(self)),
+        };
+        let id = task.id.clone();
+        team.phase = Phase::Initializing;
+        team.bootstrap_task = Some(id.clone());
+        let submitted = self.parts.work.submit(Submit {
+            task: Task {
+                kind: Kind::Bootstrap,
+                generation: team.generation,
+                ..task
+            },
+            writes: Writes::new().team(&team),
+            overlap: None,
+            giver: None,
+        });
+        // Its end may be told before the answer is: it must be waited for by then.
+        self.tree.put(team);
+        Box::pin(submitted.into_actor(self).map(move |result, org, _| {
+            org.parts.view.show(org.tree.clone());
+            result.map(|_| Some(id)).map_err(OrgError::from)
+        }))
+    }
+}

@@ -1,0 +1,247 @@
+//! Org: the organisation. Makes teams and lets them go, step by step, so that a crash in between is
+//! finished or undone at the next start.
+
+use std::{collections::HashMap, sync::Arc};
+
+use actix::{
+    Actor, ActorFutureExt, AsyncContext, Context, Handler, Message, Recipient, ResponseActFuture,
+    WrapFuture,
+};
+use futures_util::future::BoxFuture;
+use tokio::sync::{oneshot, watch};
+
+use crate::{
+    channel::Deliver,
+    clock::Clock,
+    ids::{Ids, MAIN, TaskId, TeamKey, TeamName},
+    queue::causes::Giver,
+    store::{StoreHandle, records::Writes},
+    task::Task,
+};
+
+pub mod belongings;
+pub mod error;
+pub mod folders;
+pub mod names;
+pub mod record;
+pub mod tree;
+pub mod view;
+pub mod work;
+
+mod bootstrap;
+mod pause;
+pub mod shutdown;
+mod spawn;
+#[cfg(test)]
+mod tests;
+mod update;
+
+use belongings::Belongings;
+use error::OrgError;
+use folders::{FolderPlan, Folders};
+use record::TeamRecord;
+use shutdown::Removed;
+use tree::{By, Limits, Tree};
+use view::OrgView;
+use work::Work;
+
+/// What must become durable together with a new team, once its key is known.
+pub type Beside = Box<dyn FnOnce(TeamKey) -> BoxFuture<'static, Result<Alongside, String>> + Send>;
+
+/// Changes of another part that count with those of a new team.
+pub struct Alongside {
+    /// What belongs into the commit.
+    pub writes: Writes,
+    /// To be done once it is durable. Dropped if it never is.
+    pub then: BoxFuture<'static, ()>,
+}
+
+/// Makes a team: its record, its folder and its first work, all or nothing.
+#[derive(Message)]
+#[rtype(result = "Result<TeamKey, OrgError>")]
+pub struct Spawn {
+    /// What it is to be called.
+    pub name: String,
+    /// Who is above it.
+    pub parent: TeamName,
+    /// Who wants it.
+    pub by: By,
+    /// Words for what it takes on.
+    pub scope: Vec<String>,
+    /// How many teams there may be.
+    pub limits: Limits,
+    /// What its folder holds.
+    pub plan: FolderPlan,
+    /// Its first work. The generation is filled in.
+    pub bootstrap: Task,
+    /// Whose turn makes it, for limits on what one cause leads to.
+    pub giver: Option<Giver>,
+    /// What else belongs into the same commit.
+    pub writes: Writes,
+    /// The same, for what depends on the new team's key.
+    pub beside: Option<Beside>,
+}
+
+/// Lets a team go, with all below it if told so. Answered when they are gone.
+#[derive(Clone, Debug, Message)]
+#[rtype(result = "Result<Removed, OrgError>")]
+pub struct Shutdown {
+    /// The team.
+    pub name: TeamName,
+    /// Also all below it.
+    pub cascade: bool,
+    /// Who wants it.
+    pub by: By,
+    /// The tool call behind it: its answer is stored with the last step.
+    pub call: Option<String>,
+}
+
+/// Changes what a team takes on, or how it is described.
+#[derive(Clone, Debug, Message)]
+#[rtype(result = "Result<TeamRecord, OrgError>")]
+pub struct Update {
+    /// The team.
+    pub name: TeamName,
+    /// Who wants it.
+    pub by: By,
+    /// Words to add to its scope.
+    pub add: Vec<String>,
+    /// Words to take away.
+    pub remove: Vec<String>,
+    /// Another description.
+    pub description: Option<String>,
+    /// The tool call behind it: its answer, the record, is stored with the change.
+    pub call: Option<String>,
+}
+
+/// Lets a team rest, or work again. The main team and all others if none is named.
+#[derive(Clone, Debug, Message)]
+#[rtype(result = "Result<Vec<TeamName>, OrgError>")]
+pub struct Pause {
+    /// The team.
+    pub team: Option<TeamName>,
+    /// Rest, or work.
+    pub paused: bool,
+    /// Also stop what runs.
+    pub now: bool,
+}
+
+/// Gives a team its first work again. Answers the task; none if the team is ready.
+#[derive(Debug, Message)]
+#[rtype(result = "Result<Option<TaskId>, OrgError>")]
+pub struct Bootstrap {
+    /// The task, for the team that does it.
+    pub task: Task,
+}
+
+/// All parts are there: what a former process left half-done is finished or undone.
+#[derive(Message)]
+#[rtype(result = "()")]
+pub struct Settle {
+    /// Who else keeps things for teams.
+    pub belongings: Vec<Arc<dyn Belongings>>,
+}
+
+/// What the organisation works with.
+#[derive(Clone)]
+pub struct Parts {
+    /// Where records are kept.
+    pub store: StoreHandle,
+    /// The queue.
+    pub work: Arc<dyn Work>,
+    /// Where people are told that a team is ready.
+    pub channel: Recipient<Deliver>,
+    /// The folders of teams.
+    pub folders: Arc<dyn Folders>,
+    /// Wall time.
+    pub clock: Arc<dyn Clock>,
+    /// Names notices.
+    pub ids: Ids,
+    /// What everyone else sees of it.
+    pub view: OrgView,
+}
+
+/// The organisation. Asked by tools and HTTP; waits for nobody itself: each change is a task.
+pub struct Org {
+    parts: Parts,
+    tree: Tree,
+    /// Teams being made, with their parents.
+    making: HashMap<TeamName, TeamName>,
+    /// Shutdowns under way by the team at the top, with those who wait for them.
+    closing: HashMap<TeamName, Vec<oneshot::Sender<Result<Removed, OrgError>>>>,
+    belongings: Arc<[Arc<dyn Belongings>]>,
+    /// Nothing is changed before what was left half-done is settled.
+    settled: watch::Sender<bool>,
+}
+
+impl Org {
+    /// The organisation of these records, as a former process left them.
+    pub fn new(parts: Parts, records: Vec<TeamRecord>) -> Self {
+        let mut tree = Tree::new(records);
+        if tree.get(MAIN).is_none() {
+            let main = TeamRecord::main(parts.clock.now());
+            drop(parts.store.commit(Writes::new().team(&main)));
+            tree.put(main);
+        }
+        parts.view.show(tree.clone());
+        Self {
+            parts,
+            tree,
+            making: HashMap::new(),
+            closing: HashMap::new(),
+            belongings: Arc::new([]),
+            settled: watch::Sender::new(false),
+        }
+    }
+
+    /// A team that is new or has changed, and is durable.
+    fn put(&mut self, record: TeamRecord) {
+        self.tree.put(record);
+        self.parts.view.show(self.tree.clone());
+    }
+
+    /// Ends when what was left half-done is settled.
+    fn is_settled(&self) -> impl Future<Output = ()> + use<> {
+        let mut settled = self.settled.subscribe();
+        async move {
+            // An error means that the organisation is gone, and with it the caller.
+            let _gone = settled.wait_for(|settled| *settled).await;
+        }
+    }
+
+    /// Commits a change of one record, then shows it.
+    fn store(
+        &self,
+        record: TeamRecord,
+        writes: Writes,
+    ) -> ResponseActFuture<Self, Result<TeamRecord, OrgError>> {
+        let committed = self.parts.store.commit(writes.team(&record));
+        Box::pin(committed.into_actor(self).map(move |result, org, _| {
+            let frames = result.map_err(|_| OrgError::Stopping)?;
+            if !frames.is_empty() {
+                org.parts.channel.do_send(Deliver { frames });
+            }
+            org.put(record.clone());
+            Ok(record)
+        }))
+    }
+}
+
+impl Actor for Org {
+    type Context = Context<Self>;
+}
+
+impl Handler<Settle> for Org {
+    type Result = ();
+
+    fn handle(&mut self, Settle { belongings }: Settle, ctx: &mut Self::Context) {
+        self.belongings = belongings.into();
+        let living = self.tree.iter().map(|team| team.name.clone()).collect();
+        let settled = self.parts.folders.settle(living);
+        ctx.spawn(settled.into_actor(self).map(|(), org, ctx| {
+            org.settled.send_replace(true);
+            org.go_on_closing(ctx);
+            org.look_at_bootstraps(ctx);
+        }));
+    }
+}

@@ -1,0 +1,149 @@
+//! A team as the organisation knows it.
+
+use std::collections::BTreeSet;
+
+use serde::{Deserialize, Serialize};
+
+use crate::{
+    clock::Timestamp,
+    ids::{MAIN, TaskId, TeamKey, TeamName},
+};
+
+/// One life of a team. What the operator writes about it is in its file, not here.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TeamRecord {
+    /// Its name.
+    pub name: TeamName,
+    /// How often the name was given, from 1.
+    pub generation: u32,
+    /// Who is above it; nobody is above the main team.
+    pub parent: Option<TeamName>,
+    /// Whether it works.
+    pub state: TeamState,
+    /// Whether it has set itself up.
+    pub phase: Phase,
+    /// Words for what it takes on.
+    pub scope: BTreeSet<String>,
+    /// What it may do beyond its tools. Only operators change this.
+    #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
+    pub capabilities: BTreeSet<Capability>,
+    /// When it was made.
+    pub created_at: Timestamp,
+    /// By whom: a team, or an operator.
+    pub created_by: String,
+    /// Its first work.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub bootstrap_task: Option<TaskId>,
+    /// It is being shut down, and how far that has come.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub closing: Option<Closing>,
+}
+
+impl TeamRecord {
+    /// The main team, which is always there.
+    pub fn main(now: Timestamp) -> Self {
+        Self {
+            name: MAIN.into(),
+            generation: 1,
+            parent: None,
+            state: TeamState::Active,
+            phase: Phase::Ready,
+            scope: BTreeSet::new(),
+            capabilities: BTreeSet::new(),
+            created_at: now,
+            created_by: "system".to_owned(),
+            bootstrap_task: None,
+            closing: None,
+        }
+    }
+
+    /// Under which its rows are kept.
+    pub fn key(&self) -> TeamKey {
+        TeamKey {
+            name: self.name.clone(),
+            generation: self.generation,
+        }
+    }
+}
+
+/// Whether a team works.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum TeamState {
+    /// It works.
+    Active,
+    /// Tasks are accepted, none is started.
+    Paused,
+    /// Its file or its folder is wrong.
+    Degraded,
+    /// It is being shut down: nothing is accepted.
+    Draining,
+    /// It is gone; the record is kept.
+    Removed,
+}
+
+impl TeamState {
+    /// As rows and answers name it.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Active => "active",
+            Self::Paused => "paused",
+            Self::Degraded => "degraded",
+            Self::Draining => "draining",
+            Self::Removed => "removed",
+        }
+    }
+}
+
+/// Whether a team has set itself up. None of them keeps tasks from being done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Phase {
+    /// Its first work is not done yet.
+    Initializing,
+    /// It has.
+    Ready,
+    /// It tried, and has nothing to show.
+    Failed,
+}
+
+impl Phase {
+    /// As rows and answers name it.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Initializing => "initializing",
+            Self::Ready => "ready",
+            Self::Failed => "failed",
+        }
+    }
+}
+
+/// What a team may do beyond its tools.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Capability {
+    /// Start and stop other teams.
+    Lifecycle,
+    /// Ask for new teams.
+    Spawn,
+    /// Ask for other settings.
+    Configure,
+    /// Have more triggers than others.
+    Triggers,
+}
+
+/// A shutdown under way. The whole tree below goes with the team at its top.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Closing {
+    /// The team whose shutdown was asked for.
+    pub top: TeamName,
+    /// The tool call that asked for it, which gets its answer also after a restart.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub call: Option<String>,
+    /// Who is gone already, in order.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub removed: Vec<TeamName>,
+    /// How many of their tasks were cancelled.
+    #[serde(default)]
+    pub cancelled: u64,
+}

@@ -1,0 +1,241 @@
+//! Shutdown: teams go, the deepest first. Each step is durable, so that a restart goes on with it.
+
+use actix::{
+    ActorFutureExt, Addr, AsyncContext, Context, Handler, Message, ResponseFuture, WrapFuture,
+};
+use serde::{Deserialize, Serialize};
+use std::sync::Arc;
+use tokio::sync::oneshot;
+
+use super::{
+    Belongings, Org, OrgError, Parts, Shutdown,
+    record::{Closing, TeamRecord, TeamState},
+};
+use crate::{
+    ids::TeamName,
+    store::{Numbered, StoreError, records::Writes},
+};
+
+/// What a shutdown did.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Removed {
+    /// The teams that are gone, in the order in which they went.
+    pub removed: Vec<TeamName>,
+    /// How many of their tasks were cancelled.
+    pub cancelled_tasks: u64,
+    /// Where the folder of the team is now.
+    pub trash: Option<String>,
+}
+
+/// A step is durable.
+#[derive(Message)]
+#[rtype(result = "()")]
+struct Stepped {
+    record: TeamRecord,
+}
+
+impl Org {
+    /// Goes on with what a former process had begun.
+    pub(super) fn go_on_closing(&mut self, ctx: &mut Context<Self>) {
+        let draining: Vec<TeamRecord> = self
+            .tree
+            .iter()
+            .filter(|team| team.state == TeamState::Draining)
+            .cloned()
+            .collect();
+        for team in draining {
+            self.parts.work.set_state(&team.name, TeamState::Draining);
+            let top = team.closing.map_or(team.name, |closing| closing.top);
+            let begun = self.parts.store.commit(Writes::new());
+            self.close(&top, begun, ctx);
+        }
+    }
+
+    /// Sees to it that a team and all below it go, once it is durable that they are to. Harmless if
+    /// that is under way.
+    fn close(
+        &mut self,
+        top: &TeamName,
+        begun: impl Future<Output = Result<Vec<Numbered>, StoreError>> + 'static,
+        ctx: &mut Context<Self>,
+    ) {
+        if self.closing.contains_key(top) {
+            return;
+        }
+        let going: Vec<TeamRecord> = {
+            let mut going: Vec<_> = self.tree.subtree(top.as_str());
+            going.reverse();
+            going.into_iter().cloned().collect()
+        };
+        self.closing.insert(top.clone(), Vec::new());
+        let job = Job {
+            parts: self.parts.clone(),
+            belongings: self.belongings.clone(),
+            org: ctx.address(),
+        };
+        let settled = self.is_settled();
+        let closed = actix::spawn(async move {
+            settled.await;
+            begun.await.map_err(|_| OrgError::Stopping)?;
+            job.run(going).await
+        });
+        let top = top.clone();
+        ctx.spawn(closed.into_actor(self).map(move |joined, org, _| {
+            let result = joined.unwrap_or(Err(OrgError::Stopping));
+            if let Err(error) = &result {
+                tracing::error!(team = %top, %error, "the shutdown stopped halfway; repeat it, or restart the service");
+            }
+            for waiter in org.closing.remove(&top).into_iter().flatten() {
+                // Whoever asked may have gone.
+                let _gone = waiter.send(result.clone());
+            }
+        }));
+    }
+
+    fn begin_shutdown(&mut self, shutdown: &Shutdown) -> Result<Option<Vec<TeamRecord>>, OrgError> {
+        let going = self
+            .tree
+            .check_shutdown(&shutdown.by, &shutdown.name, shutdown.cascade)?;
+        let in_the_way = |team: &TeamRecord| self.making.values().any(|above| *above == team.name);
+        if let Some(team) = going.iter().find(|team| in_the_way(team)) {
+            return Err(OrgError::Busy(team.name.clone()));
+        }
+        if going
+            .last()
+            .is_some_and(|team| team.state == TeamState::Draining)
+        {
+            return Ok(None);
+        }
+        let drained = going.into_iter().map(|team| TeamRecord {
+            closing: Some(Closing {
+                top: shutdown.name.clone(),
+                call: shutdown.call.clone().filter(|_| team.name == shutdown.name),
+                removed: Vec::new(),
+                cancelled: 0,
+            }),
+            state: TeamState::Draining,
+            ..team
+        });
+        Ok(Some(drained.collect()))
+    }
+}
+
+/// A shutdown at work, on a task of its own.
+struct Job {
+    parts: Parts,
+    belongings: Arc<[Arc<dyn Belongings>]>,
+    org: Addr<Org>,
+}
+
+impl Job {
+    async fn run(self, going: Vec<TeamRecord>) -> Result<Removed, OrgError> {
+        let Some(mut top) = going.last().cloned() else {
+            return Ok(Removed::default());
+        };
+        let mut done = Removed::default();
+        for team in going {
+            let closing = top.closing.get_or_insert_with(|| Closing {
+                top: top.name.clone(),
+                call: None,
+                removed: Vec::new(),
+                cancelled: 0,
+            });
+            let (cancelled, trash) = self.clear(&team).await?;
+            closing.cancelled += cancelled;
+            closing.removed.push(team.name.clone());
+            done = Removed {
+                removed: closing.removed.clone(),
+                cancelled_tasks: closing.cancelled,
+                trash,
+            };
+            let is_top = team.name == top.name;
+            let mut writes = Writes::new();
+            let gone = TeamRecord {
+                state: TeamState::Removed,
+                closing: None,
+                ..team
+            };
+            writes = writes.team(&gone);
+            if !is_top {
+                writes = writes.team(&top);
+            } else if let Some(call) = &closing.call {
+                writes = writes.answer(call, &done);
+            }
+            let committed = self.parts.store.commit(writes).await;
+            committed.map_err(|_| OrgError::Stopping)?;
+            tracing::info!(team = %gone.key(), "team shut down");
+            // Its name is free again, also for the queue.
+            self.parts.work.set_state(&gone.name, TeamState::Active);
+            self.org.do_send(Stepped { record: gone });
+            if !is_top {
+                self.org.do_send(Stepped {
+                    record: top.clone(),
+                });
+            }
+        }
+        Ok(done)
+    }
+
+    /// Ends the work of a team, and takes away what it had. May be repeated.
+    async fn clear(&self, team: &TeamRecord) -> Result<(u64, Option<String>), OrgError> {
+        let key = team.key();
+        let reason = format!("team `{}` was shut down", team.name);
+        let cancelled = self.parts.work.cancel_team(team.name.clone(), reason).await;
+        self.parts.work.dismiss(&team.name);
+        for belonging in self.belongings.iter() {
+            for writes in belonging.forget(&key).await {
+                let committed = self.parts.store.commit(writes).await;
+                committed.map_err(|_| OrgError::Stopping)?;
+            }
+        }
+        let now = self.parts.clock.now();
+        let trash = self.parts.folders.bury(key, now).await.map_err(|error| {
+            OrgError::Folder(format!("the folder of `{}` stays: {error}", team.name))
+        })?;
+        Ok((u64::try_from(cancelled).unwrap_or(u64::MAX), trash))
+    }
+}
+
+impl Handler<Stepped> for Org {
+    type Result = ();
+
+    fn handle(&mut self, Stepped { record }: Stepped, _: &mut Self::Context) {
+        self.put(record);
+    }
+}
+
+impl Handler<Shutdown> for Org {
+    type Result = ResponseFuture<Result<Removed, OrgError>>;
+
+    fn handle(&mut self, shutdown: Shutdown, ctx: &mut Self::Context) -> Self::Result {
+        let drained = match self.begin_shutdown(&shutdown) {
+            Ok(drained) => drained,
+            Err(error) => return Box::pin(std::future::ready(Err(error))),
+        };
+        let mut top = shutdown.name;
+        let mut writes = Writes::new();
+        match drained {
+            Some(drained) => {
+                for team in drained {
+                    writes = writes.team(&team);
+                    self.parts.work.set_state(&team.name, TeamState::Draining);
+                    self.put(team);
+                }
+            }
+            // It is going already, maybe along with one above it.
+            None => {
+                let closing = self.tree.get(top.as_str());
+                if let Some(closing) = closing.and_then(|team| team.closing.as_ref()) {
+                    top = closing.top.clone();
+                }
+            }
+        }
+        let begun = self.parts.store.commit(writes);
+        self.close(&top, begun, ctx);
+        let (tell, told) = oneshot::channel();
+        if let Some(waiters) = self.closing.get_mut(&top) {
+            waiters.push(tell);
+        }
+        Box::pin(async move { told.await.unwrap_or(Err(OrgError::Stopping)) })
+    }
+}

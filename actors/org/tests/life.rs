@@ -1,0 +1,195 @@
+//! What happens to a team between its beginning and its end.
+
+use super::*;
+use crate::{
+    notice::NoticeKind,
+    queue,
+    task::{Code, Ending},
+    usage::Usage,
+};
+
+fn ended(ending: Ending, text: &str) -> Task {
+    let mut task = spawn_of("scouts", "main").bootstrap;
+    task.outcome = Some(Outcome {
+        ending,
+        code: (ending != Ending::Done).then_some(Code::NoProvider),
+        message: None,
+        text: text.to_owned(),
+        usage: Usage::default(),
+        report: None,
+        finished_at: Timestamp(2),
+    });
+    task
+}
+
+impl Process {
+    /// A task has its end, and the queue says so.
+    async fn end(&self, task: Task) {
+        let stored = self.store.commit(Writes::new().finished(&task));
+        stored.await.unwrap();
+        self.org.do_send(queue::Ended {
+            task: task.id,
+            kind: task.kind,
+            team: task.lane.team,
+        });
+        self.settle().await;
+    }
+}
+
+async fn phase_after(world: &World, ended: Task) -> (Phase, usize) {
+    let process = world.start(None);
+    process.spawn("scouts", "main").await.unwrap();
+    process.end(ended).await;
+    let notices = process.store.read(reads::notices).await.unwrap();
+    assert!(
+        notices
+            .iter()
+            .all(|notice| notice.kind == NoticeKind::BootstrapFailed)
+    );
+    let phase = process.view.now().get("scouts").unwrap().phase;
+    // As it is stored, too.
+    let next = world.start(None);
+    assert_eq!(next.view.now().get("scouts").unwrap().phase, phase);
+    (phase, notices.len())
+}
+
+/// OR-63
+#[actix::test]
+async fn a_team_is_ready_if_it_said_something_and_has_something() {
+    for (ending, text, furnished, expected) in [
+        (Ending::Done, "Ready.", true, (Phase::Ready, 0)),
+        (Ending::Done, "Ready.", false, (Phase::Failed, 1)),
+        (Ending::Done, " ", true, (Phase::Failed, 1)),
+        (Ending::Failed, "", true, (Phase::Failed, 1)),
+    ] {
+        let world = World::default();
+        world.folders.lock().unwrap().furnished = furnished;
+
+        let phase = phase_after(&world, ended(ending, text)).await;
+
+        assert_eq!(phase, expected, "{ending:?} {text:?} {furnished}");
+    }
+}
+
+/// OR-63: the end of other work says nothing about it.
+#[actix::test]
+async fn the_end_of_another_task_leaves_the_phase() {
+    let world = World::default();
+    let mut other = ended(Ending::Failed, "");
+    other.id = "task-other".into();
+
+    assert_eq!(phase_after(&world, other).await, (Phase::Initializing, 0));
+}
+
+/// OR-63, OR-90: a first work whose end was stored just before a crash is looked at after it.
+#[actix::test]
+async fn an_end_that_nobody_heard_is_found_at_the_next_start() {
+    let world = World::default();
+    let process = world.start(None);
+    process.spawn("scouts", "main").await.unwrap();
+    let done = ended(Ending::Done, "Ready.");
+    let stored = process.store.commit(Writes::new().finished(&done));
+    stored.await.unwrap();
+    world.folders.lock().unwrap().furnished = true;
+
+    let next = world.start(None);
+    next.settle().await;
+
+    assert_eq!(next.view.now().get("scouts").unwrap().phase, Phase::Ready);
+}
+
+/// OR-63: a failed one can be tried again; a ready one has nothing to do.
+#[actix::test]
+async fn a_first_work_can_be_given_again_until_it_succeeds() {
+    let world = World::default();
+    let process = world.start(None);
+    process.spawn("scouts", "main").await.unwrap();
+    process.end(ended(Ending::Failed, "")).await;
+    let mut task = spawn_of("scouts", "main").bootstrap;
+    task.id = "task-again".into();
+    let bootstrap = |task: Task| process.org.send(Bootstrap { task });
+
+    let given = bootstrap(task.clone()).await.unwrap().unwrap();
+    assert_eq!(given, Some("task-again".into()));
+    assert_eq!(
+        process.view.now().get("scouts").unwrap().phase,
+        Phase::Initializing
+    );
+
+    world.folders.lock().unwrap().furnished = true;
+    let mut again = ended(Ending::Done, "Ready.");
+    again.id = "task-again".into();
+    process.end(again).await;
+    assert_eq!(bootstrap(task).await.unwrap(), Ok(None));
+}
+
+/// OR-50, OR-36
+#[actix::test]
+async fn a_scope_changes_but_never_becomes_empty() {
+    let world = World::default();
+    let process = world.start(None);
+    process.spawn("scouts", "main").await.unwrap();
+    let update = |add: &[&str], remove: &[&str], by: &str| Update {
+        name: "scouts".into(),
+        by: By::Team(by.into()),
+        add: add.iter().map(ToString::to_string).collect(),
+        remove: remove.iter().map(ToString::to_string).collect(),
+        description: Some("They look around.".to_owned()),
+        call: Some("call-2".to_owned()),
+    };
+    let ask = async |update: Update| process.org.send(update).await.unwrap();
+
+    let changed = ask(update(&["Maps", " roads"], &["SCOUTS work"], "main")).await;
+    let changed = changed.unwrap();
+    assert_eq!(
+        changed.scope,
+        ["maps".to_owned(), "roads".to_owned()].into()
+    );
+    let refused = ask(update(&[], &["maps", "roads"], "main"))
+        .await
+        .unwrap_err();
+    assert_eq!(refused.code(), "scope_empty");
+    let refused = ask(update(&["x"], &[], "scouts")).await.unwrap_err();
+    assert_eq!(refused.code(), "not_authorized");
+
+    let shelf = world.folders.lock().unwrap();
+    assert_eq!(
+        shelf.descriptions,
+        [("scouts".to_owned(), "They look around.".to_owned())]
+    );
+    drop(shelf);
+    let answer = process
+        .store
+        .read(|storage| reads::answer::<TeamRecord>(storage, "call-2"));
+    assert_eq!(answer.await.unwrap(), Some(changed));
+}
+
+/// OR-95: what is wanted survives restarts; `now` also stops what runs.
+#[actix::test]
+async fn a_paused_team_rests_until_it_is_resumed() {
+    let world = World::default();
+    let process = world.start(None);
+    process.spawn("scouts", "main").await.unwrap();
+    let pause = |team: Option<&str>, paused: bool, now: bool| {
+        process.org.send(Pause {
+            team: team.map(TeamName::from),
+            paused,
+            now,
+        })
+    };
+
+    let paused = pause(Some("scouts"), true, true).await.unwrap().unwrap();
+
+    assert_eq!(paused, ["scouts".into()]);
+    assert_eq!(process.teams(), ["main~1 active", "scouts~1 paused"]);
+    assert_eq!(world.work.lock().unwrap().states, ["scouts paused"]);
+    assert_eq!(world.work.lock().unwrap().dismissed, ["scouts"]);
+    let next = world.start(None);
+    assert_eq!(next.teams(), ["main~1 active", "scouts~1 paused"]);
+
+    let resumed = pause(None, false, false).await.unwrap().unwrap();
+    assert_eq!(resumed, ["main".into(), "scouts".into()]);
+    assert_eq!(process.teams(), ["main~1 active", "scouts~1 active"]);
+    let unknown = pause(Some("nobody"), true, false).await.unwrap();
+    assert_eq!(unknown, Err(OrgError::Unknown("nobody".into())));
+}

@@ -1,0 +1,60 @@
+//! Update: a team takes on other things, or is described in other words.
+
+use actix::{ActorFutureExt, Handler, ResponseActFuture, WrapFuture};
+
+use super::{
+    Org, OrgError, Update,
+    names::{check_scope, check_size},
+    record::TeamRecord,
+};
+use crate::{ids::MAIN, store::records::Writes};
+
+impl Org {
+    /// The record with other words in its scope.
+    fn rescoped(&self, update: &Update) -> Result<TeamRecord, OrgError> {
+        let mut team = self.tree.as_parent(&update.by, &update.name)?.clone();
+        let (add, remove) = (check_scope(&update.add)?, check_scope(&update.remove)?);
+        team.scope.extend(add);
+        team.scope.retain(|word| !remove.contains(word));
+        check_size(&team.scope)?;
+        if team.scope.is_empty() && team.name.as_str() != MAIN {
+            return Err(OrgError::ScopeEmpty(team.name));
+        }
+        Ok(team)
+    }
+}
+
+impl Handler<Update> for Org {
+    type Result = ResponseActFuture<Self, Result<TeamRecord, OrgError>>;
+
+    fn handle(&mut self, update: Update, _: &mut Self::Context) -> Self::Result {
+        if let Err(error) = self.rescoped(&update) {
+            return Box::pin(std::future::ready(Err(error)).into_actor(self));
+        }
+        let folders = self.parts.folders.clone();
+        let described = match update.description.clone() {
+            Some(text) => folders.describe(update.name.clone(), text),
+            None => Box::pin(std::future::ready(Ok(()))),
+        };
+        Box::pin(described.into_actor(self).then(
+            move |described, org, _| -> ResponseActFuture<Self, _> {
+                // The team may have changed while its file was written.
+                let changed = described
+                    .map_err(|error| OrgError::Folder(error.to_string()))
+                    .and_then(|()| org.rescoped(&update));
+                match changed {
+                    Ok(team) => {
+                        let writes = match &update.call {
+                            Some(call) => Writes::new().answer(call, &team),
+                            None => Writes::new(),
+                        };
+                        // The next change begins from this one, whether or not it is on the disk yet.
+                        org.tree.put(team.clone());
+                        org.store(team, writes)
+                    }
+                    Err(error) => Box::pin(std::future::ready(Err(error)).into_actor(org)),
+                }
+            },
+        ))
+    }
+}

@@ -1,0 +1,48 @@
+//! The tree as everyone else sees it: a snapshot of what is durable.
+
+use std::sync::{Arc, PoisonError, RwLock};
+
+use super::{record::TeamState, tree::Tree};
+use crate::{
+    ids::TeamKey,
+    scheduler::{firing::Standing, premises::Roster},
+};
+
+/// The present tree. Cheap to clone; all clones show the same.
+#[derive(Clone, Debug, Default)]
+pub struct OrgView(Arc<RwLock<Arc<Tree>>>);
+
+impl OrgView {
+    /// A view of this tree.
+    pub fn new(tree: Tree) -> Self {
+        Self(Arc::new(RwLock::new(Arc::new(tree))))
+    }
+
+    /// The tree at this moment. It does not change under the reader.
+    pub fn now(&self) -> Arc<Tree> {
+        self.0
+            .read()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clone()
+    }
+
+    /// Shows another tree from now on.
+    pub(super) fn show(&self, tree: Tree) {
+        *self.0.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(tree);
+    }
+}
+
+impl Roster for OrgView {
+    fn standing(&self, team: &TeamKey) -> Standing {
+        let tree = self.now();
+        let record = tree.get(team.name.as_str());
+        match record.filter(|record| record.generation == team.generation) {
+            Some(record) => match record.state {
+                TeamState::Active => Standing::Active,
+                TeamState::Paused | TeamState::Degraded => Standing::Paused,
+                TeamState::Draining | TeamState::Removed => Standing::Gone,
+            },
+            None => Standing::Gone,
+        }
+    }
+}

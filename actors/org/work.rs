@@ -1,0 +1,116 @@
+//! Work: what the organisation and its tools ask of the queue. The one place that knows how.
+
+use actix::Addr;
+use futures_util::future::BoxFuture;
+
+use super::record::TeamState;
+use crate::{
+    ids::{TaskId, TeamName},
+    queue::{
+        Queue, Told,
+        causes::Runaway,
+        parking::SetState,
+        submit::{CancelTask, OpenTask, OpenTasks, Refusal, Submission, Submit},
+        waits::{CancelTeam, Wait},
+    },
+    supervisor::{Dismiss, Supervisor},
+    task::{Lane, Outcome},
+};
+
+/// The queue, as the organisation sees it.
+pub trait Work: Send + Sync + 'static {
+    /// Stores a task, unless something speaks against it. Answered when it is durable.
+    fn submit(&self, submit: Submit) -> BoxFuture<'static, Result<Submission, Refusal>>;
+
+    /// Waits for the end of a task. A turn that waits lends its slot meanwhile.
+    fn wait(&self, task: TaskId, waiter: Option<Lane>) -> BoxFuture<'static, Option<Outcome>>;
+
+    /// Ends a task. Answers whether it was open.
+    fn cancel(&self, task: TaskId, reason: String) -> BoxFuture<'static, bool>;
+
+    /// The same, without waiting for an answer.
+    fn cancel_soon(&self, task: TaskId, reason: String);
+
+    /// Ends all work of a team. Answers how much that was, once all of it has ended.
+    fn cancel_team(&self, team: TeamName, reason: String) -> BoxFuture<'static, usize>;
+
+    /// Tasks without an end: of a team, or of all.
+    fn open(&self, team: Option<TeamName>) -> BoxFuture<'static, Vec<OpenTask>>;
+
+    /// Whether a team starts turns and takes work.
+    fn set_state(&self, team: &TeamName, state: TeamState);
+
+    /// Stops all that runs for a team, at once. Its tasks wait again.
+    fn dismiss(&self, team: &TeamName);
+
+    /// Something was put into a lane's inbox.
+    fn told(&self, lane: Lane, generation: u32);
+}
+
+/// The real queue.
+#[derive(Clone)]
+pub struct Actors {
+    /// Durable work.
+    pub queue: Addr<Queue>,
+    /// Who lives.
+    pub supervisor: Addr<Supervisor>,
+}
+
+impl Work for Actors {
+    fn submit(&self, submit: Submit) -> BoxFuture<'static, Result<Submission, Refusal>> {
+        let asked = self.queue.send(submit);
+        Box::pin(async move { asked.await.unwrap_or(Err(Refusal::Stopping)) })
+    }
+
+    fn wait(&self, task: TaskId, waiter: Option<Lane>) -> BoxFuture<'static, Option<Outcome>> {
+        let asked = self.queue.send(Wait { task, waiter });
+        Box::pin(async move { asked.await.ok().flatten() })
+    }
+
+    fn cancel(&self, task: TaskId, reason: String) -> BoxFuture<'static, bool> {
+        let asked = self.queue.send(CancelTask { task, reason });
+        Box::pin(async move { asked.await.unwrap_or(false) })
+    }
+
+    fn cancel_soon(&self, task: TaskId, reason: String) {
+        self.queue.do_send(CancelTask { task, reason });
+    }
+
+    fn cancel_team(&self, team: TeamName, reason: String) -> BoxFuture<'static, usize> {
+        let asked = self.queue.send(CancelTeam { team, reason });
+        Box::pin(async move { asked.await.unwrap_or(0) })
+    }
+
+    fn open(&self, team: Option<TeamName>) -> BoxFuture<'static, Vec<OpenTask>> {
+        let asked = self.queue.send(OpenTasks { team });
+        Box::pin(async move { asked.await.unwrap_or_default() })
+    }
+
+    fn set_state(&self, team: &TeamName, state: TeamState) {
+        self.queue.do_send(SetState {
+            team: team.clone(),
+            paused: state == TeamState::Paused,
+            draining: state == TeamState::Draining,
+        });
+    }
+
+    fn dismiss(&self, team: &TeamName) {
+        self.supervisor.do_send(Dismiss { team: team.clone() });
+    }
+
+    fn told(&self, lane: Lane, generation: u32) {
+        self.queue.do_send(Told { lane, generation });
+    }
+}
+
+/// For models and programs.
+pub fn refusal_code(refusal: &Refusal) -> &'static str {
+    match refusal {
+        Refusal::QueueFull(_) => "queue_full",
+        Refusal::TeamDraining => "team_draining",
+        Refusal::Runaway(Runaway::Hops(_)) => "hop_limit",
+        Refusal::Runaway(Runaway::Fanout(_)) => "fanout_limit",
+        Refusal::Runaway(Runaway::Loop(_)) => "loop_detected",
+        Refusal::Stopping => "stopping",
+    }
+}

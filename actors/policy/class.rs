@@ -1,0 +1,206 @@
+//! Policy classes: what kind of thing a tool does, and what is thought of it when no rule says.
+
+use serde::{Deserialize, Serialize};
+
+use super::{Request, glob::fits, resource::Mode, resource::Touch};
+use crate::tool::Effect;
+
+/// The classes there are. Those ending in `.*` have one class for each of their tools.
+pub const CLASSES: &[&str] = &[
+    "file.read",
+    "file.write",
+    "exec",
+    "net.read",
+    "net.write",
+    "browser",
+    "secret.use",
+    "memory",
+    "vault",
+    "topic",
+    "agent",
+    "skill",
+    "plugin.register",
+    "trust",
+    "plugin",
+    "mcp",
+    "org.*",
+    "trigger.*",
+];
+
+/// Any call that expands a reference to a secret, beside the class of its tool.
+pub const SECRET_USE: &str = "secret.use";
+
+/// Folders whose files tell a team what it is.
+const SELF: &[&str] = &["org-rules", "team-rules", "skills", "subagents"];
+
+/// How much harm a mistake does.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Risk {
+    /// As usual.
+    #[default]
+    Normal,
+    /// So much that whoever caused the task does not decide it.
+    High,
+}
+
+/// What an approval is about.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Kind {
+    /// A tool call.
+    #[default]
+    Tool,
+    /// A new team.
+    Spawn,
+    /// The end of a team.
+    Shutdown,
+    /// A change of settings.
+    Config,
+    /// A trigger.
+    Trigger,
+    /// Money.
+    Budget,
+    /// A team changes what it is.
+    SelfChange,
+    /// A secret for a host that it was not used with before.
+    SecretHost,
+    /// A plugin.
+    Plugin,
+}
+
+impl Kind {
+    /// All kinds by name.
+    pub const ALL: [(&'static str, Self); 9] = [
+        ("tool", Self::Tool),
+        ("spawn", Self::Spawn),
+        ("shutdown", Self::Shutdown),
+        ("config", Self::Config),
+        ("trigger", Self::Trigger),
+        ("budget", Self::Budget),
+        ("self_change", Self::SelfChange),
+        ("secret_host", Self::SecretHost),
+        ("plugin", Self::Plugin),
+    ];
+
+    /// As rows and frames name it.
+    pub fn as_str(self) -> &'static str {
+        Self::ALL
+            .iter()
+            .find(|(_, kind)| *kind == self)
+            .map_or("tool", |(name, _)| name)
+    }
+}
+
+/// Why a person is asked, when no rule of theirs says so.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Caution {
+    /// What it is about.
+    pub kind: Kind,
+    /// How much harm a mistake does.
+    pub risk: Risk,
+    /// Why, in words.
+    pub why: String,
+}
+
+impl Caution {
+    /// A reason to ask.
+    pub fn new(kind: Kind, risk: Risk, why: impl Into<String>) -> Self {
+        Self {
+            kind,
+            risk,
+            why: why.into(),
+        }
+    }
+}
+
+/// Refuses a class that no tool has.
+pub fn check(name: &str) -> Result<(), String> {
+    let wild = name.contains(['*', '?']);
+    let known = CLASSES.iter().any(|class| match class.strip_suffix('*') {
+        Some(family) => name
+            .strip_prefix(family)
+            .is_some_and(|tool| !tool.is_empty()),
+        None => name == *class || (wild && fits(name, class)),
+    });
+    if known || (wild && CLASSES.iter().any(|class| fits(name, class))) {
+        Ok(())
+    } else {
+        Err(format!(
+            "unknown class `{name}`; there are {}",
+            CLASSES.join(", ")
+        ))
+    }
+}
+
+/// Why a call asks a person although no rule says so; none: it may run.
+pub(super) fn caution(request: &Request<'_>) -> Option<Caution> {
+    let Request { class, effect, .. } = *request;
+    if request.subject.untrusted
+        && let Some(caution) = untrusted(request)
+    {
+        return Some(caution);
+    }
+    if let Some(own) = &request.caution {
+        return Some(own.clone());
+    }
+    standing(class, effect)
+}
+
+/// The same for whatever the call says, in a turn that is trusted.
+pub(super) fn standing(class: &str, effect: Effect) -> Option<Caution> {
+    let ask = |kind, why: &str| Some(Caution::new(kind, Risk::Normal, why));
+    match class {
+        "org.shutdown_team" => ask(Kind::Shutdown, "a team and all its data end"),
+        "org.request_spawn" => ask(Kind::Spawn, "a new team is made"),
+        "org.request_apply_config" => ask(Kind::Config, "a team's settings change"),
+        "trust" if effect != Effect::Pure => ask(Kind::Tool, "who is trusted changes"),
+        _ => None,
+    }
+}
+
+/// A turn that has read what a stranger wrote does less without asking.
+fn untrusted(request: &Request<'_>) -> Option<Caution> {
+    let Request { class, effect, .. } = *request;
+    let changes = effect != Effect::Pure;
+    let ask = |kind, risk, what: &str| {
+        let why = format!("{what}, and this turn has read untrusted content");
+        Some(Caution::new(kind, risk, why))
+    };
+    match class {
+        "net.write" => ask(Kind::Tool, Risk::Normal, "it sends data out"),
+        "plugin" | "mcp" if effect == Effect::Irreversible => {
+            ask(Kind::Tool, Risk::Normal, "it cannot be undone")
+        }
+        "org.spawn_team" | "org.request_spawn" => {
+            ask(Kind::Spawn, Risk::High, "a new team is made")
+        }
+        "org.shutdown_team" => ask(Kind::Shutdown, Risk::High, "a team and all its data end"),
+        "org.update_team" | "org.request_apply_config" => {
+            ask(Kind::Config, Risk::High, "a team's settings change")
+        }
+        "trust" | "plugin.register" | "skill" if changes => {
+            ask(Kind::SelfChange, Risk::Normal, "what the team is changes")
+        }
+        _ if class.starts_with("trigger.") && changes => {
+            ask(Kind::SelfChange, Risk::Normal, "a trigger changes")
+        }
+        _ if request.touches.iter().any(is_self_change) => {
+            ask(Kind::SelfChange, Risk::Normal, "what the team is changes")
+        }
+        _ => None,
+    }
+}
+
+fn is_self_change(touch: &Touch) -> bool {
+    let Touch::File {
+        inside: Some(inside),
+        mode: Mode::Write | Mode::Both,
+        ..
+    } = touch
+    else {
+        return false;
+    };
+    let first = inside.split('/').next().unwrap_or_default();
+    SELF.contains(&first)
+}

@@ -1,0 +1,237 @@
+//! Policy: whether a call may run, must not, or asks a person. Pure: no clock, no store.
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use crate::{clock::Timestamp, tool};
+
+pub mod class;
+pub mod command;
+pub mod draft;
+pub mod glob;
+pub mod resource;
+pub mod rule;
+#[cfg(test)]
+mod tests;
+
+use class::{Caution, Kind, Risk};
+use resource::Touch;
+use rule::{Effect, Rule};
+
+/// What somebody is to us.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Role {
+    /// Runs this installation.
+    Operator,
+    /// Is known.
+    User,
+    /// Was let in by a policy and is not known.
+    Guest,
+    /// Nobody: a trigger or Hivewright itself.
+    System,
+}
+
+impl Role {
+    /// All roles by name.
+    pub const ALL: [(&'static str, Self); 4] = [
+        ("operator", Self::Operator),
+        ("user", Self::User),
+        ("guest", Self::Guest),
+        ("system", Self::System),
+    ];
+
+    /// As rules name it.
+    pub fn as_str(self) -> &'static str {
+        Self::ALL
+            .iter()
+            .find(|(_, role)| *role == self)
+            .map_or("system", |(name, _)| name)
+    }
+}
+
+/// On whose behalf a call is made. It comes from the stored task, never from a model.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Subject {
+    /// What they are to us.
+    pub role: Role,
+    /// `<channel type>:<id>`, if it is a person.
+    pub user: Option<String>,
+    /// The turn has read what a stranger wrote.
+    pub untrusted: bool,
+}
+
+/// A call, as rules see it.
+#[derive(Clone, Debug)]
+pub struct Request<'a> {
+    /// The calling team.
+    pub team: &'a str,
+    /// The tool's key.
+    pub tool: &'a str,
+    /// The tool's class for these arguments.
+    pub class: &'a str,
+    /// What running it again would do.
+    pub effect: tool::Effect,
+    /// The final arguments.
+    pub args: &'a Value,
+    /// What it reaches for.
+    pub touches: &'a [Touch],
+    /// A reference to a secret stands in the arguments.
+    pub uses_secret: bool,
+    /// On whose behalf.
+    pub subject: &'a Subject,
+    /// What the tool itself has against these arguments.
+    pub caution: Option<Caution>,
+    /// When.
+    pub now: Timestamp,
+}
+
+impl<'a> Request<'a> {
+    fn classes(&self) -> Vec<&'a str> {
+        let mut classes = vec![self.class];
+        if self.uses_secret {
+            classes.push(class::SECRET_USE);
+        }
+        classes
+    }
+}
+
+/// What made a decision.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum By {
+    /// A rule, by its id.
+    Rule(String),
+    /// There is a list of what is allowed, and this is not on it.
+    NoMatchingRule,
+    /// No rule: what is thought of the tool's class.
+    Default,
+}
+
+/// Whether a call may run.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Decision {
+    /// It may.
+    Allow(By),
+    /// It must not.
+    Deny(By),
+    /// A person decides.
+    Ask(By, Caution),
+}
+
+/// What there is to say of a tool before it is called.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Standing {
+    /// It may be called.
+    Open,
+    /// Every call asks a person.
+    Asks,
+    /// No call would be allowed.
+    Hidden,
+}
+
+/// All rules that are in force.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Policy {
+    rules: Vec<Rule>,
+}
+
+impl Policy {
+    /// A policy of these rules. Their order means nothing.
+    pub fn new(rules: Vec<Rule>) -> Self {
+        Self { rules }
+    }
+
+    /// The rules.
+    pub fn rules(&self) -> &[Rule] {
+        &self.rules
+    }
+
+    /// When the next rule runs out.
+    pub fn next_expiry(&self, now: Timestamp) -> Option<Timestamp> {
+        let ends = self.rules.iter().filter_map(|rule| rule.expires_at);
+        ends.filter(|end| now < *end).min()
+    }
+
+    /// Whether a call may run: denied by any rule, else asked for by any, else allowed by any; if
+    /// none fits, a list of what is allowed is a list, and without one the class decides.
+    pub fn decide(&self, request: &Request<'_>) -> Decision {
+        let fitting = |effect: Effect| {
+            self.rules
+                .iter()
+                .filter(move |rule| rule.effect == effect && rule.fits(request))
+        };
+        let by = |rule: &Rule| By::Rule(rule.id.clone());
+        if let Some(rule) = fitting(Effect::Deny).next() {
+            return Decision::Deny(by(rule));
+        }
+        let riskiest =
+            fitting(Effect::RequireApproval).reduce(|most, rule| match rule.risk > most.risk {
+                true => rule,
+                false => most,
+            });
+        if let Some(rule) = riskiest {
+            return Decision::Ask(by(rule), rule_caution(rule, class::caution(request)));
+        }
+        if let Some(rule) = fitting(Effect::Allow).next() {
+            return Decision::Allow(by(rule));
+        }
+        if self.rules.iter().any(|rule| rule.lists(request)) {
+            return Decision::Deny(By::NoMatchingRule);
+        }
+        match class::caution(request) {
+            Some(caution) => Decision::Ask(By::Default, caution),
+            None => Decision::Allow(By::Default),
+        }
+    }
+
+    /// The rules that fit a call, for whoever wants to know why.
+    pub fn fitting(&self, request: &Request<'_>) -> Vec<&Rule> {
+        self.rules
+            .iter()
+            .filter(|rule| rule.fits(request))
+            .collect()
+    }
+
+    /// What there is to say of a tool whatever it is called with. `classes` are all that it can have.
+    pub fn standing(
+        &self,
+        team: &str,
+        tool: &str,
+        classes: &[&str],
+        effect: tool::Effect,
+        now: Timestamp,
+    ) -> Standing {
+        let always = |wanted: Effect| {
+            classes.iter().all(|class| {
+                self.rules.iter().any(|rule| {
+                    rule.effect == wanted
+                        && rule.is_unconditional()
+                        && rule.concerns(team, now)
+                        && rule.resource.names_tool(tool, &[class])
+                })
+            })
+        };
+        let cautious = || {
+            let mut classes = classes.iter();
+            classes.all(|class| class::standing(class, effect).is_some())
+        };
+        if always(Effect::Deny) {
+            Standing::Hidden
+        } else if always(Effect::RequireApproval) || (cautious() && !always(Effect::Allow)) {
+            Standing::Asks
+        } else {
+            Standing::Open
+        }
+    }
+}
+
+/// A rule asks; if the class would have asked as well, its kind and its risk count too.
+fn rule_caution(rule: &Rule, default: Option<Caution>) -> Caution {
+    let why = match rule.note.is_empty() {
+        true => format!("rule `{}` asks for approval", rule.id),
+        false => format!("rule `{}` asks for approval: {}", rule.id, rule.note),
+    };
+    let (kind, risk) = default.map_or((Kind::Tool, Risk::Normal), |found| (found.kind, found.risk));
+    Caution::new(kind, risk.max(rule.risk), why)
+}

@@ -1,0 +1,318 @@
+//! What a rule is about: a tool, a class, files, commands, hosts or an MCP server.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+use super::{class, command, glob::fits};
+
+/// What a rule is about.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Resource {
+    /// Tools by key, with wildcards.
+    Tool(String),
+    /// Tools of a class, with wildcards.
+    Class(String),
+    /// Files below a folder: relative to the workspace, or absolute.
+    File(String),
+    /// Shell commands: `*` stands for one word.
+    Exec(Vec<String>),
+    /// A host, or with `*.` all hosts below a domain.
+    Host(String),
+    /// All tools of an MCP server.
+    Mcp(String),
+}
+
+/// What is done with a file.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Mode {
+    /// Looked at.
+    #[serde(rename = "r")]
+    Read,
+    /// Changed.
+    #[serde(rename = "w")]
+    Write,
+    /// Either.
+    #[default]
+    #[serde(rename = "rw")]
+    Both,
+}
+
+impl Mode {
+    fn includes(self, other: Self) -> bool {
+        self == Self::Both || other == Self::Both || self == other
+    }
+}
+
+/// Something that a call reaches for, beyond the tool itself.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Touch {
+    /// A file or folder.
+    File {
+        /// Its absolute path, without `.` and `..`.
+        path: String,
+        /// The same from the workspace, if it lies in there.
+        inside: Option<String>,
+        /// What is done with it.
+        mode: Mode,
+    },
+    /// A shell command.
+    Command(String),
+    /// A host on the network, in lower case.
+    Host(String),
+}
+
+impl Resource {
+    /// Reads `tool:…`, `class:…`, `file:…`, `exec:…`, `host:…` or `mcp:…`.
+    pub fn parse(text: &str) -> Result<Self, String> {
+        let (kind, name) = text.split_once(':').ok_or_else(|| {
+            "expected `tool:`, `class:`, `file:`, `exec:`, `host:` or `mcp:` and a name".to_owned()
+        })?;
+        let name = name.trim();
+        if name.is_empty() && kind != "file" {
+            return Err(format!("`{kind}:` needs a name behind it"));
+        }
+        match kind {
+            "tool" => wild(name, "_.-").map(|()| Self::Tool(name.to_owned())),
+            "class" => class::check(name).map(|()| Self::Class(name.to_owned())),
+            "file" => folder(name).map(Self::File),
+            "exec" => pattern(name).map(Self::Exec),
+            "host" => host(name).map(Self::Host),
+            "mcp" => wild(name, "_-").map(|()| Self::Mcp(name.to_owned())),
+            other => Err(format!(
+                "unknown kind `{other}:`; there are `tool:`, `class:`, `file:`, `exec:`, `host:`, `mcp:`"
+            )),
+        }
+    }
+
+    /// The rule concerns a tool with these classes, whatever it is called with.
+    pub fn names_tool(&self, tool: &str, classes: &[&str]) -> bool {
+        match self {
+            Self::Tool(pattern) => fits(pattern, tool),
+            Self::Class(pattern) => classes.iter().any(|class| fits(pattern, class)),
+            Self::Mcp(server) => tool
+                .strip_prefix("mcp.")
+                .and_then(|rest| rest.split_once('.'))
+                .is_some_and(|(name, _)| fits(server, name)),
+            Self::File(_) | Self::Exec(_) | Self::Host(_) => false,
+        }
+    }
+
+    /// The rule is about things of the kind that is touched.
+    pub fn is_about(&self, touch: &Touch, rule: Mode) -> bool {
+        match (self, touch) {
+            (Self::File(_), Touch::File { mode, .. }) => rule.includes(*mode),
+            (Self::Exec(_), Touch::Command(_)) | (Self::Host(_), Touch::Host(_)) => true,
+            _ => false,
+        }
+    }
+
+    /// The rule fits what is touched. One that permits must fit all of a command; others also fit its
+    /// beginning, and every command that cannot be seen through.
+    pub fn fits(&self, touch: &Touch, rule: Mode, permits: bool) -> bool {
+        match (self, touch) {
+            (Self::File(folder), Touch::File { path, inside, mode }) => {
+                let place = match folder.starts_with('/') {
+                    true => Some(path),
+                    false => inside.as_ref(),
+                };
+                rule.includes(*mode) && place.is_some_and(|place| is_below(folder, place))
+            }
+            (Self::Exec(pattern), Touch::Command(text)) => match command::words(text) {
+                Some(words) => is_command(pattern, &words, permits),
+                None => !permits,
+            },
+            (Self::Host(pattern), Touch::Host(host)) => match pattern.strip_prefix("*.") {
+                Some(domain) => host
+                    .strip_suffix(domain)
+                    .is_some_and(|rest| rest.ends_with('.')),
+                None => pattern == host || pattern == "*",
+            },
+            _ => false,
+        }
+    }
+}
+
+/// A command has the words of the pattern; a `*` at the end stands for all that follow.
+fn is_command(pattern: &[String], words: &[String], whole: bool) -> bool {
+    let open = pattern.last().is_some_and(|last| last == "*");
+    let length = match whole && !open {
+        true => words.len() == pattern.len(),
+        false => words.len() >= pattern.len(),
+    };
+    let mut pairs = pattern.iter().zip(words);
+    length && pairs.all(|(pattern, word)| fits(pattern, word))
+}
+
+/// The words of a command, wildcards among them.
+fn pattern(text: &str) -> Result<Vec<String>, String> {
+    let quoted = text.contains(['\'', '"']);
+    match command::words(&text.replace('*', "x")) {
+        Some(words) if !quoted && !text.starts_with('*') => {
+            debug_assert_eq!(words.len(), text.split_whitespace().count());
+            Ok(text.split_whitespace().map(str::to_owned).collect())
+        }
+        _ => Err(
+            "expected the words of one simple command, without quotes; `*` stands for any one word, at the end for all that follow"
+                .to_owned(),
+        ),
+    }
+}
+
+fn is_below(folder: &str, path: &str) -> bool {
+    let folder = folder.trim_end_matches('/');
+    match path.strip_prefix(folder) {
+        Some(rest) => folder.is_empty() || rest.is_empty() || rest.starts_with('/'),
+        None => false,
+    }
+}
+
+fn wild(name: &str, others: &str) -> Result<(), String> {
+    let good = |c: char| c.is_ascii_alphanumeric() || "*?".contains(c) || others.contains(c);
+    match name.chars().find(|c| !good(*c)) {
+        Some(bad) => Err(format!(
+            "`{bad}` cannot stand in a name; `*` and `?` are the wildcards"
+        )),
+        None => Ok(()),
+    }
+}
+
+/// A folder without wildcards and steps upwards.
+fn folder(name: &str) -> Result<String, String> {
+    if name.contains(['*', '?', '\0']) {
+        return Err("`file:` takes the beginning of a path, without wildcards".to_owned());
+    }
+    if name.split('/').any(|part| part == "..") {
+        return Err("`..` cannot stand in a path here".to_owned());
+    }
+    let absolute = if name.starts_with('/') { "/" } else { "" };
+    let parts: Vec<_> = name
+        .split('/')
+        .filter(|part| !part.is_empty() && *part != ".")
+        .collect();
+    Ok(format!("{absolute}{}", parts.join("/")))
+}
+
+fn host(name: &str) -> Result<String, String> {
+    let name = name.to_ascii_lowercase();
+    let bare = name.strip_prefix("*.").unwrap_or(&name);
+    let good = |c: char| c.is_ascii_alphanumeric() || "-.:[]_".contains(c);
+    if name == "*"
+        || (!bare.is_empty()
+            && bare.chars().all(good)
+            && !bare.starts_with('.')
+            && !bare.ends_with('.'))
+    {
+        Ok(name)
+    } else {
+        Err("expected a host, or `*.` and a domain, without a dot at the end".to_owned())
+    }
+}
+
+impl fmt::Display for Resource {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Tool(name) => write!(f, "tool:{name}"),
+            Self::Class(name) => write!(f, "class:{name}"),
+            Self::File(name) => write!(f, "file:{name}"),
+            Self::Exec(words) => write!(f, "exec:{}", words.join(" ")),
+            Self::Host(name) => write!(f, "host:{name}"),
+            Self::Mcp(name) => write!(f, "mcp:{name}"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use super::*;
+
+    fn file(path: &str, inside: Option<&str>) -> Touch {
+        Touch::File {
+            path: path.to_owned(),
+            inside: inside.map(str::to_owned),
+            mode: Mode::Write,
+        }
+    }
+
+    /// PL-66
+    #[test]
+    fn what_makes_no_sense_is_refused() {
+        let wrong = [
+            "bash",
+            "tool:",
+            "tool:a b",
+            "class:nonsense",
+            "file:../x",
+            "file:*.md",
+            "exec:a | b",
+            "host:a/b",
+            "host:*.",
+            "mcp:",
+            "user:x",
+        ];
+
+        let taken: Vec<_> = wrong
+            .into_iter()
+            .filter(|text| Resource::parse(text).is_ok())
+            .collect();
+
+        assert_eq!(taken, Vec::<&str>::new());
+    }
+
+    #[test]
+    fn a_resource_is_shown_as_it_was_written() {
+        for text in [
+            "tool:mcp.git.*",
+            "class:org.*",
+            "file:docs",
+            "file:/srv/data",
+            "exec:git push *",
+            "host:*.example.com",
+            "mcp:git",
+        ] {
+            assert_eq!(Resource::parse(text).unwrap().to_string(), text);
+        }
+    }
+
+    #[test]
+    fn a_folder_holds_what_is_below_it_and_nothing_beside_it() {
+        let fits = |rule: &str, touch: &Touch| {
+            Resource::parse(rule).unwrap().fits(touch, Mode::Both, true)
+        };
+        let inside = file("/w/docs/a", Some("docs/a"));
+
+        assert!(fits("file:docs/", &inside));
+        assert!(fits("file:", &inside));
+        assert!(fits("file:/w", &inside));
+        assert!(!fits("file:doc", &inside));
+        assert!(!fits("file:docs", &file("/etc/docs/a", None)));
+        assert!(fits("file:/etc", &file("/etc/docs/a", None)));
+    }
+
+    #[test]
+    fn a_suffix_is_a_whole_domain() {
+        let rule = Resource::parse("host:*.Example.com").unwrap();
+        let fits = |host: &str| rule.fits(&Touch::Host(host.to_owned()), Mode::Both, false);
+
+        assert!(fits("a.example.com") && fits("a.b.example.com"));
+        assert!(!fits("example.com") && !fits("badexample.com"));
+    }
+
+    /// PL-73: who permits must see all of it; who forbids fears what it does not see.
+    #[test]
+    fn a_hidden_command_is_never_permitted_and_always_forbidden() {
+        let rule = Resource::parse("exec:git push").unwrap();
+        let open = Resource::parse("exec:git push *").unwrap();
+        let fits = |rule: &Resource, text: &str, permits| {
+            rule.fits(&Touch::Command(text.to_owned()), Mode::Both, permits)
+        };
+
+        assert!(fits(&rule, "git push", true) && fits(&rule, "git push", false));
+        assert!(!fits(&rule, "git push --force", true) && fits(&rule, "git push --force", false));
+        assert!(fits(&open, "git push a b", true) && !fits(&open, "git push", true));
+        assert!(!fits(&rule, "git pull", true) && !fits(&rule, "git pull", false));
+        assert!(!fits(&rule, "cd x && git push", true) && fits(&rule, "cd x && ls", false));
+    }
+}

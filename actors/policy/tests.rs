@@ -1,0 +1,613 @@
+//! What rules and classes decide.
+
+#![allow(clippy::unwrap_used, clippy::panic)]
+
+use proptest::{prelude::*, sample::select};
+use serde_json::{Value, json};
+
+use super::{
+    By, Decision, Policy, Request, Role, Standing, Subject,
+    class::{Caution, Kind, Risk},
+    draft::{Draft, DraftCondition, Invalid},
+    glob::fits,
+    resource::{Mode, Touch},
+    rule::{Effect, Rule},
+};
+use crate::{clock::Timestamp, tool};
+
+const NOW: Timestamp = Timestamp(1_000);
+
+fn draft(id: &str, resource: &str, effect: &str) -> Draft {
+    Draft {
+        id: id.to_owned(),
+        resource: resource.to_owned(),
+        effect: effect.to_owned(),
+        ..Draft::default()
+    }
+}
+
+fn rule(id: &str, resource: &str, effect: &str) -> Rule {
+    draft(id, resource, effect).check().unwrap()
+}
+
+fn person() -> Subject {
+    Subject {
+        role: Role::User,
+        user: Some("ws:ann".to_owned()),
+        untrusted: false,
+    }
+}
+
+fn request<'a>(tool: &'a str, class: &'a str, args: &'a Value, who: &'a Subject) -> Request<'a> {
+    Request {
+        team: "main",
+        tool,
+        class,
+        effect: tool::Effect::Irreversible,
+        args,
+        touches: &[],
+        uses_secret: false,
+        subject: who,
+        caution: None,
+        now: NOW,
+    }
+}
+
+fn decide(rules: Vec<Rule>, request: &Request<'_>) -> Decision {
+    Policy::new(rules).decide(request)
+}
+
+fn by(id: &str) -> By {
+    By::Rule(id.to_owned())
+}
+
+/// PL-67, TO-28
+#[test]
+fn deny_wins_over_approval_and_approval_over_allow() {
+    let (args, who) = (json!({}), person());
+    let call = request("bash", "exec", &args, &who);
+    let allow = rule("a", "tool:bash", "allow");
+    let ask = rule("b", "class:exec", "require_approval");
+    let deny = rule("c", "tool:*", "deny");
+
+    let all = decide(vec![allow.clone(), ask.clone(), deny], &call);
+    let two = decide(vec![allow.clone(), ask], &call);
+    let one = decide(vec![allow], &call);
+
+    assert_eq!(all, Decision::Deny(by("c")));
+    assert!(matches!(two, Decision::Ask(found, _) if found == by("b")));
+    assert_eq!(one, Decision::Allow(by("a")));
+}
+
+/// PL-67: an allow list is a list.
+#[test]
+fn what_is_not_on_a_list_of_the_allowed_is_denied() {
+    let who = person();
+    let only_status = Draft {
+        when: vec![DraftCondition {
+            pointer: "/command".to_owned(),
+            glob: Some("git status*".to_owned()),
+            ..DraftCondition::default()
+        }],
+        ..draft("a", "tool:bash", "allow")
+    };
+    let rules = vec![only_status.check().unwrap()];
+    let (good, bad) = (
+        json!({"command": "git status -s"}),
+        json!({"command": "rm x"}),
+    );
+
+    let on_it = decide(rules.clone(), &request("bash", "exec", &good, &who));
+    let beside = decide(rules.clone(), &request("bash", "exec", &bad, &who));
+    let elsewhere = decide(rules, &request("read", "file.read", &bad, &who));
+
+    assert_eq!(on_it, Decision::Allow(by("a")));
+    assert_eq!(beside, Decision::Deny(By::NoMatchingRule));
+    assert_eq!(elsewhere, Decision::Allow(By::Default));
+}
+
+/// PL-66, PL-67
+#[test]
+fn a_list_of_hosts_is_a_list_for_every_tool_that_reaches_one() {
+    let (args, who) = (json!({}), person());
+    let host = |name: &str| Touch::Host(name.to_owned());
+    let reach = |touches: &[Touch]| {
+        let rules = vec![rule("a", "host:*.example.com", "allow")];
+        let call = Request {
+            touches,
+            ..request("web_fetch", "net.read", &args, &who)
+        };
+        decide(rules, &call)
+    };
+
+    assert_eq!(reach(&[host("a.example.com")]), Decision::Allow(by("a")));
+    assert_eq!(
+        reach(&[host("evil.com")]),
+        Decision::Deny(By::NoMatchingRule)
+    );
+    assert_eq!(
+        reach(&[host("a.example.com"), host("evil.com")]),
+        Decision::Deny(By::NoMatchingRule)
+    );
+}
+
+/// PL-66
+#[test]
+fn a_folder_can_be_closed_for_writing_alone() {
+    let (args, who) = (json!({}), person());
+    let closed = Draft {
+        mode: Some("w".to_owned()),
+        ..draft("a", "file:docs", "deny")
+    };
+    let rules = vec![closed.check().unwrap()];
+    let touch = |mode| {
+        let touches = [Touch::File {
+            path: "/w/docs/x".to_owned(),
+            inside: Some("docs/x".to_owned()),
+            mode,
+        }];
+        let call = Request {
+            touches: &touches,
+            ..request("some", "file.read", &args, &who)
+        };
+        decide(rules.clone(), &call)
+    };
+
+    assert_eq!(touch(Mode::Write), Decision::Deny(by("a")));
+    assert_eq!(touch(Mode::Read), Decision::Allow(By::Default));
+}
+
+/// PL-66, PL-68
+#[test]
+fn a_rule_can_be_for_some_people_only() {
+    let args = json!({});
+    let for_whom = |principal: &str, who: &Subject| {
+        let rule = Draft {
+            principal: Some(principal.to_owned()),
+            ..draft("a", "tool:bash", "deny")
+        };
+        let call = request("bash", "exec", &args, who);
+        decide(vec![rule.check().unwrap()], &call) == Decision::Deny(by("a"))
+    };
+    let ann = person();
+    let misled = Subject {
+        untrusted: true,
+        ..person()
+    };
+
+    let hit = ["any", "role:user", "user:ws:ann"].map(|who| for_whom(who, &ann));
+    let missed = ["role:operator", "user:ws:bob", "label:untrusted"].map(|who| for_whom(who, &ann));
+
+    assert_eq!((hit, missed), ([true; 3], [false; 3]));
+    assert!(for_whom("label:untrusted", &misled));
+}
+
+/// PL-66
+#[test]
+fn a_rule_that_ran_out_is_not_there() {
+    let (args, who) = (json!({}), person());
+    let call = request("bash", "exec", &args, &who);
+    let until = |end| {
+        let rule = Draft {
+            expires_at: Some(end),
+            ..draft("a", "tool:bash", "deny")
+        };
+        decide(vec![rule.check().unwrap()], &call)
+    };
+
+    assert_eq!(until(Timestamp(1_001)), Decision::Deny(by("a")));
+    assert_eq!(until(NOW), Decision::Allow(By::Default));
+}
+
+/// PL-69, PL-70, TO-18 to TO-27, SC-39, SC-42, SC-43
+#[test]
+fn without_rules_the_class_decides() {
+    let args = json!({});
+    let trusted = person();
+    let untrusted = Subject {
+        untrusted: true,
+        ..person()
+    };
+    let asks = |class: &str, effect, who: &Subject| {
+        let call = Request {
+            effect,
+            ..request("some", class, &args, who)
+        };
+        match decide(Vec::new(), &call) {
+            Decision::Allow(By::Default) => None,
+            Decision::Ask(By::Default, caution) => Some((caution.kind, caution.risk)),
+            other => panic!("{other:?}"),
+        }
+    };
+    use Kind::{Config, SelfChange, Shutdown, Spawn, Tool};
+    use Risk::{High, Normal};
+    use tool::Effect::{Idempotent, Irreversible, Pure};
+    type Found = Option<(Kind, Risk)>;
+    let table: [(&str, tool::Effect, Found, Found); 19] = [
+        ("file.read", Pure, None, None),
+        ("file.write", Idempotent, None, None),
+        ("exec", Irreversible, None, None),
+        ("net.read", Pure, None, None),
+        ("net.write", Irreversible, None, Some((Tool, Normal))),
+        ("browser", Irreversible, None, None),
+        ("memory", Idempotent, None, None),
+        ("vault", Idempotent, None, None),
+        ("plugin", Idempotent, None, None),
+        ("plugin", Irreversible, None, Some((Tool, Normal))),
+        ("mcp", Irreversible, None, Some((Tool, Normal))),
+        ("trust", Pure, None, None),
+        (
+            "trust",
+            Idempotent,
+            Some((Tool, Normal)),
+            Some((SelfChange, Normal)),
+        ),
+        (
+            "trigger.create_trigger",
+            Idempotent,
+            None,
+            Some((SelfChange, Normal)),
+        ),
+        ("trigger.list_triggers", Pure, None, None),
+        ("org.spawn_team", Idempotent, None, Some((Spawn, High))),
+        (
+            "org.shutdown_team",
+            Idempotent,
+            Some((Shutdown, Normal)),
+            Some((Shutdown, High)),
+        ),
+        ("org.update_team", Idempotent, None, Some((Config, High))),
+        ("org.list_teams", Pure, None, None),
+    ];
+
+    for (class, effect, when_trusted, when_untrusted) in table {
+        let found = (
+            asks(class, effect, &trusted),
+            asks(class, effect, &untrusted),
+        );
+        assert_eq!(
+            (class, effect, found),
+            (class, effect, (when_trusted, when_untrusted))
+        );
+    }
+}
+
+/// SC-42: also files that tell the team what it is.
+#[test]
+fn an_untrusted_turn_asks_before_it_changes_what_the_team_is() {
+    let args = json!({});
+    let untrusted = Subject {
+        untrusted: true,
+        ..person()
+    };
+    let writes = |inside: &str| {
+        let touches = [Touch::File {
+            path: format!("/w/{inside}"),
+            inside: Some(inside.to_owned()),
+            mode: Mode::Write,
+        }];
+        let call = Request {
+            touches: &touches,
+            ..request("write", "file.write", &args, &untrusted)
+        };
+        matches!(decide(Vec::new(), &call), Decision::Ask(..))
+    };
+
+    let asked = [
+        "team-rules/a.md",
+        "org-rules/a.md",
+        "skills/x/SKILL.md",
+        "subagents/a.md",
+    ];
+
+    assert_eq!(asked.map(writes), [true; 4]);
+    assert!(!writes("notes/skills/a.md"));
+}
+
+/// OR-62: what the tool itself has against the arguments counts when no rule says otherwise.
+#[test]
+fn a_caution_of_the_tool_asks_unless_a_rule_allows() {
+    let (args, who) = (json!({}), person());
+    let caution = Caution::new(Kind::Spawn, Risk::Normal, "tools beyond the list");
+    let call = Request {
+        caution: Some(caution.clone()),
+        ..request("spawn_team", "org.spawn_team", &args, &who)
+    };
+
+    let asked = decide(Vec::new(), &call);
+    let allowed = decide(vec![rule("a", "tool:spawn_team", "allow")], &call);
+
+    assert_eq!(asked, Decision::Ask(By::Default, caution));
+    assert_eq!(allowed, Decision::Allow(by("a")));
+}
+
+/// PL-71
+#[test]
+fn a_tool_that_no_call_could_use_is_hidden() {
+    let standing = |rules: Vec<Rule>| {
+        Policy::new(rules).standing("main", "bash", &["exec"], tool::Effect::Irreversible, NOW)
+    };
+    let only_some = Draft {
+        principal: Some("role:guest".to_owned()),
+        ..draft("a", "tool:bash", "deny")
+    };
+
+    assert_eq!(
+        standing(vec![rule("a", "tool:ba*", "deny")]),
+        Standing::Hidden
+    );
+    assert_eq!(
+        standing(vec![rule("a", "class:exec", "deny")]),
+        Standing::Hidden
+    );
+    assert_eq!(
+        standing(vec![rule("a", "class:exec", "require_approval")]),
+        Standing::Asks
+    );
+    assert_eq!(standing(vec![only_some.check().unwrap()]), Standing::Open);
+    assert_eq!(standing(Vec::new()), Standing::Open);
+}
+
+/// PL-71: a tool with several classes is hidden only if all are closed.
+#[test]
+fn a_tool_is_shown_while_one_of_its_classes_is_open() {
+    let standing = |rules: Vec<Rule>| {
+        let classes = ["net.read", "net.write"];
+        Policy::new(rules).standing(
+            "main",
+            "web_fetch",
+            &classes,
+            tool::Effect::Irreversible,
+            NOW,
+        )
+    };
+    let (reads, writes) = (
+        rule("a", "class:net.read", "deny"),
+        rule("b", "class:net.write", "deny"),
+    );
+
+    assert_eq!(standing(vec![writes.clone()]), Standing::Open);
+    assert_eq!(standing(vec![reads, writes]), Standing::Hidden);
+}
+
+/// PL-69, PL-71
+#[test]
+fn a_tool_that_asks_by_default_says_so_until_a_rule_allows_it() {
+    let standing = |rules: Vec<Rule>| {
+        let class = ["org.shutdown_team"];
+        Policy::new(rules).standing(
+            "main",
+            "shutdown_team",
+            &class,
+            tool::Effect::Idempotent,
+            NOW,
+        )
+    };
+
+    assert_eq!(standing(Vec::new()), Standing::Asks);
+    assert_eq!(
+        standing(vec![rule("a", "tool:shutdown_team", "allow")]),
+        Standing::Open
+    );
+}
+
+/// PL-66: nonsense is refused when it is written, with its place.
+#[test]
+fn a_rule_that_makes_no_sense_is_refused_by_field() {
+    let condition = |pointer: &str, glob: Option<&str>| Draft {
+        when: vec![DraftCondition {
+            pointer: pointer.to_owned(),
+            glob: glob.map(str::to_owned),
+            ..DraftCondition::default()
+        }],
+        ..draft("a", "tool:bash", "allow")
+    };
+    let with = |change: &dyn Fn(&mut Draft)| {
+        let mut draft = draft("a", "tool:bash", "allow");
+        change(&mut draft);
+        draft
+    };
+    let table = [
+        (draft("", "tool:bash", "allow"), "id"),
+        (draft("a", "bash", "allow"), "resource"),
+        (draft("a", "class:wrong", "allow"), "resource"),
+        (draft("a", "tool:bash", "perhaps"), "effect"),
+        (
+            with(&|draft| draft.team = Some("No Team".to_owned())),
+            "team",
+        ),
+        (with(&|draft| draft.mode = Some("r".to_owned())), "mode"),
+        (
+            with(&|draft| draft.principal = Some("role:king".to_owned())),
+            "principal",
+        ),
+        (
+            with(&|draft| draft.principal = Some("user:ann".to_owned())),
+            "principal",
+        ),
+        (with(&|draft| draft.quorum = Some(2)), "quorum"),
+        (with(&|draft| draft.risk = Some("low".to_owned())), "risk"),
+        (condition("command", Some("*")), "when[0].pointer"),
+        (condition("/a~2", Some("*")), "when[0].pointer"),
+        (condition("/a", None), "when[0]"),
+    ];
+
+    for (draft, field) in table {
+        let found = draft.check().map_err(|Invalid { field, .. }| field);
+        assert_eq!(found.map(|rule| rule.id), Err(field.to_owned()));
+    }
+}
+
+#[test]
+fn a_rule_survives_being_stored() {
+    let rule = Draft {
+        note: "why".to_owned(),
+        expires_at: Some(NOW),
+        team: Some("web-*".to_owned()),
+        mode: Some("r".to_owned()),
+        principal: Some("user:ws:ann".to_owned()),
+        when: vec![DraftCondition {
+            pointer: "/n".to_owned(),
+            equals: Some(json!({"a": [1]})),
+            glob: None,
+        }],
+        risk: Some("high".to_owned()),
+        ..draft("a", "file:docs", "require_approval")
+    }
+    .check()
+    .unwrap();
+
+    let stored = serde_json::to_value(&rule).unwrap();
+
+    assert_eq!(serde_json::from_value::<Rule>(stored).unwrap(), rule);
+}
+
+/// The rules once more, as the specification tells them, without a thought for speed.
+fn reference(
+    rules: &[Draft],
+    team: &str,
+    tool: &str,
+    class: &str,
+    n: i64,
+    who: &Subject,
+) -> &'static str {
+    let about = |draft: &Draft| match draft.resource.split_once(':').unwrap() {
+        ("tool", pattern) => fits(pattern, tool),
+        (_, wanted) => wanted == class,
+    };
+    let concerns = |draft: &&Draft| {
+        let alive = draft.expires_at.is_none_or(|end| end > NOW);
+        alive && fits(draft.team.as_deref().unwrap_or("*"), team) && about(draft)
+    };
+    let meets = |draft: &&Draft| {
+        let principal = match draft.principal.as_deref() {
+            None | Some("any") => true,
+            Some("label:untrusted") => who.untrusted,
+            Some(role) => role.strip_prefix("role:").unwrap() == who.role.as_str(),
+        };
+        let true_of = |condition: &DraftCondition| condition.equals == Some(json!(n));
+        principal && draft.when.iter().all(true_of)
+    };
+    let matching: Vec<_> = rules.iter().filter(concerns).filter(meets).collect();
+    for (effect, answer) in [
+        ("deny", "deny"),
+        ("require_approval", "ask"),
+        ("allow", "allow"),
+    ] {
+        if matching.iter().any(|draft| draft.effect == effect) {
+            return answer;
+        }
+    }
+    if rules
+        .iter()
+        .filter(concerns)
+        .any(|draft| draft.effect == "allow")
+    {
+        return "deny";
+    }
+    match (class, who.untrusted) {
+        ("net.write", true) => "ask",
+        _ => "allow",
+    }
+}
+
+fn any_draft() -> impl Strategy<Value = Draft> {
+    let resources = [
+        "tool:bash",
+        "tool:web_*",
+        "tool:*",
+        "class:exec",
+        "class:net.write",
+    ];
+    let condition = (0..3i64).prop_map(|n| DraftCondition {
+        pointer: "/n".to_owned(),
+        equals: Some(json!(n)),
+        glob: None,
+    });
+    (
+        select(resources.to_vec()),
+        select(vec!["allow", "deny", "require_approval"]),
+        select(vec![None, Some("main"), Some("web-*"), Some("*")]),
+        select(vec![
+            None,
+            Some("any"),
+            Some("role:user"),
+            Some("role:system"),
+            Some("label:untrusted"),
+        ]),
+        select(vec![None, Some(Timestamp(500)), Some(Timestamp(5_000))]),
+        proptest::collection::vec(condition, 0..2),
+    )
+        .prop_map(
+            |(resource, effect, team, principal, expires_at, when)| Draft {
+                team: team.map(str::to_owned),
+                principal: principal.map(str::to_owned),
+                expires_at,
+                when,
+                ..draft("r", resource, effect)
+            },
+        )
+}
+
+proptest! {
+    /// PL-67
+    #[test]
+    fn any_rules_decide_as_the_reference_says(
+        drafts in proptest::collection::vec(any_draft(), 0..6),
+        team in select(vec!["main", "web-shop", "other"]),
+        (tool, class) in select(vec![("bash", "exec"), ("web_fetch", "net.write"), ("read", "file.read")]),
+        n in 0..3i64,
+        role in select(vec![Role::User, Role::System]),
+        untrusted in any::<bool>(),
+    ) {
+        let rules: Vec<Rule> = drafts.iter().cloned().map(|draft| draft.check().unwrap()).collect();
+        let who = Subject { role, user: None, untrusted };
+        let args = json!({"n": n});
+        let call = Request { team, ..request(tool, class, &args, &who) };
+        let expected = reference(&drafts, team, tool, class, n, &who);
+
+        let policy = Policy::new(rules);
+        let found = match policy.decide(&call) {
+            Decision::Allow(_) => "allow",
+            Decision::Deny(_) => "deny",
+            Decision::Ask(..) => "ask",
+        };
+
+        prop_assert_eq!(found, expected);
+        // What is hidden could not have been called.
+        let standing = policy.standing(team, tool, &[class], tool::Effect::Irreversible, NOW);
+        prop_assert!(standing != Standing::Hidden || found == "deny");
+        prop_assert!(standing != Standing::Asks || found != "allow");
+    }
+
+    /// PL-66: a rule is either refused or means the same after it was stored.
+    #[test]
+    fn no_text_breaks_a_rule(resource in ".{0,40}", effect in ".{0,12}", pointer in ".{0,12}") {
+        let draft = Draft {
+            when: vec![DraftCondition { pointer, equals: Some(json!(1)), glob: None }],
+            ..draft("a", &resource, &effect)
+        };
+        if let Ok(rule) = draft.check() {
+            let stored = Draft::from(rule.clone());
+            prop_assert_eq!(stored.check(), Ok(rule));
+        }
+    }
+
+    #[test]
+    fn no_command_breaks_the_reading_of_it(text in ".{0,60}") {
+        if let Some(words) = super::command::words(&text) {
+            prop_assert!(!words.is_empty());
+            prop_assert!(!text.contains(['|', ';', '&', '>', '<', '$', '`', '\n']) || text.contains(['\'', '"']));
+        }
+    }
+}
+
+#[test]
+fn effects_have_the_names_that_rules_are_written_with() {
+    let names: Vec<_> = Effect::ALL
+        .iter()
+        .map(|(name, effect)| serde_json::to_value(effect).unwrap() == json!(name))
+        .collect();
+
+    assert_eq!(names, [true; 3]);
+}

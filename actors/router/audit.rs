@@ -1,0 +1,99 @@
+//! Audit: what the trust gate decided, about whom, and why.
+
+use serde::{Deserialize, Serialize};
+
+use super::trust::{Decision, Reason};
+use crate::{
+    channel_type::ChannelType,
+    clock::Timestamp,
+    ids::{ChannelId, PrincipalId, TaskId},
+    task::{Source, Task},
+};
+
+/// How a message got past the trust gate, as its task keeps it.
+///
+/// A message that becomes a task has no audit row beside it: the task is stored in the same commit,
+/// is never changed in this, and a second record would cost every message a twentieth of its time.
+/// [`AuditRow::of_task`] reads the row out of the task. Only denials, and what makes no task, have
+/// rows of their own; whoever removes old tasks keeps their rows by writing them first.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Admission {
+    /// The type of its channel.
+    #[serde(default, skip_serializing_if = "is_websocket")]
+    pub channel_type: ChannelType,
+    /// The rule that let it in.
+    pub reason: Reason,
+    /// Who claims that the sender wrote it, without proof.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub asserted_by: Option<PrincipalId>,
+}
+
+/// Rows of WebSockets, by far the most, do not name their type.
+pub(crate) fn is_websocket(channel_type: &ChannelType) -> bool {
+    *channel_type == ChannelType::Ws
+}
+
+/// One decision of the trust gate.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct AuditRow {
+    /// Its name.
+    pub id: String,
+    /// When.
+    pub at: Timestamp,
+    /// The type of the channel.
+    pub channel_type: ChannelType,
+    /// The channel.
+    pub channel: ChannelId,
+    /// Who wrote.
+    pub sender: String,
+    /// Who claims that, without proof.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub asserted_by: Option<PrincipalId>,
+    /// What was decided.
+    #[serde(flatten)]
+    pub decision: Decision,
+}
+
+impl AuditRow {
+    /// The row that a task stands for.
+    pub fn of_task(task: &Task) -> Option<Self> {
+        Trace {
+            id: task.id.clone(),
+            from: task.from.clone(),
+            source: task.source.clone(),
+            created_at: task.created_at,
+            admission: task.admission.clone(),
+        }
+        .into_row()
+    }
+}
+
+/// As much of a stored task as an audit row needs.
+#[derive(Debug, Deserialize)]
+pub(crate) struct Trace {
+    id: TaskId,
+    from: String,
+    source: Option<Source>,
+    created_at: Timestamp,
+    #[serde(default)]
+    admission: Option<Admission>,
+}
+
+impl Trace {
+    /// The row, if the task came past the gate.
+    pub(crate) fn into_row(self) -> Option<AuditRow> {
+        let admission = self.admission?;
+        Some(AuditRow {
+            id: self.id.to_string(),
+            at: self.created_at,
+            channel_type: admission.channel_type,
+            channel: self.source?.channel,
+            sender: self.from,
+            asserted_by: admission.asserted_by,
+            decision: Decision {
+                allowed: true,
+                reason: admission.reason,
+            },
+        })
+    }
+}

@@ -1,0 +1,256 @@
+//! The trust gate: everything that comes in passes it before it is anything else.
+
+use actix::{ActorFutureExt, AsyncContext, Context, WrapFuture};
+
+use super::{
+    Router,
+    audit::{Admission, AuditRow},
+    rate::Bucket,
+    trust::{self, Decision, Origin, Reason},
+};
+use crate::{
+    briefing::Speaker,
+    channel::{HangUp, socket::Closing},
+    channel_type::ChannelType,
+    clock::{Timestamp, millis},
+    event::ErrorBody,
+    ids::{ChannelId, MessageId, PrincipalId},
+    store::{
+        records::{Interaction, Said, Undecided, Writes},
+        trust as rows,
+    },
+    task::{Cause, Label},
+};
+
+/// When a sender may try again whose grants could not be read.
+const STORE_PAUSE: std::time::Duration = std::time::Duration::from_secs(1);
+
+/// Who writes on a channel, as its adapter knows them.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Sender {
+    /// By which door they came in.
+    pub channel_type: ChannelType,
+    /// Who.
+    pub id: String,
+    /// Who claims that it is them, without proof.
+    pub asserted_by: Option<PrincipalId>,
+    /// It is an operator, and nobody's claim.
+    pub is_operator: bool,
+    /// Their credential lets them decide for others, and nobody claims it for them.
+    pub may_approve: bool,
+}
+
+impl Sender {
+    /// A principal that speaks for itself.
+    pub fn of(principal: &PrincipalId, channel_type: ChannelType) -> Self {
+        Self {
+            channel_type,
+            id: principal.to_string(),
+            asserted_by: None,
+            is_operator: false,
+            may_approve: false,
+        }
+    }
+
+    /// The key of what the sender may still send.
+    pub(super) fn key(&self) -> (ChannelType, String) {
+        (self.channel_type.clone(), self.id.clone())
+    }
+
+    fn cause(&self, channel: &ChannelId) -> Option<Cause> {
+        if self.is_operator {
+            return Some(Cause::Operator {
+                name: self.id.clone(),
+            });
+        }
+        // What the channel's id tells need not be written down.
+        let channel_type = self.channel_type.to_string();
+        (channel_type != channel.channel_type()).then(|| Cause::Sender {
+            channel_type,
+            id: self.id.clone(),
+        })
+    }
+}
+
+/// What the gate knows of a message that it let in.
+#[derive(Clone, Debug)]
+pub(super) struct Passed {
+    pub(super) admission: Admission,
+    pub(super) label: Label,
+    pub(super) cause: Option<Cause>,
+}
+
+impl Router {
+    /// Decides on something that the sender of a channel wants.
+    fn judge(&self, channel: &ChannelId, sender: &Sender) -> Decision {
+        let origin = Origin {
+            channel_type: &sender.channel_type,
+            channel,
+            sender: &sender.id,
+        };
+        trust::decide(&self.settings.trust, &self.grants, origin)
+    }
+
+    /// Lets a message in, or ends it here.
+    pub(super) fn admit(
+        &mut self,
+        channel: &ChannelId,
+        sender: &Sender,
+        content: &str,
+        id: Option<&MessageId>,
+        ctx: &mut Context<Self>,
+    ) -> Option<Passed> {
+        let decision = self.judge(channel, sender);
+        if decision.allowed {
+            return Some(Passed {
+                admission: Admission {
+                    channel_type: sender.channel_type.clone(),
+                    reason: decision.reason,
+                    asserted_by: sender.asserted_by.clone(),
+                },
+                label: decision.label(sender.is_operator, sender.asserted_by.is_some()),
+                cause: sender.cause(channel),
+            });
+        }
+        let row = self.row(channel, sender, decision);
+        let said = Said::new(row.at, Speaker::Person(sender.id.clone()), content);
+        let interaction = Interaction {
+            channel: channel.clone(),
+            topic: None,
+            task: None,
+            at: row.at,
+            said: vec![said],
+            trust_decision: Some(decision),
+        };
+        let writes = Writes::new()
+            .trust_decision(&row)
+            .unheard(&row.id, &interaction);
+        self.commit(writes, ctx);
+        self.tell_denied(channel, id, decision, ctx);
+        None
+    }
+
+    /// Lets a control frame in that acts on `channel`, or refuses it where it came from.
+    ///
+    /// Each leaves a row, so that they are limited like messages, but do not wait for those.
+    pub(super) fn admit_control(
+        &mut self,
+        from: &ChannelId,
+        channel: &ChannelId,
+        ctx: &mut Context<Self>,
+    ) -> bool {
+        let Some(conversation) = self.conversations.get(from) else {
+            return false;
+        };
+        let sender = conversation.sender.clone();
+        let (now, rate) = (self.to.clock.now(), self.settings.rate);
+        let bucket = self
+            .control_buckets
+            .entry(sender.key())
+            .or_insert_with(|| Bucket::new(rate, now));
+        if let Err(pause) = bucket.take(now) {
+            let refusal = ErrorBody {
+                retry_after_ms: Some(millis(pause)),
+                ..ErrorBody::refusal("rate_limited", "too many requests; slow down")
+            };
+            self.refuse(from, refusal);
+            return false;
+        }
+        let decision = self.judge(channel, &sender);
+        let row = self.row(channel, &sender, decision);
+        self.commit(Writes::new().trust_decision(&row), ctx);
+        if !decision.allowed {
+            self.tell_denied(from, None, decision, ctx);
+        }
+        decision.allowed
+    }
+
+    /// The audit row of a message that was let in and became no task.
+    pub(super) fn audited(&self, message: &Undecided) -> Writes {
+        match &message.admission {
+            Some(admission) => Writes::new().trust_decision(&AuditRow {
+                id: self.audit_id(),
+                at: message.at,
+                channel_type: admission.channel_type.clone(),
+                channel: message.channel.clone(),
+                sender: message.sender.clone(),
+                asserted_by: admission.asserted_by.clone(),
+                decision: Decision {
+                    allowed: true,
+                    reason: admission.reason,
+                },
+            }),
+            None => Writes::new(),
+        }
+    }
+
+    fn row(&self, channel: &ChannelId, sender: &Sender, decision: Decision) -> AuditRow {
+        AuditRow {
+            id: self.audit_id(),
+            at: self.to.clock.now(),
+            channel_type: sender.channel_type.clone(),
+            channel: channel.clone(),
+            sender: sender.id.clone(),
+            asserted_by: sender.asserted_by.clone(),
+            decision,
+        }
+    }
+
+    fn audit_id(&self) -> String {
+        format!("trust-{:016x}", self.to.ids.bits())
+    }
+
+    /// A sender who is kept out is told so, or cut off without a word.
+    fn tell_denied(
+        &mut self,
+        channel: &ChannelId,
+        message: Option<&MessageId>,
+        decision: Decision,
+        ctx: &mut Context<Self>,
+    ) {
+        if decision.is_silent() {
+            return self.to.channel.do_send(HangUp {
+                channel: channel.clone(),
+                closing: Closing::Denied,
+            });
+        }
+        let unreadable = decision.reason == Reason::TrustStoreError;
+        let refusal = ErrorBody {
+            message_id: message.cloned(),
+            retry_after_ms: unreadable.then(|| millis(STORE_PAUSE)),
+            ..ErrorBody::refusal("not_authorized", "Not authorized.")
+        };
+        self.refuse(channel, refusal);
+        if unreadable && self.grants.is_unreadable() {
+            self.read_grants(ctx);
+        }
+    }
+
+    /// Grants that could not be read are tried again for the next message.
+    fn read_grants(&mut self, ctx: &mut Context<Self>) {
+        let store = self.to.store.clone();
+        let read = async move { store.read(rows::grants).await };
+        ctx.spawn(read.into_actor(self).map(|found, router, _| match found {
+            // Grants that were given meanwhile are among them: they are stored before this is read.
+            Ok(grants) => router.grants = grants,
+            Err(error) => {
+                tracing::error!(%error, "grants of trust cannot be read: nobody is let in")
+            }
+        }));
+    }
+
+    /// Decisions are kept a year.
+    pub(super) fn forget_decisions(&mut self, now: Timestamp, ctx: &mut Context<Self>) {
+        let store = self.to.store.clone();
+        let before = now - super::AUDIT_KEPT;
+        let read = async move {
+            store
+                .read(move |storage| rows::old_decisions(storage, before))
+                .await
+        };
+        ctx.spawn(read.into_actor(self).map(|found, router, ctx| match found {
+            Ok(keys) => router.forget_keys(keys, ctx),
+            Err(error) => tracing::error!(%error, "old trust decisions cannot be looked up"),
+        }));
+    }
+}

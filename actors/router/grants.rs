@@ -1,0 +1,331 @@
+//! Grants: single senders who are let in or kept out, beside the operator's files.
+
+use std::collections::HashMap;
+
+use serde::{Deserialize, Serialize};
+
+use super::trust::Origin;
+use crate::{channel_type::ChannelType, clock::Timestamp, ids::ChannelId};
+
+/// What a grant says of its sender.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Level {
+    /// Let in.
+    #[default]
+    Trusted,
+    /// Kept out.
+    Denied,
+}
+
+impl Level {
+    /// As rows and answers name it.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Trusted => "trusted",
+            Self::Denied => "denied",
+        }
+    }
+
+    /// The level of a name.
+    ///
+    /// # Errors
+    ///
+    /// There is none of this name; the text lists those there are.
+    pub fn named(name: &str) -> Result<Self, String> {
+        match name {
+            "trusted" => Ok(Self::Trusted),
+            "denied" => Ok(Self::Denied),
+            _ => Err(format!(
+                "unknown trust level `{name:.64}`; there are `trusted` and `denied`"
+            )),
+        }
+    }
+}
+
+/// Whom a grant is about. There is one grant for each.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct Grantee {
+    /// The channel type.
+    pub channel_type: ChannelType,
+    /// The sender.
+    pub sender: String,
+    /// The one channel; none is every channel of the type.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub channel: Option<ChannelId>,
+}
+
+impl Grantee {
+    /// Reads whom a person or a model means.
+    ///
+    /// # Errors
+    ///
+    /// What cannot be meant: the name of the argument and the reason.
+    pub fn read(
+        channel_type: &str,
+        sender: &str,
+        channel: Option<&str>,
+    ) -> Result<Self, (&'static str, String)> {
+        let channel_type: ChannelType = channel_type
+            .parse()
+            .map_err(|error| ("channel_type", format!("{error}")))?;
+        if !is_plain(sender) {
+            let reason = "a sender has 1 to 128 printable characters without space";
+            return Err(("sender_id", reason.to_owned()));
+        }
+        let channel = match channel {
+            None => None,
+            Some(channel) if is_plain(channel) => Some(canonical(&channel_type, channel)),
+            Some(_) => {
+                let reason = "a channel id has 1 to 128 printable characters without space";
+                return Err(("channel_id", reason.to_owned()));
+            }
+        };
+        Ok(Self {
+            channel_type,
+            sender: sender.to_owned(),
+            channel,
+        })
+    }
+}
+
+/// A Discord channel may be named with its type in front, and is kept without.
+pub fn canonical(channel_type: &ChannelType, channel: &str) -> ChannelId {
+    match channel_type {
+        ChannelType::Discord => channel.strip_prefix("discord:").unwrap_or(channel),
+        _ => channel,
+    }
+    .into()
+}
+
+/// A sender or a channel can have this name: 1 to 128 printable characters without space.
+pub fn is_plain(text: &str) -> bool {
+    (1..=128).contains(&text.chars().take(129).count())
+        && !text
+            .chars()
+            .any(|character| character.is_control() || character.is_whitespace())
+}
+
+/// A grant, as it is stored.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SenderGrant {
+    /// Its name.
+    pub id: String,
+    /// Whom it is about.
+    #[serde(flatten)]
+    pub grantee: Grantee,
+    /// What it says.
+    pub level: Level,
+    /// Who gave it.
+    pub granted_by: String,
+    /// When.
+    pub at: Timestamp,
+}
+
+/// What stands in the place of a grant that cannot be read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("a grant cannot be read")]
+pub struct Unreadable;
+
+/// One grantee's grant; none is there but cannot be read.
+type Held = (Option<ChannelId>, Option<SenderGrant>);
+
+/// All grants, as the router keeps them.
+#[derive(Clone, Debug, Default)]
+pub struct Grants {
+    by_sender: HashMap<ChannelType, HashMap<String, Vec<Held>>>,
+    /// The rows could not be looked through: nobody knows what they say.
+    unreadable: bool,
+}
+
+impl Grants {
+    /// Grants that could not be read: they let nobody in.
+    pub fn unreadable() -> Self {
+        Self {
+            unreadable: true,
+            ..Self::default()
+        }
+    }
+
+    /// They could not be read.
+    pub fn is_unreadable(&self) -> bool {
+        self.unreadable
+    }
+
+    /// What they say of a sender: for this channel, else for all of the type.
+    ///
+    /// # Errors
+    ///
+    /// What they say cannot be read.
+    pub fn level(&self, origin: Origin<'_>) -> Result<Option<Level>, Unreadable> {
+        if self.unreadable {
+            return Err(Unreadable);
+        }
+        let Some(held) = self
+            .by_sender
+            .get(origin.channel_type)
+            .and_then(|senders| senders.get(origin.sender))
+        else {
+            return Ok(None);
+        };
+        let of_channel = held
+            .iter()
+            .find(|(channel, _)| channel.as_ref() == Some(origin.channel));
+        let found = of_channel.or_else(|| held.iter().find(|(channel, _)| channel.is_none()));
+        match found {
+            None => Ok(None),
+            Some((_, Some(grant))) => Ok(Some(grant.level)),
+            Some((_, None)) => Err(Unreadable),
+        }
+    }
+
+    /// The grant of a grantee.
+    pub fn get(&self, grantee: &Grantee) -> Option<&SenderGrant> {
+        self.by_sender
+            .get(&grantee.channel_type)?
+            .get(&grantee.sender)?
+            .iter()
+            .find(|(channel, _)| *channel == grantee.channel)?
+            .1
+            .as_ref()
+    }
+
+    /// Adds a grant, in place of the one that its grantee had.
+    pub fn put(&mut self, grant: SenderGrant) {
+        self.hold(grant.grantee.clone(), Some(grant));
+    }
+
+    /// Notes a grant that is there and cannot be read.
+    pub fn put_damaged(&mut self, grantee: Grantee) {
+        self.hold(grantee, None);
+    }
+
+    fn hold(&mut self, grantee: Grantee, grant: Option<SenderGrant>) {
+        let held = self
+            .by_sender
+            .entry(grantee.channel_type)
+            .or_default()
+            .entry(grantee.sender)
+            .or_default();
+        held.retain(|(channel, _)| *channel != grantee.channel);
+        held.push((grantee.channel, grant));
+    }
+
+    /// Removes the grant of a grantee, also one that cannot be read; whether there was one.
+    pub fn remove(&mut self, grantee: &Grantee) -> bool {
+        let Some(senders) = self.by_sender.get_mut(&grantee.channel_type) else {
+            return false;
+        };
+        let Some(held) = senders.get_mut(&grantee.sender) else {
+            return false;
+        };
+        let before = held.len();
+        held.retain(|(channel, _)| *channel != grantee.channel);
+        let removed = held.len() < before;
+        if held.is_empty() {
+            senders.remove(&grantee.sender);
+        }
+        removed
+    }
+
+    /// All that can be read, oldest first.
+    pub fn list(&self) -> Vec<SenderGrant> {
+        let mut grants: Vec<SenderGrant> = self
+            .by_sender
+            .values()
+            .flat_map(HashMap::values)
+            .flatten()
+            .filter_map(|(_, grant)| grant.clone())
+            .collect();
+        grants.sort_by(|a, b| (a.at, &a.id).cmp(&(b.at, &b.id)));
+        grants
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+
+    fn grantee(channel: Option<&str>) -> Grantee {
+        Grantee::read("ws", "bob", channel).unwrap()
+    }
+
+    fn grant(channel: Option<&str>, level: Level) -> SenderGrant {
+        SenderGrant {
+            id: format!("grant-{channel:?}"),
+            grantee: grantee(channel),
+            level,
+            granted_by: "operator".to_owned(),
+            at: Timestamp(1),
+        }
+    }
+
+    fn level(grants: &Grants, channel: &str) -> Result<Option<Level>, Unreadable> {
+        grants.level(Origin {
+            channel_type: &ChannelType::Ws,
+            channel: &channel.into(),
+            sender: "bob",
+        })
+    }
+
+    /// CH-110
+    #[test]
+    fn the_grant_of_a_channel_comes_before_the_one_for_all() {
+        let mut grants = Grants::default();
+        grants.put(grant(None, Level::Trusted));
+        grants.put(grant(Some("ws:1"), Level::Denied));
+
+        assert_eq!(level(&grants, "ws:1"), Ok(Some(Level::Denied)));
+        assert_eq!(level(&grants, "ws:2"), Ok(Some(Level::Trusted)));
+    }
+
+    /// TO-127, TO-128
+    #[test]
+    fn a_grant_replaces_the_former_one_and_is_removed_once() {
+        let mut grants = Grants::default();
+        grants.put(grant(None, Level::Trusted));
+        grants.put(grant(None, Level::Denied));
+
+        assert_eq!(grants.list(), [grant(None, Level::Denied)]);
+        assert!(grants.remove(&grantee(None)));
+        assert!(!grants.remove(&grantee(None)));
+        assert_eq!(level(&grants, "ws:1"), Ok(None));
+    }
+
+    /// CH-118
+    #[test]
+    fn a_grant_that_cannot_be_read_hides_nothing_but_its_own_sender() {
+        let mut grants = Grants::default();
+        grants.put(grant(None, Level::Trusted));
+        grants.put_damaged(grantee(Some("ws:1")));
+
+        assert_eq!(level(&grants, "ws:1"), Err(Unreadable));
+        assert_eq!(level(&grants, "ws:2"), Ok(Some(Level::Trusted)));
+        assert!(grants.remove(&grantee(Some("ws:1"))));
+        assert_eq!(level(&grants, "ws:1"), Ok(Some(Level::Trusted)));
+    }
+
+    /// TO-130, CH-03, CH-07
+    #[test]
+    fn whom_a_grant_means_is_checked() {
+        let discord = Grantee::read("discord", "42", Some("discord:77")).unwrap();
+
+        assert_eq!(discord.channel, Some("77".into()));
+        for (channel_type, sender, channel, wrong) in [
+            ("slack", "bob", None, "channel_type"),
+            ("ws", "", None, "sender_id"),
+            ("ws", "two words", None, "sender_id"),
+            ("ws", "bob", Some(""), "channel_id"),
+        ] {
+            let (field, _) = Grantee::read(channel_type, sender, channel).unwrap_err();
+            assert_eq!(field, wrong);
+        }
+        assert!(Grantee::read("ws", &"x".repeat(129), None).is_err());
+        assert!(
+            Level::named("friend")
+                .unwrap_err()
+                .contains("`trusted` and `denied`")
+        );
+    }
+}

@@ -1,0 +1,240 @@
+//! Trust: who is let in. The first rule that matches decides, and says why.
+
+use std::collections::{HashMap, HashSet};
+
+use serde::{Deserialize, Serialize};
+
+use super::grants::{Grants, Level};
+use crate::{channel_type::ChannelType, ids::ChannelId, task::Label};
+
+#[cfg(test)]
+mod tests;
+
+/// Who writes when nobody says who does. Where the policy is to deny, this is nobody.
+pub const NOBODY: &str = "ws-client";
+
+/// What a policy says of those that no list names.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Stance {
+    /// They are let in.
+    Allow,
+    /// They are not.
+    #[default]
+    Deny,
+}
+
+/// The operator's policy.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum Policy {
+    /// None is given: whoever is authenticated is let in.
+    #[default]
+    None,
+    /// One is given that cannot be used: only the operator's command line is let in.
+    Unusable,
+    /// This one.
+    Given(Trust),
+}
+
+/// A policy that can be used.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Trust {
+    /// Where a channel type has no policy of its own.
+    pub default_policy: Stance,
+    /// By channel type.
+    pub channels: HashMap<ChannelType, TypeTrust>,
+}
+
+/// The policy for one channel type.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct TypeTrust {
+    /// For those that nothing below names.
+    pub policy: Option<Stance>,
+    /// Let in, whatever the policies say.
+    pub sender_allowlist: HashSet<String>,
+    /// Never let in.
+    pub sender_denylist: HashSet<String>,
+    /// For single channels.
+    pub channel_overrides: HashMap<ChannelId, Stance>,
+}
+
+/// Whose word it is, and where.
+#[derive(Clone, Copy, Debug)]
+pub struct Origin<'a> {
+    /// The type of the channel.
+    pub channel_type: &'a ChannelType,
+    /// The channel.
+    pub channel: &'a ChannelId,
+    /// The sender.
+    pub sender: &'a str,
+}
+
+/// What was decided on a message.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Decision {
+    /// It is let in.
+    pub allowed: bool,
+    /// By which rule.
+    pub reason: Reason,
+}
+
+/// The rule that decided.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Reason {
+    /// The operator's command line.
+    CliBypass,
+    /// The policy cannot be used.
+    TrustConfigInvalid,
+    /// The sender is on the list of those never let in.
+    SenderDenylist,
+    /// A grant lets the sender in.
+    GrantTrusted,
+    /// A grant keeps the sender out.
+    GrantDenied,
+    /// The grants cannot be read.
+    TrustStoreError,
+    /// The sender is on the list of those let in.
+    SenderAllowlist,
+    /// The policy would have to know the sender.
+    SenderMissing,
+    /// The channel's own policy.
+    ChannelOverrideAllow,
+    /// The channel's own policy.
+    ChannelOverrideDeny,
+    /// The policy of the channel type.
+    ChannelPolicyAllow,
+    /// The policy of the channel type.
+    ChannelPolicyDeny,
+    /// The policy for all types.
+    DefaultPolicyAllow,
+    /// The policy for all types.
+    DefaultPolicyDeny,
+    /// There is no policy: the channel's own authentication decides.
+    NoTrustConfig,
+}
+
+impl Reason {
+    /// As rows and answers name it.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::CliBypass => "cli_bypass",
+            Self::TrustConfigInvalid => "trust_config_invalid",
+            Self::SenderDenylist => "sender_denylist",
+            Self::GrantTrusted => "grant_trusted",
+            Self::GrantDenied => "grant_denied",
+            Self::TrustStoreError => "trust_store_error",
+            Self::SenderAllowlist => "sender_allowlist",
+            Self::SenderMissing => "sender_missing",
+            Self::ChannelOverrideAllow => "channel_override_allow",
+            Self::ChannelOverrideDeny => "channel_override_deny",
+            Self::ChannelPolicyAllow => "channel_policy_allow",
+            Self::ChannelPolicyDeny => "channel_policy_deny",
+            Self::DefaultPolicyAllow => "default_policy_allow",
+            Self::DefaultPolicyDeny => "default_policy_deny",
+            Self::NoTrustConfig => "no_trust_config",
+        }
+    }
+}
+
+impl Decision {
+    fn allow(reason: Reason) -> Self {
+        Self {
+            allowed: true,
+            reason,
+        }
+    }
+
+    fn deny(reason: Reason) -> Self {
+        Self {
+            allowed: false,
+            reason,
+        }
+    }
+
+    /// As rows and answers name it.
+    pub fn as_str(self) -> &'static str {
+        if self.allowed { "allowed" } else { "denied" }
+    }
+
+    /// The sender gets no word of it: whoever is kept out by name learns nothing.
+    pub fn is_silent(self) -> bool {
+        matches!(self.reason, Reason::SenderDenylist | Reason::GrantDenied)
+    }
+
+    /// How far a message that was let in may be believed.
+    ///
+    /// Known are those whom someone named: the operator, whoever stands on a list or has a grant.
+    /// Without a policy it is whoever is authenticated, but not a sender who is only claimed.
+    pub fn label(self, is_operator: bool, is_claimed: bool) -> Label {
+        let known = match self.reason {
+            Reason::CliBypass | Reason::GrantTrusted | Reason::SenderAllowlist => true,
+            Reason::NoTrustConfig => !is_claimed,
+            _ => is_operator,
+        };
+        if self.allowed && known {
+            Label::Trusted
+        } else {
+            Label::Untrusted
+        }
+    }
+}
+
+/// Decides on a message before anything is done with it.
+pub fn decide(policy: &Policy, grants: &Grants, origin: Origin<'_>) -> Decision {
+    if *origin.channel_type == ChannelType::Cli {
+        return Decision::allow(Reason::CliBypass);
+    }
+    let trust = match policy {
+        Policy::Unusable => return Decision::deny(Reason::TrustConfigInvalid),
+        Policy::None => None,
+        Policy::Given(trust) => Some(trust),
+    };
+    let of_type = trust.and_then(|trust| trust.channels.get(origin.channel_type));
+    if of_type.is_some_and(|of_type| of_type.sender_denylist.contains(origin.sender)) {
+        return Decision::deny(Reason::SenderDenylist);
+    }
+    match grants.level(origin) {
+        Ok(Some(Level::Trusted)) => return Decision::allow(Reason::GrantTrusted),
+        Ok(Some(Level::Denied)) => return Decision::deny(Reason::GrantDenied),
+        Err(_) => return Decision::deny(Reason::TrustStoreError),
+        Ok(None) => {}
+    }
+    if of_type.is_some_and(|of_type| of_type.sender_allowlist.contains(origin.sender)) {
+        return Decision::allow(Reason::SenderAllowlist);
+    }
+    let Some(trust) = trust else {
+        return Decision {
+            allowed: origin.channel_type.is_authenticated(),
+            reason: Reason::NoTrustConfig,
+        };
+    };
+    by_policy(trust, of_type, origin)
+}
+
+/// Nobody named the sender: the policy nearest to the channel decides.
+fn by_policy(trust: &Trust, of_type: Option<&TypeTrust>, origin: Origin<'_>) -> Decision {
+    let of_channel = of_type.and_then(|of_type| of_type.channel_overrides.get(origin.channel));
+    let of_type = of_type.and_then(|of_type| of_type.policy);
+    let (stance, allow, deny) = match (of_channel, of_type) {
+        (Some(stance), _) => (
+            *stance,
+            Reason::ChannelOverrideAllow,
+            Reason::ChannelOverrideDeny,
+        ),
+        (None, Some(stance)) => (
+            stance,
+            Reason::ChannelPolicyAllow,
+            Reason::ChannelPolicyDeny,
+        ),
+        (None, None) => (
+            trust.default_policy,
+            Reason::DefaultPolicyAllow,
+            Reason::DefaultPolicyDeny,
+        ),
+    };
+    match stance {
+        Stance::Allow => Decision::allow(allow),
+        Stance::Deny if origin.sender == NOBODY => Decision::deny(Reason::SenderMissing),
+        Stance::Deny => Decision::deny(deny),
+    }
+}

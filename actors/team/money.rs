@@ -1,0 +1,229 @@
+//! Money: before each model call its estimate is set aside in all budgets that it draws on.
+
+use actix::{AsyncContext, Context};
+use serde_json::json;
+
+use super::{
+    Team,
+    lanes::Running,
+    turn::{Input, Want},
+};
+use crate::{
+    approvals::{
+        desk::{Desk, Wish},
+        record::{Approval, Execution, Status},
+    },
+    budget::{Overdrawn, Spent},
+    engine::{Block, Message},
+    history::{Fact, Meta},
+    ids::{CallId, TaskId, TopicId, TurnId},
+    notice::{Notice, NoticeKind},
+    policy::class::Kind,
+    queue::parking::UnparkAll,
+    store::records::Writes,
+    task::WaitReason,
+    tool::{Args, Asking},
+    usage::Usage,
+};
+
+/// A token is about this many characters.
+const CHARACTERS: usize = 4;
+/// What stands for a call in the request for more money.
+const BUDGET: &str = "budget";
+
+impl Team {
+    /// Sets the next call's estimate aside. If it does not fit, the turn waits; returns whether it
+    /// may be made.
+    pub(super) fn afford(
+        &mut self,
+        topic: &Option<TopicId>,
+        turn: &TurnId,
+        ctx: &mut Context<Self>,
+    ) -> bool {
+        let now = self.recipe.clock.now();
+        let Some(running) = self.lanes.running(topic, turn) else {
+            return false;
+        };
+        let day = self.recipe.days.day_of(now);
+        let estimate = running.estimate();
+        let tasks = running.tasks_above();
+        match self
+            .recipe
+            .ledger
+            .reserve(&running.brief.budget, &tasks, estimate, day)
+        {
+            Ok(reservation) => {
+                running.reserved = Some(reservation);
+                true
+            }
+            Err(overdrawn) => {
+                let wait = Input::Wait {
+                    reason: WaitReason::Budget,
+                    note: format!("Waiting: {overdrawn}."),
+                    until: overdrawn.until,
+                };
+                running.overdrawn = Some(overdrawn);
+                // Not from within what is being performed.
+                let (topic, turn) = (topic.clone(), turn.clone());
+                ctx.run_later(std::time::Duration::ZERO, move |team, ctx| {
+                    team.hear(&topic, &turn, wait, ctx);
+                });
+                false
+            }
+        }
+    }
+
+    /// Replaces the estimate by what the call cost.
+    pub(super) fn pay(&mut self, topic: &Option<TopicId>, turn: &TurnId, usage: &Usage) {
+        let Some(running) = self.lanes.running(topic, turn) else {
+            return;
+        };
+        let Some(reservation) = running.reserved.take() else {
+            return;
+        };
+        let spent = self.recipe.ledger.settle(reservation, Spent::of(usage));
+        let limited = running.brief.budget.iter().any(|(_, caps)| !caps.is_open());
+        if limited {
+            running.spent = spent;
+        }
+    }
+
+    /// What becomes durable with a turn that waits for money: a notice, and a request to the
+    /// operator, once a day for each team.
+    pub(super) fn ask_for_money(
+        &mut self,
+        topic: &Option<TopicId>,
+        turn: &TurnId,
+        facts: &mut Vec<Fact>,
+    ) -> (Writes, Vec<Approval>) {
+        let now = self.recipe.clock.now();
+        let Some(running) = self.lanes.running(topic, turn) else {
+            return (Writes::new(), Vec::new());
+        };
+        let Some(overdrawn) = running.overdrawn.take() else {
+            return (Writes::new(), Vec::new());
+        };
+        let day = self.recipe.days.day_of(now);
+        if !self.recipe.ledger.asks(&overdrawn.team, day) {
+            return (Writes::new(), Vec::new());
+        }
+        let arguments = json!({
+            "team": overdrawn.team,
+            "day": overdrawn.day,
+            "spent": overdrawn.what,
+            "waiting": running.charge.task.id,
+        });
+        let wish = Wish {
+            caller: &running.caller,
+            turn,
+            label: running.turn.label(),
+            call: BUDGET,
+            tool: BUDGET,
+            arguments: &arguments,
+            asking: &Asking {
+                kind: BUDGET.to_owned(),
+                summary: format!("{overdrawn}. Approve to allow as much once more."),
+                ..Asking::default()
+            },
+        };
+        let approval = self.recipe.desk.request(wish, now);
+        facts.push(Fact::Meta(Meta::Approval {
+            call: CallId::from(BUDGET),
+            approval: approval.id.clone(),
+        }));
+        let notice = notice(&overdrawn, &approval, &self.recipe.ids, now);
+        let writes = Desk::opening(&approval).notice(&notice);
+        (writes, vec![approval])
+    }
+
+    /// A turn goes on for which the operator was asked for money.
+    pub(super) fn take_money(&mut self, approvals: &mut [&mut Approval]) -> Vec<Want> {
+        let day = self.recipe.days.day_of(self.recipe.clock.now());
+        let mut wants = Vec::new();
+        for approval in approvals {
+            let agreed = approval.kind == Kind::Budget
+                && approval.status == Status::Approved
+                && approval.execution == Execution::None;
+            let team = approval.arguments["team"].as_str();
+            let (true, Some(team)) = (agreed, team) else {
+                continue;
+            };
+            let team = team.into();
+            if approval.arguments["day"] == json!(day.number) {
+                let raised = self.recipe.ledger.raise(&team, day);
+                wants.push(Want::Stash(Writes::new().raised(day, &team, raised)));
+                self.queue.do_send(UnparkAll {
+                    reason: WaitReason::Budget,
+                });
+            }
+            wants.push(Want::Mark(approval.id.clone(), Execution::Done));
+        }
+        wants
+    }
+}
+
+impl Running {
+    /// What the next call may cost at most; nothing where nothing is limited.
+    fn estimate(&self) -> Spent {
+        if self.brief.budget.iter().all(|(_, caps)| caps.is_open()) {
+            return Spent::default();
+        }
+        let system = &self.brief.system;
+        let prompt = system.shared.len() + system.team.len() + system.turn.len();
+        let specs = self.brief.tools.specs();
+        let tools: usize = specs
+            .iter()
+            .map(|spec| spec.description.len() + spec.schema.to_string().len())
+            .sum();
+        let messages: usize = self.turn.messages().iter().map(length).sum();
+        let input = ((prompt + tools + messages) / CHARACTERS) as u64;
+        let price = &self.brief.price;
+        Spent {
+            tokens: input + price.max_output,
+            usd: input as f64 * price.input_usd + price.max_output as f64 * price.output_usd,
+        }
+    }
+
+    /// The task of the turn and those it comes of.
+    fn tasks_above(&self) -> Vec<TaskId> {
+        let path = &self.caller.lineage.path;
+        path.iter().map(|above| above.task.clone()).collect()
+    }
+}
+
+fn length(message: &Message) -> usize {
+    match message {
+        Message::User(text) => text.len(),
+        Message::Assistant(blocks) => blocks
+            .iter()
+            .map(|block| match block {
+                Block::Text { text } | Block::Thinking { text, .. } => text.len(),
+                Block::Call(call) => match &call.args {
+                    Args::Json(args) => args.to_string().len(),
+                    Args::Unreadable { unreadable, .. } => unreadable.len(),
+                },
+            })
+            .sum(),
+        Message::ToolResults(results) => results.iter().map(|result| result.content.len()).sum(),
+    }
+}
+
+fn notice(
+    overdrawn: &Overdrawn,
+    approval: &Approval,
+    ids: &crate::ids::Ids,
+    now: crate::clock::Timestamp,
+) -> Notice {
+    Notice {
+        id: ids.notice(),
+        kind: NoticeKind::Budget,
+        team: Some(overdrawn.team.clone()),
+        text: format!(
+            "{overdrawn}. Work waits; approve {} to allow as much once more, or raise the cap.",
+            approval.short_id
+        ),
+        refs: vec![approval.id.to_string()],
+        at: now,
+        read: false,
+    }
+}

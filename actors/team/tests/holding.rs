@@ -1,0 +1,226 @@
+//! Turns that wait for a person or for money.
+
+use std::{sync::Arc, time::Duration};
+
+use super::crash::{count, heard, settle};
+use crate::{
+    approvals::{
+        Decide, List,
+        record::{Approval, Choice, Decider, Word},
+        refusal::NotDecided,
+    },
+    budget::Caps,
+    doubles::{
+        client::Client,
+        disk::Crash,
+        engine::{Play, last_words},
+        world::World,
+    },
+    spine::Spine,
+};
+
+fn world() -> World {
+    World::new(|request| match (last_words(request), request.step) {
+        ("short", _) => vec![Play::Say("Fine."), Play::Answer],
+        (_, 1) => vec![Play::Call(vec![("c1", "held-pay"), ("c2", "look")])],
+        _ => vec![Play::Say("All done."), Play::Answer],
+    })
+}
+
+async fn pending(spine: &Spine) -> Vec<Approval> {
+    spine.approvals.send(List).await.unwrap()
+}
+
+async fn decide(
+    spine: &Spine,
+    approval: &Approval,
+    choice: Choice,
+    note: &str,
+) -> Result<Approval, NotDecided> {
+    let word = Word {
+        which: approval.id.to_string(),
+        choice,
+        digest: Some(approval.digest.clone()),
+        note: Some(note.to_owned()),
+        by: Decider::new("operator"),
+        via: "test".to_owned(),
+    };
+    let decide = Decide {
+        word,
+        channel: None,
+    };
+    spine.approvals.send(decide).await.unwrap()
+}
+
+fn result_of(world: &World, call: &str) -> String {
+    let asked = world.asked.lock().unwrap();
+    let last = format!("{:?}", asked.last());
+    let from = last.find(&format!("id: {call:?}")).unwrap_or(0);
+    last[from..].to_owned()
+}
+
+/// PL-79, PL-81: the call waits, the lane does not.
+#[actix::test]
+async fn a_held_call_waits_while_its_lane_goes_on() {
+    let world = world();
+    let spine = world.start();
+    let client = world.connect(&spine);
+    client.say("m1", "long");
+    let topic = client.topic_of("m1").await;
+    settle().await;
+
+    client.say_in(&topic, "m2", "short");
+    let meanwhile = client.hear_end_of("m2").await;
+
+    assert_eq!(count(&meanwhile, "done m1"), 0, "{meanwhile:#?}");
+    assert_eq!(world.runs(), ["c2"]);
+    let held = pending(&spine).await;
+    assert_eq!(held.len(), 1);
+    decide(&spine, &held[0], Choice::Approve, "").await.unwrap();
+    let after = client.hear_end_of("m1").await;
+    assert_eq!(count(&after, "done m1: All done."), 1, "{after:#?}");
+    assert_eq!(world.runs(), ["c2", "c1"]);
+}
+
+/// PL-82: the model reads who denied it and why.
+#[actix::test]
+async fn a_denied_call_is_an_error_result_with_the_note() {
+    let world = world();
+    let spine = world.start();
+    let client = world.connect(&spine);
+    client.say("m1", "long");
+    settle().await;
+
+    let held = pending(&spine).await;
+    decide(&spine, &held[0], Choice::Deny, "too dear")
+        .await
+        .unwrap();
+    client.hear_end_of("m1").await;
+
+    assert_eq!(world.runs(), ["c2"]);
+    let result = result_of(&world, "c1");
+    assert!(result.contains("denied by operator: too dear"), "{result}");
+}
+
+/// PL-78: no decision is a denial.
+#[actix::test]
+async fn an_expired_request_is_a_denial() {
+    let world = world();
+    let client = world.connect(&world.start());
+    client.say("m1", "long");
+    // The task's own deadline is the same day: the message is answered one way or the other.
+    let frames = client.hear_end_of("m1").await;
+
+    assert_eq!(world.runs(), ["c2"], "{frames:#?}");
+}
+
+/// PL-79: the end of the task is the end of the request.
+#[actix::test]
+async fn a_cancelled_task_takes_its_request_with_it() {
+    let world = world();
+    let spine = world.start();
+    let client = world.connect(&spine);
+    client.say("m1", "long");
+    let topic = client.topic_of("m1").await;
+    settle().await;
+    assert_eq!(pending(&spine).await.len(), 1);
+
+    client.cancel(&topic, true);
+    let frames = client.hear_end_of("m1").await;
+    settle().await;
+
+    assert_eq!(count(&frames, "cancelled m1"), 1, "{frames:#?}");
+    assert!(pending(&spine).await.is_empty());
+    assert_eq!(world.runs(), ["c2"]);
+}
+
+async fn go_on(world: &World, former: &Client) -> (Spine, Client) {
+    let spine = world.start();
+    let next = world.connect(&spine);
+    next.resume(&former.channel, former.last_seq.get());
+    next.last_seq.set(former.last_seq.get());
+    settle().await;
+    (spine, next)
+}
+
+/// PL-76, PL-95, SE-149: at every commit of asking, deciding and running, the approved call runs once,
+/// and no request is lost.
+#[actix::test]
+async fn a_crash_at_any_commit_runs_an_approved_call_once() {
+    let commits = {
+        let world = world();
+        let storage = world.disk.mount(None);
+        let spine = world.start_on(storage.clone());
+        let client = world.connect(&spine);
+        client.say("m1", "long");
+        settle().await;
+        let held = pending(&spine).await;
+        decide(&spine, &held[0], Choice::Approve, "").await.unwrap();
+        client.hear_end_of("m1").await;
+        settle().await;
+        storage.commits()
+    };
+    for number in 1..commits {
+        for crash in [Crash::Before(number), Crash::After(number)] {
+            let world = world();
+            let spine = world.start_doomed(crash);
+            let client = world.connect(&spine);
+            client.say("m1", "long");
+            settle().await;
+            for held in pending(&spine).await {
+                let patience = Duration::from_secs(5);
+                let _ = tokio::time::timeout(patience, decide(&spine, &held, Choice::Approve, ""))
+                    .await;
+            }
+            settle().await;
+            let mut frames = heard(&client).await;
+
+            let (spine, next) = go_on(&world, &client).await;
+            for held in pending(&spine).await {
+                decide(&spine, &held, Choice::Approve, "").await.unwrap();
+            }
+            settle().await;
+            frames.extend(heard(&next).await);
+
+            let runs = world.runs();
+            let paid = runs.iter().filter(|run| *run == "c1").count();
+            assert!(paid <= 1, "{crash:?}: {runs:?}");
+            assert_eq!(count(&frames, "done m1"), 1, "{crash:?}: {frames:#?}");
+            if paid == 0 {
+                let result = result_of(&world, "c1");
+                assert!(result.contains("outcome unknown"), "{crash:?}: {result}");
+            }
+        }
+    }
+}
+
+/// SE-141, SE-143: a call that does not fit is not made; the turn waits, the operator is asked once,
+/// and it goes on from its journal when they agree.
+#[actix::test]
+async fn a_turn_without_money_waits_for_the_operator() {
+    let mut world = World::new(|request| match request.step {
+        1 => vec![Play::Call(vec![("c1", "pay")])],
+        _ => vec![Play::Say("Paid."), Play::Answer],
+    });
+    let caps = Caps {
+        tokens_per_day: Some(101),
+        ..Caps::default()
+    };
+    world.budget = Arc::from([("main".into(), caps)]);
+    let spine = world.start();
+    let client = world.connect(&spine);
+    client.say("m1", "long");
+    settle().await;
+    let before = heard(&client).await;
+
+    let held = pending(&spine).await;
+    assert_eq!(held.len(), 1, "{before:#?}");
+    assert_eq!(count(&before, "done"), 0, "{before:#?}");
+    assert_eq!(world.asked.lock().unwrap().len(), 1);
+    assert_eq!(world.disk.keys("notice").len(), 1);
+    decide(&spine, &held[0], Choice::Approve, "").await.unwrap();
+    let after = client.hear_end_of("m1").await;
+
+    assert_eq!(count(&after, "done m1: Paid."), 1, "{after:#?}");
+    assert_eq!(world.runs(), ["c1"]);
+}

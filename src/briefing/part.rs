@@ -1,0 +1,239 @@
+//! What a team works with in one role: as itself or as a subagent, with or without a skill.
+
+use std::sync::{Arc, PoisonError};
+
+use hivewright_actors::{
+    briefing::{BriefError, Price},
+    engine::Engine,
+    ids::TeamName,
+    task::Options,
+    tool::Toolset,
+};
+
+use super::{Inner, Kit, config_error, hash_of};
+use crate::{
+    prompt::{
+        compose::{Availability, Cast},
+        library::Library,
+        role::{Role, listed},
+        subagents::Subagent,
+    },
+    settings::providers::Profile,
+    tools::{
+        agent::Agent,
+        contract::Tool,
+        filter::{FilterError, ToolFilter},
+        host::{Made, TeamTools},
+        use_skill::UseSkill,
+        wire::wire_name,
+    },
+};
+
+/// So many roles of a team are kept ready.
+const ROLES: usize = 16;
+
+/// What the session of a subagent may have: nothing that only the team itself does.
+pub(super) fn inner() -> Result<ToolFilter, FilterError> {
+    ToolFilter::parse(&[
+        "*",
+        "!@org",
+        "!@triggers",
+        "!@trust",
+        "!@topics",
+        "!@subagents",
+    ])
+}
+
+/// What a team works with in one role.
+pub(super) struct Part {
+    pub(super) cast: Cast,
+    tools: TeamTools,
+    pub(super) toolset_hash: String,
+    pub(super) builtins: Vec<Availability>,
+    pub(super) notes: Vec<String>,
+    pub(super) engine: Arc<dyn Engine>,
+    pub(super) provider: String,
+    pub(super) model: String,
+    pub(super) price: Price,
+    /// Its profile states what calls cost.
+    pub(super) priced: bool,
+}
+
+impl Inner {
+    /// What a team works with in a role.
+    pub(super) fn part(
+        &self,
+        name: &TeamName,
+        kit: &Kit,
+        options: &Options,
+        inner: bool,
+    ) -> Result<Arc<Part>, BriefError> {
+        let library = self.prompts.library(name);
+        let (subagent, skill) = (options.subagent.as_deref(), options.skill.as_deref());
+        if let (Some(subagent), Some(skill)) = (subagent, skill) {
+            tracing::warn!(team = %name, subagent, skill, "a task names both; the subagent wins");
+        }
+        let role = library.role(subagent, skill, inner).map_err(config_error)?;
+        let mut parts = kit.roles.lock().unwrap_or_else(PoisonError::into_inner);
+        parts.retain(|part| Arc::ptr_eq(&part.cast.library, &library));
+        if let Some(part) = parts.iter().find(|part| part.cast.role == role) {
+            return Ok(part.clone());
+        }
+        let part = Arc::new(self.make_part(name, kit, library, role)?);
+        if parts.len() >= ROLES {
+            parts.clear();
+        }
+        parts.push(part.clone());
+        Ok(part)
+    }
+
+    fn make_part(
+        &self,
+        name: &TeamName,
+        kit: &Kit,
+        library: Arc<Library>,
+        role: Role,
+    ) -> Result<Part, BriefError> {
+        let file = self.home.team_file(name.as_str());
+        let own = role.subagent.as_deref();
+        let wrong = |own_field: bool, field: &str, reason: String| {
+            let file = match own {
+                Some(subagent) if own_field => subagent.file.clone(),
+                _ => file.display().to_string(),
+            };
+            config_error(format!("{file}: {field}: {reason}"))
+        };
+        let (own_model, model) = match own.and_then(|subagent| subagent.model.as_deref()) {
+            Some(model) => (true, Some(model)),
+            None => (false, kit.team.model.as_deref()),
+        };
+        let chosen = kit
+            .models
+            .providers
+            .choose(&kit.team.provider_profile, model);
+        let field = if own_model {
+            "model"
+        } else {
+            "provider_profile"
+        };
+        let chosen = chosen.map_err(|error| wrong(own_model, field, error.to_string()))?;
+        let engine = kit
+            .models
+            .engine(&self.engines, &chosen)
+            .map_err(|error| wrong(own_model, field, error.to_string()))?;
+        let mut grant = kit.grant.clone();
+        if let Some(patterns) = own.and_then(|subagent| subagent.allowed_tools.as_deref()) {
+            let narrower = ToolFilter::parse(patterns)
+                .map_err(|error| wrong(true, "allowed_tools", error.to_string()))?;
+            grant.allowed = grant.allowed.narrowed(narrower);
+        }
+        if role.inner {
+            let narrower =
+                inner().map_err(|error| wrong(false, "allowed_tools", error.to_string()))?;
+            grant.allowed = grant.allowed.narrowed(narrower);
+        }
+        let loads = !role.loadable.is_empty() && grant.allowed.allows(UseSkill::NAME);
+        let cast = Cast {
+            library,
+            role,
+            loads,
+        };
+        let tools = self.toolbox.assemble(grant, self.made(&cast));
+        let specs = tools.specs();
+        let has = |tool: &str| specs.iter().any(|spec| spec.name == tool);
+        Ok(Part {
+            toolset_hash: hash_of(&serde_json::to_vec(&*specs).unwrap_or_default()),
+            builtins: crate::tools::BUILT_INS
+                .iter()
+                .map(|tool| Availability {
+                    tool: (*tool).to_owned(),
+                    enabled: has(tool),
+                })
+                .collect(),
+            notes: notes(&cast, &has),
+            engine,
+            provider: chosen.provider.as_str().to_owned(),
+            price: price(&chosen),
+            priced: chosen.pricing.is_some(),
+            model: chosen.model,
+            tools,
+            cast,
+        })
+    }
+
+    /// The tools that only this team has.
+    fn made(&self, cast: &Cast) -> Vec<Made> {
+        let mut made = Vec::new();
+        if cast.loads {
+            made.push(use_skill(cast));
+        }
+        // A subagent calls no other.
+        if cast.role.subagent.is_none()
+            && let Some(runner) = &self.agents
+        {
+            let agents = cast.library.subagents().map(|subagent| {
+                let key = Agent::key(&subagent.name);
+                Made::new(key, Agent::new(subagent.clone(), runner.clone()))
+            });
+            made.extend(agents);
+        }
+        made
+    }
+}
+
+/// What a call of a profile costs.
+fn price(profile: &Profile) -> Price {
+    let per_token = |price: f64| price / 1_000_000.0;
+    Price {
+        max_output: u64::from(profile.max_output_tokens),
+        input_usd: profile
+            .pricing
+            .as_ref()
+            .map_or(0.0, |pricing| per_token(pricing.input)),
+        output_usd: profile
+            .pricing
+            .as_ref()
+            .map_or(0.0, |pricing| per_token(pricing.output)),
+    }
+}
+
+impl Part {
+    /// The tools of one turn: it remembers the skills that it loaded.
+    pub(super) fn tools(&self) -> Arc<dyn Toolset> {
+        match self.cast.loads {
+            true => self.tools.with_own(use_skill(&self.cast)),
+            false => Arc::new(self.tools.clone()),
+        }
+    }
+}
+
+fn use_skill(Cast { library, role, .. }: &Cast) -> Made {
+    let tool = UseSkill::new(library.clone(), role.loadable.clone());
+    Made::new(UseSkill::NAME, tool)
+}
+
+/// What is to be said of tools beyond their own descriptions.
+fn notes(cast: &Cast, has: &dyn Fn(&str) -> bool) -> Vec<String> {
+    let mut notes = Vec::new();
+    if has("web_fetch") {
+        notes.push("`web_fetch`: ENABLED: preferred for HTTP".to_owned());
+    }
+    for Subagent { name, skills, .. } in cast.library.subagents().map(|subagent| &**subagent) {
+        let tool = wire_name(&Agent::key(name));
+        let required = skills.iter().filter_map(|skill| cast.library.skill(skill));
+        let required = required.flat_map(|skill| skill.required_tools());
+        let required = listed(required.map(String::as_str));
+        if has(&tool) && !required.is_empty() {
+            notes.push(format!("{required}: ask the subagent with `{tool}`"));
+        }
+    }
+    if cast.loads {
+        for skill in &cast.role.loadable {
+            let required = listed(skill.required_tools().iter().map(String::as_str));
+            if !required.is_empty() {
+                notes.push(format!("{required}: with the skill `{}`", skill.name()));
+            }
+        }
+    }
+    notes
+}

@@ -1,0 +1,593 @@
+//! What a turn is given: by its team, its role, its skills and its subagents.
+
+#![allow(clippy::unwrap_used, clippy::expect_used)]
+
+use std::{
+    fs,
+    path::PathBuf,
+    sync::{Arc, Mutex},
+    time::Duration,
+};
+
+use futures_util::future::BoxFuture;
+use hivewright_actors::{
+    briefing::{Assignment, Brief, BriefError, Briefing, Line, Speaker},
+    clock::Timestamp,
+    task::{Code, Ending, Label, Lane, Options, Task, TopicRef},
+    tool::{Args, CallContext, Caller, ToolCall, ToolFault, ToolReply},
+};
+use serde_json::{Value, json};
+use tempfile::TempDir;
+use tokio_util::sync::CancellationToken;
+
+use super::{Sources, Turns};
+use crate::{
+    engines::{Engines, native::retry::RetryPolicy},
+    logging::Secrets,
+    providers::client,
+    sandbox::process::{Sandbox, SandboxSettings, layers::Layers},
+    settings::{
+        home::{Flags, Home},
+        live::Live,
+        references::Environment,
+    },
+    tools::{
+        self,
+        agent::{AgentFailure, AgentReply, AgentRunner, Order},
+    },
+    vault::Vault,
+};
+
+/// Sessions of subagents that end at once, and what they were asked.
+#[derive(Default)]
+struct Sessions(Mutex<Vec<Order>>);
+
+impl AgentRunner for Sessions {
+    fn run(&self, order: Order) -> BoxFuture<'static, Result<AgentReply, AgentFailure>> {
+        let result = match &*order.task {
+            "fail" => Err(AgentFailure {
+                error: "step_limit".to_owned(),
+                message: "it took too many steps".to_owned(),
+                ending: Some(Ending::Failed),
+                text: "half".to_owned(),
+                label: Label::Trusted,
+            }),
+            task => Ok(AgentReply {
+                text: format!("did {task}"),
+                steps: Some(3),
+                label: match task {
+                    "browse" => Label::Untrusted,
+                    _ => Label::Trusted,
+                },
+            }),
+        };
+        self.0.lock().unwrap().push(order);
+        Box::pin(std::future::ready(result))
+    }
+}
+
+struct Place {
+    _folder: TempDir,
+    home: Home,
+    turns: Turns,
+    sessions: Arc<Sessions>,
+}
+
+/// A team `scouts` that may use everything, over the offline demo.
+fn place() -> Place {
+    let folder = tempfile::tempdir().unwrap();
+    let environment = Environment::fixed([]);
+    let flags = Flags {
+        home: Some(folder.path().to_owned()),
+        ..Flags::default()
+    };
+    let home = Home::new(&flags, &environment).unwrap();
+    home.prepare().unwrap();
+    let sandbox = Sandbox::with_layers(
+        SandboxSettings {
+            launcher: PathBuf::from("/nonexistent"),
+            memory: 1 << 30,
+            scratch: folder.path().join("scratch"),
+            private: Vec::new(),
+        },
+        Layers {
+            landlock: 6,
+            seccomp: true,
+            namespaces: true,
+        },
+    );
+    let sessions = Arc::new(Sessions::default());
+    let turns = Turns::new(Sources {
+        live: Live::new(home.clone(), environment),
+        home: home.clone(),
+        engines: Engines::new(client::build().unwrap(), RetryPolicy::default()),
+        toolbox: tools::all(),
+        sandbox: Arc::new(sandbox),
+        agents: Some(sessions.clone()),
+        turn_timeout: Duration::from_secs(600),
+        idle_timeout: Duration::from_secs(60),
+        topic_profile: None,
+        demo: Arc::default(),
+        secrets: Secrets::default(),
+        vault: Vault::absent(),
+    });
+    let place = Place {
+        _folder: folder,
+        home,
+        turns,
+        sessions,
+    };
+    place.write("config.yaml", "allowed_tools: [\"*\"]\nmax_steps: 9\n");
+    place
+}
+
+impl Place {
+    fn write(&self, path: &str, text: &str) {
+        let path = self.home.team("scouts").join(path);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, text).unwrap();
+    }
+
+    fn skill(&self, name: &str) {
+        let text = format!("---\nname: {name}\ndescription: Does {name}.\n---\nHow to {name}.");
+        self.write(&format!("skills/{name}/SKILL.md"), &text);
+    }
+
+    fn subagent(&self, name: &str, front: &str) {
+        let text = format!(
+            "---\nname: {name}\ndescription: Is {name}.\n{front}\n---\n## Boundaries\nStay."
+        );
+        self.write(&format!("subagents/{name}.md"), &text);
+    }
+
+    async fn brief_as(&self, options: Options, inner: bool) -> Result<Brief, BriefError> {
+        self.turns
+            .brief(Assignment {
+                lane: Lane {
+                    team: "scouts".into(),
+                    topic: None,
+                },
+                topic: Some(TopicRef {
+                    id: "t-1".into(),
+                    name: "weather".into(),
+                }),
+                conversation: vec![Line {
+                    at: Timestamp(0),
+                    speaker: Speaker::Person("ann".into()),
+                    text: "Is it raining?".into(),
+                }],
+                ancestors: Vec::new(),
+                options,
+                inner,
+            })
+            .await
+    }
+
+    async fn brief(&self) -> Brief {
+        self.brief_as(Options::default(), false).await.unwrap()
+    }
+
+    async fn brief_of(&self, subagent: &str, inner: bool) -> Brief {
+        self.brief_as(as_subagent(subagent), inner).await.unwrap()
+    }
+}
+
+fn as_subagent(name: &str) -> Options {
+    Options {
+        subagent: Some(name.to_owned()),
+        ..Options::default()
+    }
+}
+
+fn tools(brief: &Brief) -> Vec<String> {
+    let specs = brief.tools.specs();
+    specs.iter().map(|spec| spec.name.clone()).collect()
+}
+
+fn has(brief: &Brief, tool: &str) -> bool {
+    tools(brief).iter().any(|name| name == tool)
+}
+
+async fn call(brief: &Brief, tool: &str, args: Value) -> ToolReply {
+    let task = Task::new(
+        "task-1".into(),
+        Lane {
+            team: "scouts".into(),
+            topic: None,
+        },
+        String::new(),
+        String::new(),
+        Timestamp(0),
+    );
+    let call = ToolCall {
+        id: "call".into(),
+        name: tool.to_owned(),
+        args: Args::Json(args),
+    };
+    let caller = Arc::new(Caller::of(&task));
+    if let Err(refused) = brief.tools.check(&call, &caller, Label::Trusted) {
+        return refused;
+    }
+    let cx = CallContext {
+        caller,
+        label: Label::Untrusted,
+        turn: "turn".into(),
+        step: 1,
+        key: "turn:1:0".to_owned(),
+        rerun: false,
+        cancel: CancellationToken::new(),
+    };
+    brief.tools.run(call, cx).await
+}
+
+fn json_of(reply: &ToolReply) -> Value {
+    serde_json::from_str(&reply.content).unwrap()
+}
+
+/// TO-107, SE-74
+#[actix::test]
+async fn a_skill_is_loaded_once_in_a_turn() {
+    let place = place();
+    place.skill("look");
+    let (turn, other) = (place.brief().await, place.brief().await);
+    let load = json!({ "skill_name": "look" });
+
+    let first = call(&turn, "use_skill", load.clone()).await;
+    let second = call(&turn, "use_skill", load.clone()).await;
+    let elsewhere = call(&other, "use_skill", load).await;
+
+    assert_eq!(
+        json_of(&first),
+        json!({
+            "success": true,
+            "skill_name": "look",
+            "body": "How to look.",
+            "folder": "skills/look",
+            "tools": [],
+        })
+    );
+    assert_eq!(
+        json_of(&second),
+        json!({ "success": true, "skill_name": "look", "note": "already active" })
+    );
+    assert_eq!(json_of(&elsewhere)["body"], "How to look.");
+}
+
+/// TO-107
+#[actix::test]
+async fn an_unknown_skill_is_answered_with_those_that_can_be_loaded() {
+    let place = place();
+    place.skill("look");
+    place.skill("owned");
+    place.subagent("owl", "skills: [owned]");
+    let turn = place.brief().await;
+
+    for name in ["fly", "owned"] {
+        let reply = call(&turn, "use_skill", json!({ "skill_name": name })).await;
+
+        assert_eq!(reply.fault, Some(ToolFault::Refused));
+        let answer = json_of(&reply);
+        assert_eq!(answer["error"], "not_found");
+        assert_eq!(
+            answer["message"],
+            format!(
+                "there is no skill `{name}` to load; there are `look`, `write-skill`, `write-subagent`"
+            )
+        );
+    }
+}
+
+/// TO-39, TO-45, SE-75
+#[actix::test]
+async fn use_skill_and_the_catalogue_are_there_only_where_something_can_be_loaded() {
+    let place = place();
+    place.skill("look");
+    place.skill("listen");
+    place.subagent("owl", "skills: [look]");
+    place.subagent("bat", "skills: [look, listen]");
+    place.subagent("ant", "skills: [look, listen]\nallowed_tools: [read]");
+    let with_skill = Options {
+        skill: Some("look".to_owned()),
+        ..Options::default()
+    };
+
+    let seen = [
+        place.brief().await,
+        place.brief_as(with_skill, false).await.unwrap(),
+        place.brief_of("owl", false).await,
+        place.brief_of("bat", true).await,
+        place.brief_of("ant", true).await,
+    ]
+    .map(|brief| {
+        (
+            has(&brief, "use_skill"),
+            brief.system.team.contains("with `use_skill`"),
+        )
+    });
+
+    assert_eq!(
+        seen,
+        [
+            (true, true),
+            (false, false),
+            (false, false),
+            (true, true),
+            (false, false)
+        ]
+    );
+    place.write("config.yaml", "allowed_tools: [\"@files\"]\n");
+    let without = place.brief().await;
+    assert!(!has(&without, "use_skill"));
+    assert!(!without.system.team.contains("--- Skills ---"));
+}
+
+/// TO-40, TO-108, SE-55, SE-56, SE-80
+#[actix::test]
+async fn each_subagent_is_a_tool_of_its_team() {
+    let place = place();
+    place.subagent("owl", "");
+    place.subagent("bat", "");
+    let turn = place.brief().await;
+
+    let reply = call(&turn, "agent__owl", json!({ "task": "look" })).await;
+    let failed = call(&turn, "agent__owl", json!({ "task": "fail" })).await;
+    let empty = call(&turn, "agent__owl", json!({ "task": "" })).await;
+
+    let names = tools(&turn);
+    assert_eq!(
+        names,
+        [
+            "bash",
+            "edit",
+            "glob",
+            "grep",
+            "read",
+            "write",
+            "use_skill",
+            "agent__bat",
+            "agent__owl"
+        ]
+    );
+    let specs = turn.tools.specs();
+    assert_eq!(
+        specs.last().unwrap().description,
+        "Hands a task to the subagent `owl` and waits for its report. Is owl."
+    );
+    assert_eq!(
+        json_of(&reply),
+        json!({ "success": true, "subagent": "owl", "text": "did look", "steps": 3 })
+    );
+    assert_eq!(failed.fault, Some(ToolFault::Refused));
+    assert_eq!(
+        json_of(&failed),
+        json!({
+            "success": false,
+            "error": "step_limit",
+            "message": "it took too many steps",
+            "subagent": "owl",
+            "outcome": "failed",
+            "text": "half",
+        })
+    );
+    assert_eq!(empty.fault, Some(ToolFault::InvalidArguments));
+    let asked = place.sessions.0.lock().unwrap();
+    assert_eq!(asked.len(), 2);
+    let Order {
+        caller,
+        subagent,
+        label,
+        key,
+        ..
+    } = &asked[0];
+    assert_eq!(caller.task.as_str(), "task-1");
+    assert_eq!(
+        (&**subagent, &**key, *label),
+        ("owl", "turn:1:0", Label::Untrusted)
+    );
+}
+
+/// MV-13: what a subagent read elsewhere counts as read by whoever reads its report.
+#[actix::test]
+async fn a_report_is_believed_as_far_as_its_session() {
+    let place = place();
+    place.subagent("owl", "");
+    let turn = place.brief().await;
+
+    let plain = call(&turn, "agent__owl", json!({ "task": "look" })).await;
+    let tainted = call(&turn, "agent__owl", json!({ "task": "browse" })).await;
+
+    assert_eq!((plain.taints, tainted.taints), (false, true));
+}
+
+/// TO-16: nothing but the turn's own end limits it.
+#[actix::test]
+async fn a_subagent_may_take_as_long_as_its_turn() {
+    let place = place();
+    place.subagent("owl", "");
+    let turn = place.brief().await;
+    let task = Task::new(
+        "task-1".into(),
+        Lane {
+            team: "scouts".into(),
+            topic: None,
+        },
+        String::new(),
+        String::new(),
+        Timestamp(0),
+    );
+    let call = ToolCall {
+        id: "call".into(),
+        name: "agent__owl".to_owned(),
+        args: Args::Json(json!({ "task": "look" })),
+    };
+
+    let checked = turn.tools.check(&call, &Caller::of(&task), Label::Trusted);
+
+    assert_eq!(checked.unwrap().limit, Duration::from_secs(6 * 60 * 60));
+}
+
+/// SE-80, SE-81, TO-40
+#[actix::test]
+async fn the_session_of_a_subagent_sees_no_conversation_and_calls_nobody() {
+    let place = place();
+    place.write("team-rules/a.md", "Rule of the team.");
+    place.subagent("owl", "");
+    place.subagent(
+        "bat",
+        "max_steps: 7\nallowed_tools: [read, web_fetch, \"agent.*\"]",
+    );
+
+    let team = place.brief().await;
+    let in_place = place.brief_of("owl", false).await;
+    let owl = place.brief_of("owl", true).await;
+    let bat = place.brief_of("bat", true).await;
+
+    assert!(team.system.turn.contains("weather") && team.system.turn.contains("raining"));
+    assert!(in_place.system.turn.contains("raining"));
+    assert_eq!(owl.system.turn, "");
+    assert!(owl.system.team.contains("Rule of the team."));
+    assert!(owl.system.team.contains("You work as the subagent `owl`."));
+    let agents = |brief: &Brief| tools(brief).iter().any(|tool| tool.starts_with("agent__"));
+    assert!(agents(&team) && !agents(&in_place) && !agents(&owl) && !agents(&bat));
+    assert_eq!(tools(&bat), ["read"]);
+    let steps = [&team, &in_place, &owl, &bat].map(|brief| brief.max_steps);
+    assert_eq!(steps, [9, 9, 50, 7]);
+}
+
+/// SE-80: what only the team itself may do.
+#[actix::test]
+async fn organisation_and_trigger_tools_are_not_for_sessions_of_subagents() {
+    use crate::tools::filter::ToolFilter;
+
+    let inner = ToolFilter::parse(&["*"])
+        .unwrap()
+        .narrowed(super::part::inner().unwrap());
+
+    for taken in [
+        "spawn_team",
+        "delegate_task",
+        "ask_operator",
+        "create_trigger",
+        "add_trusted_sender",
+        "close_topic",
+        "agent.owl",
+    ] {
+        assert!(!inner.allows(taken), "{taken}");
+    }
+    for kept in [
+        "read",
+        "bash",
+        "memory_save",
+        "vault_get",
+        "use_skill",
+        "scouts.deploy",
+        "mcp.a.b",
+    ] {
+        assert!(inner.allows(kept), "{kept}");
+    }
+}
+
+/// SE-77, SE-83, SE-112
+#[actix::test]
+async fn the_model_of_a_subagent_and_the_options_of_a_task_count() {
+    let place = place();
+    fs::create_dir_all(place.home.data().join("config")).unwrap();
+    fs::write(
+        place.home.providers_file(),
+        "profiles:\n  default: {provider: offline}\n  fast: {provider: offline, model: small}\n",
+    )
+    .unwrap();
+    place.subagent("owl", "model: fast\nmax_steps: 7");
+    place.subagent("bat", "model: nowhere:x");
+    let options = Options {
+        max_steps: Some(3),
+        turn_timeout_ms: Some(5_000),
+        ..as_subagent("owl")
+    };
+
+    let owl = place.brief_as(options, false).await.unwrap();
+    let bat = place
+        .brief_as(as_subagent("bat"), false)
+        .await
+        .err()
+        .unwrap();
+
+    assert_eq!((owl.model.as_str(), owl.max_steps), ("small", 3));
+    assert_eq!(owl.turn_timeout, Duration::from_secs(5));
+    assert_eq!(place.brief_of("owl", false).await.max_steps, 7);
+    assert_eq!(bat.code, Code::ConfigError);
+    let file = place.home.team("scouts").join("subagents/bat.md");
+    assert!(
+        bat.message
+            .starts_with(&format!("{}: model: ", file.display())),
+        "{}",
+        bat.message
+    );
+}
+
+/// SE-74, SE-79, SE-13
+#[actix::test]
+async fn an_unknown_role_or_pattern_is_a_fault_of_the_settings() {
+    let place = place();
+    place.subagent("owl", "allowed_tools: [\"@nothing\"]");
+    let with_skill = Options {
+        skill: Some("fly".to_owned()),
+        ..Options::default()
+    };
+    let mut errors = Vec::new();
+
+    for options in [as_subagent("cat"), with_skill, as_subagent("owl")] {
+        let error = place.brief_as(options, false).await.err().unwrap();
+        assert_eq!(error.code, Code::ConfigError);
+        errors.push(error.message);
+    }
+
+    assert_eq!(errors[0], "there is no subagent `cat`; known are `owl`");
+    assert_eq!(
+        errors[1],
+        "there is no skill `fly`; known are `write-skill`, `write-subagent`"
+    );
+    assert!(
+        errors[2].contains("owl.md: allowed_tools: unknown tool group `@nothing`"),
+        "{}",
+        errors[2]
+    );
+}
+
+/// SE-57
+#[actix::test]
+async fn plugin_tools_are_told_with_who_has_them() {
+    let place = place();
+    let text = |name: &str, tool: &str| {
+        format!("# Skill: {name}\n\n## Purpose\nHelps.\n\n## Required Tools\n- {tool}\n")
+    };
+    place.write("skills/ship.md", &text("ship", "deploy"));
+    place.write("skills/ask.md", &text("ask", "tickets"));
+    place.subagent("owl", "skills: [ship]");
+
+    let team = place.brief().await.system.team.clone();
+    let owl = place.brief_of("owl", false).await.system.team.clone();
+
+    assert!(
+        team.contains("- `deploy`: ask the subagent with `agent__owl`"),
+        "{team}"
+    );
+    assert!(team.contains("- `tickets`: with the skill `ask`"), "{team}");
+    assert!(!owl.contains("ask the subagent"), "{owl}");
+}
+
+/// A turn that changes nothing is given what the last one had.
+#[actix::test]
+async fn a_new_skill_or_subagent_counts_from_the_next_turn() {
+    let place = place();
+    let before = place.brief().await;
+
+    place.skill("look");
+    place.subagent("owl", "");
+    let after = place.brief().await;
+
+    assert!(!has(&before, "agent__owl") && has(&after, "agent__owl"));
+    assert!(after.system.team.contains("- `look`: Does look."));
+    assert_ne!(before.toolset_hash, after.toolset_hash);
+    assert_eq!(after.toolset_hash, place.brief().await.toolset_hash);
+}

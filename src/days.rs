@@ -1,0 +1,74 @@
+//! Days: when one ends and the next begins, in the operator's time zone.
+
+use hivewright_actors::{
+    budget::{Day, Days},
+    clock::Timestamp,
+};
+use jiff::{ToSpan, tz::TimeZone};
+
+/// Days in a time zone.
+#[derive(Clone, Debug)]
+pub struct ZoneDays(pub TimeZone);
+
+impl Days for ZoneDays {
+    fn day_of(&self, at: Timestamp) -> Day {
+        let moment = i64::try_from(at.0)
+            .ok()
+            .and_then(|at| jiff::Timestamp::from_millisecond(at).ok())
+            .unwrap_or_default()
+            .to_zoned(self.0.clone());
+        let date = moment.date();
+        let number = (i64::from(date.year()) * 100 + i64::from(date.month())) * 100
+            + i64::from(date.day());
+        let next = date
+            .checked_add(1.day())
+            .and_then(|tomorrow| tomorrow.to_zoned(self.0.clone()))
+            .map_or(at.0, |next| {
+                u64::try_from(next.timestamp().as_millisecond()).unwrap_or(at.0)
+            });
+        Day {
+            number: u32::try_from(number).unwrap_or_default(),
+            ends_at: Timestamp(next),
+        }
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+
+    fn day(zone: &str, at: &str) -> Day {
+        let zone = TimeZone::get(zone).unwrap();
+        let at: jiff::Timestamp = at.parse().unwrap();
+        ZoneDays(zone).day_of(Timestamp(at.as_millisecond().try_into().unwrap()))
+    }
+
+    fn moment(text: &str) -> Timestamp {
+        let at: jiff::Timestamp = text.parse().unwrap();
+        Timestamp(at.as_millisecond().try_into().unwrap())
+    }
+
+    /// SE-140
+    #[test]
+    fn a_day_follows_the_time_zone() {
+        let late = "2026-11-15T23:30:00Z";
+
+        assert_eq!(day("UTC", late).number, 20_261_115);
+        assert_eq!(day("Europe/Berlin", late).number, 20_261_116);
+        assert_eq!(
+            day("Europe/Berlin", late).ends_at,
+            moment("2026-11-16T23:00:00Z")
+        );
+    }
+
+    /// SE-140: a day with a change of the clock is longer or shorter.
+    #[test]
+    fn a_day_of_a_clock_change_ends_at_local_midnight() {
+        let spring = day("Europe/Berlin", "2026-03-29T00:30:00Z");
+        let autumn = day("Europe/Berlin", "2026-10-25T00:30:00Z");
+
+        assert_eq!(spring.ends_at, moment("2026-03-29T22:00:00Z"));
+        assert_eq!(autumn.ends_at, moment("2026-10-25T23:00:00Z"));
+    }
+}

@@ -1,0 +1,315 @@
+//! Changing memory: one act at a time for each team, answered when it is durable.
+
+use std::sync::{Arc, PoisonError, atomic::Ordering};
+
+use hivewright_actors::{
+    clock::Timestamp,
+    ids::{MemoryId, TeamKey},
+};
+
+use super::{
+    Changed, Memory, Slot,
+    book::Book,
+    chain::{Act, Chain, Change, Deletion, Draft, Edit, Saving, Verdict, check_reason},
+    entry::{Actor, Entry, Key, MOST_ENTRIES},
+    error::MemoryError,
+    rate::Rate,
+    rows,
+};
+
+/// A saved entry.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Saved {
+    /// As it is now.
+    pub entry: Entry,
+    /// It said the same before; there is no new version.
+    pub unchanged: bool,
+}
+
+impl Memory {
+    /// Saves for a team, within its limits. The same call again has the same result.
+    pub async fn save(&self, draft: Draft) -> Result<Saved, MemoryError> {
+        draft.check()?;
+        self.refuse_secret(&draft.team, &draft.content)?;
+        let slot = self.slot(&draft.team);
+        let under_way = UnderWay::new(slot, draft.key.clone());
+        let counted = matches!(draft.by, Actor::Team(_));
+        let (team, key, by) = (draft.team.clone(), draft.key.clone(), draft.by.clone());
+        self.act(team, key, by, move |chain, act, rate| {
+            let now = act.now;
+            match chain.save(draft, act, under_way.raced)? {
+                Saving::Repeated(entry) => Ok((saved(entry, false), None)),
+                Saving::Unchanged(entry) => Ok((saved(entry, true), None)),
+                Saving::New(change) => {
+                    if counted {
+                        rate.check(now).map_err(MemoryError::Rate)?;
+                        rate.count(now);
+                    }
+                    Ok((saved(change.entry.clone(), false), Some(*change)))
+                }
+            }
+        })
+        .await
+    }
+
+    /// Ends what is active under a key of a team. False if nothing was.
+    pub async fn delete(
+        &self,
+        team: &TeamKey,
+        key: &Key,
+        reason: Option<String>,
+        by: Actor,
+        call: Option<String>,
+    ) -> Result<bool, MemoryError> {
+        check_reason("reason", reason.as_deref())?;
+        self.act(team.clone(), key.clone(), by, move |chain, act, _| {
+            Ok(match chain.delete(&act, reason, call.as_deref()) {
+                Deletion::Repeated => (true, None),
+                Deletion::Nothing => (false, None),
+                Deletion::Done(change) => (true, Some(*change)),
+            })
+        })
+        .await
+    }
+
+    /// Ends one version that is active or proposed.
+    pub async fn deactivate(
+        &self,
+        id: &MemoryId,
+        note: Option<String>,
+        by: Actor,
+    ) -> Result<Entry, MemoryError> {
+        check_reason("note", note.as_deref())?;
+        self.act_on(id, by, move |chain, act, id| {
+            chain.deactivate(id, act, note.as_deref())
+        })
+        .await
+    }
+
+    /// Changes the active version: a new one, unless only its end is another.
+    pub async fn edit(&self, id: &MemoryId, edit: Edit, by: Actor) -> Result<Entry, MemoryError> {
+        edit.check()?;
+        let place = self.place(id).await?;
+        if let Some(content) = &edit.content {
+            self.refuse_secret(&place.team, content)?;
+        }
+        self.act_on(id, by, move |chain, act, id| chain.edit(id, edit, act))
+            .await
+    }
+
+    /// Makes a new version with the content of an old one.
+    pub async fn rollback(&self, id: &MemoryId, by: Actor) -> Result<Entry, MemoryError> {
+        let old = self.get(id).await?;
+        self.refuse_secret(&old.team, &old.content)?;
+        self.act_on(id, by, move |chain, act, id| chain.rollback(id, act))
+            .await
+    }
+
+    /// Says whether a pending version can be believed.
+    pub async fn review(
+        &self,
+        id: &MemoryId,
+        verdict: Verdict,
+        note: Option<String>,
+        by: Actor,
+    ) -> Result<Entry, MemoryError> {
+        check_reason("note", note.as_deref())?;
+        self.act_on(id, by, move |chain, act, id| {
+            chain.review(id, verdict, note, act)
+        })
+        .await
+    }
+
+    /// Puts the active version before others in prompts, or no longer.
+    pub async fn pin(&self, id: &MemoryId, pinned: bool, by: Actor) -> Result<Entry, MemoryError> {
+        self.act_on(id, by, move |chain, act, id| chain.pin(id, pinned, act))
+            .await
+    }
+
+    /// Forgets a team that is shut down: the keys of all its rows, for the commit that removes them.
+    /// Nothing is saved for it any more.
+    pub async fn forget_team(&self, team: &TeamKey) -> Result<Vec<Vec<u8>>, MemoryError> {
+        let slot = self.slot(team);
+        slot.forgotten.store(true, Ordering::SeqCst);
+        let mut shelf = slot.shelf.lock().await;
+        shelf.book = None;
+        *slot.told() = None;
+        let team = team.clone();
+        let read = self
+            .store()
+            .await
+            .read(move |storage| rows::keys(storage, &team));
+        Ok(read.await?)
+    }
+
+    fn refuse_secret(&self, team: &TeamKey, content: &str) -> Result<(), MemoryError> {
+        match self.0.guard.holds_secret(team, content) {
+            Some(key) => Err(MemoryError::Secret(key)),
+            None => Ok(()),
+        }
+    }
+
+    /// Where a version is found.
+    pub(super) async fn place(&self, id: &MemoryId) -> Result<rows::Place, MemoryError> {
+        let wanted = id.clone();
+        let read = self
+            .store()
+            .await
+            .read(move |storage| rows::place(storage, &wanted));
+        read.await?.ok_or_else(|| MemoryError::Unknown(id.clone()))
+    }
+
+    /// Does something to the versions of a key that one of them was named by.
+    async fn act_on(
+        &self,
+        id: &MemoryId,
+        by: Actor,
+        decide: impl FnOnce(&Chain, &Act, &MemoryId) -> Result<Change, MemoryError> + Send + 'static,
+    ) -> Result<Entry, MemoryError> {
+        let rows::Place { team, key } = self.place(id).await?;
+        let id = id.clone();
+        self.act(team, key, by, move |chain, act, _| {
+            let change = decide(chain, &act, &id)?;
+            Ok((change.entry.clone(), Some(change)))
+        })
+        .await
+    }
+
+    /// Decides over the versions of a key, commits, then answers.
+    ///
+    /// On a task of its own: whoever asked may go away in the middle, and the derived data must not
+    /// fall behind the rows.
+    async fn act<T: Send + 'static>(
+        &self,
+        team: TeamKey,
+        key: Key,
+        by: Actor,
+        decide: impl FnOnce(&Chain, Act, &mut Rate) -> Result<(T, Option<Change>), MemoryError>
+        + Send
+        + 'static,
+    ) -> Result<T, MemoryError> {
+        let this = self.clone();
+        let acting = tokio::spawn(async move {
+            let slot = this.slot(&team);
+            let shelf = &mut *slot.shelf.lock().await;
+            let book = this.filled(&team, &slot, shelf).await?;
+            let room = book.active().count() < MOST_ENTRIES;
+            let chain = this.chain_of(&team, &key, book).await?;
+            let act = Act {
+                now: this.now(),
+                by,
+                id: this.0.ids.memory(),
+                room,
+            };
+            let (answer, change) = decide(&chain, act, &mut shelf.rate)?;
+            if let (Some(change), Some(book)) = (change, &mut shelf.book) {
+                this.commit(&slot, book, &change).await?;
+            }
+            Ok(answer)
+        });
+        acting
+            .await
+            .unwrap_or_else(|error| Err(MemoryError::Store(error.to_string())))
+    }
+
+    async fn chain_of(&self, team: &TeamKey, key: &Key, book: &Book) -> Result<Chain, MemoryError> {
+        if !book.knows(key) {
+            return Ok(Chain::default());
+        }
+        let (team, key) = (team.clone(), key.clone());
+        let read = self
+            .store()
+            .await
+            .read(move |storage| rows::chain(storage, &team, &key));
+        Ok(read.await?)
+    }
+
+    async fn commit(
+        &self,
+        slot: &Slot,
+        book: &mut Book,
+        change: &Change,
+    ) -> Result<(), MemoryError> {
+        self.store().await.commit(rows::writes(change)).await?;
+        book.apply(change);
+        *slot.told() = None;
+        for entry in &change.put {
+            tracing::debug!(team = %entry.team, id = %entry.id, key = %entry.key, active = entry.active,
+                review = entry.review.as_str(), by = %entry.updated_by, "memory changed");
+            // Nobody may be listening.
+            let _ = self.0.changed.send(Changed::from(entry));
+        }
+        Ok(())
+    }
+
+    /// Ends what is over.
+    pub(super) async fn expire(
+        &self,
+        team: &TeamKey,
+        slot: &Slot,
+        book: &mut Book,
+    ) -> Result<(), MemoryError> {
+        let now = self.now();
+        for key in book.over(now) {
+            let chain = self.chain_of(team, &key, book).await?;
+            match chain.expire(&self.by_system(now)) {
+                Some(change) => self.commit(slot, book, &change).await?,
+                // It was ended before, by a reader who left before the book heard of it.
+                None => chain.0.iter().for_each(|entry| book.put(entry)),
+            }
+        }
+        Ok(())
+    }
+
+    fn by_system(&self, now: Timestamp) -> Act {
+        Act {
+            now,
+            by: Actor::System,
+            id: self.0.ids.memory(),
+            room: true,
+        }
+    }
+}
+
+fn saved(entry: Entry, unchanged: bool) -> Saved {
+    Saved { entry, unchanged }
+}
+
+/// A save that was asked for. While one is under way, another under the same key is too late: it
+/// was written without knowing what the first one says.
+struct UnderWay {
+    slot: Arc<Slot>,
+    key: Key,
+    raced: bool,
+}
+
+impl UnderWay {
+    fn new(slot: Arc<Slot>, key: Key) -> Self {
+        let raced = {
+            let mut all = slot
+                .under_way
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner);
+            let others = all.entry(key.clone()).or_default();
+            *others += 1;
+            *others > 1
+        };
+        Self { slot, key, raced }
+    }
+}
+
+impl Drop for UnderWay {
+    fn drop(&mut self) {
+        let mut all = self
+            .slot
+            .under_way
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        if let Some(others) = all.get_mut(&self.key) {
+            *others -= 1;
+            if *others == 0 {
+                all.remove(&self.key);
+            }
+        }
+    }
+}

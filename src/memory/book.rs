@@ -1,0 +1,129 @@
+//! What is known of a team's entries without reading them: made from the rows, kept in step, and
+//! thrown away without loss.
+
+use std::{
+    collections::BTreeMap,
+    sync::{Arc, PoisonError, RwLock},
+};
+
+use hivewright_actors::{clock::Timestamp, ids::MemoryId};
+
+use super::{
+    chain::Change,
+    entry::{Entry, Key},
+    inject::{Candidate, set_in},
+    kind::Kind,
+    search::Index,
+};
+
+/// An entry without its content.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Card {
+    pub(super) id: MemoryId,
+    pub(super) version: u32,
+    pub(super) kind: Kind,
+    pub(super) expires_at: Option<Timestamp>,
+    candidate: Option<Candidate>,
+}
+
+impl Card {
+    fn of(entry: &Entry) -> Self {
+        let candidate = || Candidate {
+            id: entry.id.clone(),
+            key: entry.key.clone(),
+            version: entry.version,
+            kind: entry.kind,
+            characters: set_in(&entry.content).chars().count(),
+            pinned: entry.pinned,
+            updated_at: entry.updated_at,
+        };
+        Self {
+            id: entry.id.clone(),
+            version: entry.version,
+            kind: entry.kind,
+            expires_at: entry.expires_at,
+            candidate: entry.is_injected().then(candidate),
+        }
+    }
+}
+
+/// All keys of a team, each with its active version.
+#[derive(Debug, Default)]
+pub(super) struct Book {
+    cards: BTreeMap<Key, Option<Card>>,
+    /// Made when it is first asked for.
+    index: Option<Arc<RwLock<Index>>>,
+}
+
+impl Book {
+    /// Takes an entry in as its row says.
+    pub(super) fn put(&mut self, entry: &Entry) {
+        let card = self.cards.entry(entry.key.clone()).or_default();
+        if entry.active {
+            *card = Some(Card::of(entry));
+        } else if card.as_ref().is_some_and(|card| card.id == entry.id) {
+            *card = None;
+        }
+        if let Some(index) = &self.index {
+            let mut index = index.write().unwrap_or_else(PoisonError::into_inner);
+            match is_found(entry) {
+                true => index.put(entry),
+                false => index.remove(&entry.id),
+            }
+        }
+    }
+
+    /// Takes a change in. Former versions come before what replaces them.
+    pub(super) fn apply(&mut self, change: &Change) {
+        for entry in &change.put {
+            self.put(entry);
+        }
+    }
+
+    /// Whether there was ever anything under a key.
+    pub(super) fn knows(&self, key: &Key) -> bool {
+        self.cards.contains_key(key)
+    }
+
+    /// The active entries, by key.
+    pub(super) fn active(&self) -> impl Iterator<Item = (&Key, &Card)> {
+        let cards = self.cards.iter();
+        cards.filter_map(|(key, card)| Some((key, card.as_ref()?)))
+    }
+
+    /// What may go into a prompt.
+    pub(super) fn candidates(&self) -> Vec<Candidate> {
+        let cards = self.active();
+        cards
+            .filter_map(|(_, card)| card.candidate.clone())
+            .collect()
+    }
+
+    /// The keys whose active version is over.
+    pub(super) fn over(&self, now: Timestamp) -> Vec<Key> {
+        self.active()
+            .filter(|(_, card)| card.expires_at.is_some_and(|at| at <= now))
+            .map(|(key, _)| key.clone())
+            .collect()
+    }
+
+    /// When the next active version will be over.
+    pub(super) fn next_end(&self) -> Option<Timestamp> {
+        self.active().filter_map(|(_, card)| card.expires_at).min()
+    }
+
+    pub(super) fn index(&self) -> Option<Arc<RwLock<Index>>> {
+        self.index.clone()
+    }
+
+    pub(super) fn set_index(&mut self, index: Index) -> Arc<RwLock<Index>> {
+        let index = Arc::new(RwLock::new(index));
+        self.index = Some(index.clone());
+        index
+    }
+}
+
+/// Whether a search finds it without being asked for old versions.
+pub(super) fn is_found(entry: &Entry) -> bool {
+    entry.active || entry.is_proposal()
+}

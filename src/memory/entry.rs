@@ -1,0 +1,272 @@
+//! An entry: one version of something that a team remembers.
+
+use std::{fmt, sync::Arc};
+
+use hivewright_actors::{
+    clock::Timestamp,
+    ids::{MemoryId, TeamKey, TeamName},
+};
+use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error as _};
+
+use super::{error::MemoryError, kind::Kind, provenance::Provenance};
+
+/// The longest key, in characters.
+pub const LONGEST_KEY: usize = 128;
+/// The longest content, in bytes.
+pub const LONGEST_CONTENT: usize = 65_536;
+/// The longest reason or source, in characters.
+pub const LONGEST_REASON: usize = 500;
+/// The most sources of an entry.
+pub const MOST_SOURCES: usize = 20;
+/// The most active entries of a team.
+pub const MOST_ENTRIES: usize = 5_000;
+/// The most versions of a key.
+pub const MOST_VERSIONS: usize = 200;
+
+/// What an entry is saved under.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Key(Arc<str>);
+
+impl Key {
+    /// A key, if the text can be one.
+    pub fn parse(text: &str) -> Result<Self, MemoryError> {
+        let allowed = |byte: u8| {
+            byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'_' | b':' | b'/' | b'-')
+        };
+        if (1..=LONGEST_KEY).contains(&text.len()) && text.bytes().all(allowed) {
+            Ok(Self(text.into()))
+        } else {
+            Err(MemoryError::Key)
+        }
+    }
+
+    /// As text.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Display for Key {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+/// One version of something that a team remembers, as it is stored.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Entry {
+    /// Of this version.
+    pub id: MemoryId,
+    /// Whose it is.
+    pub team: TeamKey,
+    /// What it is saved under.
+    pub key: Key,
+    /// Its place among the versions of its key, from 1.
+    pub version: u32,
+    /// What is remembered.
+    pub content: String,
+    /// What kind of thing it is.
+    #[serde(rename = "type")]
+    pub kind: Kind,
+    /// The one version of its key that counts.
+    pub active: bool,
+    /// The version it replaced, or would replace.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub supersedes_id: Option<MemoryId>,
+    /// Why it did.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub supersede_reason: Option<String>,
+    /// The version whose content it brought back.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rollback_to: Option<MemoryId>,
+    /// Where it comes from, by what code knows.
+    pub provenance: Provenance,
+    /// Where it comes from, by what the model says.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub sources: Vec<String>,
+    /// Whether a person has looked at it.
+    pub review: Review,
+    /// Who did.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reviewed: Option<Remark>,
+    /// Goes into prompts before others of its type.
+    #[serde(default)]
+    pub pinned: bool,
+    /// Then it is no longer active.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub expires_at: Option<Timestamp>,
+    /// Why it is no longer active, or will never be.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ended: Option<Remark>,
+    /// Who changed it last.
+    pub updated_by: Actor,
+    /// When it was saved.
+    pub created_at: Timestamp,
+    /// When it was changed last.
+    pub updated_at: Timestamp,
+    /// The call that saved it: the same call again has the same result.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub call: Option<String>,
+    /// The call that deleted it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub deleted_by_call: Option<String>,
+}
+
+impl Entry {
+    /// It waits for a person to put it in the place of the active version.
+    pub fn is_proposal(&self) -> bool {
+        !self.active && self.review == Review::Pending && self.ended.is_none()
+    }
+
+    /// It may go into prompts by itself.
+    pub fn is_injected(&self) -> bool {
+        self.active && self.kind.is_injected() && !self.is_untrusted()
+    }
+
+    /// Nobody has said that it can be believed.
+    pub fn is_untrusted(&self) -> bool {
+        self.review.is_untrusted()
+    }
+}
+
+/// Whether a person has looked at an entry.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Review {
+    /// Nobody has to.
+    NotNeeded,
+    /// Not yet.
+    Pending,
+    /// Yes, and it is fine.
+    Approved,
+    /// Yes, and it is not.
+    Rejected,
+}
+
+impl Review {
+    /// All of them.
+    pub const ALL: [Self; 4] = [
+        Self::NotNeeded,
+        Self::Pending,
+        Self::Approved,
+        Self::Rejected,
+    ];
+
+    /// As rows and answers name it.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::NotNeeded => "not_needed",
+            Self::Pending => "pending",
+            Self::Approved => "approved",
+            Self::Rejected => "rejected",
+        }
+    }
+
+    /// Nobody has said that it can be believed.
+    pub fn is_untrusted(self) -> bool {
+        matches!(self, Self::Pending | Self::Rejected)
+    }
+}
+
+/// Something done to an entry.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Remark {
+    /// When.
+    pub at: Timestamp,
+    /// By whom.
+    pub by: Actor,
+    /// Why, in words.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub note: Option<String>,
+}
+
+/// Who changes entries.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Actor {
+    /// The team itself.
+    Team(TeamName),
+    /// An operator, by the name of the token.
+    Operator(String),
+    /// Hivewright.
+    System,
+    /// The importer.
+    Import,
+}
+
+impl fmt::Display for Actor {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Team(name) => write!(f, "team:{name}"),
+            Self::Operator(name) => write!(f, "operator:{name}"),
+            Self::System => f.write_str("system"),
+            Self::Import => f.write_str("import"),
+        }
+    }
+}
+
+impl Serialize for Actor {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+impl<'de> Deserialize<'de> for Actor {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = String::deserialize(deserializer)?;
+        match text.split_once(':') {
+            Some(("team", name)) => Ok(Self::Team(name.into())),
+            Some(("operator", name)) => Ok(Self::Operator(name.to_owned())),
+            None if text == "system" => Ok(Self::System),
+            None if text == "import" => Ok(Self::Import),
+            _ => Err(D::Error::custom("nobody is called that")),
+        }
+    }
+}
+
+/// The first characters of a text.
+pub fn beginning(text: &str, characters: usize) -> &str {
+    match text.char_indices().nth(characters) {
+        Some((end, _)) => &text[..end],
+        None => text,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use super::*;
+
+    /// MV-01
+    #[test]
+    fn a_key_has_few_kinds_of_characters() {
+        for good in [
+            "a",
+            "scout:last_seen",
+            "Project/Notes-1.2",
+            &"k".repeat(128),
+        ] {
+            assert_eq!(Key::parse(good).unwrap().as_str(), good);
+        }
+        for bad in ["", "a b", "a|b", "ä", "a\n", &"k".repeat(129)] {
+            assert_eq!(Key::parse(bad), Err(MemoryError::Key), "{bad}");
+        }
+    }
+
+    /// MV-01
+    #[test]
+    fn an_actor_is_stored_as_a_word() {
+        let table = [
+            (Actor::Team("ops".into()), "\"team:ops\""),
+            (Actor::Operator("ci".into()), "\"operator:ci\""),
+            (Actor::System, "\"system\""),
+            (Actor::Import, "\"import\""),
+        ];
+        for (actor, text) in table {
+            assert_eq!(serde_json::to_string(&actor).unwrap(), text);
+            assert_eq!(serde_json::from_str::<Actor>(text).unwrap(), actor);
+        }
+        assert!(serde_json::from_str::<Actor>("\"nobody\"").is_err());
+    }
+}

@@ -1,0 +1,131 @@
+//! What kind of thing an entry is: six types, each with the words that people use for it.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+use super::error::MemoryError;
+
+/// The type of an entry.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Kind {
+    /// Who the team is.
+    Identity,
+    /// What it learnt.
+    Lesson,
+    /// What was decided.
+    Decision,
+    /// What is going on.
+    Context,
+    /// Where something is to be found.
+    Reference,
+    /// What was once.
+    Historical,
+}
+
+impl Kind {
+    /// All of them, in the order in which room in a prompt is given out.
+    pub const ALL: [Self; 6] = [
+        Self::Identity,
+        Self::Lesson,
+        Self::Decision,
+        Self::Context,
+        Self::Reference,
+        Self::Historical,
+    ];
+
+    /// As rows and answers name it.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Identity => "identity",
+            Self::Lesson => "lesson",
+            Self::Decision => "decision",
+            Self::Context => "context",
+            Self::Reference => "reference",
+            Self::Historical => "historical",
+        }
+    }
+
+    /// Other words for it.
+    fn aliases(self) -> &'static [&'static str] {
+        match self {
+            Self::Identity => &["core", "self"],
+            Self::Lesson => &["warning", "insight", "learning"],
+            Self::Decision => &["commitment", "choice", "note"],
+            Self::Context => &["active", "background", ""],
+            Self::Reference => &["pointer", "link"],
+            Self::Historical => &["archive", "past"],
+        }
+    }
+
+    /// The type that a word stands for, in any case.
+    pub fn named(word: &str) -> Result<Self, MemoryError> {
+        let lower = word.trim().to_lowercase();
+        Self::ALL
+            .into_iter()
+            .find(|kind| kind.as_str() == lower || kind.aliases().contains(&lower.as_str()))
+            .ok_or_else(|| MemoryError::UnknownType(word.chars().take(64).collect()))
+    }
+
+    /// Entries of this type go into prompts by themselves.
+    pub fn is_injected(self) -> bool {
+        !matches!(self, Self::Reference | Self::Historical)
+    }
+
+    /// All names, for messages.
+    pub(super) fn listed() -> String {
+        let names = Self::ALL.map(|kind| format!("`{kind}`"));
+        names.join(", ")
+    }
+}
+
+impl fmt::Display for Kind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use super::*;
+
+    /// MV-03
+    #[test]
+    fn each_type_is_known_by_its_name_and_its_aliases() {
+        let table = [
+            (Kind::Identity, vec!["identity", "core", "self"]),
+            (
+                Kind::Lesson,
+                vec!["lesson", "warning", "insight", "learning"],
+            ),
+            (
+                Kind::Decision,
+                vec!["decision", "commitment", "choice", "note"],
+            ),
+            (Kind::Context, vec!["context", "active", "background", ""]),
+            (Kind::Reference, vec!["reference", "pointer", "link"]),
+            (Kind::Historical, vec!["historical", "archive", "past"]),
+        ];
+        for (kind, words) in table {
+            for word in words {
+                assert_eq!(Kind::named(word), Ok(kind), "{word}");
+                assert_eq!(Kind::named(&word.to_uppercase()), Ok(kind), "{word}");
+            }
+        }
+    }
+
+    /// MV-03
+    #[test]
+    fn an_unknown_type_is_refused_with_the_six_there_are() {
+        let error = Kind::named("feeling").unwrap_err();
+
+        assert_eq!(error.code(), "invalid_input");
+        assert_eq!(
+            error.to_string(),
+            "unknown type `feeling`; there are `identity`, `lesson`, `decision`, `context`, `reference`, `historical`"
+        );
+    }
+}

@@ -1,0 +1,218 @@
+//! Memory: what a team knows from one turn to the next.
+//!
+//! Each version of each entry is a row. A decision is made over the versions of one key (`chain`),
+//! committed, and only then answered. Beside the rows there is derived data for each team in use:
+//! what is active (`book`), the search index (`search`) and the text for prompts (`inject`). It is
+//! made from the rows when it is first needed, kept in step by the one writer a team has, and gone
+//! with the process.
+
+use std::{
+    collections::HashMap,
+    sync::{
+        Arc, Mutex, PoisonError,
+        atomic::{AtomicBool, Ordering},
+    },
+};
+
+use dashmap::DashMap;
+use hivewright_actors::{
+    clock::{Clock, Timestamp},
+    ids::{Ids, MemoryId, TeamKey},
+    store::StoreHandle,
+};
+use serde::Serialize;
+use tokio::sync::{SetOnce, broadcast};
+
+pub mod acts;
+mod book;
+pub mod chain;
+pub mod date;
+#[cfg(test)]
+pub(crate) mod doubles;
+pub mod entry;
+pub mod error;
+mod inject;
+pub mod kind;
+pub mod provenance;
+mod rate;
+pub mod reading;
+pub(crate) mod rows;
+pub mod search;
+mod words;
+
+#[cfg(test)]
+mod tests;
+
+use self::{
+    book::Book,
+    entry::{Entry, Key, Review},
+    error::MemoryError,
+    kind::Kind,
+    rate::Rate,
+};
+
+/// Changes that a slow listener may be behind.
+const UNHEARD: usize = 256;
+
+/// Finds the values of secrets in what is about to be remembered.
+pub trait SecretGuard: Send + Sync + 'static {
+    /// The key of a secret of the team whose value is in the text.
+    fn holds_secret(&self, team: &TeamKey, text: &str) -> Option<String>;
+}
+
+/// Knows no secret.
+#[derive(Clone, Copy, Debug)]
+pub struct NoSecrets;
+
+impl SecretGuard for NoSecrets {
+    fn holds_secret(&self, _: &TeamKey, _: &str) -> Option<String> {
+        None
+    }
+}
+
+/// What changed, for those who watch. No content: not everyone may read it.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Changed {
+    /// Whose entry.
+    pub team: TeamKey,
+    /// Which version.
+    pub id: MemoryId,
+    /// Under which key.
+    pub key: Key,
+    /// Of which type.
+    #[serde(rename = "type")]
+    pub kind: Kind,
+    /// Whether it was looked at.
+    pub review: Review,
+    /// It is the one that counts.
+    pub active: bool,
+}
+
+impl From<&Entry> for Changed {
+    fn from(entry: &Entry) -> Self {
+        Self {
+            team: entry.team.clone(),
+            id: entry.id.clone(),
+            key: entry.key.clone(),
+            kind: entry.kind,
+            review: entry.review,
+            active: entry.active,
+        }
+    }
+}
+
+/// The memory of all teams. Cheap to clone.
+#[derive(Clone)]
+pub struct Memory(Arc<Inner>);
+
+struct Inner {
+    store: SetOnce<StoreHandle>,
+    clock: Arc<dyn Clock>,
+    ids: Ids,
+    guard: Arc<dyn SecretGuard>,
+    teams: DashMap<TeamKey, Arc<Slot>>,
+    changed: broadcast::Sender<Changed>,
+}
+
+/// One team.
+#[derive(Default)]
+struct Slot {
+    /// Held by whoever reads or changes the team's memory: one at a time.
+    shelf: Arc<tokio::sync::Mutex<Shelf>>,
+    /// Saves that were asked for and are not done yet, by key.
+    under_way: Mutex<HashMap<Key, usize>>,
+    /// What the next turn is told; none until someone asks.
+    told: Mutex<Option<Told>>,
+    /// The team is gone.
+    forgotten: AtomicBool,
+}
+
+#[derive(Default)]
+struct Shelf {
+    /// Derived from the rows; none until someone asks.
+    book: Option<Book>,
+    rate: Rate,
+}
+
+#[derive(Clone)]
+struct Told {
+    text: Arc<str>,
+    /// An entry ends then.
+    until: Option<Timestamp>,
+}
+
+impl Memory {
+    /// A memory that is not yet connected: calls wait until it is.
+    pub fn new(clock: Arc<dyn Clock>, ids: Ids, guard: Arc<dyn SecretGuard>) -> Self {
+        Self(Arc::new(Inner {
+            store: SetOnce::new(),
+            clock,
+            ids,
+            guard,
+            teams: DashMap::new(),
+            changed: broadcast::Sender::new(UNHEARD),
+        }))
+    }
+
+    /// Connects it to the store, once.
+    pub fn connect(&self, store: StoreHandle) {
+        // A second store would be a slip of whoever starts the service; the first one stays.
+        let _ = self.0.store.set(store);
+    }
+
+    /// Every change from now on.
+    pub fn changes(&self) -> broadcast::Receiver<Changed> {
+        self.0.changed.subscribe()
+    }
+
+    async fn store(&self) -> &StoreHandle {
+        self.0.store.wait().await
+    }
+
+    fn now(&self) -> Timestamp {
+        self.0.clock.now()
+    }
+
+    fn slot(&self, team: &TeamKey) -> Arc<Slot> {
+        if let Some(slot) = self.0.teams.get(team) {
+            return slot.clone();
+        }
+        self.0.teams.entry(team.clone()).or_default().clone()
+    }
+
+    /// The book of a team, with what is over taken out.
+    async fn filled<'a>(
+        &self,
+        team: &TeamKey,
+        slot: &Slot,
+        shelf: &'a mut Shelf,
+    ) -> Result<&'a mut Book, MemoryError> {
+        if slot.forgotten.load(Ordering::SeqCst) {
+            return Err(MemoryError::Forgotten);
+        }
+        if shelf.book.is_none() {
+            let team = team.clone();
+            let read = self.store().await.read(move |storage| {
+                let mut book = Book::default();
+                rows::of_team(storage, &team, &mut |entry| book.put(&entry))?;
+                Ok(book)
+            });
+            shelf.book = Some(read.await?);
+        }
+        let book = shelf.book.get_or_insert_default();
+        self.expire(team, slot, book).await?;
+        Ok(book)
+    }
+}
+
+impl Slot {
+    fn told(&self) -> std::sync::MutexGuard<'_, Option<Told>> {
+        self.told.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl std::fmt::Debug for Memory {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Memory")
+    }
+}

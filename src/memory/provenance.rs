@@ -1,0 +1,213 @@
+//! Where an entry comes from, by what code knows.
+
+use hivewright_actors::{
+    ids::TaskId,
+    task::{Cause, Kind, Label},
+    tool::Caller,
+};
+use serde::{Deserialize, Serialize};
+
+use super::entry::Actor;
+
+/// What kind of source an entry comes from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Origin {
+    /// An operator.
+    Operator,
+    /// A person in a channel.
+    User,
+    /// Another team.
+    Team,
+    /// The result of a tool.
+    Tool,
+    /// A page.
+    Web,
+    /// A request from outside.
+    Webhook,
+    /// Hivewright: a trigger, a setting.
+    System,
+    /// Another installation.
+    Import,
+}
+
+impl Origin {
+    /// As rows and answers name it.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Operator => "operator",
+            Self::User => "user",
+            Self::Team => "team",
+            Self::Tool => "tool",
+            Self::Web => "web",
+            Self::Webhook => "webhook",
+            Self::System => "system",
+            Self::Import => "import",
+        }
+    }
+}
+
+/// Where an entry comes from. Code fills it; nothing in it is what a model said.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Provenance {
+    /// The kind of source.
+    pub origin: Origin,
+    /// The exact source: a sender, a team, a token.
+    #[serde(default, rename = "ref", skip_serializing_if = "Option::is_none")]
+    pub source: Option<String>,
+    /// The task that saved it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub task_id: Option<TaskId>,
+    /// The session whose journal tells of it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub session_id: Option<String>,
+    /// The call in that journal, by its idempotency key.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub call: Option<String>,
+    /// Who spoke.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sender: Option<String>,
+    /// Who of the team saved it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub subagent: Option<String>,
+    /// The tools whose results had been read.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub tools: Vec<String>,
+    /// The pages that had been read.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub urls: Vec<String>,
+    /// How far what had been read may be believed.
+    pub label: Label,
+}
+
+impl Provenance {
+    /// What someone wrote by themselves, outside of any task.
+    pub fn by(actor: &Actor) -> Self {
+        match actor {
+            Actor::Operator(name) => Self::of(Origin::Operator, Some(name.clone())),
+            Actor::Team(name) => Self::of(Origin::Team, Some(name.to_string())),
+            Actor::System => Self::of(Origin::System, None),
+            Actor::Import => Self::of(Origin::Import, None),
+        }
+    }
+
+    /// What a turn saves, by a call under this key, after reading what has this label.
+    pub fn in_turn(caller: &Caller, call: &str, label: Label) -> Self {
+        let (origin, source) = source(caller);
+        let sender = match &caller.cause {
+            Cause::Sender { id, .. } => Some(id.clone()),
+            Cause::Operator { name } => Some(name.clone()),
+            Cause::System => None,
+        };
+        Self {
+            task_id: Some(caller.task.clone()),
+            session_id: Some(match &caller.lane.topic {
+                Some(topic) => format!("{}/{topic}", caller.lane.team),
+                None => caller.lane.team.to_string(),
+            }),
+            call: Some(call.to_owned()),
+            sender,
+            label,
+            ..Self::of(origin, source)
+        }
+    }
+
+    fn of(origin: Origin, source: Option<String>) -> Self {
+        Self {
+            origin,
+            source,
+            task_id: None,
+            session_id: None,
+            call: None,
+            sender: None,
+            subagent: None,
+            tools: Vec::new(),
+            urls: Vec::new(),
+            label: Label::Trusted,
+        }
+    }
+}
+
+/// Who gave the team the work, which is where its words come from.
+fn source(caller: &Caller) -> (Origin, Option<String>) {
+    match caller.kind {
+        Kind::Chat => match &caller.cause {
+            Cause::Sender { channel_type, id } => {
+                (Origin::User, Some(format!("{channel_type}:{id}")))
+            }
+            Cause::Operator { name } => (Origin::Operator, Some(name.clone())),
+            Cause::System => (Origin::System, None),
+        },
+        Kind::Trigger | Kind::Bootstrap => (Origin::System, Some(caller.task.to_string())),
+        _ => {
+            // The last of the path is the turn's own task.
+            let path = &caller.lineage.path;
+            let giver = path.iter().rev().nth(1);
+            let giver = giver.map_or(&caller.team.name, |giver| &giver.team);
+            (Origin::Team, Some(giver.to_string()))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use hivewright_actors::{
+        clock::Timestamp,
+        task::{Lane, Task},
+    };
+
+    use super::*;
+
+    fn task(team: &str, topic: Option<&str>) -> Task {
+        let lane = Lane {
+            team: team.into(),
+            topic: topic.map(Into::into),
+        };
+        let (words, from) = ("remember".to_owned(), "anna".to_owned());
+        Task::new("task-1".into(), lane, words, from, Timestamp(0))
+    }
+
+    /// MV-12, MV-14
+    #[test]
+    fn what_a_person_caused_names_the_person_and_the_call() {
+        let mut task = task("main", Some("t-1"));
+        task.cause = Some(Cause::Sender {
+            channel_type: "discord".to_owned(),
+            id: "42".to_owned(),
+        });
+
+        let found = Provenance::in_turn(&Caller::of(&task), "turn-1:2:0", Label::Untrusted);
+
+        let expected = Provenance {
+            origin: Origin::User,
+            source: Some("discord:42".to_owned()),
+            task_id: Some("task-1".into()),
+            session_id: Some("main/t-1".to_owned()),
+            call: Some("turn-1:2:0".to_owned()),
+            sender: Some("42".to_owned()),
+            subagent: None,
+            tools: Vec::new(),
+            urls: Vec::new(),
+            label: Label::Untrusted,
+        };
+        assert_eq!(found, expected);
+    }
+
+    /// MV-12
+    #[test]
+    fn delegated_work_comes_from_the_team_that_gave_it() {
+        let above = task("main", None);
+        let mut below = task("ops", None);
+        below.id = "task-2".into();
+        below.kind = Kind::Delegate;
+        below.lineage = Some(above.lineage_below());
+
+        let found = Provenance::in_turn(&Caller::of(&below), "k", Label::Trusted);
+
+        assert_eq!(
+            (found.origin, found.source.as_deref()),
+            (Origin::Team, Some("main"))
+        );
+        assert_eq!(found.session_id.as_deref(), Some("ops"));
+    }
+}

@@ -1,0 +1,332 @@
+//! Reading memory: for prompts, tools and operators.
+
+use std::{
+    collections::HashMap,
+    sync::{Arc, PoisonError},
+};
+
+use hivewright_actors::ids::{MemoryId, TeamKey, TeamName};
+
+use super::{
+    Memory, Told,
+    book::is_found,
+    entry::{Entry, Key, Review, beginning},
+    error::MemoryError,
+    inject::{choose, lay_out},
+    kind::Kind,
+    rows,
+    search::{Hit, Index, SNIPPET, snippet},
+};
+
+/// What is looked for by words.
+#[derive(Clone, Debug)]
+pub struct Query {
+    /// The words.
+    pub words: String,
+    /// Only this type.
+    pub kind: Option<Kind>,
+    /// Old versions too.
+    pub inactive: bool,
+    /// The most results.
+    pub most: usize,
+}
+
+/// An entry that was found by words.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Found {
+    /// The entry.
+    pub entry: Entry,
+    /// 1 for the best, less for the others.
+    pub score: f64,
+    /// The part that fits, at most 500 characters.
+    pub snippet: String,
+}
+
+/// Which active entries of a team are listed.
+#[derive(Clone, Debug, Default)]
+pub struct Listing {
+    /// Only this type.
+    pub kind: Option<Kind>,
+    /// Only this key, or keys that begin so if a `*` stands at the end.
+    pub key: Option<String>,
+    /// The most entries.
+    pub limit: usize,
+    /// How many to leave out before them.
+    pub offset: usize,
+}
+
+/// A part of a list.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Page<T> {
+    /// The part.
+    pub rows: Vec<T>,
+    /// How long the list is.
+    pub total: usize,
+}
+
+/// Which versions of all teams an operator wants to see.
+#[derive(Clone, Debug, Default)]
+pub struct Browse {
+    /// Only of this team.
+    pub team: Option<TeamName>,
+    /// Only under this key.
+    pub key: Option<Key>,
+    /// Only this type.
+    pub kind: Option<Kind>,
+    /// Only in this state of review.
+    pub review: Option<Review>,
+    /// Only those that are active, or are not.
+    pub active: Option<bool>,
+    /// Only those with some of these words, the best first; else the newest first.
+    pub words: Option<String>,
+    /// The most rows.
+    pub limit: usize,
+    /// How many to leave out before them.
+    pub offset: usize,
+}
+
+impl Browse {
+    fn wants(&self, entry: &Entry) -> bool {
+        self.key.as_ref().is_none_or(|key| *key == entry.key)
+            && self.kind.is_none_or(|kind| kind == entry.kind)
+            && self.review.is_none_or(|review| review == entry.review)
+            && self.active.is_none_or(|active| active == entry.active)
+    }
+}
+
+impl Memory {
+    /// What a team's next turn is told of what it remembers; empty if there is nothing. Reads nothing
+    /// unless something has changed.
+    pub async fn injected(&self, team: &TeamKey) -> Result<Arc<str>, MemoryError> {
+        let slot = self.slot(team);
+        let known = slot.told().clone();
+        if let Some(told) = known
+            && told.until.is_none_or(|until| self.now() < until)
+        {
+            return Ok(told.text);
+        }
+        let shelf = &mut *slot.shelf.lock().await;
+        let book = self.filled(team, &slot, shelf).await?;
+        let choice = choose(book.candidates());
+        let until = book.next_end();
+        let team = team.clone();
+        let laid_out = self.store().await.read(move |storage| {
+            let mut contents = HashMap::new();
+            for chosen in &choice.chosen {
+                let one = &chosen.candidate;
+                if let Some(entry) = rows::entry(storage, &team, &one.key, one.version)? {
+                    contents.insert(entry.id, entry.content);
+                }
+            }
+            Ok(lay_out(&choice, |id| contents.get(id).map(String::as_str)))
+        });
+        let text: Arc<str> = laid_out.await?.into();
+        *slot.told() = Some(Told {
+            text: text.clone(),
+            until,
+        });
+        Ok(text)
+    }
+
+    /// How many active entries a team has.
+    pub async fn count(&self, team: &TeamKey) -> Result<usize, MemoryError> {
+        let slot = self.slot(team);
+        let shelf = &mut *slot.shelf.lock().await;
+        Ok(self.filled(team, &slot, shelf).await?.active().count())
+    }
+
+    /// Entries of a team with some of the words, best first.
+    pub async fn search(&self, team: &TeamKey, query: Query) -> Result<Vec<Found>, MemoryError> {
+        let slot = self.slot(team);
+        let shelf = &mut *slot.shelf.lock().await;
+        let book = self.filled(team, &slot, shelf).await?;
+        let store = self.store().await;
+        let owner = team.clone();
+        if query.inactive {
+            let read = store.read(move |storage| {
+                let mut entries = Vec::new();
+                rows::of_team(storage, &owner, &mut |entry| entries.push(entry))?;
+                let hits = Index::of(&entries).search(&query.words, query.kind, query.most);
+                let entries: HashMap<_, _> = entries
+                    .into_iter()
+                    .map(|entry| (entry.id.clone(), entry))
+                    .collect();
+                Ok(shown(hits, &query, |hit| entries.get(&hit.id).cloned()))
+            });
+            return Ok(read.await?);
+        }
+        let index = match book.index() {
+            Some(index) => index,
+            None => {
+                let owner = team.clone();
+                let read = store.read(move |storage| {
+                    let mut index = Index::default();
+                    rows::of_team(storage, &owner, &mut |entry| {
+                        if is_found(&entry) {
+                            index.put(&entry);
+                        }
+                    })?;
+                    Ok(index)
+                });
+                book.set_index(read.await?)
+            }
+        };
+        // Both the sums and the rows take a while: away from the async threads.
+        let read = store.read(move |storage| {
+            let hits = {
+                let index = index.read().unwrap_or_else(PoisonError::into_inner);
+                index.search(&query.words, query.kind, query.most)
+            };
+            let mut entries = HashMap::new();
+            for hit in &hits {
+                let row = rows::entry(storage, &owner, &hit.key, hit.version)?;
+                entries.extend(row.map(|entry| (hit.id.clone(), entry)));
+            }
+            Ok(shown(hits, &query, |hit| entries.get(&hit.id).cloned()))
+        });
+        Ok(read.await?)
+    }
+
+    /// Active entries of a team, by key.
+    pub async fn list(&self, team: &TeamKey, listing: Listing) -> Result<Page<Entry>, MemoryError> {
+        let slot = self.slot(team);
+        let shelf = &mut *slot.shelf.lock().await;
+        let book = self.filled(team, &slot, shelf).await?;
+        let wanted = |key: &Key| match &listing.key {
+            None => true,
+            Some(pattern) => match pattern.strip_suffix('*') {
+                Some(beginning) => key.as_str().starts_with(beginning),
+                None => key.as_str() == pattern,
+            },
+        };
+        let matching: Vec<(Key, u32)> = book
+            .active()
+            .filter(|(_, card)| listing.kind.is_none_or(|kind| kind == card.kind))
+            .filter(|(key, _)| wanted(key))
+            .map(|(key, card)| (key.clone(), card.version))
+            .collect();
+        let total = matching.len();
+        let part: Vec<_> = matching
+            .into_iter()
+            .skip(listing.offset)
+            .take(listing.limit)
+            .collect();
+        let team = team.clone();
+        let read = self.store().await.read(move |storage| {
+            let mut rows = Vec::new();
+            for (key, version) in part {
+                rows.extend(rows::entry(storage, &team, &key, version)?);
+            }
+            Ok(rows)
+        });
+        Ok(Page {
+            rows: read.await?,
+            total,
+        })
+    }
+
+    /// One version.
+    pub async fn get(&self, id: &MemoryId) -> Result<Entry, MemoryError> {
+        let chain = self.chain(id).await?;
+        let found = chain.into_iter().find(|entry| entry.id == *id);
+        found.ok_or_else(|| MemoryError::Unknown(id.clone()))
+    }
+
+    /// All versions of the key that this is a version of, newest first.
+    pub async fn chain(&self, id: &MemoryId) -> Result<Vec<Entry>, MemoryError> {
+        let rows::Place { team, key } = self.place(id).await?;
+        let slot = self.slot(&team);
+        let shelf = &mut *slot.shelf.lock().await;
+        self.filled(&team, &slot, shelf).await?;
+        let read = self
+            .store()
+            .await
+            .read(move |storage| rows::chain(storage, &team, &key));
+        let mut versions = read.await?.0;
+        versions.reverse();
+        Ok(versions)
+    }
+
+    /// Versions of all teams, for an operator. Without words each comes with the score 0.
+    pub async fn browse(&self, browse: Browse) -> Result<Page<Found>, MemoryError> {
+        let mut found = Vec::new();
+        for team in self.store().await.read(rows::teams).await? {
+            if browse.team.as_ref().is_some_and(|name| *name != team.name) {
+                continue;
+            }
+            match self.browse_team(&team, &browse).await {
+                Ok(of_team) => found.extend(of_team),
+                Err(MemoryError::Forgotten) => {}
+                Err(error) => return Err(error),
+            }
+        }
+        found.sort_by(|a, b| {
+            let newest = b.entry.updated_at.cmp(&a.entry.updated_at);
+            let score = b.score.total_cmp(&a.score);
+            let place = |one: &Found| (one.entry.team.clone(), one.entry.key.clone());
+            score
+                .then(newest)
+                .then_with(|| place(a).cmp(&place(b)))
+                .then_with(|| b.entry.version.cmp(&a.entry.version))
+        });
+        Ok(Page {
+            total: found.len(),
+            rows: found
+                .into_iter()
+                .skip(browse.offset)
+                .take(browse.limit)
+                .collect(),
+        })
+    }
+
+    async fn browse_team(
+        &self,
+        team: &TeamKey,
+        browse: &Browse,
+    ) -> Result<Vec<Found>, MemoryError> {
+        let mut found = match &browse.words {
+            Some(words) => {
+                let query = Query {
+                    words: words.clone(),
+                    kind: browse.kind,
+                    inactive: browse.active != Some(true),
+                    most: usize::MAX,
+                };
+                self.search(team, query).await?
+            }
+            None => {
+                let slot = self.slot(team);
+                let shelf = &mut *slot.shelf.lock().await;
+                self.filled(team, &slot, shelf).await?;
+                let team = team.clone();
+                let read = self.store().await.read(move |storage| {
+                    let mut found = Vec::new();
+                    rows::of_team(storage, &team, &mut |entry| {
+                        found.push(Found {
+                            snippet: beginning(&entry.content, SNIPPET).to_owned(),
+                            score: 0.0,
+                            entry,
+                        });
+                    })?;
+                    Ok(found)
+                });
+                read.await?
+            }
+        };
+        found.retain(|found| browse.wants(&found.entry));
+        Ok(found)
+    }
+}
+
+fn shown(hits: Vec<Hit>, query: &Query, entry: impl Fn(&Hit) -> Option<Entry>) -> Vec<Found> {
+    hits.into_iter()
+        .filter_map(|hit| {
+            let entry = entry(&hit)?;
+            Some(Found {
+                snippet: snippet(&entry.content, &hit.chunk, &query.words, SNIPPET),
+                score: hit.score,
+                entry,
+            })
+        })
+        .collect()
+}

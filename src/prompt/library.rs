@@ -1,0 +1,295 @@
+//! The skills and subagents of a team, as their files are now.
+
+use std::{
+    collections::{BTreeMap, BTreeSet, HashMap},
+    io,
+    path::PathBuf,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+};
+
+use dashmap::DashMap;
+use hivewright_actors::ids::TeamName;
+
+use super::{
+    folder::{self, Files, Found, Links, Place, Text},
+    role::{Role, UnknownRole},
+    skills::{SHIPPED, Skill, body},
+    subagents::Subagent,
+};
+use crate::settings::home::Home;
+
+/// The folder of skills, in a workspace and in the data dir.
+const SKILLS: &str = "skills";
+/// The folder of subagents in a workspace.
+const SUBAGENTS: &str = "subagents";
+/// So many texts of skills are kept. More are read again.
+const KEPT: usize = 64;
+
+/// Reads skills and subagents, and keeps what it read. All calls may block.
+#[derive(Debug)]
+pub(super) struct Shelf {
+    home: Home,
+    shipped: Vec<Arc<Skill>>,
+    skills: Files<Skill>,
+    subagents: Files<Subagent>,
+    /// The same library as long as nothing changes.
+    libraries: DashMap<TeamName, Arc<Library>>,
+    bodies: Arc<Mutex<Bodies>>,
+}
+
+/// The texts of skills in use, by file, with what they were read as.
+type Bodies = HashMap<PathBuf, (Arc<Skill>, Arc<str>)>;
+
+impl Shelf {
+    pub(super) fn new(home: Home) -> Self {
+        let shipped = SHIPPED.iter().filter_map(|(name, source)| {
+            let place = Place { name, file: name };
+            Skill::parse(&place, source).ok().map(Arc::new)
+        });
+        Self {
+            shipped: shipped.collect(),
+            home,
+            skills: Files::default(),
+            subagents: Files::default(),
+            libraries: DashMap::new(),
+            bodies: Arc::default(),
+        }
+    }
+
+    /// What a team has now. Unchanged files are only looked at.
+    pub(super) fn library(&self, team: &TeamName) -> Arc<Library> {
+        let workspace = self.home.team(team.as_str());
+        let seen = Seen {
+            own: self.skills.read(&workspace, SKILLS, Links::Refused),
+            operator: self.skills.read(self.home.data(), SKILLS, Links::Followed),
+            subagents: self.subagents.read(&workspace, SUBAGENTS, Links::Refused),
+        };
+        let known = self.libraries.get(team).map(|known| known.clone());
+        if let Some(known) = known
+            && known.seen == seen
+        {
+            return known;
+        }
+        let library = Arc::new(Library::new(seen, self, workspace));
+        self.libraries.insert(team.clone(), library.clone());
+        library
+    }
+}
+
+/// What was read.
+#[derive(Debug, PartialEq, Eq)]
+struct Seen {
+    own: Found<Skill>,
+    operator: Found<Skill>,
+    subagents: Found<Subagent>,
+}
+
+/// Who gave a skill.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Giver {
+    /// The team itself, in its workspace.
+    Team(PathBuf),
+    /// The operator, in the data dir.
+    Operator(PathBuf),
+    /// It ships with the program.
+    Program,
+}
+
+/// A skill that a team can use.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct KnownSkill {
+    skill: Arc<Skill>,
+    giver: Giver,
+}
+
+impl KnownSkill {
+    /// What it is called by.
+    pub fn name(&self) -> &str {
+        &self.skill.name
+    }
+
+    /// What it does and when to use it; may be empty.
+    pub fn description(&self) -> &str {
+        &self.skill.description
+    }
+
+    /// The plugin tools it needs, by bare name.
+    pub fn required_tools(&self) -> &[String] {
+        &self.skill.required
+    }
+
+    /// Where the files beside it are, from the workspace, if the team can read them.
+    pub fn folder(&self) -> Option<String> {
+        let reachable = matches!(self.giver, Giver::Team(_)) && self.skill.has_folder();
+        reachable.then(|| format!("{SKILLS}/{}", self.skill.name))
+    }
+}
+
+/// All that a team can load and be.
+#[derive(Debug)]
+pub struct Library {
+    seen: Seen,
+    skills: BTreeMap<String, Arc<KnownSkill>>,
+    subagents: BTreeMap<String, Arc<Subagent>>,
+    /// Files that were left out or should be looked at, and why.
+    pub warnings: Vec<String>,
+    bodies: Arc<Mutex<Bodies>>,
+}
+
+impl Library {
+    fn new(seen: Seen, shelf: &Shelf, workspace: PathBuf) -> Self {
+        let mut library = Self {
+            skills: BTreeMap::new(),
+            subagents: BTreeMap::new(),
+            warnings: Vec::new(),
+            bodies: shelf.bodies.clone(),
+            seen: Seen {
+                own: Found::default(),
+                operator: Found::default(),
+                subagents: Found::default(),
+            },
+        };
+        let team = Giver::Team(workspace);
+        let operator = Giver::Operator(shelf.home.data().to_owned());
+        library.shelve(&seen.own.texts, &team);
+        library.shelve(&seen.operator.texts, &operator);
+        library.shelve(&shelf.shipped, &Giver::Program);
+        let left_out = seen.own.warnings.iter().chain(&seen.operator.warnings);
+        library.warnings.extend(left_out.cloned());
+        library
+            .warnings
+            .extend(seen.subagents.warnings.iter().cloned());
+        for subagent in &seen.subagents.texts {
+            library.employ(subagent);
+        }
+        library.seen = seen;
+        library
+    }
+
+    /// Adds the skills of one giver, behind those that are there.
+    fn shelve(&mut self, skills: &[Arc<Skill>], giver: &Giver) {
+        let mut folders: Vec<_> = skills.iter().collect();
+        // The folder wins over the file.
+        folders.sort_by_key(|skill| (!skill.has_folder(), &skill.file));
+        let mut here: BTreeMap<&str, &Skill> = BTreeMap::new();
+        for skill in folders {
+            self.warnings.extend(skill.warnings.iter().cloned());
+            if let Some(first) = here.insert(&skill.name, skill) {
+                self.warnings.push(format!(
+                    "skill `{}`: there are `{SKILLS}/{}` and `{SKILLS}/{}`; the latter is left out",
+                    skill.name, first.file, skill.file
+                ));
+                continue;
+            }
+            self.skills.entry(skill.name.clone()).or_insert_with(|| {
+                Arc::new(KnownSkill {
+                    skill: skill.clone(),
+                    giver: giver.clone(),
+                })
+            });
+        }
+    }
+
+    fn employ(&mut self, subagent: &Arc<Subagent>) {
+        let Subagent { name, file, .. } = &**subagent;
+        self.warnings.extend(subagent.warnings.iter().cloned());
+        if let Some(first) = self.subagents.get(name) {
+            self.warnings.push(format!(
+                "{file}: name: `{name}` is in {} already; the subagent is left out",
+                first.file
+            ));
+            return;
+        }
+        let (known, unknown): (Vec<_>, Vec<_>) = subagent
+            .skills
+            .iter()
+            .cloned()
+            .partition(|skill| self.skills.contains_key(skill));
+        for skill in &unknown {
+            self.warnings.push(format!(
+                "{file}: skills: there is no skill `{skill}`; it is left out"
+            ));
+        }
+        let subagent = match unknown.is_empty() {
+            true => subagent.clone(),
+            false => Arc::new(Subagent {
+                skills: known,
+                ..(**subagent).clone()
+            }),
+        };
+        self.subagents.insert(name.clone(), subagent);
+    }
+
+    /// A skill by name.
+    pub fn skill(&self, name: &str) -> Option<&Arc<KnownSkill>> {
+        self.skills.get(name)
+    }
+
+    /// All skills by name.
+    pub fn skills(&self) -> impl Iterator<Item = &Arc<KnownSkill>> {
+        self.skills.values()
+    }
+
+    /// A subagent by name.
+    pub fn subagent(&self, name: &str) -> Option<&Arc<Subagent>> {
+        self.subagents.get(name)
+    }
+
+    /// All subagents by name.
+    pub fn subagents(&self) -> impl Iterator<Item = &Arc<Subagent>> {
+        self.subagents.values()
+    }
+
+    /// The skills that no subagent lists: for everybody.
+    pub(super) fn unowned(&self) -> Vec<Arc<KnownSkill>> {
+        let owned: BTreeSet<_> = self
+            .subagents()
+            .flat_map(|subagent| &subagent.skills)
+            .collect();
+        let free = self.skills.iter().filter(|(name, _)| !owned.contains(name));
+        free.map(|(_, skill)| skill.clone()).collect()
+    }
+
+    /// As whom a turn is run.
+    pub fn role(
+        &self,
+        subagent: Option<&str>,
+        skill: Option<&str>,
+        inner: bool,
+    ) -> Result<Role, UnknownRole> {
+        Role::choose(self, subagent, skill, inner)
+    }
+
+    /// The full text of a skill. Blocks.
+    pub fn body(&self, known: &KnownSkill) -> io::Result<Arc<str>> {
+        let KnownSkill { skill, giver } = known;
+        let (parent, links) = match giver {
+            Giver::Team(workspace) => (workspace, Links::Refused),
+            Giver::Operator(data) => (data, Links::Followed),
+            Giver::Program => {
+                let shipped = SHIPPED.iter().find(|(name, _)| **name == skill.file);
+                return shipped
+                    .map(|(_, source)| body(source).into())
+                    .ok_or_else(|| io::ErrorKind::NotFound.into());
+            }
+        };
+        let path = parent.join(SKILLS).join(&skill.file);
+        if let Some((read, body)) = self.bodies().get(&path)
+            && read == skill
+        {
+            return Ok(body.clone());
+        }
+        let source = folder::source::<Skill>(parent, SKILLS, links, &skill.file)?;
+        let text: Arc<str> = body(&source).into();
+        let mut bodies = self.bodies();
+        if bodies.len() >= KEPT {
+            bodies.clear();
+        }
+        bodies.insert(path, (skill.clone(), text.clone()));
+        Ok(text)
+    }
+
+    fn bodies(&self) -> MutexGuard<'_, Bodies> {
+        self.bodies.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

@@ -1,0 +1,182 @@
+//! What is taken out of text, whole and in pieces.
+
+#![allow(clippy::unwrap_used)]
+
+use base64::{
+    Engine as _,
+    engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD},
+};
+use proptest::prelude::*;
+
+use super::{stream::LONGEST_HELD, *};
+
+const KEY: &str = "kéy/with+odd chars\"9";
+
+#[test]
+fn a_known_value_is_replaced_in_every_form() {
+    let scrubber = Scrubber::new([KEY]);
+    let shifted = STANDARD.encode(format!("x{KEY}yz"));
+    let forms = [
+        KEY.to_owned(),
+        STANDARD.encode(KEY),
+        URL_SAFE_NO_PAD.encode(KEY),
+        "k%C3%A9y%2Fwith%2Bodd%20chars%229".to_owned(),
+        "k%c3%a9y%2fwith%2bodd%20chars%229".to_owned(),
+        r#"kéy/with+odd chars\"9"#.to_owned(),
+        "6bc3a9792f776974682b6f64642063686172732239".to_owned(),
+    ];
+
+    for form in forms {
+        let text = format!("a {form} b");
+        assert_eq!(scrubber.scrub(&text), "a [REDACTED] b", "{form}");
+    }
+    assert!(scrubber.scrub(&shifted).contains(REDACTED), "{shifted}");
+}
+
+fn masks(values: &[(&str, &str)]) -> Vec<Mask> {
+    let masks = values.iter().map(|(key, value)| {
+        let value = Arc::new(Zeroizing::new(value.as_bytes().to_vec()));
+        Mask::reference(value, key)
+    });
+    masks.collect()
+}
+
+/// MV-48
+#[test]
+fn a_value_of_the_vault_becomes_its_reference_and_any_other_a_mark() {
+    let mut masks = masks(&[("GITHUB", "first-of-values"), ("SAME", "provider-value")]);
+    masks.extend(["provider-value", "provider-key"].map(Mask::hidden));
+    let scrubber = Scrubber::with(masks);
+
+    let text = "a first-of-values b provider-key token=first-of-values provider-value";
+
+    assert_eq!(
+        scrubber.scrub(text),
+        "a ${vault:GITHUB} b [REDACTED] token=${vault:GITHUB} ${vault:SAME}"
+    );
+    assert_eq!(scrubber.key_in("a provider-key b"), None);
+    assert_eq!(
+        scrubber.key_in("provider-key, first-of-values"),
+        Some("GITHUB")
+    );
+}
+
+/// MV-49
+#[test]
+fn of_values_that_begin_alike_the_longest_is_meant() {
+    let scrubber = Scrubber::with(masks(&[
+        ("SHORT", "sk-live-abc"),
+        ("LONG", "sk-live-abcdefghij"),
+        ("OTHER", "sk-live-other"),
+        ("TINY", "sk-l"),
+    ]));
+
+    assert_eq!(
+        scrubber.scrub_known("sk-live-abcdefghij sk-live-abcd sk-live-other sk-lift"),
+        "${vault:LONG} ${vault:SHORT}d ${vault:OTHER} ${vault:TINY}ift"
+    );
+    // What is left of one that another runs into is no less secret.
+    let overlapping = Scrubber::with(masks(&[("A", "abcdefgh"), ("B", "efghijkl")]));
+    assert_eq!(overlapping.scrub("-abcdefghijkl-"), "-${vault:A}-");
+}
+
+/// MV-79, MV-49
+#[test]
+fn the_text_around_a_value_stays_as_it_is() {
+    let value = "canary/value+7=ü";
+    let scrubber = Scrubber::with(masks(&[("KEY", value)]));
+    let quoted = serde_json::json!({ "password": value, "n": 1 }).to_string();
+    let basic = format!("Basic {}", STANDARD.encode(format!("user:{value}")));
+
+    assert_eq!(
+        scrubber.scrub(&quoted),
+        r#"{"n":1,"password":"${vault:KEY}"}"#
+    );
+    assert_eq!(scrubber.scrub(&basic), "Basic dXNlcjp${vault:KEY}");
+    for before in ["", "x", "xy"] {
+        let text = STANDARD.encode(format!("{before}{value}"));
+        let clean = scrubber.scrub(&text).into_owned();
+        let head = &text[..[0, 2, 3][before.len()]];
+        assert_eq!(clean, format!("{head}${{vault:KEY}}"), "{text}");
+    }
+}
+
+/// A value may be 64 KiB long; what is kept to find it is not.
+#[test]
+fn a_long_value_is_found_by_its_beginning_and_compared_to_its_end() {
+    let value: String = (0..8_000).map(|number| format!("{number:08x}")).collect();
+    let scrubber = Scrubber::with(masks(&[("LONG", &value)]));
+    let encoded = STANDARD.encode(format!("x{value}"));
+
+    assert_eq!(scrubber.scrub(&format!("<{value}>")), "<${vault:LONG}>");
+    assert_eq!(scrubber.scrub(&encoded).len(), 2 + "${vault:LONG}".len());
+    assert_eq!(scrubber.scrub(&value[..63_999]), value[..63_999]);
+    let heads = &scrubber.0.heads;
+    assert!(heads.len() <= 14 && heads.iter().all(|head| head.bytes.len() <= HEAD));
+    let mut stream = scrubber.stream();
+    let mut out = stream.push("<");
+    for piece in value.as_bytes().chunks(5_000) {
+        out.push_str(&stream.push(std::str::from_utf8(piece).unwrap()));
+    }
+    out.push_str(&stream.push(">"));
+    assert_eq!(out, "<${vault:LONG}>");
+}
+
+#[test]
+fn text_without_secrets_is_not_copied() {
+    let text = "nothing to see in this task-force";
+
+    assert!(matches!(
+        Scrubber::new([KEY]).scrub(text),
+        Cow::Borrowed(same) if same == text
+    ));
+}
+
+#[test]
+fn a_stream_lets_harmless_text_through_at_once() {
+    let mut stream = Scrubber::new(["abcdefgh"]).stream();
+
+    assert_eq!(stream.push("hello "), "hello ");
+    assert_eq!(stream.push("abc"), "");
+    assert_eq!(stream.push("x"), "abcx");
+    assert_eq!(stream.finish(), "");
+}
+
+#[test]
+fn a_stream_does_not_hold_back_for_ever() {
+    let mut stream = Scrubber::new([""; 0]).stream();
+
+    let out = stream.push(&format!("token={}", "a".repeat(LONGEST_HELD + 1)));
+
+    assert_eq!(out, "token=[REDACTED]");
+}
+
+proptest! {
+    /// MV-50: a value that is split between pieces is caught like a whole one.
+    #[test]
+    fn however_it_is_split_a_stream_gives_the_scrubbed_text(
+        words in prop::collection::vec(prop::sample::select(vec![
+            "hello ", "kéy", "secret-value", "secret-", "value", "c2VjcmV0LXZhbHVl", "c2VjcmV0", " ",
+            "ZS0y", "eHZhbHVlLTI=", "dmFsdWUt", "Mg", "==", "2", "76616c75652d", "32",
+            "token=", "abc123", "\n", "Bearer ", "sk-abcdefghijklmnop", "ta", "sk-", "api_key", ": ", "\"",
+            "-----BEGIN PRIVATE KEY-----", "-----END PRIVATE KEY-----", "AKIAABCDEFGHIJKLMNOP", "ö",
+        ]), 0..12),
+        sizes in prop::collection::vec(1_usize..9, 1..20),
+    ) {
+        let text = words.concat();
+        let scrubber = Scrubber::new(["secret-value", "value-2"]);
+        let mut stream = scrubber.stream();
+        let mut out = String::new();
+        let chars: Vec<char> = text.chars().collect();
+        let (mut at, mut turn) = (0, 0);
+        while at < chars.len() {
+            let end = (at + sizes[turn % sizes.len()]).min(chars.len());
+            out.push_str(&stream.push(&chars[at..end].iter().collect::<String>()));
+            (at, turn) = (end, turn + 1);
+        }
+        out.push_str(&stream.finish());
+
+        prop_assert!(!out.contains("secret-value"));
+        prop_assert_eq!(out, scrubber.scrub(&text).into_owned());
+    }
+}

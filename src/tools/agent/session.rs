@@ -1,0 +1,293 @@
+//! The session of a subagent is a task of its team like any other, in a lane that only it has.
+
+use std::sync::{
+    Arc,
+    atomic::{AtomicBool, Ordering},
+};
+
+use actix::Addr;
+use futures_util::future::BoxFuture;
+use hivewright_actors::{
+    clock::Clock,
+    ids::{TaskId, TopicId},
+    queue::{
+        Queue,
+        submit::{CancelTask, Refusal, Submit},
+        waits::Wait,
+    },
+    store::{StoreHandle, reads, records::Writes},
+    task::{Ending, Kind, Label, Lane, OnResult, Options, Outcome, Priority, Source, Task},
+};
+use sha2::{Digest, Sha256};
+use tokio::sync::SetOnce;
+
+use super::{AgentFailure, AgentReply, AgentRunner, Order};
+
+/// A call that is tried again after a crash begins so many sessions at most.
+const SESSIONS: u32 = 3;
+
+/// What sessions are run with.
+struct Spine {
+    queue: Addr<Queue>,
+    store: StoreHandle,
+    clock: Arc<dyn Clock>,
+    draining: Arc<AtomicBool>,
+}
+
+/// Runs sessions through the queue. Cheap to clone.
+#[derive(Clone, Default)]
+pub struct Sessions(Arc<SetOnce<Spine>>);
+
+impl Sessions {
+    /// From now on sessions can be run. `draining` is set when the process is to end.
+    pub fn connect(
+        &self,
+        queue: Addr<Queue>,
+        store: StoreHandle,
+        clock: Arc<dyn Clock>,
+        draining: Arc<AtomicBool>,
+    ) {
+        let _ = self.0.set(Spine {
+            queue,
+            store,
+            clock,
+            draining,
+        });
+    }
+}
+
+impl AgentRunner for Sessions {
+    fn run(&self, order: Order) -> BoxFuture<'static, Result<AgentReply, AgentFailure>> {
+        let this = self.clone();
+        Box::pin(async move {
+            // A turn of a former process may go on before everything is connected.
+            this.0.wait().await.run(order).await
+        })
+    }
+}
+
+impl Spine {
+    async fn run(&self, order: Order) -> Result<AgentReply, AgentFailure> {
+        let mut session = 1;
+        if order.rerun {
+            // What an earlier try began goes on, unless it was ended together with that try.
+            for earlier in 1..=SESSIONS {
+                let id = name(&order, earlier);
+                session = earlier;
+                match self.wait(&id, &order).await {
+                    Some(outcome) if outcome.ending == Ending::Cancelled && earlier < SESSIONS => {}
+                    Some(outcome) => return self.report(&id, outcome).await,
+                    None => break,
+                }
+            }
+        }
+        let task = self.task(&order, session);
+        let id = task.id.clone();
+        let submit = Submit {
+            task,
+            writes: Writes::new(),
+            overlap: None,
+            giver: None,
+        };
+        match self.queue.send(submit).await {
+            Ok(Ok(_)) => {}
+            Ok(Err(refusal)) => return Err(refused(&refusal)),
+            Err(_) => return Err(stopping()),
+        }
+        match self.wait(&id, &order).await {
+            Some(outcome) => self.report(&id, outcome).await,
+            None => Err(stopping()),
+        }
+    }
+
+    fn task(&self, order: &Order, session: u32) -> Task {
+        let caller = &order.caller;
+        let lane = Lane {
+            team: caller.team.name.clone(),
+            topic: Some(TopicId::from(format!("agent:{}", order.key))),
+        };
+        let from = caller.team.name.to_string();
+        let now = self.clock.now();
+        Task {
+            generation: caller.team.generation,
+            kind: Kind::Agent,
+            // Its caller waits for it.
+            priority: Priority::High,
+            source: caller.source.as_ref().map(|source| Source {
+                message: None,
+                ..source.clone()
+            }),
+            on_result: OnResult::Silent,
+            options: Options {
+                subagent: Some(order.subagent.clone()),
+                ..Options::default()
+            },
+            lineage: Some(caller.lineage.clone()),
+            label: order.label,
+            cause: Some(caller.cause.clone()),
+            deadline_at: caller.deadline_at,
+            ..Task::new(name(order, session), lane, order.task.clone(), from, now)
+        }
+    }
+
+    /// The end of a session; none if there is no such session. Dropped or told to stop, it ends the session.
+    async fn wait(&self, id: &TaskId, order: &Order) -> Option<Outcome> {
+        let mut leash = Leash {
+            spine: self,
+            task: Some(id),
+        };
+        let ended = self.queue.send(Wait {
+            task: id.clone(),
+            waiter: Some(order.caller.lane.clone()),
+        });
+        tokio::pin!(ended);
+        let ended = tokio::select! {
+            ended = &mut ended => ended,
+            () = order.cancel.cancelled() => {
+                leash.pull();
+                ended.await
+            }
+        };
+        leash.task = None;
+        ended.ok().flatten()
+    }
+
+    async fn report(&self, id: &TaskId, outcome: Outcome) -> Result<AgentReply, AgentFailure> {
+        let id = id.clone();
+        let row = self.store.read(move |storage| {
+            let Some(task) = reads::task(storage, &id)? else {
+                return Ok((Label::Untrusted, None));
+            };
+            let steps = reads::last_steps(storage, &task.lane, task.generation)?;
+            Ok((task.label, steps))
+        });
+        // What cannot be looked up is not believed.
+        let (label, steps) = row.await.unwrap_or((Label::Untrusted, None));
+        let Outcome {
+            ending,
+            code,
+            message,
+            text,
+            ..
+        } = outcome;
+        if ending == Ending::Done {
+            return Ok(AgentReply { text, steps, label });
+        }
+        let message =
+            message.unwrap_or_else(|| format!("its session ended as {}", ending.as_str()));
+        Err(AgentFailure {
+            error: code
+                .map_or(ending.as_str(), |code| code.as_str())
+                .to_owned(),
+            message,
+            ending: Some(ending),
+            text,
+            label,
+        })
+    }
+}
+
+/// Ends a session whose caller is gone.
+struct Leash<'a> {
+    spine: &'a Spine,
+    task: Option<&'a TaskId>,
+}
+
+impl Leash<'_> {
+    fn pull(&self) {
+        // At the end of the process both go on later, from their journals.
+        if let Some(task) = self.task
+            && !self.spine.draining.load(Ordering::Relaxed)
+        {
+            self.spine.queue.do_send(CancelTask {
+                task: task.clone(),
+                reason: "the turn that called the subagent was stopped".to_owned(),
+            });
+        }
+    }
+}
+
+impl Drop for Leash<'_> {
+    fn drop(&mut self) {
+        self.pull();
+    }
+}
+
+/// The same for every try of a call, so that a session is found again.
+fn name(order: &Order, session: u32) -> TaskId {
+    let mut hasher = Sha256::new();
+    for part in [order.caller.task.as_str(), &order.key] {
+        hasher.update(part.as_bytes());
+        hasher.update([0]);
+    }
+    hasher.update(session.to_be_bytes());
+    let digest = hasher.finalize();
+    let digits: String = digest[..8]
+        .iter()
+        .map(|byte| format!("{byte:02x}"))
+        .collect();
+    TaskId::from(format!("task-{digits}"))
+}
+
+fn refused(refusal: &Refusal) -> AgentFailure {
+    let error = match refusal {
+        Refusal::QueueFull(_) => "queue_full",
+        Refusal::TeamDraining => "team_draining",
+        Refusal::Runaway(_) => "fanout_limit",
+        Refusal::Stopping => "cancelled",
+    };
+    failure(error, &refusal.to_string())
+}
+
+fn stopping() -> AgentFailure {
+    failure("cancelled", "the service is stopping")
+}
+
+fn failure(error: &str, message: &str) -> AgentFailure {
+    AgentFailure {
+        error: error.to_owned(),
+        message: message.to_owned(),
+        ending: None,
+        text: String::new(),
+        label: Label::Trusted,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use hivewright_actors::{clock::Timestamp, tool::Caller};
+    use tokio_util::sync::CancellationToken;
+
+    use super::*;
+
+    fn order(key: &str) -> Order {
+        let lane = Lane {
+            team: "scouts".into(),
+            topic: None,
+        };
+        let body = String::new();
+        let task = Task::new("task-1".into(), lane, body.clone(), body, Timestamp(0));
+        Order {
+            caller: Arc::new(Caller::of(&task)),
+            subagent: "owl".to_owned(),
+            task: "look".to_owned(),
+            label: Label::Trusted,
+            key: key.to_owned(),
+            rerun: false,
+            cancel: CancellationToken::new(),
+        }
+    }
+
+    /// TO-108, OR-71
+    #[test]
+    fn a_session_has_the_same_name_for_every_try_of_its_call() {
+        let first = name(&order("turn-1:1:0"), 1);
+
+        assert_eq!(name(&order("turn-1:1:0"), 1), first);
+        assert_ne!(name(&order("turn-1:1:1"), 1), first);
+        assert_ne!(name(&order("turn-1:1:0"), 2), first);
+        let digits = first.as_str().strip_prefix("task-").unwrap_or_default();
+        assert_eq!(digits.len(), 16);
+        assert!(digits.bytes().all(|byte| byte.is_ascii_hexdigit()));
+    }
+}

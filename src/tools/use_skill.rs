@@ -1,0 +1,96 @@
+//! `use_skill`: loads a procedure in the middle of a turn.
+
+use std::{
+    collections::BTreeSet,
+    sync::{Arc, Mutex, PoisonError},
+    time::Duration,
+};
+
+use hivewright_actors::tool::Effect;
+use schemars::JsonSchema;
+use serde::Deserialize;
+use serde_json::json;
+
+use super::{
+    answer,
+    contract::{Limits, Tool, ToolContext, ToolError},
+};
+use crate::prompt::{
+    library::{KnownSkill, Library},
+    role::listed,
+};
+
+/// Loads what the turn may load, and remembers what it has loaded.
+#[derive(Clone)]
+pub struct UseSkill {
+    library: Arc<Library>,
+    loadable: Vec<Arc<KnownSkill>>,
+    active: Arc<Mutex<BTreeSet<String>>>,
+}
+
+impl UseSkill {
+    /// For a turn that may load these.
+    pub fn new(library: Arc<Library>, loadable: Vec<Arc<KnownSkill>>) -> Self {
+        Self {
+            library,
+            loadable,
+            active: Arc::default(),
+        }
+    }
+
+    fn load(&self, name: &str) -> Result<String, ToolError> {
+        let Some(skill) = self.loadable.iter().find(|skill| skill.name() == name) else {
+            let known = listed(self.loadable.iter().map(|skill| skill.name()));
+            let message = format!("there is no skill `{name}` to load; there are {known}");
+            return Err(answer::refuse("not_found", message));
+        };
+        let first = self
+            .active
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .insert(name.to_owned());
+        if !first {
+            return Ok(answer::ok(
+                json!({ "skill_name": name, "note": "already active" }),
+            ));
+        }
+        let body = self.library.body(skill).map_err(|error| {
+            self.active
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner)
+                .remove(name);
+            answer::refuse(
+                "tool_failed",
+                format!("the skill `{name}` cannot be read: {error}"),
+            )
+        })?;
+        let mut fields = json!({ "skill_name": name, "body": &*body, "tools": [] });
+        if let Some(folder) = skill.folder() {
+            fields["folder"] = folder.into();
+        }
+        Ok(answer::ok(fields))
+    }
+}
+
+/// What the model writes.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Args {
+    /// The name of the skill, as the list of skills shows it.
+    skill_name: String,
+}
+
+impl Tool for UseSkill {
+    const NAME: &'static str = "use_skill";
+    const DESCRIPTION: &'static str = "Loads a skill: a procedure for a kind of work, with all its steps. Use it before you begin \
+        when a listed skill fits the task, then follow what it says. Files it mentions are in `folder`, if it names one.";
+    const EFFECT: Effect = Effect::Idempotent;
+    const EXCLUSIVE: bool = false;
+    const LIMITS: Limits = Limits::fixed(Duration::from_secs(10));
+    type Args = Args;
+
+    async fn call(&self, Args { skill_name }: Args, cx: &ToolContext) -> Result<String, ToolError> {
+        let this = self.clone();
+        cx.blocking(move |_| this.load(skill_name.trim())).await
+    }
+}

@@ -1,0 +1,238 @@
+//! The audit: who did what with which entry. Rows are only ever added.
+
+use std::{
+    ops::ControlFlow,
+    sync::atomic::{AtomicU32, Ordering},
+};
+
+use hivewright_actors::{
+    clock::Timestamp,
+    ids::{TaskId, TeamKey},
+    storage::{Order, Storage, StorageError},
+    store::records::{EdgeKey, after_prefix, decode},
+};
+use serde::{Deserialize, Serialize};
+
+use super::{error::VaultError, rows::AUDIT, scope::Scope};
+
+/// Who acts.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "snake_case")]
+pub enum Actor {
+    /// A team, in a task.
+    Team {
+        /// Which.
+        team: TeamKey,
+        /// At work on what.
+        task: TaskId,
+    },
+    /// A person or a program with a token.
+    Operator {
+        /// The name of the token.
+        name: String,
+        /// Its id.
+        token: String,
+    },
+    /// The service itself.
+    System,
+}
+
+impl Actor {
+    /// As entries name it.
+    pub(super) fn name(&self) -> String {
+        match self {
+            Self::Team { team, .. } => format!("team:{}", team.name),
+            Self::Operator { name, .. } => format!("operator:{name}"),
+            Self::System => "system".to_owned(),
+        }
+    }
+
+    /// A team's own doing.
+    pub(super) fn is_team(&self) -> bool {
+        matches!(self, Self::Team { .. })
+    }
+}
+
+/// What was done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Action {
+    /// An entry was set.
+    Set,
+    /// An entry was deleted.
+    Delete,
+    /// An entry was looked at.
+    Get,
+    /// Entries were listed.
+    List,
+    /// A reference was expanded.
+    Expand,
+    /// All entries of a team were deleted.
+    Forget,
+    /// The master key was replaced.
+    Rotate,
+    /// The vault was found locked.
+    Lock,
+}
+
+impl Action {
+    const ALL: [Self; 8] = [
+        Self::Set,
+        Self::Delete,
+        Self::Get,
+        Self::List,
+        Self::Expand,
+        Self::Forget,
+        Self::Rotate,
+        Self::Lock,
+    ];
+
+    /// As rows and filters name it.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Set => "set",
+            Self::Delete => "delete",
+            Self::Get => "get",
+            Self::List => "list",
+            Self::Expand => "expand",
+            Self::Forget => "forget",
+            Self::Rotate => "rotate",
+            Self::Lock => "lock",
+        }
+    }
+
+    /// The action of a name.
+    pub fn named(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|action| action.as_str() == name)
+    }
+}
+
+/// One row. It holds neither a value nor anything made of one.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct AuditRow {
+    /// When.
+    pub at: Timestamp,
+    /// Whose entry: `system`, or a team's name and generation.
+    pub scope: String,
+    /// Which, if it was one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub key: Option<String>,
+    /// What.
+    pub action: Action,
+    /// Who.
+    pub actor: Actor,
+    /// In which tool.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tool: Option<String>,
+    /// For which host.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub host: Option<String>,
+    /// `ok`, or the code of the refusal.
+    pub outcome: String,
+}
+
+impl AuditRow {
+    pub(super) fn new(
+        at: Timestamp,
+        scope: &Scope,
+        key: Option<&str>,
+        action: Action,
+        actor: &Actor,
+    ) -> Self {
+        Self {
+            at,
+            scope: scope.tag(),
+            key: key.map(str::to_owned),
+            action,
+            actor: actor.clone(),
+            tool: None,
+            host: None,
+            outcome: "ok".to_owned(),
+        }
+    }
+
+    /// Whose entry; none only if the row was damaged.
+    pub fn scope(&self) -> Option<Scope> {
+        Scope::of_tag(&self.scope)
+    }
+
+    pub(super) fn with_tool(mut self, tool: &str) -> Self {
+        self.tool = Some(tool.to_owned());
+        self
+    }
+
+    pub(super) fn refused(mut self, error: &VaultError) -> Self {
+        self.outcome = error.code().to_owned();
+        self
+    }
+}
+
+/// Which rows are wanted.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Wanted {
+    /// Of this scope.
+    pub scope: Option<Scope>,
+    /// Of this key.
+    pub key: Option<String>,
+    /// Of this kind.
+    pub action: Option<Action>,
+    /// Not before.
+    pub since: Option<Timestamp>,
+    /// The newest of them.
+    pub limit: usize,
+}
+
+impl Wanted {
+    fn takes(&self, row: &AuditRow) -> bool {
+        let scope = self
+            .scope
+            .as_ref()
+            .is_none_or(|scope| scope.tag() == row.scope);
+        let key = self.key.is_none() || self.key == row.key;
+        let action = self.action.is_none_or(|action| action == row.action);
+        scope && key && action
+    }
+}
+
+/// Names of rows rise with time, and no two are the same.
+pub(super) fn name(at: Timestamp) -> String {
+    static COUNT: AtomicU32 = AtomicU32::new(0);
+    let count = COUNT.fetch_add(1, Ordering::Relaxed);
+    // Two processes may write in the same millisecond, if the clock is set back between them.
+    let chance = getrandom::u32().unwrap_or_default();
+    format!("{:016x}{count:08x}{chance:08x}", at.0)
+}
+
+/// The rows, newest first. Blocks.
+pub(super) fn read(storage: &dyn Storage, wanted: &Wanted) -> Result<Vec<AuditRow>, StorageError> {
+    let prefix = EdgeKey::prefix(AUDIT);
+    let end = after_prefix(&prefix);
+    let mut rows = Vec::new();
+    storage.scan(&prefix, &end, Order::Falling, &mut |key, value| {
+        if rows.len() >= wanted.limit {
+            return ControlFlow::Break(());
+        }
+        match value.and_then(|value| decode::<AuditRow>(key, value)) {
+            Ok(row) if wanted.since.is_some_and(|since| row.at < since) => {
+                return ControlFlow::Break(());
+            }
+            Ok(row) if wanted.takes(&row) => rows.push(row),
+            Ok(_) => {}
+            Err(error) => tracing::error!(%error, "an audit row is left out"),
+        }
+        ControlFlow::Continue(())
+    })?;
+    Ok(rows)
+}
+
+/// The keys of rows that are older than they must be kept, for a sweep. Blocks.
+pub fn old(storage: &dyn Storage, before: Timestamp) -> Result<Vec<Vec<u8>>, StorageError> {
+    let prefix = EdgeKey::prefix(AUDIT);
+    let end = EdgeKey::new(AUDIT, format!("{:016x}", before.0)).bytes();
+    let mut keys = Vec::new();
+    storage.scan(&prefix, &end, Order::Rising, &mut |key, _| {
+        keys.push(key.to_vec());
+        ControlFlow::Continue(())
+    })?;
+    Ok(keys)
+}

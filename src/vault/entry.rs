@@ -1,0 +1,325 @@
+//! Entries: what is known of a value beside the value.
+
+use hivewright_actors::clock::Timestamp;
+use serde::{Deserialize, Serialize};
+
+use super::{
+    scope::Scope,
+    seal::{Plain, Sealed},
+};
+
+/// The longest key, in characters.
+pub const LONGEST_KEY: usize = 128;
+/// The largest value, in bytes.
+pub const LARGEST_VALUE: usize = 64 * 1024;
+/// A shorter secret could not be told from other text.
+pub const SHORTEST_SECRET: usize = 8;
+/// The longest note, in characters.
+pub const LONGEST_NOTE: usize = 500;
+/// Patterns in a list.
+const MOST_PATTERNS: usize = 100;
+/// The longest of them.
+const LONGEST_PATTERN: usize = 253;
+
+/// What is known of a value.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Entry {
+    /// Its name in its scope.
+    #[serde(skip)]
+    pub key: String,
+    /// Models see a reference to it, never the value.
+    pub secret: bool,
+    /// Tools in whose arguments a reference may be expanded. `bash` only if it is named.
+    pub tools: Vec<String>,
+    /// Hosts that it may be sent to.
+    pub hosts: Vec<String>,
+    /// What it is for.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub note: String,
+    /// Rises with each value.
+    pub version: u64,
+    /// Who changed it last.
+    pub updated_by: String,
+    /// When it was first set.
+    pub created_at: Timestamp,
+    /// When it was last changed.
+    pub updated_at: Timestamp,
+    /// When a reference to it was last expanded.
+    #[serde(skip)]
+    pub last_used_at: Option<Timestamp>,
+}
+
+/// An entry as it is stored. Scope and key are in the record's own key: a record that was moved
+/// does not open.
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) struct Row {
+    #[serde(flatten)]
+    pub(super) entry: Entry,
+    pub(super) sealed: Sealed,
+}
+
+/// A wish to set an entry. What is not given stays as it is.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Put {
+    /// The value. Only an entry that exists can do without.
+    pub value: Option<Plain>,
+    /// It is to be a secret.
+    pub secret: Option<bool>,
+    /// Tools in whose arguments a reference may be expanded.
+    pub tools: Option<Vec<String>>,
+    /// Hosts that it may be sent to.
+    pub hosts: Option<Vec<String>>,
+    /// What it is for.
+    pub note: Option<String>,
+}
+
+impl Put {
+    /// A value that models may see.
+    pub fn public(value: impl Into<Vec<u8>>) -> Self {
+        Self {
+            value: Some(Plain::new(value)),
+            secret: Some(false),
+            ..Self::default()
+        }
+    }
+
+    /// A value that models may not see.
+    pub fn secret(value: impl Into<Vec<u8>>) -> Self {
+        Self {
+            secret: Some(true),
+            ..Self::public(value)
+        }
+    }
+}
+
+/// What is outside its limits.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Limit {
+    /// The key.
+    #[error(
+        "a key has 1 to {LONGEST_KEY} of letters, digits, `_`, `.`, `:` and `-`; this one has {0} characters"
+    )]
+    Key(usize),
+    /// The value.
+    #[error(
+        "a secret has at least {SHORTEST_SECRET} bytes, or it could not be scrubbed; this one has {0}"
+    )]
+    TooShort(usize),
+    /// The value.
+    #[error("a value has at least one byte")]
+    Empty,
+    /// The value.
+    #[error("a value has at most {LARGEST_VALUE} bytes; this one has {0}")]
+    TooLarge(usize),
+    /// The note.
+    #[error("a note has at most {LONGEST_NOTE} characters; this one has {0}")]
+    Note(usize),
+    /// Tools or hosts.
+    #[error(
+        "{0} is a list of at most {MOST_PATTERNS} patterns of 1 to {LONGEST_PATTERN} characters without space"
+    )]
+    Patterns(&'static str),
+    /// There is no room for another entry.
+    #[error("{scope} has {most} entries, which is the most it can have; delete one first")]
+    Entries {
+        /// Where.
+        scope: Scope,
+        /// So many fit.
+        most: usize,
+    },
+}
+
+impl Limit {
+    /// For code.
+    pub fn code(&self) -> &'static str {
+        match self {
+            Self::Key(_) => "invalid_key",
+            Self::TooShort(_) | Self::Empty => "too_short",
+            Self::TooLarge(_) => "too_large",
+            Self::Entries { .. } => "limit_entries",
+            Self::Note(_) | Self::Patterns(_) => "invalid_input",
+        }
+    }
+}
+
+/// How many entries a scope can have.
+pub fn most_entries(scope: &Scope) -> usize {
+    match scope {
+        Scope::System => 1_000,
+        Scope::Team(_) => 500,
+    }
+}
+
+/// A text that can be a key.
+pub fn is_key(text: &str) -> bool {
+    let allowed = |byte: u8| byte.is_ascii_alphanumeric() || b"_.:-".contains(&byte);
+    (1..=LONGEST_KEY).contains(&text.len()) && text.bytes().all(allowed)
+}
+
+/// Checks what can be checked without knowing what is there.
+pub(super) fn check(key: &str, put: &Put) -> Result<(), Limit> {
+    if !is_key(key) {
+        return Err(Limit::Key(key.chars().count()));
+    }
+    match put.value.as_ref().map(|value| value.bytes().len()) {
+        Some(0) => return Err(Limit::Empty),
+        Some(length) if length > LARGEST_VALUE => return Err(Limit::TooLarge(length)),
+        _ => {}
+    }
+    if let Some(note) = &put.note {
+        let length = note.chars().count();
+        if length > LONGEST_NOTE {
+            return Err(Limit::Note(length));
+        }
+    }
+    for (name, list) in [("`tools`", &put.tools), ("`hosts`", &put.hosts)] {
+        let list = list.as_deref().unwrap_or_default();
+        let good = |pattern: &String| {
+            (1..=LONGEST_PATTERN).contains(&pattern.len())
+                && pattern.bytes().all(|byte| byte.is_ascii_graphic())
+        };
+        if list.len() > MOST_PATTERNS || !list.iter().all(good) {
+            return Err(Limit::Patterns(name));
+        }
+    }
+    Ok(())
+}
+
+/// The entry after a wish. Its value, if it stays, is so long.
+pub(super) fn merge(
+    key: &str,
+    put: &Put,
+    before: Option<&Entry>,
+    length: usize,
+    by: &str,
+    now: Timestamp,
+) -> Result<Entry, Limit> {
+    let mut entry = before.cloned().unwrap_or_else(|| Entry {
+        key: key.to_owned(),
+        secret: false,
+        tools: vec!["*".to_owned()],
+        hosts: Vec::new(),
+        note: String::new(),
+        version: 0,
+        updated_by: String::new(),
+        created_at: now,
+        updated_at: now,
+        last_used_at: None,
+    });
+    entry.secret = put.secret.unwrap_or(entry.secret);
+    entry.tools = put.tools.clone().unwrap_or(entry.tools);
+    entry.hosts = put.hosts.clone().unwrap_or(entry.hosts);
+    entry.note = put.note.clone().unwrap_or(entry.note);
+    entry.version += u64::from(put.value.is_some());
+    entry.updated_by = by.to_owned();
+    entry.updated_at = now;
+    let length = put
+        .value
+        .as_ref()
+        .map_or(length, |value| value.bytes().len());
+    if entry.secret && length < SHORTEST_SECRET {
+        return Err(Limit::TooShort(length));
+    }
+    Ok(entry)
+}
+
+/// The keys that are written most like one that is not there.
+pub(super) fn near<'a>(key: &str, keys: impl Iterator<Item = &'a String>) -> Vec<String> {
+    let wanted = key.to_lowercase();
+    let mut near: Vec<(usize, &String)> = keys
+        .map(|other| (strsim::levenshtein(&other.to_lowercase(), &wanted), other))
+        .filter(|(distance, other)| *distance <= (other.len() / 3).max(2))
+        .collect();
+    near.sort();
+    near.into_iter()
+        .take(3)
+        .map(|(_, key)| key.clone())
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn codes(wishes: &[(&str, Put)]) -> Vec<Option<&'static str>> {
+        let checked = wishes.iter().map(|(key, put)| check(key, put));
+        checked
+            .map(|limit| limit.err().map(|limit| limit.code()))
+            .collect()
+    }
+
+    /// MV-35, MV-80
+    #[test]
+    fn keys_values_and_notes_have_limits() {
+        let long = "k".repeat(LONGEST_KEY + 1);
+        let noted = |length| Put {
+            note: Some("ü".repeat(length)),
+            ..Put::default()
+        };
+        let hosts = |hosts: &[&str]| Put {
+            hosts: Some(hosts.iter().map(|host| (*host).to_owned()).collect()),
+            ..Put::default()
+        };
+
+        let found = codes(&[
+            ("A.b:c_d-9", Put::secret("x")),
+            ("", Put::default()),
+            ("a b", Put::default()),
+            ("a/b", Put::default()),
+            ("kéy", Put::default()),
+            (&long, Put::default()),
+            ("k", Put::public("")),
+            ("k", Put::public(vec![7; LARGEST_VALUE])),
+            ("k", Put::public(vec![7; LARGEST_VALUE + 1])),
+            ("k", noted(LONGEST_NOTE)),
+            ("k", noted(LONGEST_NOTE + 1)),
+            ("k", hosts(&["*.example.org"])),
+            ("k", hosts(&["a b"])),
+        ]);
+
+        let key = Some("invalid_key");
+        let input = Some("invalid_input");
+        let expected = [
+            None,
+            key,
+            key,
+            key,
+            key,
+            key,
+            Some("too_short"),
+            None,
+            Some("too_large"),
+            None,
+            input,
+            None,
+            input,
+        ];
+        assert_eq!(found, expected);
+    }
+
+    /// MV-35
+    #[test]
+    fn a_short_value_cannot_be_a_secret() {
+        let merged = |put: &Put, length| merge("k", put, None, length, "by", Timestamp(1));
+
+        assert_eq!(merged(&Put::secret("7 bytes"), 0), Err(Limit::TooShort(7)));
+        assert!(merged(&Put::secret("8 bytes."), 0).is_ok());
+        assert!(merged(&Put::public("7"), 0).is_ok());
+        let raised = Put {
+            secret: Some(true),
+            ..Put::default()
+        };
+        assert_eq!(merged(&raised, 3), Err(Limit::TooShort(3)));
+    }
+
+    /// MV-80
+    #[test]
+    fn near_keys_are_few_and_alike() {
+        let keys = ["GITHUB_TOKEN", "github_token2", "OTHER", "GITHUB_TOKENS"].map(str::to_owned);
+
+        let found = near("GITHUB_TOKEM", keys.iter());
+
+        assert_eq!(found, ["GITHUB_TOKEN", "GITHUB_TOKENS", "github_token2"]);
+        assert_eq!(near("x", keys.iter()), Vec::<String>::new());
+    }
+}

@@ -1,0 +1,138 @@
+//! Why the vault says no.
+
+use std::{io, path::PathBuf};
+
+use hivewright_actors::{storage::StorageError, store::StoreError};
+
+use super::{entry::Limit, master::Locked, scope::Scope};
+
+/// Why the vault did not do as told. No text holds a value.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum VaultError {
+    /// There is no usable master key.
+    #[error("the vault is locked: {0}")]
+    Locked(Locked),
+    /// No entry of this scope has the key.
+    #[error("vault key \"{key}\" not found{}", near_keys(near))]
+    NotFound {
+        /// The key.
+        key: String,
+        /// Keys of the same scope that are written much like it.
+        near: Vec<String>,
+    },
+    /// A team may not change a secret, and nobody can make it public again.
+    #[error("`{key}` is a secret; {way_out}")]
+    IsSecret {
+        /// The key.
+        key: String,
+        /// What an operator can do.
+        way_out: String,
+    },
+    /// Something is outside its limits.
+    #[error(transparent)]
+    Limit(#[from] Limit),
+    /// The entry may not be used in this tool.
+    #[error(
+        "`{key}` may not be used in `{tool}`; an operator allows it with `hivewright vault set {key} {} --tool {tool} --keep-value`",
+        scope.flag()
+    )]
+    ToolDenied {
+        /// The key.
+        key: String,
+        /// Whose it is.
+        scope: Scope,
+        /// The tool.
+        tool: String,
+    },
+    /// The entry may not be sent to this host.
+    #[error(
+        "`{key}` may not be sent to `{host}`; an operator allows it with `hivewright vault set {key} {} --host {host} --keep-value`",
+        scope.flag()
+    )]
+    HostDenied {
+        /// The key.
+        key: String,
+        /// Whose it is.
+        scope: Scope,
+        /// The host.
+        host: String,
+    },
+    /// A reference stands where none is expanded, or is none.
+    #[error("{0}")]
+    Misplaced(String),
+    /// What is stored was changed or damaged.
+    #[error("entry `{key}` of {scope} is corrupt and cannot be read; set it anew with `hivewright vault set {key} {}`", scope.flag())]
+    Corrupt {
+        /// Whose it is.
+        scope: Scope,
+        /// The key.
+        key: String,
+    },
+    /// The value is no text, and text is needed.
+    #[error("`{key}` holds bytes that are no text, so it cannot be used here")]
+    NotText {
+        /// The key.
+        key: String,
+    },
+    /// The master key is not ours to replace.
+    #[error(
+        "the master key comes from the systemd credential `hivewright-master-key`; replace it there"
+    )]
+    NotOurKey,
+    /// The store is older than the key in use.
+    #[error(
+        "the key in use is `master.key.old`, since the store is from before the last rotation; rename it to `master.key` and start again"
+    )]
+    OldKey,
+    /// The master key file cannot be written.
+    #[error("`{}` cannot be written: {source}", path.display())]
+    File {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+    /// The machine gives no random numbers.
+    #[error("the machine has no randomness")]
+    Randomness,
+    /// The store did not take it.
+    #[error("the vault cannot be written: {0}")]
+    Store(#[from] StoreError),
+    /// The store cannot be read.
+    #[error("the vault cannot be read: {0}")]
+    Storage(#[from] StorageError),
+    /// The service is not up yet, or going down.
+    #[error("the vault is not open for changes")]
+    NotReady,
+}
+
+impl VaultError {
+    /// For code: tools, routes, audit.
+    pub fn code(&self) -> &'static str {
+        match self {
+            Self::Locked(_) => "vault_locked",
+            Self::NotFound { .. } => "not_found",
+            Self::IsSecret { .. } => "is_secret",
+            Self::Limit(limit) => limit.code(),
+            Self::ToolDenied { .. } => "secret_tool_denied",
+            Self::HostDenied { .. } => "secret_host_denied",
+            Self::Misplaced(_) => "secret_not_allowed",
+            Self::Corrupt { .. } => "corrupt",
+            Self::NotText { .. } => "not_text",
+            Self::NotOurKey | Self::OldKey => "conflict",
+            Self::File { .. }
+            | Self::Randomness
+            | Self::Store(_)
+            | Self::Storage(_)
+            | Self::NotReady => "internal",
+        }
+    }
+}
+
+fn near_keys(near: &[String]) -> String {
+    match near {
+        [] => String::new(),
+        near => format!("; there are \"{}\"", near.join("\", \"")),
+    }
+}

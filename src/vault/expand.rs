@@ -1,0 +1,274 @@
+//! References: `${vault:KEY}` in arguments, replaced by the value as the last act before a call.
+
+use std::collections::BTreeSet;
+
+use serde_json::Value;
+use zeroize::Zeroize;
+
+use super::{
+    Vault,
+    audit::{Action, Actor},
+    entry::is_key,
+    error::VaultError,
+    plan::{self, Plan},
+    scope::Scope,
+    seal::Plain,
+    state::{Content, Effect},
+};
+
+/// What a reference begins with.
+pub const BEGIN: &str = "${vault:";
+
+/// A tool call whose references are to be expanded.
+pub struct Use<'a> {
+    /// Whose references.
+    pub scope: &'a Scope,
+    /// Who calls.
+    pub actor: &'a Actor,
+    /// The tool, by its key.
+    pub tool: &'a str,
+    /// Arguments in which references are expanded. In all others they are plain text.
+    pub places: &'a [&'a str],
+    /// Arguments in which none may stand.
+    pub paths: &'a [&'a str],
+    /// Whether the patterns of an entry name the tool.
+    pub permits: &'a (dyn Fn(&[String]) -> bool + Sync),
+}
+
+/// A part of a text.
+#[derive(Debug, PartialEq, Eq)]
+enum Piece<'t> {
+    Text(&'t str),
+    /// The key of a reference.
+    Reference(&'t str),
+}
+
+impl Vault {
+    /// Replaces the references in the arguments of a call. Returns whether there were any: then the
+    /// arguments hold values, and are to be wiped after use.
+    pub async fn expand(&self, of: &Use<'_>, args: &mut Value) -> Result<bool, VaultError> {
+        let mut keys = BTreeSet::new();
+        let found = find(of, args, &mut keys);
+        if keys.is_empty() && found.is_ok() {
+            // What is escaped still has to become what it stands for.
+            return replace(of.places, args, &|_| None).map(|()| false);
+        }
+        let row = |key: Option<&str>| {
+            self.row(of.scope, key, Action::Expand, of.actor)
+                .with_tool(of.tool)
+        };
+        self.or_record(found, row(None)).await?;
+        let turn = self.turn().await;
+        let mut values = Vec::new();
+        for key in &keys {
+            let value = self.usable(of, key).await;
+            values.push(self.or_record(value, row(Some(key))).await?);
+        }
+        let now = self.now();
+        let mut plan = Plan::default();
+        for key in &keys {
+            plan.change.used(of.scope, key, now);
+            let effect = Effect::Used(of.scope.clone(), key.clone(), now);
+            plan.effects.push(effect);
+        }
+        let rows: Vec<_> = keys.iter().map(|key| row(Some(key))).collect();
+        self.commit(turn, plan, rows).await?;
+        let value = |key: &str| {
+            let at = keys.iter().position(|known| known == key)?;
+            values.get(at)?.text()
+        };
+        replace(of.places, args, &value)?;
+        Ok(true)
+    }
+
+    /// The value of a key, if the call may have it.
+    async fn usable(&self, of: &Use<'_>, key: &str) -> Result<Plain, VaultError> {
+        let content = {
+            let state = self.state();
+            state.unlocked()?;
+            let item = state.get(of.scope, key)?;
+            if !(of.permits)(&item.entry.tools) {
+                return Err(VaultError::ToolDenied {
+                    key: key.to_owned(),
+                    scope: of.scope.clone(),
+                    tool: of.tool.to_owned(),
+                });
+            }
+            item.content.clone()
+        };
+        let value = match content {
+            Content::Secret(value) => Some(value),
+            Content::Public => self.stored_value(of.scope, key).await?,
+            Content::Corrupt => None,
+        };
+        match value {
+            Some(value) if value.text().is_some() => Ok(value),
+            Some(_) => Err(VaultError::NotText {
+                key: key.to_owned(),
+            }),
+            None => Err(plan::corrupt(of.scope, key)),
+        }
+    }
+}
+
+/// Collects the keys that the arguments refer to.
+fn find(of: &Use<'_>, args: &Value, keys: &mut BTreeSet<String>) -> Result<(), VaultError> {
+    let Value::Object(fields) = args else {
+        return Ok(());
+    };
+    for (name, field) in fields {
+        let name = name.as_str();
+        if of.paths.contains(&name) {
+            leaves(field, &mut |text| match text.contains(BEGIN) {
+                true => Err(VaultError::Misplaced(format!(
+                    "`{name}` is a path; references to the vault are not expanded in paths"
+                ))),
+                false => Ok(()),
+            })?;
+        } else if of.places.contains(&name) {
+            leaves(field, &mut |text| {
+                for piece in pieces(text)? {
+                    if let Piece::Reference(key) = piece {
+                        keys.insert(key.to_owned());
+                    }
+                }
+                Ok(())
+            })?;
+        }
+    }
+    Ok(())
+}
+
+fn leaves(
+    value: &Value,
+    visit: &mut dyn FnMut(&str) -> Result<(), VaultError>,
+) -> Result<(), VaultError> {
+    match value {
+        Value::String(text) => visit(text),
+        Value::Array(items) => items.iter().try_for_each(|item| leaves(item, visit)),
+        Value::Object(fields) => fields.values().try_for_each(|field| leaves(field, visit)),
+        _ => Ok(()),
+    }
+}
+
+/// One pass: a value that looks like a reference stays as it is.
+fn replace<'v>(
+    places: &[&str],
+    args: &mut Value,
+    value: &dyn Fn(&str) -> Option<&'v str>,
+) -> Result<(), VaultError> {
+    let Value::Object(fields) = args else {
+        return Ok(());
+    };
+    for (name, field) in fields {
+        if places.contains(&name.as_str()) {
+            replace_leaves(field, value)?;
+        }
+    }
+    Ok(())
+}
+
+fn replace_leaves<'v>(
+    field: &mut Value,
+    value: &dyn Fn(&str) -> Option<&'v str>,
+) -> Result<(), VaultError> {
+    match field {
+        Value::String(text) if text.contains("${") => {
+            let mut expanded = String::new();
+            for piece in pieces(text)? {
+                expanded.push_str(match piece {
+                    Piece::Text(text) => text,
+                    Piece::Reference(key) => value(key).unwrap_or_default(),
+                });
+            }
+            *text = expanded;
+            Ok(())
+        }
+        Value::Array(items) => items
+            .iter_mut()
+            .try_for_each(|item| replace_leaves(item, value)),
+        Value::Object(fields) => fields
+            .values_mut()
+            .try_for_each(|field| replace_leaves(field, value)),
+        _ => Ok(()),
+    }
+}
+
+/// Takes a text apart. `$${` stands for `${`; what begins like a reference must be one.
+fn pieces(text: &str) -> Result<Vec<Piece<'_>>, VaultError> {
+    let mut pieces = Vec::new();
+    let mut rest = text;
+    while let Some(at) = rest.find("${") {
+        if rest[..at].ends_with('$') {
+            pieces.push(Piece::Text(&rest[..at - 1]));
+            pieces.push(Piece::Text("${"));
+            rest = &rest[at + 2..];
+            continue;
+        }
+        let Some(reference) = rest[at..].strip_prefix(BEGIN) else {
+            pieces.push(Piece::Text(&rest[..at + 2]));
+            rest = &rest[at + 2..];
+            continue;
+        };
+        let key = reference.split_once('}').filter(|(key, _)| is_key(key));
+        let Some((key, after)) = key else {
+            return Err(VaultError::Misplaced(
+                "a reference is `${vault:KEY}` with a key of letters, digits, `_`, `.`, `:` and `-`; write `$${vault:` for plain text".to_owned(),
+            ));
+        };
+        pieces.push(Piece::Text(&rest[..at]));
+        pieces.push(Piece::Reference(key));
+        rest = after;
+    }
+    pieces.push(Piece::Text(rest));
+    Ok(pieces)
+}
+
+/// Wipes arguments that hold values.
+pub fn wipe(args: &mut Value) {
+    match args {
+        Value::String(text) => text.zeroize(),
+        Value::Array(items) => items.iter_mut().for_each(wipe),
+        Value::Object(fields) => fields.values_mut().for_each(wipe),
+        _ => {}
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use super::*;
+
+    /// MV-43
+    #[test]
+    fn a_reference_is_taken_for_one_only_if_it_is_exactly_that() {
+        use Piece::{Reference, Text};
+
+        let taken = |text| pieces(text).unwrap();
+
+        assert_eq!(
+            taken("a ${vault:K.1} b"),
+            [Text("a "), Reference("K.1"), Text(" b")]
+        );
+        assert_eq!(
+            taken("$${vault:K} ${HOME} $5"),
+            [Text(""), Text("${"), Text("vault:K} ${"), Text("HOME} $5")]
+        );
+        for text in ["${vault:}", "${vault:a b}", "${vault:K", "x${vault:"] {
+            assert!(pieces(text).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn wiped_arguments_hold_nothing() {
+        let mut args = serde_json::json!({ "env": { "A": "hunter22" }, "list": ["hunter22"] });
+
+        wipe(&mut args);
+
+        assert_eq!(
+            args,
+            serde_json::json!({ "env": { "A": "" }, "list": [""] })
+        );
+    }
+}

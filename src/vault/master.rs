@@ -1,0 +1,299 @@
+//! The master key: where it is found, made and replaced. It is never in the store.
+
+use std::{
+    fmt,
+    fs::{self, File, OpenOptions},
+    io::{self, Write},
+    os::unix::fs::OpenOptionsExt,
+    path::{Path, PathBuf},
+};
+
+use base64::{
+    Engine as _,
+    engine::general_purpose::{STANDARD, STANDARD_NO_PAD, URL_SAFE, URL_SAFE_NO_PAD},
+};
+use zeroize::Zeroizing;
+
+use super::{error::VaultError, seal::Key};
+use crate::settings::references::Environment;
+
+/// The systemd credential that holds the key, if the unit file names one.
+const CREDENTIAL: &str = "hivewright-master-key";
+/// The file in the folder of secrets.
+const NAME: &str = "master.key";
+
+/// Where the master key may be.
+#[derive(Clone, Debug)]
+pub struct KeyFiles {
+    folder: PathBuf,
+    credential: Option<PathBuf>,
+}
+
+/// A place for a master key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Place {
+    /// Given by systemd.
+    Credential,
+    /// The file in use.
+    Current,
+    /// Made by a rotation that is not through.
+    New,
+    /// Replaced by the last rotation.
+    Old,
+}
+
+impl Place {
+    /// In the order in which they are tried.
+    const ALL: [Self; 4] = [Self::Credential, Self::Current, Self::New, Self::Old];
+}
+
+/// Why there is no usable key, and where it was looked for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Locked {
+    /// What is wrong.
+    reason: String,
+}
+
+impl Locked {
+    pub(super) fn new(reason: impl Into<String>) -> Self {
+        Self {
+            reason: reason.into(),
+        }
+    }
+}
+
+impl fmt::Display for Locked {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.reason)
+    }
+}
+
+impl KeyFiles {
+    /// The key of a folder of secrets, unless systemd gives one.
+    pub fn new(secrets: &Path, environment: &Environment) -> Self {
+        let credentials = environment.get("CREDENTIALS_DIRECTORY");
+        Self {
+            folder: secrets.to_owned(),
+            credential: credentials.map(|folder| Path::new(&folder).join(CREDENTIAL)),
+        }
+    }
+
+    /// No place at all.
+    pub(super) fn none() -> Self {
+        Self {
+            folder: PathBuf::new(),
+            credential: None,
+        }
+    }
+
+    /// The path of a place.
+    pub(super) fn path(&self, place: Place) -> Option<PathBuf> {
+        let file = self.folder.join(NAME);
+        match place {
+            Place::Credential => self.credential.clone(),
+            Place::Current => Some(file),
+            Place::New => Some(file.with_extension("key.new")),
+            Place::Old => Some(file.with_extension("key.old")),
+        }
+    }
+
+    /// The keys that are there, best first; a file that holds none is an error. Blocks.
+    pub(super) fn candidates(&self) -> Vec<(Place, Result<Key, Locked>)> {
+        let there = Place::ALL.into_iter().filter_map(|place| {
+            let path = self.path(place)?;
+            Some((place, read(&path)?))
+        });
+        there.collect()
+    }
+
+    /// Makes the first key. Nothing that is there is overwritten. Blocks.
+    pub(super) fn create(&self) -> Result<Key, VaultError> {
+        let key = Key::random()?;
+        self.write(Place::Current, &key)?;
+        Ok(key)
+    }
+
+    /// Writes a key beside the one in use. Blocks.
+    pub(super) fn write_new(&self, key: &Key) -> Result<(), VaultError> {
+        self.remove(Place::New)?;
+        self.write(Place::New, key)
+    }
+
+    /// Keeps the key in use under another name. Blocks.
+    pub(super) fn set_aside(&self) -> Result<(), VaultError> {
+        self.rename(Place::Current, Place::Old)
+    }
+
+    /// Puts the new key into use. Blocks.
+    pub(super) fn put_in_use(&self) -> Result<(), VaultError> {
+        self.rename(Place::New, Place::Current)
+    }
+
+    /// Removes a key. Blocks.
+    pub(super) fn remove(&self, place: Place) -> Result<bool, VaultError> {
+        let Some(path) = self.path(place) else {
+            return Ok(false);
+        };
+        match fs::remove_file(&path) {
+            Ok(()) => self.sync(&path).map(|()| true),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
+            Err(source) => Err(VaultError::File { path, source }),
+        }
+    }
+
+    /// Where a key was looked for, for people.
+    pub(super) fn places(&self) -> String {
+        let paths = [Place::Credential, Place::Current].map(|place| self.path(place));
+        let shown = paths.into_iter().flatten();
+        let shown = shown.map(|path| format!("`{}`", path.display()));
+        shown.collect::<Vec<_>>().join(" and ")
+    }
+
+    fn write(&self, place: Place, key: &Key) -> Result<(), VaultError> {
+        let Some(path) = self.path(place) else {
+            return Err(VaultError::NotOurKey);
+        };
+        let text = hex(key.bytes());
+        let written = OpenOptions::new()
+            .write(true)
+            .create_new(true)
+            .mode(0o600)
+            .open(&path)
+            .and_then(|mut file| {
+                writeln!(file, "{}", *text)?;
+                file.sync_all()
+            });
+        match written {
+            Ok(()) => self.sync(&path),
+            Err(source) => Err(VaultError::File { path, source }),
+        }
+    }
+
+    fn rename(&self, from: Place, to: Place) -> Result<(), VaultError> {
+        let (Some(from), Some(path)) = (self.path(from), self.path(to)) else {
+            return Err(VaultError::NotOurKey);
+        };
+        match fs::rename(from, &path) {
+            Ok(()) => self.sync(&path),
+            Err(source) => Err(VaultError::File { path, source }),
+        }
+    }
+
+    fn sync(&self, path: &Path) -> Result<(), VaultError> {
+        File::open(&self.folder)
+            .and_then(|folder| folder.sync_all())
+            .map_err(|source| VaultError::File {
+                path: path.to_owned(),
+                source,
+            })
+    }
+}
+
+/// The key in a file, if the file is there: 64 hexadecimal digits, or base64 of 32 bytes.
+fn read(path: &Path) -> Option<Result<Key, Locked>> {
+    let locked = |reason: &dyn fmt::Display| Locked::new(format!("`{}` {reason}", path.display()));
+    match fs::read(path) {
+        Ok(bytes) => {
+            let bytes = Zeroizing::new(bytes);
+            let key = std::str::from_utf8(&bytes)
+                .ok()
+                .and_then(|text| parse(text.trim()));
+            Some(key.ok_or_else(|| {
+                locked(&"holds no key: expected 64 hexadecimal digits, or base64 of 32 bytes")
+            }))
+        }
+        Err(error) if error.kind() == io::ErrorKind::NotFound => None,
+        Err(error) => Some(Err(locked(&format!("cannot be read: {error}")))),
+    }
+}
+
+fn parse(text: &str) -> Option<Key> {
+    if text.len() == 64 {
+        let digit = |at: usize| char::from(text.as_bytes()[at]).to_digit(16);
+        let bytes = (0..32)
+            .map(|at| u8::try_from(digit(2 * at)? * 16 + digit(2 * at + 1)?).ok())
+            .collect::<Option<Vec<u8>>>();
+        return Key::of(&Zeroizing::new(bytes?));
+    }
+    [&STANDARD, &STANDARD_NO_PAD, &URL_SAFE, &URL_SAFE_NO_PAD]
+        .into_iter()
+        .find_map(|engine| Key::of(&Zeroizing::new(engine.decode(text).ok()?)))
+}
+
+fn hex(bytes: &[u8]) -> Zeroizing<String> {
+    let halves = bytes.iter().flat_map(|byte| [byte >> 4, byte & 0x0f]);
+    let mut text = Zeroizing::new(String::with_capacity(2 * bytes.len()));
+    text.extend(halves.filter_map(|half| char::from_digit(u32::from(half), 16)));
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use std::os::unix::fs::PermissionsExt;
+
+    use super::*;
+
+    fn files(folder: &Path) -> KeyFiles {
+        KeyFiles::new(folder, &Environment::fixed([]))
+    }
+
+    fn found(files: &KeyFiles) -> Vec<(Place, Option<[u8; 32]>)> {
+        let candidates = files.candidates().into_iter();
+        candidates
+            .map(|(place, key)| (place, key.ok().map(|key| *key.bytes())))
+            .collect()
+    }
+
+    /// MV-56
+    #[test]
+    fn the_first_key_is_for_the_owner_alone_and_is_never_overwritten() {
+        let folder = tempfile::tempdir().unwrap();
+        let files = files(folder.path());
+
+        let made = files.create().unwrap();
+        let again = files.create();
+
+        let path = folder.path().join("master.key");
+        let mode = fs::metadata(path).unwrap().permissions().mode();
+        assert_eq!(mode & 0o777, 0o600);
+        assert_eq!(found(&files), [(Place::Current, Some(*made.bytes()))]);
+        assert!(matches!(again, Err(VaultError::File { .. })));
+    }
+
+    /// MV-56
+    #[test]
+    fn a_key_may_be_written_in_hex_or_base64_and_systemd_comes_first() {
+        let folder = tempfile::tempdir().unwrap();
+        let credentials = folder.path().join("credentials");
+        fs::create_dir(&credentials).unwrap();
+        let variable = credentials.to_str().unwrap();
+        let files = KeyFiles::new(
+            folder.path(),
+            &Environment::fixed([("CREDENTIALS_DIRECTORY", variable)]),
+        );
+        fs::write(credentials.join(CREDENTIAL), STANDARD.encode([1; 32])).unwrap();
+        fs::write(folder.path().join("master.key"), "0A".repeat(32) + "\n").unwrap();
+
+        let expected = [
+            (Place::Credential, Some([1; 32])),
+            (Place::Current, Some([10; 32])),
+        ];
+        assert_eq!(found(&files), expected);
+    }
+
+    #[test]
+    fn what_is_no_key_is_told_with_its_path() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("master.key");
+        for text in ["", "0a", &"0".repeat(63), &"x".repeat(64), "\u{fffd}"] {
+            fs::write(&path, text).unwrap();
+
+            let candidates = files(folder.path()).candidates();
+
+            let reason = candidates[0].1.as_ref().unwrap_err().to_string();
+            assert!(reason.contains("master.key` holds no key"), "{reason}");
+        }
+    }
+}

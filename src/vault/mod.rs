@@ -1,0 +1,444 @@
+//! The vault: values that teams use and models don't see.
+//!
+//! ```text
+//! mod.rs     the handle: set, get, list, delete      seal.rs    a value sealed to its place
+//! state.rs   what is known without the store         master.rs  the key file
+//! entry.rs   what is known of a value                unlock.rs  the key that fits
+//! rows.rs    what is stored                          rotate.rs  another master key
+//! audit.rs   who did what                            expand.rs  references in arguments
+//! plan.rs    what a change would do                  teams.rs   entries that come and go with a team
+//! scrubbers.rs  what must not be seen                settings.rs  references in settings files
+//! scrubbers.rs  what must not be seen            at_rest.rs changes without a store
+//! ```
+
+use std::{
+    fmt,
+    sync::{
+        Arc, Mutex, OnceLock, PoisonError, RwLock, RwLockReadGuard,
+        atomic::{AtomicU64, Ordering},
+    },
+};
+
+use hivewright_actors::{
+    clock::{Clock, Timestamp},
+    ids::TeamName,
+    storage::Storage,
+    store::StoreHandle,
+};
+use tokio::sync::OwnedMutexGuard;
+
+use crate::{machine::WallClock, scrub::Mask};
+
+mod at_rest;
+pub mod audit;
+pub mod entry;
+pub mod error;
+pub mod expand;
+pub mod master;
+mod plan;
+pub mod rotate;
+mod rows;
+pub mod scope;
+pub mod scrubbers;
+pub mod seal;
+mod settings;
+mod state;
+pub mod teams;
+#[cfg(test)]
+pub(crate) mod tests;
+mod unlock;
+
+use audit::{Action, Actor, AuditRow, Wanted};
+use entry::{Entry, Put};
+use error::VaultError;
+use master::{KeyFiles, Locked, Place};
+use plan::{Plan, corrupt};
+use rows::{Change, Stored};
+use scope::Scope;
+use seal::Plain;
+use state::{Content, Effect, State};
+
+/// The vault. Cheap to clone.
+#[derive(Clone)]
+pub struct Vault(Arc<Inner>);
+
+struct Inner {
+    files: KeyFiles,
+    clock: Arc<dyn Clock>,
+    store: OnceLock<StoreHandle>,
+    state: RwLock<State>,
+    /// Whoever changes something holds it, from the decision until the state is up to date.
+    turn: Arc<tokio::sync::Mutex<()>>,
+    /// Rises whenever there is something else to be recognised.
+    version: AtomicU64,
+    listeners: Mutex<Vec<Listener>>,
+}
+
+type Listener = Arc<dyn Fn(&Vault) + Send + Sync>;
+
+/// The right to change something, until dropped.
+type Turn = OwnedMutexGuard<()>;
+
+/// What a look at an entry shows.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Seen {
+    /// What is known of it.
+    pub entry: Entry,
+    /// Its value, unless that is a secret.
+    pub value: Option<Plain>,
+}
+
+impl Vault {
+    /// Opens the vault of a storage, before its store is started. Makes the master key at the first
+    /// start. Blocks.
+    pub fn open(
+        storage: &dyn Storage,
+        files: KeyFiles,
+        clock: Arc<dyn Clock>,
+    ) -> Result<Self, VaultError> {
+        let stored = rows::read(storage)?;
+        let unlocked = unlock::unlock(&files, &stored)?;
+        let mut change = Change::default();
+        if let Some(row) = &unlocked.check {
+            change.check(row);
+        }
+        if unlocked.master.is_err() {
+            let now = clock.now();
+            let mut row = AuditRow::new(now, &Scope::System, None, Action::Lock, &Actor::System);
+            "vault_locked".clone_into(&mut row.outcome);
+            change.audit(audit::name(now), &row);
+        }
+        let batch = change.batch();
+        if !batch.changes.is_empty() {
+            storage.commit(&batch)?;
+        }
+        Ok(Self(Arc::new(Inner {
+            files,
+            clock,
+            store: OnceLock::new(),
+            state: RwLock::new(State::new(unlocked.master, unlocked.place, stored)),
+            turn: Arc::default(),
+            version: AtomicU64::new(1),
+            listeners: Mutex::default(),
+        })))
+    }
+
+    /// A vault that holds nothing and takes nothing, where no service runs.
+    pub fn absent() -> Self {
+        let locked = Locked::new("there is none here");
+        Self(Arc::new(Inner {
+            files: KeyFiles::none(),
+            clock: Arc::new(WallClock),
+            store: OnceLock::new(),
+            state: RwLock::new(State::new(Err(locked), Place::Current, Stored::default())),
+            turn: Arc::default(),
+            version: AtomicU64::new(1),
+            listeners: Mutex::default(),
+        }))
+    }
+
+    /// Gives it the store, once that is started: from now on it can be changed.
+    pub fn attach(&self, store: StoreHandle) {
+        // There is one store; a second one would be the same.
+        let _ = self.0.store.set(store);
+    }
+
+    /// Why it cannot be used, if it cannot.
+    pub fn locked(&self) -> Option<Locked> {
+        self.state().master.as_ref().err().cloned()
+    }
+
+    /// Rises whenever there is something else to be recognised.
+    pub fn version(&self) -> u64 {
+        self.0.version.load(Ordering::Acquire)
+    }
+
+    /// Is told, now and whenever there is something else to be recognised. May block.
+    pub fn on_change(&self, listener: impl Fn(&Self) + Send + Sync + 'static) {
+        listener(self);
+        self.listeners().push(Arc::new(listener));
+    }
+
+    /// What must be recognised of some scopes, and what stands in its place.
+    pub fn secrets_of<'a>(&self, scopes: impl IntoIterator<Item = &'a Scope>) -> Vec<Mask> {
+        let state = self.state();
+        let scopes = scopes.into_iter();
+        scopes.flat_map(|scope| state.masks(scope)).collect()
+    }
+
+    /// What must be recognised of a team, in whichever life of it.
+    pub fn secrets_of_team(&self, name: &TeamName) -> Vec<Mask> {
+        let state = self.state();
+        let of_team = |scope: &&Scope| matches!(scope, Scope::Team(team) if team.name == *name);
+        let scopes = state.scopes().filter(of_team);
+        scopes.flat_map(|scope| state.masks(scope)).collect()
+    }
+
+    /// What must be recognised of all scopes.
+    pub fn all_secrets(&self) -> Vec<Mask> {
+        let state = self.state();
+        let scopes = state.scopes();
+        scopes.flat_map(|scope| state.masks(scope)).collect()
+    }
+
+    /// A scope has secrets.
+    pub fn has_secrets(&self, scope: &Scope) -> bool {
+        self.state().has_secrets(scope)
+    }
+
+    /// Sets an entry. A team can make no secrets, and change none.
+    pub async fn set(
+        &self,
+        scope: &Scope,
+        key: &str,
+        put: Put,
+        actor: &Actor,
+    ) -> Result<Entry, VaultError> {
+        let row = self.row(scope, Some(key), Action::Set, actor);
+        let turn = self.turn().await;
+        let planned = self.plan_set(scope, key, &put, actor).await;
+        let (plan, entry) = self.or_record(planned, row.clone()).await?;
+        self.commit(turn, plan, [row]).await?;
+        Ok(entry)
+    }
+
+    /// Looks at an entry. The value of a secret is not shown to anyone.
+    pub async fn get(&self, scope: &Scope, key: &str, actor: &Actor) -> Result<Seen, VaultError> {
+        let row = self.row(scope, Some(key), Action::Get, actor);
+        let seen = self.look(scope, key).await;
+        let seen = self.or_record(seen, row.clone()).await?;
+        self.record([row]).await?;
+        Ok(seen)
+    }
+
+    /// The entries of a scope whose keys begin like this, by key.
+    pub async fn list(
+        &self,
+        scope: &Scope,
+        prefix: &str,
+        actor: &Actor,
+    ) -> Result<Vec<Entry>, VaultError> {
+        let row = self.row(scope, None, Action::List, actor);
+        let entries = self.entries(scope, prefix);
+        let entries = self.or_record(entries, row.clone()).await?;
+        self.record([row]).await?;
+        Ok(entries)
+    }
+
+    /// The same with the values of those that are no secrets.
+    pub async fn show(
+        &self,
+        scope: &Scope,
+        prefix: &str,
+        actor: &Actor,
+    ) -> Result<Vec<Seen>, VaultError> {
+        let mut shown = Vec::new();
+        for entry in self.list(scope, prefix, actor).await? {
+            let value = match entry.secret {
+                true => None,
+                // What is corrupt has none to show.
+                false => self.stored_value(scope, &entry.key).await.unwrap_or(None),
+            };
+            shown.push(Seen { entry, value });
+        }
+        Ok(shown)
+    }
+
+    /// The scopes that have entries.
+    pub fn scopes(&self) -> Vec<Scope> {
+        self.state().scopes().cloned().collect()
+    }
+
+    /// Deletes an entry; false if there was none. A team can delete no secret.
+    pub async fn delete(
+        &self,
+        scope: &Scope,
+        key: &str,
+        actor: &Actor,
+    ) -> Result<bool, VaultError> {
+        let row = self.row(scope, Some(key), Action::Delete, actor);
+        let turn = self.turn().await;
+        let planned = plan::delete(&self.state(), scope, key, actor);
+        let Some(plan) = self.or_record(planned, row.clone()).await? else {
+            drop(turn);
+            self.record([row]).await?;
+            return Ok(false);
+        };
+        self.commit(turn, plan, [row]).await?;
+        Ok(true)
+    }
+
+    /// The newest audit rows of a kind.
+    pub async fn audit(&self, wanted: Wanted) -> Result<Vec<AuditRow>, VaultError> {
+        let rows = self
+            .store()?
+            .read(move |storage| audit::read(storage, &wanted));
+        Ok(rows.await?)
+    }
+
+    async fn plan_set(
+        &self,
+        scope: &Scope,
+        key: &str,
+        put: &Put,
+        actor: &Actor,
+    ) -> Result<(Plan, Entry), VaultError> {
+        self.state().unlocked()?;
+        let value = match &put.value {
+            Some(value) => Some(value.clone()),
+            None => self.stored_value(scope, key).await?,
+        };
+        plan::set(&self.state(), scope, key, put, value, actor, self.now())
+    }
+
+    fn entries(&self, scope: &Scope, prefix: &str) -> Result<Vec<Entry>, VaultError> {
+        let state = self.state();
+        state.unlocked()?;
+        let entries = state.entries(scope);
+        let entries = entries.map(|item| &item.entry);
+        let wanted = entries.filter(|entry| entry.key.starts_with(prefix));
+        Ok(wanted.cloned().collect())
+    }
+
+    async fn look(&self, scope: &Scope, key: &str) -> Result<Seen, VaultError> {
+        let entry = {
+            let state = self.state();
+            state.unlocked()?;
+            let item = state.get(scope, key)?;
+            match item.content {
+                Content::Corrupt => return Err(corrupt(scope, key)),
+                Content::Secret(_) => {
+                    return Ok(Seen {
+                        entry: item.entry.clone(),
+                        value: None,
+                    });
+                }
+                Content::Public => item.entry.clone(),
+            }
+        };
+        match self.stored_value(scope, key).await? {
+            Some(value) => Ok(Seen {
+                entry,
+                value: Some(value),
+            }),
+            None => Err(corrupt(scope, key)),
+        }
+    }
+
+    /// The value of an entry as it is in the store; none if there is no such entry.
+    async fn stored_value(&self, scope: &Scope, key: &str) -> Result<Option<Plain>, VaultError> {
+        let (of, name) = (scope.clone(), key.to_owned());
+        let data_key = self.state().data_key(scope);
+        let read = self
+            .store()?
+            .read(move |storage| rows::read_entry(storage, &of, &name));
+        let Some(mut row) = read.await? else {
+            return Ok(None);
+        };
+        key.clone_into(&mut row.entry.key);
+        let value = state::open(scope, data_key.as_ref(), &row);
+        value.map(Some).ok_or_else(|| corrupt(scope, key))
+    }
+
+    /// Writes a row of the audit for a refusal.
+    async fn or_record<T>(
+        &self,
+        outcome: Result<T, VaultError>,
+        row: AuditRow,
+    ) -> Result<T, VaultError> {
+        if let Err(error) = &outcome {
+            self.record([row.refused(error)]).await?;
+        }
+        outcome
+    }
+
+    /// Writes rows of the audit.
+    async fn record(&self, rows: impl IntoIterator<Item = AuditRow>) -> Result<(), VaultError> {
+        let mut change = Change::default();
+        for row in rows {
+            change.audit(audit::name(row.at), &row);
+        }
+        self.store()?.commit(change.writes()).await?;
+        Ok(())
+    }
+
+    /// Makes a plan durable with its audit, then real.
+    async fn commit(
+        &self,
+        turn: Turn,
+        mut plan: Plan,
+        rows: impl IntoIterator<Item = AuditRow>,
+    ) -> Result<(), VaultError> {
+        for row in rows {
+            plan.change.audit(audit::name(row.at), &row);
+        }
+        let writes = std::mem::take(&mut plan.change).writes();
+        self.store()?.commit(writes).await?;
+        self.realise(turn, plan.effects).await;
+        Ok(())
+    }
+
+    /// What is durable becomes real. Whoever must recognise secrets knows them when this ends.
+    async fn realise(&self, turn: Turn, effects: Vec<Effect>) {
+        if self.apply(effects) {
+            let vault = self.clone();
+            // A listener that failed is no reason to say that nothing was stored.
+            let _ = tokio::task::spawn_blocking(move || vault.tell()).await;
+        }
+        drop(turn);
+    }
+
+    /// Returns whether there is something else to be recognised.
+    fn apply(&self, effects: Vec<Effect>) -> bool {
+        let mut state = self.0.state.write().unwrap_or_else(PoisonError::into_inner);
+        let mut changed = false;
+        for effect in effects {
+            changed |= effect.changes_secrets(&state);
+            state.apply(effect);
+        }
+        if changed {
+            self.0.version.fetch_add(1, Ordering::AcqRel);
+        }
+        changed
+    }
+
+    fn tell(&self) {
+        let listeners: Vec<Listener> = self.listeners().clone();
+        for listener in listeners {
+            listener(self);
+        }
+    }
+
+    fn row(&self, scope: &Scope, key: Option<&str>, action: Action, actor: &Actor) -> AuditRow {
+        // What is no key may be anything, a value in the wrong place too.
+        let key = key.filter(|key| entry::is_key(key));
+        AuditRow::new(self.now(), scope, key, action, actor)
+    }
+
+    fn now(&self) -> Timestamp {
+        self.0.clock.now()
+    }
+
+    async fn turn(&self) -> Turn {
+        self.0.turn.clone().lock_owned().await
+    }
+
+    fn store(&self) -> Result<&StoreHandle, VaultError> {
+        self.0.store.get().ok_or(VaultError::NotReady)
+    }
+
+    fn state(&self) -> RwLockReadGuard<'_, State> {
+        self.0.state.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn listeners(&self) -> std::sync::MutexGuard<'_, Vec<Listener>> {
+        let listeners = self.0.listeners.lock();
+        listeners.unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl fmt::Debug for Vault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Vault")
+    }
+}

@@ -1,0 +1,195 @@
+//! Rotation: another master key, under which all data keys are wrapped anew.
+//!
+//! Whatever step a crash comes after, the key that fits what is stored is in one of its places, and
+//! the next start finds it there.
+
+use std::sync::Arc;
+
+use futures_util::{FutureExt, future::BoxFuture};
+use hivewright_actors::{clock::Clock, storage::Storage, store::StoreHandle};
+
+use super::{
+    Vault,
+    audit::{self, Action, Actor, AuditRow},
+    error::VaultError,
+    master::{KeyFiles, Place},
+    plan::wrap,
+    rows::Change,
+    scope::Scope,
+    seal::Key,
+    state::{Effect, State},
+    unlock::check_row,
+};
+
+/// What a rotation did.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Rotated {
+    /// So many data keys were wrapped anew.
+    pub data_keys: usize,
+}
+
+/// The steps of a rotation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Step {
+    /// The new key is written beside the old one.
+    Write,
+    /// All data keys are wrapped anew in one commit, the check value last.
+    Commit,
+    /// The old key is kept under another name.
+    SetAside,
+    /// The new key gets the name in use.
+    PutInUse,
+}
+
+impl Step {
+    pub(super) const ALL: [Self; 4] = [Self::Write, Self::Commit, Self::SetAside, Self::PutInUse];
+}
+
+/// Where the commit of a rotation goes.
+pub(super) trait Sink {
+    fn commit(&self, change: Change) -> BoxFuture<'_, Result<(), VaultError>>;
+}
+
+impl Sink for StoreHandle {
+    fn commit(&self, change: Change) -> BoxFuture<'_, Result<(), VaultError>> {
+        async move {
+            StoreHandle::commit(self, change.writes()).await?;
+            Ok(())
+        }
+        .boxed()
+    }
+}
+
+/// A storage that no store is running on.
+struct AtRest(Arc<dyn Storage>);
+
+impl Sink for AtRest {
+    fn commit(&self, change: Change) -> BoxFuture<'_, Result<(), VaultError>> {
+        async move { Ok(self.0.commit(&change.batch())?) }.boxed()
+    }
+}
+
+/// A rotation on its way.
+pub(super) struct Rotation {
+    files: KeyFiles,
+    pub(super) key: Key,
+    change: Change,
+    pub(super) data_keys: usize,
+}
+
+impl Rotation {
+    pub(super) fn new(state: &State, files: &KeyFiles, row: &AuditRow) -> Result<Self, VaultError> {
+        state.unlocked()?;
+        match state.place {
+            Place::Credential => return Err(VaultError::NotOurKey),
+            Place::Old => return Err(VaultError::OldKey),
+            Place::Current | Place::New => {}
+        }
+        let key = Key::random()?;
+        let mut change = Change::default();
+        let mut data_keys = 0;
+        for (scope, data_key) in state.data_keys() {
+            change.data_key(scope, &wrap(&key, scope, data_key)?);
+            data_keys += 1;
+        }
+        change.audit(audit::name(row.at), row);
+        change.check(&check_row(&key)?);
+        Ok(Self {
+            files: files.clone(),
+            key,
+            change,
+            data_keys,
+        })
+    }
+
+    /// Does a step.
+    pub(super) async fn perform(&mut self, step: Step, sink: &dyn Sink) -> Result<(), VaultError> {
+        let (files, key) = (self.files.clone(), self.key.clone());
+        let work = move || match step {
+            Step::Write => files.write_new(&key),
+            Step::Commit => Ok(()),
+            Step::SetAside => files.set_aside(),
+            Step::PutInUse => files.put_in_use(),
+        };
+        if step == Step::Commit {
+            return sink.commit(std::mem::take(&mut self.change)).await;
+        }
+        tokio::task::spawn_blocking(work)
+            .await
+            .unwrap_or(Err(VaultError::NotReady))
+    }
+}
+
+impl Vault {
+    /// Replaces the master key. The replaced one is kept beside it, for backups made before.
+    pub async fn rotate_master(&self, actor: &Actor) -> Result<Rotated, VaultError> {
+        let row = self.row(&Scope::System, None, Action::Rotate, actor);
+        let turn = self.turn().await;
+        let begun = Rotation::new(&self.state(), &self.0.files, &row);
+        let mut rotation = self.or_record(begun, row).await?;
+        let store = self.store()?;
+        for step in Step::ALL {
+            rotation.perform(step, store).await?;
+            if step == Step::Commit {
+                // From here on this is the key, whatever becomes of the files.
+                self.apply(vec![Effect::Master(rotation.key.clone())]);
+            }
+        }
+        drop(turn);
+        tracing::info!(
+            data_keys = rotation.data_keys,
+            "the master key was replaced"
+        );
+        Ok(Rotated {
+            data_keys: rotation.data_keys,
+        })
+    }
+
+    /// Removes the key that the last rotation replaced; false if there is none. Backups from before
+    /// that rotation cannot be used any more.
+    pub async fn forget_old_master(&self, actor: &Actor) -> Result<bool, VaultError> {
+        let row = self.row(&Scope::System, None, Action::Rotate, actor);
+        let turn = self.turn().await;
+        let forgotten = forget_old(&self.0.files, &self.state());
+        drop(turn);
+        let forgotten = self.or_record(forgotten, row.clone()).await?;
+        self.record([row]).await?;
+        Ok(forgotten)
+    }
+}
+
+/// Replaces the master key of a storage that no store is running on.
+pub async fn rotate_at_rest(
+    storage: Arc<dyn Storage>,
+    files: KeyFiles,
+    clock: Arc<dyn Clock>,
+) -> Result<Rotated, VaultError> {
+    let vault = Vault::open(&*storage, files, clock)?;
+    let row = vault.row(&Scope::System, None, Action::Rotate, &Actor::System);
+    let mut rotation = Rotation::new(&vault.state(), &vault.0.files, &row)?;
+    for step in Step::ALL {
+        rotation.perform(step, &AtRest(storage.clone())).await?;
+    }
+    Ok(Rotated {
+        data_keys: rotation.data_keys,
+    })
+}
+
+/// Removes the replaced key of a storage that no store is running on; false if there is none.
+pub fn forget_old_at_rest(
+    storage: &dyn Storage,
+    files: KeyFiles,
+    clock: Arc<dyn Clock>,
+) -> Result<bool, VaultError> {
+    let vault = Vault::open(storage, files, clock)?;
+    let state = vault.state();
+    forget_old(&vault.0.files, &state)
+}
+
+fn forget_old(files: &KeyFiles, state: &State) -> Result<bool, VaultError> {
+    state.unlocked()?;
+    match state.place {
+        Place::Old => Err(VaultError::OldKey),
+        _ => files.remove(Place::Old),
+    }
+}

@@ -1,0 +1,201 @@
+//! Rows: what the store holds of the vault. No value and no key is among it in the clear.
+
+use std::{collections::BTreeMap, ops::ControlFlow};
+
+use hivewright_actors::{
+    clock::Timestamp,
+    storage::{Batch, Order, Storage, StorageError},
+    store::records::{EdgeKey, Writes, after_prefix, decode},
+};
+use serde::{Deserialize, Serialize, de::DeserializeOwned};
+
+use super::{audit::AuditRow, entry::Row, scope::Scope, seal::Sealed};
+
+const CHECK: &str = "vault-check";
+const DATA_KEY: &str = "vault-key";
+const ENTRY: &str = "vault";
+const USED: &str = "vault-used";
+pub(super) const AUDIT: &str = "vault-audit";
+
+/// What only the right master key opens.
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) struct CheckRow {
+    pub(super) check: Sealed,
+}
+
+/// The data key of a scope, wrapped by the master key.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(super) struct KeyRow {
+    pub(super) version: u32,
+    pub(super) wrapped: Sealed,
+}
+
+/// When a reference to an entry was last expanded.
+#[derive(Debug, Serialize, Deserialize)]
+struct UsedRow {
+    at: Timestamp,
+}
+
+/// Changes that become durable together, for the running store or for a storage at rest.
+#[derive(Debug, Default)]
+pub(super) struct Change {
+    rows: Vec<(EdgeKey, Option<serde_json::Value>)>,
+}
+
+impl Change {
+    pub(super) fn entry(&mut self, scope: &Scope, key: &str, row: &Row) {
+        self.put(entry_key(ENTRY, scope, key), row);
+    }
+
+    pub(super) fn drop_entry(&mut self, scope: &Scope, key: &str) {
+        for kind in [ENTRY, USED] {
+            self.rows.push((entry_key(kind, scope, key), None));
+        }
+    }
+
+    pub(super) fn used(&mut self, scope: &Scope, key: &str, at: Timestamp) {
+        self.put(entry_key(USED, scope, key), &UsedRow { at });
+    }
+
+    pub(super) fn data_key(&mut self, scope: &Scope, row: &KeyRow) {
+        self.put(EdgeKey::new(DATA_KEY, scope.tag()), row);
+    }
+
+    pub(super) fn drop_data_key(&mut self, scope: &Scope) {
+        let key = EdgeKey::new(DATA_KEY, scope.tag());
+        self.rows.push((key, None));
+    }
+
+    pub(super) fn check(&mut self, row: &CheckRow) {
+        self.put(EdgeKey::new(CHECK, "master"), row);
+    }
+
+    pub(super) fn audit(&mut self, name: String, row: &AuditRow) {
+        self.put(EdgeKey::new(AUDIT, name), row);
+    }
+
+    pub(super) fn extend(&mut self, other: Self) {
+        self.rows.extend(other.rows);
+    }
+
+    fn put(&mut self, key: EdgeKey, row: &impl Serialize) {
+        // Nothing here has a key or value that JSON cannot hold.
+        let row = serde_json::to_value(row).unwrap_or_default();
+        self.rows.push((key, Some(row)));
+    }
+
+    /// For the running store.
+    pub(super) fn writes(self) -> Writes {
+        let rows = self.rows.into_iter();
+        rows.fold(Writes::new(), |writes, (key, row)| match row {
+            Some(row) => writes.edge(&key, &row),
+            None => writes.drop_edge(&key),
+        })
+    }
+
+    /// For a storage that no store is running on.
+    pub(super) fn batch(self) -> Batch {
+        let rows = self.rows.into_iter();
+        let changes = rows.map(|(key, row)| (key.bytes(), row.map(|row| row.to_string().into())));
+        Batch {
+            changes: changes.collect(),
+        }
+    }
+}
+
+fn entry_key(kind: &'static str, scope: &Scope, key: &str) -> EdgeKey {
+    EdgeKey::new(kind, format!("{}/{key}", scope.tag()))
+}
+
+/// All that is stored, but for the audit.
+#[derive(Debug, Default)]
+pub(super) struct Stored {
+    pub(super) check: Option<CheckRow>,
+    pub(super) data_keys: BTreeMap<Scope, KeyRow>,
+    pub(super) entries: BTreeMap<Scope, BTreeMap<String, Row>>,
+    /// Entries whose record cannot even be read.
+    pub(super) damaged: Vec<(Scope, String)>,
+}
+
+/// Reads all of it. Blocks.
+pub(super) fn read(storage: &dyn Storage) -> Result<Stored, StorageError> {
+    let mut stored = Stored::default();
+    each::<CheckRow>(storage, CHECK, &mut |_, row| stored.check = row)?;
+    each::<KeyRow>(storage, DATA_KEY, &mut |name, row| {
+        if let (Some(scope), Some(row)) = (Scope::of_tag(name), row) {
+            stored.data_keys.insert(scope, row);
+        }
+    })?;
+    each::<Row>(storage, ENTRY, &mut |name, row| {
+        let Some((scope, key)) = split(name) else {
+            return;
+        };
+        match row {
+            Some(mut row) => {
+                row.entry.key = key.to_owned();
+                let entries = stored.entries.entry(scope).or_default();
+                entries.insert(key.to_owned(), row);
+            }
+            None => stored.damaged.push((scope, key.to_owned())),
+        }
+    })?;
+    each::<UsedRow>(storage, USED, &mut |name, row| {
+        let place = split(name).and_then(|(scope, key)| {
+            let entries = stored.entries.get_mut(&scope)?;
+            entries.get_mut(key)
+        });
+        if let (Some(found), Some(used)) = (place, row) {
+            found.entry.last_used_at = Some(used.at);
+        }
+    })?;
+    Ok(stored)
+}
+
+/// One entry, as it is stored now. Blocks.
+pub(super) fn read_entry(
+    storage: &dyn Storage,
+    scope: &Scope,
+    key: &str,
+) -> Result<Option<Row>, StorageError> {
+    let name = entry_key(ENTRY, scope, key).bytes();
+    match storage.get(&name)? {
+        Some(value) => decode(&name, &value).map(Some),
+        None => Ok(None),
+    }
+}
+
+/// The keys of a scope's entries. Blocks.
+pub(super) fn keys(storage: &dyn Storage, scope: &Scope) -> Result<Vec<String>, StorageError> {
+    let prefix = entry_key(ENTRY, scope, "").bytes();
+    let end = after_prefix(&prefix);
+    let mut keys = Vec::new();
+    storage.scan(&prefix, &end, Order::Rising, &mut |key, _| {
+        keys.push(String::from_utf8_lossy(&key[prefix.len()..]).into_owned());
+        ControlFlow::Continue(())
+    })?;
+    Ok(keys)
+}
+
+fn split(name: &str) -> Option<(Scope, &str)> {
+    let (tag, key) = name.split_once('/')?;
+    Some((Scope::of_tag(tag)?, key))
+}
+
+/// Shows each row of a kind with its name; none is one that cannot be read, and stays where it is.
+fn each<T: DeserializeOwned>(
+    storage: &dyn Storage,
+    kind: &str,
+    visit: &mut dyn FnMut(&str, Option<T>),
+) -> Result<(), StorageError> {
+    let prefix = EdgeKey::prefix(kind);
+    let end = after_prefix(&prefix);
+    storage.scan(&prefix, &end, Order::Rising, &mut |key, value| {
+        let name = String::from_utf8_lossy(&key[prefix.len()..]);
+        let row = value.and_then(|value| decode(key, value));
+        if let Err(error) = &row {
+            tracing::error!(%error, "a record of the vault cannot be read");
+        }
+        visit(&name, row.ok());
+        ControlFlow::Continue(())
+    })
+}

@@ -1,0 +1,76 @@
+//! Scopes: whose a vault entry is.
+
+use std::fmt;
+
+use hivewright_actors::ids::TeamKey;
+
+/// Whose an entry is.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Scope {
+    /// The service's own: keys of model providers, tokens of channels. No tool can name it.
+    System,
+    /// One life of a team's.
+    Team(TeamKey),
+}
+
+impl Scope {
+    /// Part of stored keys, and of what seals a value.
+    pub(super) fn tag(&self) -> String {
+        match self {
+            Self::System => "system".to_owned(),
+            Self::Team(team) => team.to_string(),
+        }
+    }
+
+    /// The scope of a tag.
+    pub(super) fn of_tag(tag: &str) -> Option<Self> {
+        if tag == "system" {
+            return Some(Self::System);
+        }
+        let (name, generation) = tag.rsplit_once('~')?;
+        Some(Self::Team(TeamKey {
+            name: name.into(),
+            generation: generation.parse().ok()?,
+        }))
+    }
+
+    /// As a command names it.
+    pub(super) fn flag(&self) -> String {
+        match self {
+            Self::System => "--system".to_owned(),
+            Self::Team(team) => format!("--team {}", team.name),
+        }
+    }
+}
+
+/// `system`, or `team:<name>`.
+impl fmt::Display for Scope {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::System => f.write_str("system"),
+            Self::Team(team) => write!(f, "team:{}", team.name),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_tag_leads_back_to_its_scope() {
+        let scopes = [
+            Scope::System,
+            Scope::Team(TeamKey {
+                name: "system".into(),
+                generation: 12,
+            }),
+        ];
+
+        for scope in scopes {
+            assert_eq!(Scope::of_tag(&scope.tag()), Some(scope));
+        }
+        assert_eq!(Scope::of_tag("team"), None);
+        assert_eq!(Scope::of_tag("team~x"), None);
+    }
+}

@@ -1,0 +1,263 @@
+//! State: what the vault knows without asking the store.
+
+use std::collections::BTreeMap;
+
+use hivewright_actors::clock::Timestamp;
+
+use super::{
+    entry::{Entry, Row, near},
+    error::VaultError,
+    master::{Locked, Place},
+    rows::Stored,
+    scope::Scope,
+    seal::{Binding, Key, Plain},
+};
+use crate::scrub::Mask;
+
+/// Everything but the values that are no secrets: those are read when they are asked for.
+#[derive(Debug)]
+pub(super) struct State {
+    /// The master key, or why there is none.
+    pub(super) master: Result<Key, Locked>,
+    /// Where that key is.
+    pub(super) place: Place,
+    scopes: BTreeMap<Scope, Held>,
+}
+
+/// What is known of a scope.
+#[derive(Debug, Default)]
+struct Held {
+    /// None: there is none yet, or it is corrupt.
+    data_key: Option<Key>,
+    entries: BTreeMap<String, Item>,
+}
+
+/// What is known of an entry.
+#[derive(Clone, Debug)]
+pub(super) struct Item {
+    pub(super) entry: Entry,
+    pub(super) content: Content,
+}
+
+/// Where the value of an entry is.
+#[derive(Clone, Debug)]
+pub(super) enum Content {
+    /// Here, since it must be recognised wherever it turns up.
+    Secret(Plain),
+    /// In the store.
+    Public,
+    /// Nowhere: what is stored does not open.
+    Corrupt,
+}
+
+/// What a change does to the state once it is durable.
+#[derive(Clone, Debug)]
+pub(super) enum Effect {
+    /// An entry is new or changed.
+    Put(Scope, Item),
+    /// A scope has its first data key.
+    DataKey(Scope, Key),
+    /// An entry is gone.
+    Drop(Scope, String),
+    /// A scope is gone.
+    Forget(Scope),
+    /// A reference was expanded.
+    Used(Scope, String, Timestamp),
+    /// There is another master key.
+    Master(Key),
+}
+
+impl Effect {
+    /// It makes a difference to what must be recognised.
+    pub(super) fn changes_secrets(&self, state: &State) -> bool {
+        let is_secret = |scope: &Scope, key: &str| {
+            let item = state.find(scope, key);
+            item.is_some_and(|item| matches!(item.content, Content::Secret(_)))
+        };
+        match self {
+            Self::Put(scope, item) => {
+                matches!(item.content, Content::Secret(_)) || is_secret(scope, &item.entry.key)
+            }
+            Self::Drop(scope, key) => is_secret(scope, key),
+            Self::Forget(scope) => state.has_secrets(scope),
+            Self::DataKey(..) | Self::Used(..) | Self::Master(_) => false,
+        }
+    }
+}
+
+impl State {
+    /// The state of what is stored. Secrets are opened at once, so that they are recognised.
+    pub(super) fn new(master: Result<Key, Locked>, place: Place, stored: Stored) -> Self {
+        let mut scopes: BTreeMap<Scope, Held> = BTreeMap::new();
+        for (scope, row) in &stored.data_keys {
+            let held = scopes.entry(scope.clone()).or_default();
+            let binding = Binding::data_key(scope, row.version);
+            let opened = match &master {
+                Ok(master) => master.open(&binding, &row.wrapped),
+                Err(_) => None,
+            };
+            held.data_key = opened.and_then(|key| Key::of(key.bytes()));
+            if held.data_key.is_none() && master.is_ok() {
+                tracing::error!(%scope, "a data key of the vault is corrupt; its entries must be set anew");
+            }
+        }
+        for (scope, rows) in stored.entries {
+            let held = scopes.entry(scope.clone()).or_default();
+            for (key, row) in rows {
+                let item = item(&scope, held.data_key.as_ref(), row);
+                if matches!(item.content, Content::Corrupt) && master.is_ok() {
+                    tracing::error!(%scope, key, "an entry of the vault is corrupt; set it anew");
+                }
+                held.entries.insert(key, item);
+            }
+        }
+        for (scope, key) in stored.damaged {
+            let held = scopes.entry(scope).or_default();
+            held.entries.insert(key.clone(), damaged(key));
+        }
+        Self {
+            master,
+            place,
+            scopes,
+        }
+    }
+
+    /// The same vault with nothing in it.
+    pub(super) fn emptied(&self) -> Self {
+        Self {
+            master: self.master.clone(),
+            place: self.place,
+            scopes: BTreeMap::new(),
+        }
+    }
+
+    /// The master key.
+    pub(super) fn unlocked(&self) -> Result<&Key, VaultError> {
+        let locked = |locked: &Locked| VaultError::Locked(locked.clone());
+        self.master.as_ref().map_err(locked)
+    }
+
+    /// The data key of a scope. None: it has none yet, or one that cannot be used any more.
+    pub(super) fn data_key(&self, scope: &Scope) -> Option<Key> {
+        self.scopes.get(scope)?.data_key.clone()
+    }
+
+    /// All data keys.
+    pub(super) fn data_keys(&self) -> impl Iterator<Item = (&Scope, &Key)> {
+        let scopes = self.scopes.iter();
+        scopes.filter_map(|(scope, held)| Some((scope, held.data_key.as_ref()?)))
+    }
+
+    /// An entry, if there is one.
+    pub(super) fn find(&self, scope: &Scope, key: &str) -> Option<&Item> {
+        self.scopes.get(scope)?.entries.get(key)
+    }
+
+    /// An entry, or what is to be said of one that is not there.
+    pub(super) fn get(&self, scope: &Scope, key: &str) -> Result<&Item, VaultError> {
+        self.find(scope, key).ok_or_else(|| VaultError::NotFound {
+            key: key.to_owned(),
+            near: match self.scopes.get(scope) {
+                Some(held) => near(key, held.entries.keys()),
+                None => Vec::new(),
+            },
+        })
+    }
+
+    /// The entries of a scope, by key.
+    pub(super) fn entries(&self, scope: &Scope) -> impl Iterator<Item = &Item> {
+        let held = self.scopes.get(scope).into_iter();
+        held.flat_map(|held| held.entries.values())
+    }
+
+    /// All scopes that have entries.
+    pub(super) fn scopes(&self) -> impl Iterator<Item = &Scope> {
+        let filled = |(_, held): &(&Scope, &Held)| !held.entries.is_empty();
+        self.scopes.iter().filter(filled).map(|(scope, _)| scope)
+    }
+
+    /// A scope has values that must be recognised.
+    pub(super) fn has_secrets(&self, scope: &Scope) -> bool {
+        self.entries(scope)
+            .any(|item| matches!(item.content, Content::Secret(_)))
+    }
+
+    /// What must be recognised of a scope, and what stands in its place.
+    pub(super) fn masks(&self, scope: &Scope) -> impl Iterator<Item = Mask> {
+        let is_system = *scope == Scope::System;
+        self.entries(scope)
+            .filter_map(move |item| match &item.content {
+                Content::Secret(value) if is_system => Some(Mask::hide(value.shared())),
+                Content::Secret(value) => Some(Mask::reference(value.shared(), &item.entry.key)),
+                _ => None,
+            })
+    }
+
+    pub(super) fn apply(&mut self, effect: Effect) {
+        match effect {
+            Effect::Put(scope, item) => {
+                let held = self.scopes.entry(scope).or_default();
+                held.entries.insert(item.entry.key.clone(), item);
+            }
+            Effect::DataKey(scope, key) => {
+                let held = self.scopes.entry(scope).or_default();
+                held.data_key = Some(key);
+            }
+            Effect::Drop(scope, key) => {
+                if let Some(held) = self.scopes.get_mut(&scope) {
+                    held.entries.remove(&key);
+                }
+            }
+            Effect::Forget(scope) => {
+                self.scopes.remove(&scope);
+            }
+            Effect::Used(scope, key, at) => {
+                let held = self.scopes.get_mut(&scope);
+                if let Some(item) = held.and_then(|held| held.entries.get_mut(&key)) {
+                    item.entry.last_used_at = Some(at);
+                }
+            }
+            Effect::Master(key) => {
+                self.master = Ok(key);
+                self.place = Place::Current;
+            }
+        }
+    }
+}
+
+fn item(scope: &Scope, data_key: Option<&Key>, row: Row) -> Item {
+    let content = match open(scope, data_key, &row) {
+        None => Content::Corrupt,
+        Some(value) if row.entry.secret => Content::Secret(value),
+        Some(_) => Content::Public,
+    };
+    Item {
+        entry: row.entry,
+        content,
+    }
+}
+
+/// Nothing is known of it but that it was there.
+fn damaged(key: String) -> Item {
+    Item {
+        entry: Entry {
+            key,
+            secret: true,
+            tools: Vec::new(),
+            hosts: Vec::new(),
+            note: String::new(),
+            version: 0,
+            updated_by: String::new(),
+            created_at: Timestamp(0),
+            updated_at: Timestamp(0),
+            last_used_at: None,
+        },
+        content: Content::Corrupt,
+    }
+}
+
+/// The value of a stored entry; none if it was changed or moved.
+pub(super) fn open(scope: &Scope, data_key: Option<&Key>, row: &Row) -> Option<Plain> {
+    let binding = Binding::value(scope, &row.entry.key, row.entry.version);
+    data_key?.open(&binding, &row.sealed)
+}

@@ -1,0 +1,142 @@
+//! Entries that come and go with a team, in the commit that makes or removes it.
+
+use futures_util::future::BoxFuture;
+use hivewright_actors::{
+    approvals::secret::{SecretSink, SecretText},
+    ids::TeamKey,
+    org::belongings::Belongings,
+    storage::Storage,
+    store::records::Writes,
+};
+
+use super::{
+    Turn, Vault,
+    audit::{self, Action, Actor},
+    entry::Put,
+    error::VaultError,
+    plan::{self, Plan},
+    rows::{self, Change},
+    scope::Scope,
+    state::Effect,
+};
+
+/// Changes of the vault that someone else makes durable. Until this is dropped, nothing else in the
+/// vault changes.
+#[must_use = "the changes count once they are committed and `committed` was called"]
+pub struct Pending {
+    vault: Vault,
+    writes: Writes,
+    effects: Vec<Effect>,
+    turn: Turn,
+}
+
+impl Pending {
+    /// What is to be committed, all of it, with whatever else belongs to it. Empty at the second
+    /// call.
+    pub fn take_writes(&mut self) -> Writes {
+        std::mem::take(&mut self.writes)
+    }
+
+    /// It is durable: from now on it counts. Dropped without this call, nothing has changed.
+    pub async fn committed(self) {
+        self.vault.realise(self.turn, self.effects).await;
+    }
+}
+
+impl std::fmt::Debug for Pending {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Pending")
+    }
+}
+
+impl Vault {
+    /// The credentials of a team that is being made, as its secrets.
+    pub async fn new_team(
+        &self,
+        team: &TeamKey,
+        credentials: impl IntoIterator<Item = (String, String)>,
+        actor: &Actor,
+    ) -> Result<Pending, VaultError> {
+        let scope = Scope::Team(team.clone());
+        let turn = self.turn().await;
+        let mut plan = Plan::default();
+        let mut state = self.state().emptied();
+        for (key, value) in credentials {
+            let mut put = Put::secret(value);
+            let value = put.value.clone();
+            put.note = Some("given when the team was made".to_owned());
+            let (step, _) = plan::set(&state, &scope, &key, &put, value, actor, self.now())?;
+            plan.change.extend(step.change);
+            for effect in step.effects {
+                state.apply(effect.clone());
+                plan.effects.push(effect);
+            }
+            let row = self.row(&scope, Some(&key), Action::Set, actor);
+            plan.change.audit(audit::name(row.at), &row);
+        }
+        Ok(self.pending(turn, plan))
+    }
+
+    /// Lets go of all entries of a team: they are gone from here at once, and from the store with
+    /// these commits, of which the first takes the data key. May be repeated.
+    pub async fn forget_team(&self, team: &TeamKey, actor: &Actor) -> Vec<Writes> {
+        let scope = Scope::Team(team.clone());
+        let turn = self.turn().await;
+        let (mut first, mut rest) = (Change::default(), Change::default());
+        first.drop_data_key(&scope);
+        let row = self.row(&scope, None, Action::Forget, actor);
+        first.audit(audit::name(row.at), &row);
+        let keys = match self.stored_keys(&scope).await {
+            Ok(keys) => keys,
+            Err(error) => {
+                tracing::error!(%scope, %error, "entries of a team that is gone stay in the store, unreadable");
+                Vec::new()
+            }
+        };
+        for key in &keys {
+            rest.drop_entry(&scope, key);
+        }
+        self.realise(turn, vec![Effect::Forget(scope)]).await;
+        vec![first.writes(), rest.writes()]
+    }
+
+    /// The keys that the store has of a scope: what a former process let go of is not known here.
+    async fn stored_keys(&self, scope: &Scope) -> Result<Vec<String>, VaultError> {
+        let scope = scope.clone();
+        let read = move |storage: &dyn Storage| rows::keys(storage, &scope);
+        Ok(self.store()?.read(read).await?)
+    }
+
+    fn pending(&self, turn: Turn, plan: Plan) -> Pending {
+        Pending {
+            vault: self.clone(),
+            writes: plan.change.writes(),
+            effects: plan.effects,
+            turn,
+        }
+    }
+}
+
+impl Belongings for Vault {
+    fn forget(&self, team: &TeamKey) -> BoxFuture<'static, Vec<Writes>> {
+        let (vault, team) = (self.clone(), team.clone());
+        Box::pin(async move { vault.forget_team(&team, &Actor::System).await })
+    }
+}
+
+/// An answer of the operator goes straight into the vault.
+impl SecretSink for Vault {
+    fn keep(
+        &self,
+        team: TeamKey,
+        key: String,
+        secret: SecretText,
+    ) -> BoxFuture<'static, Result<(), String>> {
+        let vault = self.clone();
+        Box::pin(async move {
+            let (scope, put) = (Scope::Team(team), Put::secret(secret.expose()));
+            let set = vault.set(&scope, &key, put, &Actor::System);
+            set.await.map(drop).map_err(|error| error.to_string())
+        })
+    }
+}
