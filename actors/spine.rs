@@ -23,6 +23,7 @@ use crate::{
     },
     queue::{Left, Listeners, Queue, schedule::Limits},
     router::{self, Neighbours, Recovered, Router, grants::Grants},
+    scheduler::{self, Scheduler, heard::Ears},
     storage::{Storage, StorageError},
     store::{OnFailure, OnGroup, Store, StoreHandle, reads, trust},
     supervisor::{Directory, Supervisor},
@@ -66,6 +67,8 @@ pub struct Ports {
     pub folders: Arc<dyn Folders>,
     /// Where the organisation is to be seen by those who are there before it.
     pub view: OrgView,
+    /// What triggers need.
+    pub triggers: scheduler::Ports,
 }
 
 /// The threads that the spine runs on, beside the one it is started on.
@@ -87,6 +90,8 @@ pub struct Spine {
     pub queue: Addr<Queue>,
     /// What waits for a person.
     pub approvals: Addr<Approvals>,
+    /// Triggers.
+    pub scheduler: Addr<Scheduler>,
     /// Who lives.
     pub supervisor: Addr<Supervisor>,
     /// The journal.
@@ -132,6 +137,7 @@ pub fn recover(storage: &dyn Storage) -> Result<Recovered, StorageError> {
         approvals,
         grants: grants(storage),
         teams: teams.rows,
+        triggers: scheduler::records::recover(storage)?,
     })
 }
 
@@ -186,6 +192,7 @@ impl Spine {
         let mut router = None;
         let mut approvals = None;
         let mut org = None;
+        let mut scheduler = None;
         let supervisor = Supervisor::create(|supervisor| {
             let left = Left {
                 open: recovered.tasks.clone(),
@@ -194,6 +201,7 @@ impl Spine {
                 paused: in_state(&recovered.teams, TeamState::Paused),
                 draining: in_state(&recovered.teams, TeamState::Draining),
             };
+            let triggers = std::mem::take(&mut recovered.triggers);
             let waiting = std::mem::take(&mut recovered.approvals);
             let teams = std::mem::take(&mut recovered.teams);
             let queue_address = Queue::create(|queue| {
@@ -211,13 +219,25 @@ impl Spine {
                     waiting,
                 )
                 .start();
+                let ears = Ears::default();
+                let neighbours = scheduler::Neighbours {
+                    queue: queue.address(),
+                    store: store.clone(),
+                    clock: ports.clock.clone(),
+                    ids: ports.ids.clone(),
+                    ports: ports.triggers,
+                };
+                let scheduler_address = Scheduler::new(neighbours, ears.clone(), triggers).start();
                 let neighbours = Neighbours {
                     store: store.clone(),
                     queue: queue.address(),
+                    approvals: approvals_address.clone(),
                     channel: channel.clone(),
                     clock: ports.clock.clone(),
                     ids: ports.ids.clone(),
                     classifier: ports.classifier,
+                    ears,
+                    triggers: scheduler_address.clone().recipient(),
                 };
                 let parts = org::Parts {
                     store: store.clone(),
@@ -225,6 +245,7 @@ impl Spine {
                         queue: queue.address(),
                         supervisor: supervisor.address(),
                     }),
+                    channel: channel.clone().recipient(),
                     folders: ports.folders,
                     clock: ports.clock.clone(),
                     ids: ports.ids.clone(),
@@ -240,11 +261,13 @@ impl Spine {
                     ended: vec![
                         approvals_address.clone().recipient(),
                         org_address.clone().recipient(),
+                        scheduler_address.clone().recipient(),
                     ],
                 };
                 router = Some(router_address);
                 approvals = Some(approvals_address);
                 org = Some(org_address);
+                scheduler = Some(scheduler_address);
                 Queue::new(
                     store.clone(),
                     channel.clone(),
@@ -277,12 +300,13 @@ impl Spine {
             };
             Supervisor::new(queue_address, recipe, directory.clone(), threads.teams)
         });
-        match (router, queue, approvals, org) {
-            (Some(router), Some(queue), Some(approvals), Some(org)) => Self {
+        match (router, queue, approvals, org, scheduler) {
+            (Some(router), Some(queue), Some(approvals), Some(org), Some(scheduler)) => Self {
                 router,
                 channel,
                 queue,
                 approvals,
+                scheduler,
                 supervisor,
                 store,
                 directory,

@@ -311,6 +311,10 @@ impl Inner {
         };
         let allowed = ToolFilter::parse(&team.allowed_tools)
             .map_err(|error| wrong("allowed_tools", error.to_string()))?;
+        let allowed = match name.as_str() {
+            MAIN => allowed,
+            _ => allowed.below_root(),
+        };
         let workspace = Workspace::open(&self.home.team(name.as_str()), &allowed_dirs(&team))
             .map_err(|error| wrong("allowed_dirs", error.to_string()))?;
         let grant = Grant {

@@ -8,6 +8,7 @@ pub mod cli;
 pub mod days;
 pub mod engines;
 pub mod http;
+pub mod import;
 pub mod logging;
 pub mod machine;
 pub mod memory;
@@ -18,7 +19,9 @@ pub mod scrub;
 pub mod service;
 pub mod settings;
 pub mod storage;
+pub mod teams;
 pub mod tools;
+pub mod triggers;
 pub mod vault;
 
 use engines::native::retry::RetryPolicy;

@@ -6,4 +6,5 @@ pub(crate) mod disk;
 pub(crate) mod engine;
 pub(crate) mod folders;
 pub(crate) mod tools;
+pub(crate) mod triggers;
 pub(crate) mod world;

@@ -20,6 +20,7 @@ use super::{
     engine::{Play, Script, Scripted},
     folders::NoFolders,
     tools::{Office, Tools},
+    triggers::Outside,
 };
 use crate::{
     approvals::secret::{SecretSink, SecretText},
@@ -165,6 +166,7 @@ pub(crate) struct World {
     pub(crate) brief_error: Option<&'static str>,
     pub(crate) opinion: Opinion,
     pub(crate) clock: Arc<dyn Clock>,
+    pub(crate) outside: Outside,
     script: Script,
     ids: Ids,
     connections: Cell<u64>,
@@ -203,6 +205,7 @@ impl World {
             clock: Arc::new(Wall {
                 began: Instant::now(),
             }),
+            outside: Outside::default(),
             script: Arc::new(script),
             ids: Ids::new(Arc::new(Counted::default())),
             connections: Cell::new(0),
@@ -251,6 +254,7 @@ impl World {
             meter: Arc::new(Unmetered),
             folders: Arc::new(NoFolders),
             view: OrgView::default(),
+            triggers: self.outside.ports(),
         };
         let threads = Threads {
             store: Arbiter::current(),

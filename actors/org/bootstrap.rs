@@ -11,6 +11,7 @@ use super::{
     record::{Phase, TeamRecord},
 };
 use crate::{
+    event::{Body, Frame, Notification},
     ids::{TaskId, TeamKey},
     notice::{Notice, NoticeKind},
     queue::{Ended, submit::Submit},
@@ -124,7 +125,7 @@ impl Handler<Judge> for Org {
                 return;
             };
             let mut team = team.clone();
-            let mut writes = Writes::new();
+            let mut writes = org.told(&team, &task, why.as_deref());
             team.phase = match why {
                 None => Phase::Ready,
                 Some(why) => {
@@ -140,6 +141,31 @@ impl Handler<Judge> for Org {
 }
 
 impl Org {
+    /// The person whose wish the team was hears how its first work ended.
+    fn told(&self, team: &TeamRecord, task: &Task, why: Option<&str>) -> Writes {
+        let Some(source) = &task.source else {
+            return Writes::new();
+        };
+        let (text, status) = match why {
+            None => ("Team is ready.".to_owned(), "done"),
+            Some(why) => (format!("Team setup failed: {why}."), "failed"),
+        };
+        let notification = Notification {
+            content: format!("[{}] {text}", team.name),
+            team: team.name.clone(),
+            task_id: Some(task.id.clone()),
+            status: status.to_owned(),
+            kind: "bootstrap".to_owned(),
+            ref_id: None,
+        };
+        let frame = Frame {
+            topic: source.topic.clone(),
+            ts: self.parts.clock.now(),
+            body: Body::Notification(notification),
+        };
+        Writes::new().frame(&source.channel, frame)
+    }
+
     fn failed(&self, team: &TeamRecord, task: &TaskId, why: &str) -> Notice {
         let name = &team.name;
         Notice {

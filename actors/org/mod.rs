@@ -4,12 +4,14 @@
 use std::{collections::HashMap, sync::Arc};
 
 use actix::{
-    Actor, ActorFutureExt, AsyncContext, Context, Handler, Message, ResponseActFuture, WrapFuture,
+    Actor, ActorFutureExt, AsyncContext, Context, Handler, Message, Recipient, ResponseActFuture,
+    WrapFuture,
 };
 use futures_util::future::BoxFuture;
 use tokio::sync::{oneshot, watch};
 
 use crate::{
+    channel::Deliver,
     clock::Clock,
     ids::{Ids, MAIN, TaskId, TeamKey, TeamName},
     queue::causes::Giver,
@@ -28,7 +30,7 @@ pub mod work;
 
 mod bootstrap;
 mod pause;
-mod shutdown;
+pub mod shutdown;
 mod spawn;
 #[cfg(test)]
 mod tests;
@@ -44,7 +46,15 @@ use view::OrgView;
 use work::Work;
 
 /// What must become durable together with a new team, once its key is known.
-pub type Beside = Box<dyn FnOnce(TeamKey) -> BoxFuture<'static, Result<Writes, String>> + Send>;
+pub type Beside = Box<dyn FnOnce(TeamKey) -> BoxFuture<'static, Result<Alongside, String>> + Send>;
+
+/// Changes of another part that count with those of a new team.
+pub struct Alongside {
+    /// What belongs into the commit.
+    pub writes: Writes,
+    /// To be done once it is durable. Dropped if it never is.
+    pub then: BoxFuture<'static, ()>,
+}
 
 /// Makes a team: its record, its folder and its first work, all or nothing.
 #[derive(Message)]
@@ -139,6 +149,8 @@ pub struct Parts {
     pub store: StoreHandle,
     /// The queue.
     pub work: Arc<dyn Work>,
+    /// Where people are told that a team is ready.
+    pub channel: Recipient<Deliver>,
     /// The folders of teams.
     pub folders: Arc<dyn Folders>,
     /// Wall time.
@@ -205,7 +217,10 @@ impl Org {
     ) -> ResponseActFuture<Self, Result<TeamRecord, OrgError>> {
         let committed = self.parts.store.commit(writes.team(&record));
         Box::pin(committed.into_actor(self).map(move |result, org, _| {
-            result.map_err(|_| OrgError::Stopping)?;
+            let frames = result.map_err(|_| OrgError::Stopping)?;
+            if !frames.is_empty() {
+                org.parts.channel.do_send(Deliver { frames });
+            }
             org.put(record.clone());
             Ok(record)
         }))

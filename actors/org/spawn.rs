@@ -50,8 +50,11 @@ async fn make(parts: &Parts, record: &TeamRecord, spawn: Spawn) -> Result<(), Or
     })?;
     let committed = async {
         let mut writes = spawn.writes.team(record);
+        let mut then = None;
         if let Some(beside) = spawn.beside {
-            writes = writes.and(beside(key.clone()).await.map_err(OrgError::Beside)?);
+            let alongside = beside(key.clone()).await.map_err(OrgError::Beside)?;
+            writes = writes.and(alongside.writes);
+            then = Some(alongside.then);
         }
         let submitted = parts.work.submit(Submit {
             task: Task {
@@ -63,7 +66,12 @@ async fn make(parts: &Parts, record: &TeamRecord, spawn: Spawn) -> Result<(), Or
             giver: spawn.giver,
         });
         match submitted.await? {
-            Submission::Enqueued { .. } => Ok(()),
+            Submission::Enqueued { .. } => {
+                if let Some(then) = then {
+                    then.await;
+                }
+                Ok(())
+            }
             Submission::Skipped { .. } | Submission::NeedsConfirmation { .. } => {
                 Err(OrgError::Busy(key.name.clone()))
             }

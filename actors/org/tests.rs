@@ -15,6 +15,7 @@ use super::{
     *,
 };
 use crate::{
+    channel::Channel,
     clock::Timestamp,
     doubles::disk::{Crash, Disk},
     ids::Entropy,
@@ -177,6 +178,8 @@ impl Work for Stored {
     fn dismiss(&self, team: &TeamName) {
         self.desk.lock().unwrap().dismissed.push(team.to_string());
     }
+
+    fn told(&self, _: Lane, _: u32) {}
 }
 
 /// Rows of another part.
@@ -231,6 +234,9 @@ impl World {
                 store: store.clone(),
                 desk: self.work.clone(),
             }),
+            channel: Channel::new(store.clone(), Arc::new(Still))
+                .start()
+                .recipient(),
             folders: Arc::new(Shelves(self.folders.clone())),
             clock: Arc::new(Still),
             ids: Ids::new(Arc::new(Counted::default())),

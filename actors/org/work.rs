@@ -7,7 +7,7 @@ use super::record::TeamState;
 use crate::{
     ids::{TaskId, TeamName},
     queue::{
-        Queue,
+        Queue, Told,
         causes::Runaway,
         parking::SetState,
         submit::{CancelTask, OpenTask, OpenTasks, Refusal, Submission, Submit},
@@ -42,6 +42,9 @@ pub trait Work: Send + Sync + 'static {
 
     /// Stops all that runs for a team, at once. Its tasks wait again.
     fn dismiss(&self, team: &TeamName);
+
+    /// Something was put into a lane's inbox.
+    fn told(&self, lane: Lane, generation: u32);
 }
 
 /// The real queue.
@@ -93,6 +96,10 @@ impl Work for Actors {
 
     fn dismiss(&self, team: &TeamName) {
         self.supervisor.do_send(Dismiss { team: team.clone() });
+    }
+
+    fn told(&self, lane: Lane, generation: u32) {
+        self.queue.do_send(Told { lane, generation });
     }
 }
 

@@ -27,6 +27,7 @@ use crate::{
 };
 
 pub mod causes;
+pub mod keep;
 mod leases;
 pub mod parking;
 pub mod schedule;
@@ -177,6 +178,16 @@ pub struct Ended {
     pub kind: Kind,
     /// Whose it was.
     pub team: TeamName,
+}
+
+/// Something was put into a lane's inbox. It is stored.
+#[derive(Clone, Debug, Message)]
+#[rtype(result = "()")]
+pub struct Told {
+    /// The lane.
+    pub lane: Lane,
+    /// Which life of its team.
+    pub generation: u32,
 }
 
 /// The limit of turns at a time has changed.
@@ -640,6 +651,14 @@ impl Handler<Orphaned> for Queue {
             }
             queue.dispatch(ctx);
         }));
+    }
+}
+
+impl Handler<Told> for Queue {
+    type Result = ();
+
+    fn handle(&mut self, Told { lane, generation }: Told, _: &mut Self::Context) {
+        self.note_inbox([(lane, generation)]);
     }
 }
 

@@ -17,6 +17,7 @@ use crate::{
     event::{Ack, Body, ErrorBody, Frame},
     ids::{ChannelId, MessageId, TopicId},
     queue::{ACK_AFTER, Enqueue, schedule::Full},
+    scheduler::{heard::Heard, records::TriggerRows},
     storage::{Storage, StorageError},
     store::{
         reads,
@@ -320,8 +321,33 @@ impl Router {
         if conversation.is_topic_due(&topic) {
             writes = writes.topic(channel, &topic);
         }
-        let writes = writes.and(self.accept(channel, &message, Some(&task)));
+        let mut writes = writes.and(self.accept(channel, &message, Some(&task)));
+        let overheard = self.overheard(&task);
+        if let Some(heard) = &overheard {
+            writes = writes.heard(heard);
+        }
         self.to.queue.do_send(Enqueue { task, writes });
+        if let Some(heard) = overheard {
+            self.to.triggers.do_send(heard);
+        }
+    }
+
+    /// The message of a task, if it concerns a trigger.
+    fn overheard(&self, task: &Task) -> Option<Heard> {
+        if !self.to.ears.is_open() {
+            return None;
+        }
+        let source = task.source.as_ref()?;
+        let heard = Heard {
+            channel: source.channel.clone(),
+            message: source.message.clone()?,
+            sender: task.from.clone(),
+            content: task.body.clone(),
+            label: task.label,
+            topic: source.topic.clone(),
+            at: task.created_at,
+        };
+        self.to.ears.concerns(&heard).then_some(heard)
     }
 
     /// What makes a message known, and its channel if this is its first.

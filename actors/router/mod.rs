@@ -6,10 +6,12 @@ use std::{
     time::Duration,
 };
 
-use actix::{Actor, ActorFutureExt, Addr, AsyncContext, Context, Handler, Message, WrapFuture};
+use actix::{
+    Actor, ActorFutureExt, Addr, AsyncContext, Context, Handler, Message, Recipient, WrapFuture,
+};
 
 use crate::{
-    approvals,
+    approvals::{self, Approvals},
     channel::{
         Attach, Channel, Deliver, Detach, HangUp, Tell,
         socket::{Closing, Socket},
@@ -21,6 +23,10 @@ use crate::{
     ids::{ChannelId, Ids, MAIN, MessageId, PrincipalId, TaskId, TopicId},
     org::record::TeamRecord,
     queue::{Cancel, Progressed, Queue, causes::Counts, schedule::Full},
+    scheduler::{
+        self,
+        heard::{Ears, Heard},
+    },
     store::{
         StoreHandle,
         reads::ChannelHistory,
@@ -48,6 +54,7 @@ mod sweep;
 mod tests;
 pub mod topics;
 pub mod trust;
+mod verdicts;
 pub mod words;
 
 use conversation::{Arrival, Conversation, Known};
@@ -172,6 +179,8 @@ pub struct Recovered {
     pub inboxes: HashSet<Vec<u8>>,
     /// The records of all teams, for the organisation.
     pub teams: Vec<TeamRecord>,
+    /// What the scheduler goes on with.
+    pub triggers: scheduler::records::Recovered,
 }
 
 /// Everything that the router talks to.
@@ -180,6 +189,8 @@ pub struct Neighbours {
     pub store: StoreHandle,
     /// Where work goes.
     pub queue: Addr<Queue>,
+    /// What waits for a person.
+    pub approvals: Addr<Approvals>,
     /// The way out.
     pub channel: Addr<Channel>,
     /// Wall time.
@@ -188,6 +199,10 @@ pub struct Neighbours {
     pub ids: Ids,
     /// A model's opinion.
     pub classifier: Arc<dyn Classifier>,
+    /// Which messages concern triggers.
+    pub ears: Ears,
+    /// Where such messages go.
+    pub triggers: Recipient<Heard>,
 }
 
 /// The way in: check → trust → accept → commands → topic → task, in order within a channel.

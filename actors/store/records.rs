@@ -28,7 +28,7 @@ use crate::{
         topics::Topic,
         trust::Decision,
     },
-    storage::StorageError,
+    storage::{Batch, StorageError},
     task::{Cause, Kind, Label, Lane, Task},
 };
 
@@ -318,6 +318,19 @@ impl Writes {
     fn with(mut self, write: Write) -> Self {
         self.list.push(write);
         self
+    }
+
+    /// The changes, for a storage that no store runs on. Frames are not among them: only a store
+    /// numbers them.
+    pub fn batch(self) -> Batch {
+        let change = |write| match write {
+            Write::Put { key, value } => Some((key, Some(value))),
+            Write::Delete { key } => Some((key, None)),
+            Write::Frame { .. } | Write::Fence { .. } | Write::ForgetChannel { .. } => None,
+        };
+        Batch {
+            changes: self.list.into_iter().filter_map(change).collect(),
+        }
     }
 
     /// Roughly the bytes that this will write.

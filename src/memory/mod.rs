@@ -36,7 +36,7 @@ pub mod kind;
 pub mod provenance;
 mod rate;
 pub mod reading;
-mod rows;
+pub(crate) mod rows;
 pub mod search;
 mod words;
 

@@ -4,7 +4,7 @@ use std::{
     collections::{BTreeMap, BTreeSet, HashMap},
     io,
     path::PathBuf,
-    sync::{Arc, Mutex, PoisonError},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
 use dashmap::DashMap;
@@ -34,11 +34,11 @@ pub(super) struct Shelf {
     subagents: Files<Subagent>,
     /// The same library as long as nothing changes.
     libraries: DashMap<TeamName, Arc<Library>>,
-    bodies: Arc<Bodies>,
+    bodies: Arc<Mutex<Bodies>>,
 }
 
-/// The texts of skills in use.
-type Bodies = Mutex<HashMap<PathBuf, (Arc<Skill>, Arc<str>)>>;
+/// The texts of skills in use, by file, with what they were read as.
+type Bodies = HashMap<PathBuf, (Arc<Skill>, Arc<str>)>;
 
 impl Shelf {
     pub(super) fn new(home: Home) -> Self {
@@ -133,7 +133,7 @@ pub struct Library {
     subagents: BTreeMap<String, Arc<Subagent>>,
     /// Files that were left out or should be looked at, and why.
     pub warnings: Vec<String>,
-    bodies: Arc<Bodies>,
+    bodies: Arc<Mutex<Bodies>>,
 }
 
 impl Library {
@@ -289,7 +289,7 @@ impl Library {
         Ok(text)
     }
 
-    fn bodies(&self) -> std::sync::MutexGuard<'_, HashMap<PathBuf, (Arc<Skill>, Arc<str>)>> {
+    fn bodies(&self) -> MutexGuard<'_, Bodies> {
         self.bodies.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

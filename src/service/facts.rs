@@ -8,6 +8,8 @@ use std::{
     },
 };
 
+use hivewright_actors::ids::TeamKey;
+
 use super::reload::Channels;
 use crate::{
     http::{self, jobs},
@@ -48,6 +50,11 @@ impl http::Service for Facts {
 
     fn teams(&self) -> usize {
         load::team_names(&self.home).len()
+    }
+
+    fn team(&self, name: &str) -> Option<TeamKey> {
+        let is_there = load::team_names(&self.home).iter().any(|team| team == name);
+        is_there.then(|| TeamKey::first(name))
     }
 }
 

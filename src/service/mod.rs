@@ -13,11 +13,21 @@ use std::{
 
 use actix::{Arbiter, ArbiterHandle};
 use actix_web::web;
+use futures_util::future::BoxFuture;
 use hivewright_actors::{
+    approvals::secret::{SecretSink, SecretText},
+    budget::{Days, Ledger},
     channel::{CountConnections, Shutdown},
-    ids::Ids,
+    clock::{Clock, Timestamp},
+    ids::{Ids, TeamKey},
+    org::{self, tree::Tree, view::OrgView},
     queue::{self, schedule::Limits},
     router::{self, rate::Rate, resolve},
+    scheduler::{
+        self,
+        premises::{Findings, Premises},
+        trigger::Trigger,
+    },
     spine::{self, Ports, Spine, Threads},
     supervisor,
 };
@@ -27,13 +37,18 @@ use tokio::signal::unix::{SignalKind, signal};
 use crate::{
     briefing::{Sources, Turns},
     channels::websocket::Door,
+    days::ZoneDays,
     engines::{Engines, native::retry::RetryPolicy},
     http::{
-        self, access::Access, auth::authenticator::Authenticator, jobs::Jobs, metrics::Metrics,
+        self,
+        access::Access,
+        auth::{authenticator::Authenticator, identities::Identities},
+        jobs::Jobs,
+        metrics::Metrics,
         origin::Gate,
     },
     logging::{self, Secrets},
-    machine::{Randomness, WallClock},
+    machine::{Randomness, WallClock, sha256},
     memory::Memory,
     providers::client,
     sandbox::process::{Sandbox, SandboxSettings},
@@ -45,12 +60,15 @@ use crate::{
         load::{self, ChannelsState},
         references::Environment,
         scaffold,
+        zone::Zone,
     },
     storage::{
         self,
         sled::{Durability, SledStorage},
     },
+    teams::folders::TeamFolders,
     tools::{self, agent::session::Sessions, host::Toolbox},
+    triggers::{calendar::Zones, expressions::LinearExpressions},
 };
 
 pub mod error;
@@ -70,6 +88,9 @@ const DRAIN: Duration = Duration::from_secs(30);
 const BLOCKING_THREADS: usize = 32;
 /// How long connections have to hear that they are closed.
 const FAREWELL: Duration = Duration::from_millis(500);
+
+/// How long finished work is kept.
+const RETENTION: Duration = Duration::from_secs(90 * 24 * 60 * 60);
 
 /// What is decided outside the settings files.
 pub struct Options {
@@ -173,12 +194,18 @@ impl Service {
         let days = ZoneDays(zone.time_zone().clone());
         let view = OrgView::default();
         let ledger = Ledger::default();
+        let tree = Tree::new(recovered.teams.clone());
+        spine::recover_spending(&*storage, &ledger, days.day_of(WallClock.now()), &tree)
+            .map_err(|error| machine("the store cannot be read", error))?;
         let memory = Memory::new(Arc::new(WallClock), ids.clone(), Arc::new(vault::Guard::new(&vault)));
+        let gate = tools::trust::Gate::default();
+        let toolbox = tools::memory::add(gate.equip(options.toolbox), &memory);
+        let toolbox = tools::vault::add(toolbox);
         let turns = Turns::new(Sources {
             home: home.clone(),
             live,
             engines,
-            toolbox: tools::vault::add(tools::memory::add(options.toolbox, &memory)),
+            toolbox,
             memory: memory.clone(),
             sandbox: Arc::new(sandbox),
             agents: Some(Arc::new(agents.clone())),
@@ -189,10 +216,12 @@ impl Service {
             secrets,
             vault: vault.clone(),
         });
-        let tool_names = tools::BUILT_INS.iter().chain(&tools::memory::NAMES);
-        let tool_names = tool_names
-            .chain(&tools::vault::NAMES)
-            .map(ToString::to_string);
+        let tool_names = tools::BUILT_INS
+            .iter()
+            .chain(&tools::memory::NAMES)
+            .chain(&tools::trust::NAMES)
+            .chain(&tools::vault::NAMES);
+        let tool_names = tool_names.map(ToString::to_string);
         let metrics = Arc::new(Metrics::new(tool_names));
         let commits = metrics.clone();
         let ports = Ports {
@@ -209,12 +238,20 @@ impl Service {
             ids: ids.clone(),
             ledger: ledger.clone(),
             days: Arc::new(days),
-            secrets: Arc::new(vault.clone()),
+            secrets: Arc::new(NoVault),
             digester: sha256,
             approvals_last: config.approvals.ttl,
             meter: metrics.clone(),
             folders: Arc::new(TeamFolders::new(home.clone())),
             view: view.clone(),
+            triggers: scheduler::Ports {
+                calendar: Arc::new(Zones),
+                expressions: Arc::new(LinearExpressions),
+                roster: Arc::new(view.clone()),
+                premises: Arc::new(Unconditional),
+                timezone: zone.name().to_owned(),
+                retention: RETENTION,
+            },
         };
         let limits = Limits {
             running: config.runtime.max_running_turns,
@@ -228,7 +265,11 @@ impl Service {
             recovered,
         );
         memory.connect(spine.store.clone());
+        spine.org.do_send(org::Settle {
+            belongings: Vec::new(),
+        });
 
+        gate.open(spine.router.clone());
         notices.extend(vault::attach(&vault, &spine.store, &ids));
         let reload = Reload::start(
             home.clone(),
@@ -252,6 +293,9 @@ impl Service {
         let login_code = auth
             .operator_link()
             .map_err(|error| machine("a login code cannot be made", error))?;
+        let identities = Identities::open(auth.clone(), spine.store.clone(), clock.clone())
+            .await
+            .map_err(|error| machine("identities cannot be opened", error))?;
         let backups = backup_home(&home, &config);
         let archived = storage.clone();
         let state = http::State {
@@ -259,7 +303,9 @@ impl Service {
                 auth,
                 gate: Gate::new(&config.server),
             },
+            identities,
             spine: spine.clone(),
+            memory,
             service: Arc::new(Facts {
                 demo: demo.clone(),
                 draining: draining.clone(),
@@ -490,4 +536,27 @@ fn write_address(file: &std::path::Path, url: &str) -> io::Result<()> {
     let mut options = std::fs::OpenOptions::new();
     options.write(true).create(true).truncate(true).mode(0o600);
     io::Write::write_all(&mut options.open(file)?, text.as_bytes())
+}
+
+/// Until there is a vault.
+struct NoVault;
+
+impl SecretSink for NoVault {
+    fn keep(
+        &self,
+        _: TeamKey,
+        _: String,
+        _: SecretText,
+    ) -> BoxFuture<'static, Result<(), String>> {
+        Box::pin(async { Err("there is no vault".to_owned()) })
+    }
+}
+
+/// Until triggers look at files.
+struct Unconditional;
+
+impl Premises for Unconditional {
+    fn look(&self, _: &Trigger, _: Option<Timestamp>) -> Option<BoxFuture<'static, Findings>> {
+        None
+    }
 }

@@ -4,7 +4,7 @@ use std::{fmt::Display, ops::RangeInclusive, time::Duration};
 
 use super::{
     reader::{Document, Section, join},
-    references::ReferenceError,
+    references::{self, ReferenceError},
     secret::Secret,
     units,
     yaml::{Entry, Node, Value},
@@ -103,10 +103,10 @@ impl<'a> Field<'a> {
             _ => return self.expected("text"),
         };
         let Some(references) = self.document.references() else {
-            if text.contains("${env:") || text.contains("${file:") {
+            let Some(text) = references::unescaped(text) else {
                 return self.reject("`${env:` and `${file:` are not allowed in this file");
-            }
-            return Some((text.clone(), true));
+            };
+            return Some((text, true));
         };
         match references.expand(text) {
             Ok(expanded) => {

@@ -97,6 +97,30 @@ pub(crate) enum ReferenceError {
     Unresolved(String),
 }
 
+/// The text of a file in which variables and files have no place: `$${` becomes `${`, and `${vault:`
+/// stays for whoever uses it. None if it refers to one of the others.
+pub(crate) fn unescaped(text: &str) -> Option<String> {
+    let mut plain = String::new();
+    let mut rest = text;
+    while let Some(start) = rest.find("${") {
+        let (before, after) = (&rest[..start], &rest[start + 2..]);
+        match before.strip_suffix('$') {
+            Some(before) => plain.push_str(before),
+            None if after.starts_with("env:") || after.starts_with("file:") => return None,
+            None => plain.push_str(before),
+        }
+        plain.push_str("${");
+        rest = after;
+    }
+    plain.push_str(rest);
+    Some(plain)
+}
+
+/// The same text, written so that it refers to nothing.
+pub(crate) fn escaped(text: &str) -> String {
+    text.replace("${", "$${")
+}
+
 /// Expands references, and remembers the files that it read.
 #[derive(Debug)]
 pub(crate) struct References {
@@ -217,6 +241,23 @@ mod tests {
     #![allow(clippy::unwrap_used)]
 
     use super::*;
+
+    /// OR-20: what a model says is never taken for a reference.
+    #[test]
+    fn text_that_was_escaped_refers_to_nothing() {
+        for text in [
+            "${env:HOME}",
+            "a ${file:x} $${vault:y}",
+            "$",
+            "${",
+            "$$${env:Z}",
+        ] {
+            assert_eq!(unescaped(&escaped(text)).as_deref(), Some(text));
+        }
+        assert_eq!(unescaped("${env:HOME}"), None);
+        assert_eq!(unescaped("$${file:x} ${file:x}"), None);
+        assert_eq!(unescaped("${vault:KEY}").as_deref(), Some("${vault:KEY}"));
+    }
 
     fn references(folder: &Path) -> References {
         References::new(

@@ -5,7 +5,7 @@ use std::{
     time::Duration,
 };
 
-use hivewright_actors::briefing::QueueMode;
+use hivewright_actors::{briefing::QueueMode, budget::Caps};
 
 use super::{
     config::{LONGEST_TURN, SHORTEST, read_tools},
@@ -38,22 +38,11 @@ pub struct Team {
     /// Folders beside its workspace.
     pub allowed_dirs: Vec<AllowedDir>,
     /// What it and all below it may spend.
-    pub budgets: Budgets,
+    pub budgets: Caps,
     /// Whether it learns from its work on its own.
     pub learning: bool,
     /// How often it looks for something to do; none is never.
     pub heartbeat: Option<Duration>,
-}
-
-/// What a team and all below it may spend. None is no cap.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct Budgets {
-    /// US dollars a day.
-    pub usd_per_day: Option<f64>,
-    /// Tokens a day.
-    pub tokens_per_day: Option<u64>,
-    /// US dollars for one task with all it leads to.
-    pub usd_per_task: Option<f64>,
 }
 
 /// A folder that a team may use beside its workspace.
@@ -87,7 +76,7 @@ impl Team {
             turn_timeout: None,
             allowed_tools: Vec::new(),
             allowed_dirs: Vec::new(),
-            budgets: Budgets::default(),
+            budgets: Caps::default(),
             learning: false,
             heartbeat: None,
         }
@@ -173,7 +162,7 @@ fn read_team(root: &mut Section<'_>, name: &str, home: &Home) -> Team {
         allowed_dirs: root.get("allowed_dirs", Vec::new(), |field| {
             field.list(|item| read_dir(&item, home))
         }),
-        budgets: root.section("budgets", |budgets| Budgets {
+        budgets: root.section("budgets", |budgets| Caps {
             usd_per_day: budgets.maybe("usd_per_day", read_cap),
             tokens_per_day: budgets.maybe("tokens_per_day", |field| {
                 field.integer(1..=1_000_000_000_000)

@@ -10,12 +10,15 @@ use std::{
 };
 
 use hivewright_actors::{
-    ids::TeamName,
+    ids::{CallId, TeamName},
+    policy::class::Caution,
+    store::records::Writes,
     task::Label,
     tool::{Caller, Effect, ToolFault},
 };
 use schemars::JsonSchema;
 use serde::de::DeserializeOwned;
+use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
 use super::answer;
@@ -66,6 +69,8 @@ pub trait Tool: Send + Sync + 'static {
     const LIMITS: Limits;
     /// A call may take as long as its turn: nothing else ends it.
     const WHOLE_TURN: bool = false;
+    /// What kind of thing it does, for the operator's rules.
+    const CLASS: &'static str = "";
     /// Arguments in which references to the vault are expanded, as the last act before the call.
     const EXPANDS: &'static [&'static str] = &[];
     /// Arguments that are paths: a reference to the vault in one is a mistake.
@@ -90,12 +95,37 @@ pub trait Tool: Send + Sync + 'static {
         None
     }
 
+    /// Says no to arguments that don't fit, as this tool says no.
+    fn misfit(reason: String) -> ToolError {
+        ToolError::invalid(format!("invalid arguments: {reason}"))
+    }
+
+    /// What speaks against these arguments, so that a person decides if no rule says otherwise.
+    fn caution(&self, _: &Self::Args, _: &Caller) -> Option<Caution> {
+        None
+    }
+
+    /// Takes the values of secrets out of arguments, whether or not they fit, before anything is
+    /// written down. `name` is the same for every try of the call. None: there are none in them.
+    fn redact(&self, _args: &Value, _name: &str) -> Option<Redaction> {
+        None
+    }
+
     /// Does it. Told to stop by `cx.cancel`, it ends soon with what it has; dropped, it ends at once.
     fn call(
         &self,
         args: Self::Args,
         cx: &ToolContext,
     ) -> impl Future<Output = Result<String, ToolError>> + Send;
+}
+
+/// Arguments that held values of secrets.
+#[derive(Clone, Debug)]
+pub struct Redaction {
+    /// The arguments with references in their place. These are journalled, shown and run.
+    pub args: Value,
+    /// Where the values went; none if they could not be kept, which the call will say.
+    pub beside: Option<Writes>,
 }
 
 /// What a tool may use. Nothing in it comes from the model.
@@ -111,6 +141,8 @@ pub struct ToolContext {
     pub step: u32,
     /// The same for every try of this call.
     pub key: String,
+    /// The model's name for it.
+    pub call: CallId,
     /// The folders of the team.
     pub workspace: Arc<Workspace>,
     /// Where processes run.
@@ -126,6 +158,11 @@ pub struct ToolContext {
 }
 
 impl ToolContext {
+    /// Under which the secrets of this call were put aside.
+    pub fn aside(&self) -> String {
+        aside(&self.caller, &self.call)
+    }
+
     /// Says how far the answer may be believed. The worst that is said counts.
     pub fn believe(&self, label: Label) {
         if label == Label::Untrusted {
@@ -147,6 +184,11 @@ impl ToolContext {
             },
         }
     }
+}
+
+/// Under which the secrets of a call are put aside until it runs.
+pub(super) fn aside(caller: &Caller, call: &CallId) -> String {
+    format!("{}/{call}", caller.task)
 }
 
 /// Why a call failed.

@@ -57,7 +57,7 @@ pub(super) fn family(key: &str) -> usize {
     let plugins = FAMILIES.len();
     match FAMILIES
         .iter()
-        .position(|family| family.iter().any(|entry| names(&entry)))
+        .position(|family| family.iter().any(|entry| names(entry)))
     {
         Some(place) => place,
         None if key.starts_with("mcp.") => plugins + 1,

@@ -75,6 +75,9 @@ const GROUPS: &[(&str, &[&str])] = &[
     ("@mcp", &["mcp.*"]),
 ];
 
+/// Families that only the main team can have, whatever a team file says.
+const OF_ROOT: &[&str] = &["@trust", "@topics"];
+
 /// Why a list of patterns cannot be used.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
@@ -126,6 +129,30 @@ impl ToolFilter {
         Ok(filter)
     }
 
+    /// Whether all that a pattern could name is the team's: a tool by its key, a group, or a pattern
+    /// that is in this list as it stands.
+    pub fn covers(&self, pattern: &str) -> bool {
+        match GROUPS.iter().find(|(name, _)| *name == pattern) {
+            Some((_, members)) => members.iter().all(|member| self.covers(member)),
+            None if is_wild(pattern) => {
+                let same = |allowed: &String| allowed == pattern || allowed == "*";
+                let apart = |removed: &String| !is_wild(removed) && !names(pattern, removed);
+                self.allowed.iter().any(same)
+                    && self.removed.iter().all(apart)
+                    && self.within.iter().all(|filter| filter.covers(pattern))
+            }
+            None => self.allows(pattern),
+        }
+    }
+
+    /// The same for a team below the main one, which some tools belong to alone.
+    pub fn below_root(mut self) -> Self {
+        let groups = GROUPS.iter().filter(|(name, _)| OF_ROOT.contains(name));
+        let tools = groups.flat_map(|(_, members)| members.iter());
+        self.removed.extend(tools.map(|tool| (*tool).to_owned()));
+        self
+    }
+
     /// Whether a tool, named by its canonical key, is the team's. Removed wins, in whatever order.
     pub fn allows(&self, key: &str) -> bool {
         let any = |list: &[String]| list.iter().any(|pattern| names(pattern, key));
@@ -138,6 +165,10 @@ impl ToolFilter {
         self.within.push(by);
         self
     }
+}
+
+fn is_wild(pattern: &str) -> bool {
+    pattern.contains(['*', '?'])
 }
 
 fn names(pattern: &str, key: &str) -> bool {

@@ -15,7 +15,10 @@ use futures_util::future::BoxFuture;
 use hivewright_actors::{
     ids::TeamName,
     task::Label,
-    tool::{Args, CallContext, Caller, Checked, ToolCall, ToolFault, ToolReply, ToolSpec, Toolset},
+    tool::{
+        Args, CallContext, Caller, Checked, Effect, ToolCall, ToolFault, ToolReply, ToolSpec,
+        Toolset,
+    },
 };
 use serde_json::Value;
 use tokio::task::{AbortHandle, JoinError, JoinHandle};
@@ -23,7 +26,7 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 
 use super::{
     cap,
-    contract::{LONGEST, Tool, ToolContext, ToolError},
+    contract::{LONGEST, Redaction, Tool, ToolContext, ToolError, aside},
     family::family,
     filter::ToolFilter,
     secrets::{self, SecretUse},
@@ -162,6 +165,7 @@ trait Hosted: Send + Sync {
     fn spec(&self, name: String, sandbox: &Sandbox) -> ToolSpec;
     fn secrets(&self) -> SecretUse;
     fn check(&self, args: &Value) -> Result<Checked, ToolError>;
+    fn redact(&self, args: &Value, name: &str) -> Option<Redaction>;
     fn call(
         self: Arc<Self>,
         args: Value,
@@ -201,6 +205,10 @@ impl<T: Tool> Hosted for T {
         Ok(Checked::allowed(T::EFFECT, T::EXCLUSIVE, limit))
     }
 
+    fn redact(&self, args: &Value, name: &str) -> Option<Redaction> {
+        Tool::redact(self, args, name)
+    }
+
     fn call(
         self: Arc<Self>,
         mut args: Value,
@@ -220,15 +228,31 @@ fn parse<T: Tool>(args: &Value) -> Result<T::Args, ToolError> {
     }
     let parsed = serde_path_to_error::deserialize(args).map_err(|error| {
         let path = error.path().to_string();
-        let reason = error.into_inner();
-        ToolError::invalid(match path.as_str() {
-            "." => format!("invalid arguments: {reason}"),
-            path => format!("invalid arguments: `{path}`: {reason}"),
+        let reason = with_hint(error.into_inner().to_string());
+        T::misfit(match path.as_str() {
+            "." => reason,
+            path => format!("`{path}`: {reason}"),
         })
     })?;
-    T::accept(&parsed)
-        .map_err(|reason| ToolError::invalid(format!("invalid arguments: {reason}")))?;
+    T::accept(&parsed).map_err(T::misfit)?;
     Ok(parsed)
+}
+
+/// The complaint about an unknown field, with the one that may be meant.
+fn with_hint(reason: String) -> String {
+    let Some(words) = reason.strip_prefix("unknown field `") else {
+        return reason;
+    };
+    let mut words = words.split('`').step_by(2);
+    let unknown = words.next().unwrap_or_default();
+    let near = words
+        .map(|known| (strsim::levenshtein(known, unknown), known))
+        .filter(|(distance, known)| *distance <= 2 && !known.is_empty())
+        .min_by_key(|(distance, _)| *distance);
+    match near {
+        Some((_, known)) => format!("unknown field `{unknown}` (did you mean `{known}`?)"),
+        None => reason,
+    }
 }
 
 struct Counter(usize);
@@ -359,11 +383,29 @@ impl Assembled {
         &self,
         tool: Option<&Arc<dyn Hosted>>,
         call: &ToolCall,
-        _: &Caller,
+        caller: &Caller,
         _: Label,
     ) -> Result<Checked, ToolReply> {
-        self.admit(tool, call)
-            .map(|(_, _, checked)| checked)
+        let redaction = tool.and_then(|tool| match &call.args {
+            Args::Json(args) => tool.redact(args, &aside(caller, &call.id)),
+            // Nobody knows what is in it.
+            Args::Unreadable { .. } => tool.redact(&Value::Null, ""),
+        });
+        let admitted = self.admit(tool, call).map(|(_, _, checked)| checked);
+        let checked = match (admitted, &redaction) {
+            // What is wrong is said when it runs: a refusal now would be journalled with the secrets.
+            (Err(_), Some(_)) => Ok(Checked::allowed(Effect::Pure, false, GRACE)),
+            (admitted, _) => admitted,
+        };
+        checked
+            .map(|checked| match redaction {
+                Some(redaction) => Checked {
+                    redacted: Some(redaction.args),
+                    beside: redaction.beside,
+                    ..checked
+                },
+                None => checked,
+            })
             .map_err(|error| reply(Err(error), &self.grant))
     }
 
@@ -390,6 +432,7 @@ impl Assembled {
                         label: cx.label,
                         step: cx.step,
                         key: cx.key.clone(),
+                        call: call.id.clone(),
                         workspace: Arc::clone(&grant.workspace),
                         sandbox: Arc::clone(&grant.sandbox),
                         secrets: Arc::clone(&grant.secrets),

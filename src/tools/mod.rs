@@ -13,11 +13,13 @@ pub mod filter;
 mod glob;
 mod grep;
 pub mod host;
+pub mod org;
 pub mod memory;
 mod read;
 mod secrets;
 #[cfg(test)]
 mod tests;
+pub mod trust;
 pub mod use_skill;
 pub mod vault;
 pub(crate) mod wire;

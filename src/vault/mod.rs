@@ -8,7 +8,7 @@
 //! audit.rs   who did what                            expand.rs  references in arguments
 //! plan.rs    what a change would do                  teams.rs   entries that come and go with a team
 //! stash.rs   credentials on their way to a team      settings.rs  references in settings files
-//! scrubbers.rs  what must not be seen
+//! scrubbers.rs  what must not be seen                at_rest.rs  changes without a store
 //! ```
 
 use std::{
@@ -29,6 +29,7 @@ use tokio::sync::OwnedMutexGuard;
 
 use crate::{machine::WallClock, scrub::Mask};
 
+mod at_rest;
 pub mod audit;
 pub mod entry;
 pub mod error;

@@ -117,10 +117,18 @@ async fn what_belongs_to_a_team_is_made_with_it_or_it_is_not_made() {
     assert_eq!(refused.to_string(), "the vault is locked");
     assert_eq!(world.folders(), [] as [&str; 0]);
 
+    let counts = Arc::new(Mutex::new(0));
+    let counted = counts.clone();
     let good = with(Box::new(|key| {
-        Box::pin(async move { Ok(Writes::new().answer(&format!("secret-{key}"), &1)) })
+        Box::pin(async move {
+            Ok(Alongside {
+                writes: Writes::new().answer(&format!("secret-{key}"), &1),
+                then: Box::pin(async move { *counted.lock().unwrap() += 1 }),
+            })
+        })
     }));
     process.org.send(good).await.unwrap().unwrap();
+    assert_eq!(*counts.lock().unwrap(), 1);
     assert_eq!(
         world.disk.keys("call/"),
         ["call/secret-scouts~1", "call/spawn-scouts"]

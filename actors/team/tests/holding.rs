@@ -92,7 +92,9 @@ async fn a_denied_call_is_an_error_result_with_the_note() {
     settle().await;
 
     let held = pending(&spine).await;
-    decide(&spine, &held[0], Choice::Deny, "too dear").await.unwrap();
+    decide(&spine, &held[0], Choice::Deny, "too dear")
+        .await
+        .unwrap();
     client.hear_end_of("m1").await;
 
     assert_eq!(world.runs(), ["c2"]);

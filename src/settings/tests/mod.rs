@@ -17,13 +17,13 @@ use super::{
 };
 
 /// A home in a folder of its own.
-struct Place {
+pub(crate) struct Place {
     _folder: TempDir,
-    home: Home,
-    environment: Environment,
+    pub(crate) home: Home,
+    pub(crate) environment: Environment,
 }
 
-fn place() -> Place {
+pub(crate) fn place() -> Place {
     let folder = tempfile::tempdir().unwrap();
     let flags = Flags {
         home: Some(folder.path().to_owned()),
@@ -40,7 +40,7 @@ fn place() -> Place {
 }
 
 impl Place {
-    fn write(&self, path: &Path, text: impl AsRef<[u8]>) {
+    pub(crate) fn write(&self, path: &Path, text: impl AsRef<[u8]>) {
         fs::create_dir_all(path.parent().unwrap()).unwrap();
         fs::write(path, text).unwrap();
     }

@@ -2,12 +2,12 @@
 
 use std::time::Duration;
 
-use hivewright_actors::briefing::QueueMode;
+use hivewright_actors::{briefing::QueueMode, budget::Caps};
 
 use super::*;
 use crate::settings::{
     load::read_team,
-    team::{AllowedDir, Budgets, DirMode, Team},
+    team::{AllowedDir, DirMode, Team},
 };
 
 fn read(text: &str) -> Result<Team, Vec<String>> {
@@ -56,7 +56,7 @@ heartbeat: 30m
             turn_timeout: Some(Duration::from_secs(3600)),
             allowed_tools: vec!["@files".into(), "!write".into()],
             allowed_dirs: vec![dir(DirMode::ReadOnly), dir(DirMode::ReadWrite)],
-            budgets: Budgets {
+            budgets: Caps {
                 usd_per_day: Some(20.0),
                 tokens_per_day: Some(1_000_000),
                 usd_per_task: Some(0.5),

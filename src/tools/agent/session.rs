@@ -69,15 +69,16 @@ impl AgentRunner for Sessions {
 impl Spine {
     async fn run(&self, order: Order) -> Result<AgentReply, AgentFailure> {
         let mut session = 1;
-        // What an earlier try began goes on, unless it was ended together with that try.
-        while order.rerun {
-            let id = name(&order, session);
-            match self.wait(&id, &order).await {
-                Some(outcome) if outcome.ending == Ending::Cancelled && session < SESSIONS => {
-                    session += 1;
+        if order.rerun {
+            // What an earlier try began goes on, unless it was ended together with that try.
+            for earlier in 1..=SESSIONS {
+                let id = name(&order, earlier);
+                session = earlier;
+                match self.wait(&id, &order).await {
+                    Some(outcome) if outcome.ending == Ending::Cancelled && earlier < SESSIONS => {}
+                    Some(outcome) => return self.report(&id, outcome).await,
+                    None => break,
                 }
-                Some(outcome) => return self.report(&id, outcome).await,
-                None => break,
             }
         }
         let task = self.task(&order, session);
@@ -249,5 +250,44 @@ fn failure(error: &str, message: &str) -> AgentFailure {
         ending: None,
         text: String::new(),
         label: Label::Trusted,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use hivewright_actors::{clock::Timestamp, tool::Caller};
+    use tokio_util::sync::CancellationToken;
+
+    use super::*;
+
+    fn order(key: &str) -> Order {
+        let lane = Lane {
+            team: "scouts".into(),
+            topic: None,
+        };
+        let body = String::new();
+        let task = Task::new("task-1".into(), lane, body.clone(), body, Timestamp(0));
+        Order {
+            caller: Arc::new(Caller::of(&task)),
+            subagent: "owl".to_owned(),
+            task: "look".to_owned(),
+            label: Label::Trusted,
+            key: key.to_owned(),
+            rerun: false,
+            cancel: CancellationToken::new(),
+        }
+    }
+
+    /// TO-108, OR-71
+    #[test]
+    fn a_session_has_the_same_name_for_every_try_of_its_call() {
+        let first = name(&order("turn-1:1:0"), 1);
+
+        assert_eq!(name(&order("turn-1:1:0"), 1), first);
+        assert_ne!(name(&order("turn-1:1:1"), 1), first);
+        assert_ne!(name(&order("turn-1:1:0"), 2), first);
+        let digits = first.as_str().strip_prefix("task-").unwrap_or_default();
+        assert_eq!(digits.len(), 16);
+        assert!(digits.bytes().all(|byte| byte.is_ascii_hexdigit()));
     }
 }

@@ -1,0 +1,162 @@
+//! What the scheduler needs from outside, simple enough to reckon with.
+
+use std::{
+    collections::HashMap,
+    sync::{Arc, Mutex},
+    time::Duration,
+};
+
+use futures_util::future::BoxFuture;
+
+use crate::{
+    clock::Timestamp,
+    ids::TeamKey,
+    scheduler::{
+        Ports,
+        calendar::Calendar,
+        firing::Standing,
+        matcher::{Expressions, Language, Matcher},
+        premises::{Findings, Premises, Roster},
+        trigger::Trigger,
+    },
+};
+
+const MINUTE: u64 = 60_000;
+
+/// A calendar in which every hour is the same: patterns are a minute, `a-b`, `*/n` or `*`.
+pub(crate) struct Hours;
+
+/// Expressions that look for a word; `(` is none.
+struct Words;
+
+struct Word(String);
+
+/// Teams that do not work.
+#[derive(Clone, Default)]
+pub(crate) struct Standings(pub(crate) Arc<Mutex<HashMap<TeamKey, Standing>>>);
+
+/// What is found about triggers by name, and how long that takes.
+#[derive(Clone, Default)]
+pub(crate) struct Finds(pub(crate) Arc<Mutex<HashMap<String, (Duration, Findings)>>>);
+
+/// All of them.
+#[derive(Clone, Default)]
+pub(crate) struct Outside {
+    pub(crate) standings: Standings,
+    pub(crate) finds: Finds,
+}
+
+impl Outside {
+    pub(crate) fn ports(&self) -> Ports {
+        Ports {
+            calendar: Arc::new(Hours),
+            expressions: Arc::new(Words),
+            roster: Arc::new(self.standings.clone()),
+            premises: Arc::new(self.finds.clone()),
+            timezone: "UTC".to_owned(),
+            retention: Duration::from_secs(90 * 24 * 60 * 60),
+        }
+    }
+}
+
+impl Roster for Standings {
+    fn standing(&self, team: &TeamKey) -> Standing {
+        let standings = self.0.lock().unwrap();
+        standings.get(team).copied().unwrap_or(Standing::Active)
+    }
+}
+
+impl Premises for Finds {
+    fn look(
+        &self,
+        trigger: &Trigger,
+        _: Option<Timestamp>,
+    ) -> Option<BoxFuture<'static, Findings>> {
+        let finds = self.0.lock().unwrap();
+        let (pause, found) = finds.get(&trigger.definition.name)?.clone();
+        Some(Box::pin(async move {
+            tokio::time::sleep(pause).await;
+            found
+        }))
+    }
+}
+
+impl Expressions for Words {
+    fn read(
+        &self,
+        _: Language,
+        pattern: &str,
+        _: Option<&str>,
+    ) -> Result<Arc<dyn Matcher>, String> {
+        match pattern {
+            "(" => Err("is no expression".to_owned()),
+            word => Ok(Arc::new(Word(word.to_lowercase()))),
+        }
+    }
+}
+
+impl Matcher for Word {
+    fn find(&self, text: &str) -> Option<Vec<(String, String)>> {
+        text.to_lowercase().contains(&self.0).then(Vec::new)
+    }
+}
+
+fn fits(pattern: &str, minute: u64) -> bool {
+    let minute = minute % 60;
+    match (pattern.strip_prefix("*/"), pattern.split_once('-')) {
+        (Some(step), _) => minute % step.parse::<u64>().unwrap_or(1) == 0,
+        (_, Some((from, to))) => {
+            let bound = |text: &str| text.parse::<u64>().unwrap_or_default();
+            (bound(from)..=bound(to)).contains(&minute)
+        }
+        _ if pattern == "*" => true,
+        _ => pattern.parse() == Ok(minute),
+    }
+}
+
+impl Calendar for Hours {
+    fn check_cron(&self, pattern: &str, _: Timestamp) -> Result<(), String> {
+        match (0..60).any(|minute| fits(pattern, minute)) {
+            true => Ok(()),
+            false => Err(format!("\"{pattern}\" is not 0-59")),
+        }
+    }
+
+    fn check_zone(&self, zone: &str) -> Result<(), String> {
+        match zone {
+            "UTC" => Ok(()),
+            _ => Err(format!("there is no time zone `{zone}`")),
+        }
+    }
+
+    fn next(&self, pattern: &str, _: &str, after: Timestamp) -> Option<Timestamp> {
+        let first = after.0 / MINUTE + 1;
+        (first..first + 60)
+            .find(|minute| fits(pattern, *minute))
+            .map(|minute| Timestamp(minute * MINUTE))
+    }
+
+    fn matches(&self, pattern: &str, _: &str, at: Timestamp) -> bool {
+        fits(pattern, at.0 / MINUTE)
+    }
+
+    fn moment(&self, text: &str, _: &str) -> Result<Timestamp, String> {
+        text.parse()
+            .map(Timestamp)
+            .map_err(|_| "no time".to_owned())
+    }
+
+    fn minute_of_day(&self, _: &str, at: Timestamp) -> u32 {
+        u32::try_from(at.0 / MINUTE % (24 * 60)).unwrap_or_default()
+    }
+
+    fn next_minute_of_day(&self, minute: u32, _: &str, after: Timestamp) -> Option<Timestamp> {
+        let day = 24 * 60 * MINUTE;
+        let today = after.0 / day * day + u64::from(minute) * MINUTE;
+        Some(Timestamp(if today > after.0 { today } else { today + day }))
+    }
+
+    fn show(&self, _: &str, at: Timestamp) -> String {
+        format!("{}:{:02}", at.0 / MINUTE / 60, at.0 / MINUTE % 60)
+    }
+}

@@ -1,0 +1,263 @@
+//! Firing: the decision made durable, with its task, in one commit.
+
+use actix::{ActorFutureExt, AsyncContext, Context, MailboxError, WrapFuture};
+use tokio::sync::oneshot;
+
+use super::{
+    Refusal, Scheduler, body,
+    config::{Config, When},
+    firing::{self, Event, Fired, Present},
+    premises::Findings,
+    records::{Known, TriggerRows},
+    run::{Cause, Decision, Run},
+    trigger::{OverlapPolicy, State, SystemKind, Trigger},
+};
+use crate::{
+    clock::Timestamp,
+    ids::{RunId, TriggerId},
+    queue::submit::{self, CancelTask, Submission, Submit},
+    store::records::Writes,
+    task::{self, Label, Source},
+};
+
+/// A firing that is about to be decided.
+#[derive(Clone, Debug)]
+pub(super) struct Pending {
+    pub(super) cause: Cause,
+    pub(super) key: String,
+    pub(super) due_at: Timestamp,
+    pub(super) body: String,
+    pub(super) label: Label,
+    pub(super) source: Option<Source>,
+    pub(super) principal: task::Cause,
+    pub(super) overlap: Option<OverlapPolicy>,
+    pub(super) max_steps: Option<u32>,
+    /// It waits beside others of its trigger, whatever the policy.
+    pub(super) side_by_side: bool,
+    /// The same key must not make a second task.
+    pub(super) remember: bool,
+    /// What came from outside.
+    pub(super) payload: Option<String>,
+}
+
+impl Pending {
+    /// A firing at a time.
+    pub(super) fn timed(cause: Cause, due_at: Timestamp, body: String) -> Self {
+        Self {
+            cause,
+            key: due_at.to_string(),
+            due_at,
+            body,
+            label: Label::Trusted,
+            source: None,
+            principal: task::Cause::System,
+            overlap: None,
+            max_steps: None,
+            side_by_side: false,
+            remember: false,
+            payload: None,
+        }
+    }
+
+    fn into_event(self, trigger: &Trigger, found: &Findings) -> Event {
+        let order = match &found.order {
+            Some(order) => order.clone(),
+            None => self.body,
+        };
+        let turn_timeout = match trigger.system {
+            Some(SystemKind::Learning) => Some(super::maintain::LEARNING_TIME),
+            Some(SystemKind::Reflection) => Some(super::maintain::REFLECTION_TIME),
+            _ => None,
+        };
+        Event {
+            cause: self.cause,
+            key: self.key,
+            due_at: self.due_at,
+            body: body::with_report(order, trigger.definition.notify),
+            label: self.label,
+            source: self.source,
+            principal: self.principal,
+            overlap: match self.side_by_side {
+                true => Some(OverlapPolicy::Allow),
+                false => self.overlap,
+            },
+            max_steps: self.max_steps,
+            skill: found.skill.clone(),
+            turn_timeout,
+            payload_bytes: self.payload.as_ref().map(|payload| payload.len() as u64),
+        }
+    }
+}
+
+/// What came of a firing. It is durable.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Answer {
+    /// Its row.
+    pub run: Run,
+    /// The run that it repeats.
+    pub first: Option<RunId>,
+}
+
+/// Whoever waits for a firing.
+pub(super) type Told = oneshot::Receiver<Result<Answer, Refusal>>;
+
+impl Scheduler {
+    /// Decides on a firing and hands it in. The answer comes when it is durable.
+    pub(super) fn fire(
+        &mut self,
+        id: &TriggerId,
+        pending: Pending,
+        found: &Findings,
+        ctx: &mut Context<Self>,
+    ) -> Told {
+        let (tell, told) = oneshot::channel();
+        let now = self.now();
+        let Some(trigger) = self.triggers.get(id) else {
+            let _gone = tell.send(Err(Refusal::NotFound));
+            return told;
+        };
+        let (team, subagent) = (trigger.team.clone(), trigger.definition.subagent.clone());
+        let key = (id.clone(), pending.key.clone());
+        let first = self.known.get(&key).map(|(run, _)| run.clone());
+        let present = Present {
+            standing: self.to.ports.roster.standing(&team),
+            unfinished: trigger
+                .active_task_id
+                .as_ref()
+                .is_some_and(|task| self.runs.contains_key(task)),
+            fired_lately: self.fires.lately(&team, subagent.clone(), now),
+            known: first.as_ref(),
+            nothing_to_do: found.nothing_to_do.as_deref(),
+        };
+        let (remember, payload) = (pending.remember, pending.payload.clone());
+        let event = pending.into_event(trigger, found);
+        let ids = self.to.ids.clone();
+        let Some(trigger) = self.triggers.get_mut(id) else {
+            return told;
+        };
+        let Fired {
+            run,
+            task,
+            cancel,
+            notice,
+        } = firing::fire(trigger, event, &present, now, &ids);
+        advance(trigger, &run);
+        if let Some(task) = &task {
+            self.runs.insert(task.id.clone(), run.clone());
+            if !run.cause.is_by_hand() {
+                self.fires.count(&team, subagent, now);
+            }
+        }
+        self.settle_window(id);
+        self.plan_next(id);
+        self.last.insert(id.clone(), run.clone());
+        tracing::debug!(trigger = %id, team = %team, run = %run.id, cause = run.cause.as_str(), decision = run.decision.as_str(), "trigger fired");
+
+        let mut writes = Writes::new();
+        if let Some(trigger) = self.triggers.get(id) {
+            writes = writes.trigger(trigger);
+        }
+        if let Some(notice) = &notice {
+            writes = writes.notice(notice);
+        }
+        if let Some(payload) = payload.filter(|_| run.decision != Decision::Duplicate) {
+            writes = writes.payload(&run.id, &payload);
+        }
+        let Some(task) = task else {
+            let kept = self.keep(writes.run(&run));
+            ctx.spawn(kept.into_actor(self).map(move |kept, _, _| {
+                let _gone = tell.send(kept.map(|()| Answer { run, first }));
+            }));
+            return told;
+        };
+        if remember {
+            let (trigger, key) = key.clone();
+            writes = writes.known(&Known {
+                trigger,
+                key,
+                run: run.id.clone(),
+                at: now,
+            });
+            self.known.insert(key_of(id, &run), (run.id.clone(), now));
+        }
+        let writes = writes.open_run(&run, &task.id);
+        let submitted = self.to.queue.send(Submit {
+            task,
+            writes,
+            overlap: None,
+            giver: None,
+        });
+        if let Some(old) = cancel {
+            self.to.queue.do_send(CancelTask {
+                task: old,
+                reason: replaced_by(&run),
+            });
+        }
+        ctx.spawn(submitted.into_actor(self).map(move |answer, scheduler, _| {
+            let answer = scheduler.submitted(run, answer);
+            let _gone = tell.send(answer);
+        }));
+        told
+    }
+
+    fn submitted(
+        &mut self,
+        mut run: Run,
+        answer: Result<Result<Submission, submit::Refusal>, MailboxError>,
+    ) -> Result<Answer, Refusal> {
+        let refusal = match answer {
+            Ok(Ok(_)) => return Ok(Answer { run, first: None }),
+            Ok(Err(submit::Refusal::Stopping)) | Err(_) => return Err(Refusal::Stopping),
+            Ok(Err(refusal)) => refusal,
+        };
+        // Nothing of it was stored: what was noted of the task is taken back.
+        let task = run.task_id.take();
+        self.known.remove(&key_of(&run.trigger, &run));
+        if let Some(task) = &task {
+            self.runs.remove(task);
+        }
+        run.decision = match refusal {
+            submit::Refusal::TeamDraining => Decision::NotActive,
+            _ => Decision::QueueFull,
+        };
+        run.reason = Some(refusal.to_string());
+        run.replaces = None;
+        if let Some(trigger) = self.triggers.get_mut(&run.trigger)
+            && trigger.active_task_id == task
+        {
+            trigger.active_task_id = None;
+        }
+        self.settle_window(&run.trigger);
+        let mut writes = Writes::new().run(&run);
+        if let Some(trigger) = self.triggers.get(&run.trigger) {
+            writes = writes.trigger(trigger);
+        }
+        self.keep_quietly(writes);
+        self.last.insert(run.trigger.clone(), run.clone());
+        Err(Refusal::QueueFull(refusal.to_string()))
+    }
+}
+
+fn key_of(id: &TriggerId, run: &Run) -> (TriggerId, String) {
+    (id.clone(), run.key.clone())
+}
+
+/// Why a task had to make way.
+pub(super) fn replaced_by(run: &Run) -> String {
+    format!("replaced by {}", run.id)
+}
+
+/// Notes that a time has been dealt with.
+fn advance(trigger: &mut Trigger, run: &Run) {
+    if !matches!(run.cause, Cause::Schedule | Cause::Missed) {
+        return;
+    }
+    trigger.move_cursor(run.due_at);
+    let once_only = matches!(
+        &trigger.definition.config,
+        Config::Schedule(schedule) if matches!(schedule.when, When::At { .. })
+    );
+    if once_only && trigger.is_active() && run.decision != Decision::TeamPaused {
+        trigger.state = State::Finished;
+    }
+}

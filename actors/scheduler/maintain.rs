@@ -1,0 +1,278 @@
+//! Triggers that the settings of a team keep: its heartbeat and its learning cycles.
+
+use std::time::Duration;
+
+use actix::{ActorFutureExt, Handler, Message, ResponseActFuture, WrapFuture};
+
+use super::{
+    Refusal, Scheduler,
+    config::{Config, Schedule, When},
+    records::TriggerRows,
+    run::RunOutcome,
+    trigger::{Definition, MissedPolicy, NotifyPolicy, OverlapPolicy, SystemKind, Trigger},
+};
+use crate::{
+    ids::{TeamKey, TriggerId},
+    store::records::{Writes, digest},
+    task::{Ending, Outcome},
+};
+
+/// The longest turn of a learning cycle.
+pub const LEARNING_TIME: Duration = Duration::from_secs(30 * 60);
+/// The longest turn of a reflection cycle.
+pub const REFLECTION_TIME: Duration = Duration::from_secs(15 * 60);
+/// A heartbeat that has nothing to say says this.
+pub const HEARTBEAT_OK: &str = "HEARTBEAT_OK";
+/// What may stand beside it.
+const BESIDE: usize = 300;
+
+/// What the settings of a team ask for.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Wanted {
+    /// From one heartbeat to the next; none is no heartbeat.
+    pub heartbeat: Option<Duration>,
+    /// It learns: once for each subagent, or once for a team without.
+    pub learning: Option<Vec<String>>,
+}
+
+/// Keeps the triggers of a team in line with its settings. Answered when that is durable.
+#[derive(Clone, Debug, Message)]
+#[rtype(result = "Result<(), Refusal>")]
+pub struct Maintain {
+    /// The team.
+    pub team: TeamKey,
+    /// What its settings ask for.
+    pub wanted: Wanted,
+}
+
+/// The triggers that settings ask for.
+pub fn definitions(team: &TeamKey, wanted: &Wanted) -> Vec<(SystemKind, Definition)> {
+    let heartbeat = wanted.heartbeat.map(|every| {
+        let config = Config::Schedule(Schedule {
+            when: When::Every(every),
+            timezone: None,
+        });
+        let definition = Definition {
+            overlap_policy: OverlapPolicy::AlwaysSkip,
+            missed: MissedPolicy::Skip,
+            // What it says is never silent: it goes to the operator, who has the inbox.
+            notify: NotifyPolicy::Always,
+            ..Definition::new(
+                "heartbeat",
+                config,
+                "Go through your heartbeat list and say what needs attention.",
+            )
+        };
+        (SystemKind::Heartbeat, definition)
+    });
+    let subagents = match &wanted.learning {
+        None => Vec::new(),
+        Some(subagents) if subagents.is_empty() => vec![None],
+        Some(subagents) => subagents.iter().map(|name| Some(name.as_str())).collect(),
+    };
+    let cycles = subagents.into_iter().flat_map(|subagent| {
+        [SystemKind::Learning, SystemKind::Reflection].map(|kind| cycle(team, kind, subagent))
+    });
+    heartbeat.into_iter().chain(cycles).collect()
+}
+
+fn cycle(team: &TeamKey, kind: SystemKind, subagent: Option<&str>) -> (SystemKind, Definition) {
+    let (name, hour, max_steps, task) = match kind {
+        SystemKind::Learning => (
+            "learning-cycle",
+            2,
+            100,
+            "Carry out your learning cycle as the skill `learning-cycle` says.",
+        ),
+        _ => (
+            "reflection-cycle",
+            3,
+            30,
+            "Carry out your reflection cycle as the skill `reflection-cycle` says.",
+        ),
+    };
+    // The same minute each night, another one for each team and subagent.
+    let minute = digest(&format!("{}/{}", team.name, subagent.unwrap_or_default())) % 60;
+    let config = Config::Schedule(Schedule {
+        when: When::Cron(format!("{minute} {hour} * * *")),
+        timezone: None,
+    });
+    let name = match subagent {
+        Some(subagent) => format!("{name}-{subagent}"),
+        None => name.to_owned(),
+    };
+    let definition = Definition {
+        subagent: subagent.map(str::to_owned),
+        max_steps: Some(max_steps),
+        overlap_policy: OverlapPolicy::AlwaysSkip,
+        missed: MissedPolicy::Skip,
+        notify: NotifyPolicy::OnFailure,
+        ..Definition::new(&name, config, task)
+    };
+    (kind, definition)
+}
+
+/// Whether a heartbeat has something to say.
+pub fn judge_heartbeat(how: RunOutcome, outcome: &Outcome) -> (RunOutcome, &'static str) {
+    match how {
+        RunOutcome::Failed | RunOutcome::Missed => (how, "failed"),
+        RunOutcome::Cancelled => (how, "skipped"),
+        RunOutcome::Noop => (how, "ok_empty"),
+        RunOutcome::Ok if outcome.ending == Ending::Done && is_all_well(&outcome.text) => {
+            (RunOutcome::Noop, "ok_token")
+        }
+        RunOutcome::Ok => (how, "sent"),
+    }
+}
+
+/// The token, also inside markup, with little beside it.
+fn is_all_well(text: &str) -> bool {
+    let Some(place) = text.find(HEARTBEAT_OK) else {
+        return false;
+    };
+    let rest = [&text[..place], &text[place + HEARTBEAT_OK.len()..]];
+    let others: usize = rest.iter().map(|part| part.trim().chars().count()).sum();
+    others <= BESIDE
+}
+
+impl Handler<Maintain> for Scheduler {
+    type Result = ResponseActFuture<Self, Result<(), Refusal>>;
+
+    fn handle(
+        &mut self,
+        Maintain { team, wanted }: Maintain,
+        ctx: &mut Self::Context,
+    ) -> Self::Result {
+        let wanted = definitions(&team, &wanted);
+        let mut writes = Writes::new();
+        let unwanted: Vec<TriggerId> = self
+            .triggers
+            .values()
+            .filter(|trigger| trigger.team == team && trigger.system.is_some())
+            .filter(|trigger| {
+                let name = &trigger.definition.name;
+                !wanted
+                    .iter()
+                    .any(|(_, definition)| definition.name == *name)
+            })
+            .map(|trigger| trigger.id.clone())
+            .collect();
+        for id in unwanted {
+            if let Some(trigger) = self.drop_out(&id) {
+                writes = writes.drop_trigger(&trigger);
+            }
+        }
+        let now = self.now();
+        for (kind, definition) in wanted {
+            if let Err(problem) = self.check(&definition, false) {
+                tracing::warn!(%team, trigger = definition.name, %problem, "settings ask for a trigger that cannot be");
+                continue;
+            }
+            let name = (team.clone(), definition.name.clone());
+            let present = self
+                .names
+                .get(&name)
+                .and_then(|id| self.triggers.get(id))
+                .cloned();
+            let trigger = match present {
+                Some(present) if present.definition == definition => continue,
+                // Someone switched it off: it stays off, with the new settings.
+                Some(mut present) => {
+                    let is_active = present.is_active();
+                    present.definition = definition;
+                    present.revision += 1;
+                    present.updated_at = now;
+                    if is_active {
+                        present.enable(now);
+                    }
+                    present
+                }
+                None => {
+                    let id = self.to.ids.trigger();
+                    let mut trigger = Trigger::new(id, team.clone(), definition, "system", now);
+                    trigger.system = Some(kind);
+                    trigger.enable(now);
+                    trigger
+                }
+            };
+            let id = trigger.id.clone();
+            self.take_in(trigger);
+            if let Some(trigger) = self.triggers.get(&id) {
+                writes = writes.trigger(trigger);
+            }
+        }
+        self.arm(ctx);
+        if writes.is_empty() {
+            return Box::pin(std::future::ready(Ok(())).into_actor(self));
+        }
+        let kept = self.keep(writes);
+        Box::pin(kept.into_actor(self).map(|kept, _, _| kept))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// TR-71
+    #[test]
+    fn the_token_is_found_inside_markup() {
+        for text in [
+            "HEARTBEAT_OK",
+            "**HEARTBEAT_OK**",
+            "<p>HEARTBEAT_OK</p>\n",
+            "All is well. `HEARTBEAT_OK`",
+        ] {
+            assert!(is_all_well(text), "{text}");
+        }
+        let long = "x".repeat(301);
+        assert!(is_all_well(&format!("HEARTBEAT_OK{}", &long[..300])));
+        assert!(!is_all_well(&format!("HEARTBEAT_OK{long}")));
+        assert!(!is_all_well("the disk is full"));
+    }
+
+    /// TR-62, TR-63
+    #[test]
+    fn a_team_that_learns_has_a_pair_for_each_subagent() {
+        let wanted = Wanted {
+            heartbeat: None,
+            learning: Some(vec!["editor".to_owned(), "scout".to_owned()]),
+        };
+
+        let made = definitions(&TeamKey::first("news"), &wanted);
+
+        let names: Vec<&str> = made
+            .iter()
+            .map(|(_, definition)| definition.name.as_str())
+            .collect();
+        assert_eq!(
+            names,
+            [
+                "learning-cycle-editor",
+                "reflection-cycle-editor",
+                "learning-cycle-scout",
+                "reflection-cycle-scout"
+            ]
+        );
+        let again = definitions(&TeamKey::first("news"), &wanted);
+        assert_eq!(made, again);
+        let crons: Vec<String> = made
+            .iter()
+            .map(|(_, definition)| match &definition.config {
+                Config::Schedule(Schedule {
+                    when: When::Cron(pattern),
+                    ..
+                }) => pattern.clone(),
+                _ => String::new(),
+            })
+            .collect();
+        assert!(crons[0].ends_with(" 2 * * *") && crons[1].ends_with(" 3 * * *"));
+        assert_ne!(crons[0], crons[2]);
+    }
+
+    /// TR-61, TR-69
+    #[test]
+    fn nothing_is_kept_unless_asked_for() {
+        assert_eq!(definitions(&TeamKey::first("news"), &Wanted::default()), []);
+    }
+}

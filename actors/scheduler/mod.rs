@@ -1,0 +1,371 @@
+//! Scheduler: triggers, when they fire, and what becomes of their runs.
+
+use std::{
+    collections::{BTreeSet, HashMap},
+    sync::Arc,
+    time::Duration,
+};
+
+use actix::{Actor, Addr, AsyncContext, Context, SpawnHandle};
+use tokio::time::Instant;
+
+use crate::{
+    clock::{Clock, Timestamp},
+    ids::{Ids, RunId, TaskId, TeamKey, TriggerId},
+    queue::{Queue, keep::Keep},
+    store::{StoreError, StoreHandle, records::Writes},
+};
+
+pub mod agenda;
+pub mod body;
+pub mod breaker;
+pub mod calendar;
+pub mod call;
+pub mod check;
+pub mod config;
+pub mod due;
+mod ended;
+mod fire;
+pub mod firing;
+pub mod hand;
+pub mod heard;
+mod listen;
+pub mod maintain;
+pub mod manage;
+pub mod matcher;
+pub mod missed;
+pub mod notify;
+pub mod overlap;
+pub mod premises;
+mod rate;
+pub mod records;
+mod ring;
+pub mod run;
+mod sweep;
+mod tell;
+#[cfg(test)]
+mod tests;
+pub mod trigger;
+pub mod window;
+
+use calendar::Calendar;
+use check::Check;
+use config::Config;
+use heard::{Ears, Heard};
+use matcher::Expressions;
+use premises::{Premises, Roster};
+use rate::Fires;
+use records::{Known, Recovered};
+use run::Run;
+use trigger::{Definition, Problem, Trigger};
+
+/// What the scheduler needs from outside.
+#[derive(Clone)]
+pub struct Ports {
+    /// Patterns and zones.
+    pub calendar: Arc<dyn Calendar>,
+    /// Expressions.
+    pub expressions: Arc<dyn Expressions>,
+    /// Which teams work.
+    pub roster: Arc<dyn Roster>,
+    /// What triggers depend on.
+    pub premises: Arc<dyn Premises>,
+    /// The zone of the settings.
+    pub timezone: String,
+    /// How long runs are kept.
+    pub retention: Duration,
+}
+
+/// Everything that the scheduler talks to.
+pub struct Neighbours {
+    /// Where work goes, and rows that must keep in step with it.
+    pub queue: Addr<Queue>,
+    /// For reading.
+    pub store: StoreHandle,
+    /// Wall time.
+    pub clock: Arc<dyn Clock>,
+    /// Names things.
+    pub ids: Ids,
+    /// The rest.
+    pub ports: Ports,
+}
+
+/// Why the scheduler does not do as told.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum Refusal {
+    /// Something about the trigger is wrong.
+    #[error(transparent)]
+    Invalid(#[from] Problem),
+    /// There is no such trigger.
+    #[error("there is no such trigger")]
+    NotFound,
+    /// The team has a trigger of that name.
+    #[error("team `{team}` has a trigger `{name}` already")]
+    NameTaken {
+        /// The team.
+        team: String,
+        /// The name.
+        name: String,
+    },
+    /// The name is kept for triggers that settings make.
+    #[error(
+        "`{0}` is kept by the settings of the team: `heartbeat` and `learning` in its file make and change it; it can only be disabled here"
+    )]
+    NameReserved(String),
+    /// The team has too many.
+    #[error("team `{team}` has {most} triggers already, which is the most a team may have")]
+    Limit {
+        /// The team.
+        team: String,
+        /// The most.
+        most: usize,
+    },
+    /// Too much waits.
+    #[error("{0}")]
+    QueueFull(String),
+    /// The store or the service is going down.
+    #[error("the service is stopping; nothing was changed")]
+    Stopping,
+}
+
+impl Refusal {
+    /// As answers name it.
+    pub fn code(&self) -> &'static str {
+        match self {
+            Self::Invalid(_) => "invalid_input",
+            Self::NotFound => "not_found",
+            Self::NameTaken { .. } => "name_taken",
+            Self::NameReserved(_) => "name_reserved",
+            Self::Limit { .. } => "limit_triggers",
+            Self::QueueFull(_) => "queue_full",
+            Self::Stopping => "draining",
+        }
+    }
+}
+
+impl From<StoreError> for Refusal {
+    fn from(_: StoreError) -> Self {
+        Self::Stopping
+    }
+}
+
+/// What is due for a trigger.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+enum Due {
+    /// To be looked at.
+    Look,
+    /// Its quiet time is over.
+    Speak,
+}
+
+/// Holds all triggers, sleeps until one is due, and commits each firing as a whole.
+pub struct Scheduler {
+    to: Neighbours,
+    /// When this process took over. What was due before was missed.
+    since: Timestamp,
+    triggers: HashMap<TriggerId, Trigger>,
+    names: HashMap<(TeamKey, String), TriggerId>,
+    due: BTreeSet<(Timestamp, Due, TriggerId)>,
+    /// When each trigger stands in `due`.
+    dues: HashMap<(TriggerId, Due), Timestamp>,
+    alarm: Option<SpawnHandle>,
+    /// Wall time and monotonic time when the alarm was last set.
+    set_at: (Timestamp, Instant),
+    /// Triggers whose premises are being looked at.
+    looking: BTreeSet<TriggerId>,
+    /// Runs whose task has not been accounted for.
+    runs: HashMap<TaskId, Run>,
+    last: HashMap<TriggerId, Run>,
+    known: HashMap<(TriggerId, String), (RunId, Timestamp)>,
+    fires: Fires,
+    ears: Ears,
+    /// To be dealt with as soon as it runs.
+    left: Option<Left>,
+    draining: bool,
+}
+
+/// What a former process left undone.
+struct Left {
+    open: Vec<(Run, Option<crate::task::Task>)>,
+    heard: Vec<Heard>,
+}
+
+impl Scheduler {
+    /// A scheduler that goes on where the last process stopped. `ears` is shared with whoever lets
+    /// messages in.
+    pub fn new(to: Neighbours, ears: Ears, recovered: Recovered) -> Self {
+        let now = to.clock.now();
+        let mut scheduler = Self {
+            to,
+            since: now,
+            triggers: HashMap::new(),
+            names: HashMap::new(),
+            due: BTreeSet::new(),
+            dues: HashMap::new(),
+            alarm: None,
+            set_at: (now, Instant::now()),
+            looking: BTreeSet::new(),
+            runs: HashMap::new(),
+            last: HashMap::new(),
+            known: HashMap::new(),
+            fires: Fires::default(),
+            ears,
+            left: Some(Left {
+                open: recovered.open,
+                heard: recovered.heard,
+            }),
+            draining: false,
+        };
+        for run in recovered.last {
+            scheduler.last.insert(run.trigger.clone(), run);
+        }
+        for Known {
+            trigger,
+            key,
+            run,
+            at,
+        } in recovered.known
+        {
+            scheduler.known.insert((trigger, key), (run, at));
+        }
+        for trigger in recovered.triggers {
+            scheduler.take_in(trigger);
+        }
+        for run in recovered.recent {
+            if run.decision.made_a_task() && !run.cause.is_by_hand() {
+                let subagent = scheduler.subagent(&run.trigger);
+                scheduler.fires.count(&run.team, subagent, run.fired_at);
+            }
+        }
+        scheduler
+    }
+
+    fn take_in(&mut self, trigger: Trigger) {
+        let name = trigger.definition.name.clone();
+        let id = trigger.id.clone();
+        self.names.insert((trigger.team.clone(), name), id.clone());
+        self.ears.attend(&trigger, &*self.to.ports.expressions);
+        self.triggers.insert(id.clone(), trigger);
+        self.plan_next(&id);
+    }
+
+    fn drop_out(&mut self, id: &TriggerId) -> Option<Trigger> {
+        let trigger = self.triggers.remove(id)?;
+        let name = trigger.definition.name.clone();
+        self.names.remove(&(trigger.team.clone(), name));
+        self.ears.ignore(id);
+        self.set_due(id, Due::Look, None);
+        self.set_due(id, Due::Speak, None);
+        self.last.remove(id);
+        Some(trigger)
+    }
+
+    fn subagent(&self, id: &TriggerId) -> Option<String> {
+        self.triggers.get(id)?.definition.subagent.clone()
+    }
+
+    fn now(&self) -> Timestamp {
+        self.to.clock.now()
+    }
+
+    /// Whether a definition can be, at this moment.
+    fn check(&self, definition: &Definition, is_new: bool) -> Result<(), Problem> {
+        let ports = &self.to.ports;
+        let check = Check {
+            calendar: &*ports.calendar,
+            expressions: &*ports.expressions,
+            zone: &ports.timezone,
+            now: self.now(),
+            is_new,
+        };
+        check.run(definition)
+    }
+
+    /// Hands rows in, in step with tasks. The future ends when they are durable.
+    fn keep(&self, writes: Writes) -> impl Future<Output = Result<(), Refusal>> + use<> {
+        let kept = self.to.queue.send(Keep { writes });
+        async move {
+            match kept.await {
+                Ok(stored) => Ok(stored?),
+                Err(_) => Err(Refusal::Stopping),
+            }
+        }
+    }
+
+    /// Hands rows in whose fate nobody waits for.
+    fn keep_quietly(&self, writes: Writes) {
+        if !writes.is_empty() {
+            self.to.queue.do_send(Keep { writes });
+        }
+    }
+
+    fn view(&self) -> agenda::View<'_> {
+        agenda::View {
+            zone: &self.to.ports.timezone,
+            calendar: &*self.to.ports.calendar,
+            now: self.now(),
+            since: self.since,
+        }
+    }
+
+    fn window_view<'a>(&'a self, window: &'a config::Window) -> window::View<'a> {
+        window::View {
+            window,
+            zone: &self.to.ports.timezone,
+            calendar: &*self.to.ports.calendar,
+            now: self.now(),
+            since: self.since,
+        }
+    }
+
+    /// Works out when a trigger is to be looked at next.
+    fn plan_next(&mut self, id: &TriggerId) {
+        let Some(trigger) = self.triggers.get(id) else {
+            return;
+        };
+        let cursor = trigger.cursor_at.unwrap_or(trigger.created_at);
+        let next = match &trigger.definition.config {
+            _ if !trigger.is_active() => None,
+            Config::Schedule(schedule) => agenda::next(trigger, schedule, self.view(), cursor),
+            Config::Window(window) => {
+                let view = self.window_view(window);
+                window::next_due(view, trigger.occurrence.as_ref(), cursor)
+            }
+            Config::Keyword(_) | Config::Message(_) | Config::Webhook(_) => None,
+        };
+        let speak = self.quiet_until(trigger);
+        if let Some(trigger) = self.triggers.get_mut(id) {
+            trigger.next_due_at = next;
+        }
+        self.set_due(id, Due::Look, next);
+        self.set_due(id, Due::Speak, speak);
+    }
+
+    fn set_due(&mut self, id: &TriggerId, what: Due, at: Option<Timestamp>) {
+        if let Some(old) = self.dues.remove(&(id.clone(), what)) {
+            self.due.remove(&(old, what, id.clone()));
+        }
+        if let Some(at) = at {
+            self.dues.insert((id.clone(), what), at);
+            self.due.insert((at, what, id.clone()));
+        }
+    }
+}
+
+impl Actor for Scheduler {
+    type Context = Context<Self>;
+
+    fn started(&mut self, ctx: &mut Self::Context) {
+        self.revalidate();
+        if let Some(left) = self.left.take() {
+            self.reconcile(left.open, ctx);
+            for heard in left.heard {
+                self.hear(heard, true, ctx);
+            }
+        }
+        self.look_at_held(ctx);
+        self.ring(ctx);
+        ctx.run_interval(sweep::EVERY, Self::sweep);
+    }
+}

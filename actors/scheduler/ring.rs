@@ -1,0 +1,364 @@
+//! The alarm: one sleep until the next thing is due, and what is done then.
+
+use std::time::Duration;
+
+use actix::{ActorFutureExt, AsyncContext, Context, Handler, Message, WrapFuture};
+use tokio::time::Instant;
+
+use super::{
+    Due, Scheduler,
+    agenda::{self, Agenda},
+    body,
+    config::{Config, When},
+    fire::Pending,
+    firing::{self, Standing},
+    missed::Missed,
+    premises::Findings,
+    records::TriggerRows,
+    run::{Cause, RunOutcome},
+    trigger::State,
+    window::{self, Phase},
+};
+use crate::{
+    ids::TriggerId,
+    notice::{Notice, NoticeKind},
+    store::records::Writes,
+};
+
+/// A sleep is never longer: a clock that was set forward must not delay what is due until then.
+const LONGEST_SLEEP: Duration = Duration::from_secs(30);
+/// A clock that is off by more than this has jumped.
+const JUMP: Duration = Duration::from_secs(60);
+
+/// Teams were paused, resumed or closed.
+#[derive(Clone, Copy, Debug, Message)]
+#[rtype(result = "()")]
+pub struct TeamsChanged;
+
+/// No more firings: the process is about to stop.
+#[derive(Clone, Copy, Debug, Message)]
+#[rtype(result = "()")]
+pub struct Drain;
+
+impl Scheduler {
+    /// Sets the alarm for what is due next.
+    pub(super) fn arm(&mut self, ctx: &mut Context<Self>) {
+        if let Some(handle) = self.alarm.take() {
+            ctx.cancel_future(handle);
+        }
+        let now = self.now();
+        self.set_at = (now, Instant::now());
+        let Some((at, ..)) = self.due.first() else {
+            return;
+        };
+        let pause = at.since(now).clamp(Duration::from_millis(1), LONGEST_SLEEP);
+        self.alarm = Some(ctx.run_later(pause, |scheduler, ctx| {
+            scheduler.alarm = None;
+            scheduler.notice_jump();
+            scheduler.ring(ctx);
+        }));
+    }
+
+    fn notice_jump(&self) {
+        let (wall, monotonic) = self.set_at;
+        let (now, slept) = (self.now(), monotonic.elapsed());
+        let expected = wall + slept;
+        let off = now.since(expected).max(expected.since(now));
+        if off > JUMP {
+            tracing::warn!(
+                seconds = off.as_secs(),
+                forward = now > expected,
+                "the clock has jumped; times that it skipped count as missed, none is served twice"
+            );
+        }
+    }
+
+    /// Does what is due.
+    pub(super) fn ring(&mut self, ctx: &mut Context<Self>) {
+        let now = self.now();
+        while !self.draining
+            && let Some((at, what, id)) = self.due.first().cloned()
+            && at <= now
+        {
+            // Each of these sets the next time, or none.
+            self.set_due(&id, what, None);
+            match what {
+                Due::Look => self.look_at(&id, ctx),
+                Due::Speak => self.speak(&id),
+            }
+        }
+        self.arm(ctx);
+    }
+
+    /// Times that passed while a team rested are made up for once it works again.
+    pub(super) fn look_at_held(&mut self, ctx: &mut Context<Self>) {
+        let held: Vec<TriggerId> = self
+            .triggers
+            .values()
+            .filter(|trigger| trigger.is_active() && trigger.held_from.is_some())
+            .map(|trigger| trigger.id.clone())
+            .collect();
+        for id in held {
+            self.look_at(&id, ctx);
+        }
+    }
+
+    fn look_at(&mut self, id: &TriggerId, ctx: &mut Context<Self>) {
+        let Some(trigger) = self.triggers.get(id) else {
+            return;
+        };
+        if !trigger.is_active() || self.draining || self.looking.contains(id) {
+            return;
+        }
+        match &trigger.definition.config {
+            Config::Schedule(schedule) => {
+                let standing = self.to.ports.roster.standing(&trigger.team);
+                let agenda = agenda::agenda(trigger, schedule, standing, self.view());
+                self.follow(id, agenda, ctx);
+            }
+            Config::Window(_) => self.tick(id, ctx),
+            _ => {}
+        }
+    }
+
+    fn follow(&mut self, id: &TriggerId, agenda: Agenda, ctx: &mut Context<Self>) {
+        let Some(trigger) = self.triggers.get_mut(id) else {
+            return;
+        };
+        let order = body::order(trigger);
+        let pendings = match agenda {
+            Agenda::Wait => Vec::new(),
+            Agenda::Fire(due) => vec![Pending::timed(Cause::Schedule, due, order)],
+            Agenda::Hold(due) => {
+                let cursor = trigger.cursor_at.unwrap_or(trigger.created_at);
+                trigger.held_from.get_or_insert(cursor);
+                vec![Pending::timed(Cause::Schedule, due, order)]
+            }
+            Agenda::MakeUp(plan) => {
+                trigger.held_from = None;
+                let several = plan.serve.len() > 1;
+                if let Some(skipped) = plan.skipped {
+                    self.skip(id, skipped);
+                }
+                let order = match plan.told {
+                    Some(told) => self.tell_missed(id, order, told),
+                    None => order,
+                };
+                let serve = plan.serve.into_iter().map(|due| Pending {
+                    // They were due one after another, so none is in the way of the next.
+                    side_by_side: several,
+                    ..Pending::timed(Cause::Missed, due, order.clone())
+                });
+                serve.collect()
+            }
+        };
+        if pendings.is_empty() {
+            self.plan_next(id);
+            return self.arm(ctx);
+        }
+        self.prepare(id, pendings, ctx);
+    }
+
+    fn tell_missed(&self, id: &TriggerId, order: String, missed: Missed) -> String {
+        if missed.count < 2 {
+            return order;
+        }
+        let zone = self
+            .triggers
+            .get(id)
+            .and_then(|trigger| match &trigger.definition.config {
+                Config::Schedule(schedule) => schedule.timezone.as_deref(),
+                _ => None,
+            });
+        let zone = zone.unwrap_or(&self.to.ports.timezone);
+        let since = self.to.ports.calendar.show(zone, missed.since);
+        body::with_missed(order, missed, &since)
+    }
+
+    /// One row for times that are not served.
+    fn skip(&mut self, id: &TriggerId, missed: Missed) {
+        let now = self.now();
+        let ids = self.to.ids.clone();
+        let Some(trigger) = self.triggers.get_mut(id) else {
+            return;
+        };
+        trigger.move_cursor(missed.until);
+        let mut run = firing::skipped_row(trigger, missed, now, ids.run());
+        let mut writes = Writes::new();
+        let once_only = matches!(
+            &trigger.definition.config,
+            Config::Schedule(schedule) if matches!(schedule.when, When::At { .. })
+        );
+        if once_only {
+            trigger.state = State::Finished;
+            run.outcome = Some(RunOutcome::Missed);
+            writes = writes.notice(&Notice {
+                id: ids.notice(),
+                kind: NoticeKind::MissedRun,
+                team: Some(trigger.team.name.clone()),
+                text: format!(
+                    "trigger `{}` of team `{}` was due more than a day ago while the service was down, and did not run; create it anew if it still matters",
+                    trigger.definition.name, trigger.team.name
+                ),
+                refs: vec![trigger.id.to_string(), run.id.to_string()],
+                at: now,
+                read: false,
+            });
+        }
+        self.plan_next(id);
+        if let Some(trigger) = self.triggers.get(id) {
+            writes = writes.run(&run).trigger(trigger);
+        }
+        self.last.insert(id.clone(), run);
+        self.keep_quietly(writes);
+    }
+
+    fn tick(&mut self, id: &TriggerId, ctx: &mut Context<Self>) {
+        let Some(trigger) = self.triggers.get(id) else {
+            return;
+        };
+        let Config::Window(window) = &trigger.definition.config else {
+            return;
+        };
+        let cursor = trigger.cursor_at.unwrap_or(trigger.created_at);
+        let in_flight = trigger
+            .active_task_id
+            .as_ref()
+            .is_some_and(|task| self.runs.contains_key(task));
+        let mut occurrence = trigger.occurrence.clone();
+        let tick = window::advance(self.window_view(window), &mut occurrence, cursor, in_flight);
+        let order = body::with_cursors(body::order(trigger), &trigger.cursors);
+        let changed = occurrence != trigger.occurrence;
+        let opened = occurrence.as_ref().map(|open| open.opened_at);
+        let now = self.now();
+        if let Some(trigger) = self.triggers.get_mut(id) {
+            trigger.occurrence = occurrence;
+            trigger.move_cursor(now);
+        }
+        match (tick, opened) {
+            (Some(tick), Some(opened)) => {
+                let pending = Pending {
+                    key: format!("{opened}/{}", tick.number),
+                    ..Pending::timed(Cause::Window, tick.due_at, order)
+                };
+                self.prepare(id, vec![pending], ctx);
+            }
+            _ => {
+                self.plan_next(id);
+                if changed && let Some(trigger) = self.triggers.get(id) {
+                    self.keep_quietly(Writes::new().trigger(trigger));
+                }
+            }
+        }
+    }
+
+    /// Looks at what the firings depend on, and carries them out.
+    fn prepare(&mut self, id: &TriggerId, pendings: Vec<Pending>, ctx: &mut Context<Self>) {
+        self.looking.insert(id.clone());
+        self.with_findings(
+            id,
+            |scheduler, id, found, ctx| {
+                scheduler.looking.remove(id);
+                scheduler.carry_out(id, pendings, found, ctx);
+                scheduler.arm(ctx);
+            },
+            ctx,
+        );
+    }
+
+    /// Goes on with what is found about a trigger's premises: at once, if it depends on nothing.
+    pub(super) fn with_findings(
+        &mut self,
+        id: &TriggerId,
+        act: impl FnOnce(&mut Self, &TriggerId, &Findings, &mut Context<Self>) + 'static,
+        ctx: &mut Context<Self>,
+    ) {
+        let look = self.triggers.get(id).and_then(|trigger| {
+            let last = trigger.last_fired_at;
+            self.to.ports.premises.look(trigger, last)
+        });
+        let Some(look) = look else {
+            return act(self, id, &Findings::default(), ctx);
+        };
+        let id = id.clone();
+        // On a task of its own: a panic in there costs a look, not the scheduler.
+        let look = actix::spawn(look);
+        ctx.spawn(look.into_actor(self).map(move |found, scheduler, ctx| {
+            let found = found.unwrap_or_default();
+            if let Some(problem) = &found.problem {
+                scheduler.invalidate(&id, &problem.to_string());
+            }
+            act(scheduler, &id, &found, ctx);
+        }));
+    }
+
+    fn carry_out(
+        &mut self,
+        id: &TriggerId,
+        pendings: Vec<Pending>,
+        found: &Findings,
+        ctx: &mut Context<Self>,
+    ) {
+        for pending in pendings {
+            let timed = matches!(pending.cause, Cause::Schedule | Cause::Missed);
+            // It was enabled anew while we looked.
+            let stale = self
+                .triggers
+                .get(id)
+                .is_none_or(|trigger| timed && trigger.cursor_at >= Some(pending.due_at));
+            if !stale {
+                drop(self.fire(id, pending, found, ctx));
+            }
+        }
+        self.plan_next(id);
+    }
+
+    /// A window whose last tick led to nothing is closed at once.
+    pub(super) fn settle_window(&mut self, id: &TriggerId) {
+        if let Some(trigger) = self.triggers.get_mut(id)
+            && let Some(occurrence) = &mut trigger.occurrence
+            && occurrence.phase == Phase::Closing
+            && !trigger
+                .active_task_id
+                .as_ref()
+                .is_some_and(|task| self.runs.contains_key(task))
+        {
+            occurrence.phase = Phase::Closed;
+        }
+    }
+
+    /// Triggers of teams that are gone go with them.
+    fn forget_gone(&mut self) {
+        let gone: Vec<TriggerId> = self
+            .triggers
+            .values()
+            .filter(|trigger| self.to.ports.roster.standing(&trigger.team) == Standing::Gone)
+            .map(|trigger| trigger.id.clone())
+            .collect();
+        let mut writes = Writes::new();
+        for id in gone {
+            if let Some(trigger) = self.drop_out(&id) {
+                writes = writes.drop_trigger(&trigger);
+            }
+        }
+        self.keep_quietly(writes);
+    }
+}
+
+impl Handler<TeamsChanged> for Scheduler {
+    type Result = ();
+
+    fn handle(&mut self, TeamsChanged: TeamsChanged, ctx: &mut Self::Context) {
+        self.forget_gone();
+        self.look_at_held(ctx);
+        self.arm(ctx);
+    }
+}
+
+impl Handler<Drain> for Scheduler {
+    type Result = ();
+
+    fn handle(&mut self, Drain: Drain, _: &mut Self::Context) {
+        self.draining = true;
+    }
+}

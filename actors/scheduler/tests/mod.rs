@@ -1,0 +1,1 @@
+//! Tests of the scheduler over doubles of its ports.

@@ -1,0 +1,300 @@
+//! Windows: when they open and close, and what is counted while they are open.
+
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use super::{
+    calendar::Calendar,
+    config::{Span, Window},
+    run::RunOutcome,
+};
+use crate::clock::{Timestamp, millis};
+
+/// No window stays open for longer.
+pub const LONGEST: Duration = Duration::from_secs(7 * 24 * 60 * 60);
+/// A tick that is later than this was not late but missed.
+const LATE: Duration = Duration::from_secs(60);
+/// So many ticks in a row that found nothing double the interval …
+const PATIENCE: u32 = 10;
+/// … up to so many times the interval.
+const SLOWEST: u32 = 10;
+const MINUTE: Duration = Duration::from_secs(60);
+
+/// How far a window is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Phase {
+    /// It ticks.
+    Open,
+    /// It ticks no more, and its last work goes on.
+    Closing,
+    /// It is over.
+    Closed,
+}
+
+/// Why a window closed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Closed {
+    /// It was time.
+    Time,
+    /// It ticked often enough.
+    Ticks,
+    /// It spent its tokens.
+    Tokens,
+    /// It spent its money.
+    Usd,
+    /// A tick found something.
+    FirstHit,
+    /// Its trigger was switched off.
+    Disabled,
+}
+
+/// One opening of a window.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Occurrence {
+    /// When it opened. Names it.
+    pub opened_at: Timestamp,
+    /// When it closes at the latest.
+    pub closes_at: Timestamp,
+    /// How far it is.
+    pub phase: Phase,
+    /// Ticks so far, with those that were skipped.
+    pub ticks: u32,
+    /// Ticks that found nothing.
+    pub noops: u32,
+    /// The newest of them in a row.
+    pub noops_in_a_row: u32,
+    /// Tokens of its tasks.
+    pub tokens: u64,
+    /// The price of its tasks.
+    pub usd: f64,
+    /// Why it closed.
+    pub reason: Option<Closed>,
+    /// When the next tick is due.
+    pub next_tick_at: Timestamp,
+}
+
+/// A tick that is due.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Tick {
+    /// When it was due.
+    pub due_at: Timestamp,
+    /// Which one of its window, from 1.
+    pub number: u32,
+}
+
+/// Where and when a window is looked at.
+#[derive(Clone, Copy)]
+pub struct View<'a> {
+    /// What it was told.
+    pub window: &'a Window,
+    /// The zone of the settings.
+    pub zone: &'a str,
+    /// Patterns and zones.
+    pub calendar: &'a dyn Calendar,
+    /// The present.
+    pub now: Timestamp,
+    /// When the service came up: what was due before is not made up.
+    pub since: Timestamp,
+}
+
+impl Occurrence {
+    fn new(opened_at: Timestamp, closes_at: Timestamp) -> Self {
+        Self {
+            opened_at,
+            closes_at,
+            phase: Phase::Open,
+            ticks: 0,
+            noops: 0,
+            noops_in_a_row: 0,
+            tokens: 0,
+            usd: 0.0,
+            reason: None,
+            next_tick_at: opened_at,
+        }
+    }
+
+    /// Ticks no more. Work in flight goes on.
+    pub fn close(&mut self, reason: Closed, in_flight: bool) {
+        if self.phase == Phase::Open {
+            self.phase = if in_flight {
+                Phase::Closing
+            } else {
+                Phase::Closed
+            };
+            self.reason = Some(reason);
+        }
+    }
+
+    /// A task of this window ended.
+    pub fn ended(&mut self, window: &Window, outcome: RunOutcome, tokens: u64, usd: f64) {
+        self.tokens = self.tokens.saturating_add(tokens);
+        self.usd += usd;
+        match outcome {
+            RunOutcome::Noop => {
+                self.noops += 1;
+                self.noops_in_a_row += 1;
+            }
+            RunOutcome::Ok | RunOutcome::Failed => self.noops_in_a_row = 0,
+            RunOutcome::Cancelled | RunOutcome::Missed => {}
+        }
+        if window.max_tokens.is_some_and(|most| self.tokens >= most) {
+            self.close(Closed::Tokens, false);
+        } else if window.max_usd.is_some_and(|most| self.usd >= most) {
+            self.close(Closed::Usd, false);
+        } else if window.stop_on_first_hit && outcome == RunOutcome::Ok {
+            self.close(Closed::FirstHit, false);
+        }
+        if self.phase == Phase::Closing {
+            self.phase = Phase::Closed;
+        }
+    }
+
+    fn interval(&self, window: &Window) -> Duration {
+        if !window.backoff {
+            return window.tick_interval;
+        }
+        let doubled = 2_u32.saturating_pow(self.noops_in_a_row / PATIENCE);
+        window.tick_interval * doubled.min(SLOWEST)
+    }
+
+    /// The first tick after a moment, in step with the opening.
+    fn tick_after(&self, window: &Window, after: Timestamp) -> Timestamp {
+        let interval = millis(self.interval(window)).max(1);
+        let passed = after.0.saturating_sub(self.opened_at.0);
+        Timestamp(self.opened_at.0 + (passed / interval + 1) * interval)
+    }
+}
+
+/// Moves a window on to the present, and tells whether a tick is due.
+pub fn advance(
+    view: View<'_>,
+    occurrence: &mut Option<Occurrence>,
+    cursor: Timestamp,
+    in_flight: bool,
+) -> Option<Tick> {
+    let View {
+        window, now, since, ..
+    } = view;
+    if let Some(open) = occurrence.as_mut()
+        && open.phase == Phase::Open
+        && open.closes_at <= now
+    {
+        open.close(Closed::Time, in_flight);
+    }
+    let is_open = |occurrence: &Option<Occurrence>| {
+        occurrence
+            .as_ref()
+            .is_some_and(|found| found.phase == Phase::Open)
+    };
+    if !is_open(occurrence)
+        && let Some((opens, closes)) = opening(view, after_last(occurrence.as_ref(), cursor))
+        && opens <= now
+    {
+        *occurrence = Some(Occurrence::new(opens, closes));
+    }
+    let open = occurrence
+        .as_mut()
+        .filter(|found| found.phase == Phase::Open)?;
+    let due_at = open.next_tick_at;
+    if due_at > now {
+        return None;
+    }
+    if due_at < since || now.since(due_at) > LATE {
+        open.next_tick_at = open.tick_after(window, now);
+        return None;
+    }
+    open.ticks += 1;
+    open.next_tick_at = open.tick_after(window, now);
+    let number = open.ticks;
+    if open.ticks >= window.max_ticks {
+        // Whoever makes the last tick has work in flight, unless the tick is skipped.
+        open.close(Closed::Ticks, true);
+    }
+    Some(Tick { due_at, number })
+}
+
+/// When a window is to be looked at next.
+pub fn next_due(
+    view: View<'_>,
+    occurrence: Option<&Occurrence>,
+    cursor: Timestamp,
+) -> Option<Timestamp> {
+    match occurrence {
+        Some(open) if open.phase == Phase::Open => Some(open.next_tick_at.min(open.closes_at)),
+        other => opening(view, after_last(other, cursor)).map(|(opens, _)| opens),
+    }
+}
+
+/// A window that closed early does not open again before its time.
+fn after_last(occurrence: Option<&Occurrence>, cursor: Timestamp) -> Timestamp {
+    let just_before = |at: Timestamp| at - Duration::from_millis(1);
+    cursor.max(occurrence.map_or(cursor, |last| just_before(last.closes_at)))
+}
+
+/// The first opening after a moment that has not closed yet: from when to when.
+pub fn opening(view: View<'_>, after: Timestamp) -> Option<(Timestamp, Timestamp)> {
+    let View {
+        window,
+        calendar,
+        now,
+        ..
+    } = view;
+    let zone = window.timezone.as_deref().unwrap_or(view.zone);
+    let open = match &window.span {
+        Span::Watch(pattern) => {
+            let fits = |at| calendar.matches(pattern, zone, at);
+            let start = now.max(after);
+            let opens = match fits(start) {
+                true => first_of_run(start, after, fits),
+                false => calendar.next(pattern, zone, start)?,
+            };
+            return Some((opens, end_of_run(opens, fits)));
+        }
+        Span::Between { open, .. } | Span::Lasting { open, .. } => open,
+    };
+    let mut opens = calendar.next(open, zone, after.max(now - LONGEST))?;
+    loop {
+        let closes = match &window.span {
+            Span::Lasting { duration, .. } => opens + *duration,
+            Span::Between { close, .. } => calendar.next(close, zone, opens)?.min(opens + LONGEST),
+            Span::Watch(_) => return None,
+        };
+        if closes > now {
+            return Some((opens, closes));
+        }
+        opens = calendar.next(open, zone, opens)?;
+    }
+}
+
+fn start_of_minute(at: Timestamp) -> Timestamp {
+    Timestamp(at.0 - at.0 % millis(MINUTE))
+}
+
+/// Where the minutes that fit began, but not before `after`.
+fn first_of_run(
+    within: Timestamp,
+    after: Timestamp,
+    fits: impl Fn(Timestamp) -> bool,
+) -> Timestamp {
+    let mut first = start_of_minute(within);
+    while first > after && within.since(first) < LONGEST && fits(first - MINUTE) {
+        first = first - MINUTE;
+    }
+    first.max(after)
+}
+
+/// Where the minutes that fit end.
+fn end_of_run(opens: Timestamp, fits: impl Fn(Timestamp) -> bool) -> Timestamp {
+    let mut end = start_of_minute(opens) + MINUTE;
+    while end.since(opens) < LONGEST && fits(end) {
+        end = end + MINUTE;
+    }
+    end
+}
+
+#[cfg(test)]
+#[path = "tests/window.rs"]
+mod tests;

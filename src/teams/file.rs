@@ -1,0 +1,187 @@
+//! The file of a team that code makes, with words in it that a model may have chosen.
+
+use hivewright_actors::{budget::Caps, ids::TeamName};
+
+use crate::settings::references::escaped;
+
+/// What the file of a new team says. Everything else is the default.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct TeamFile {
+    /// What it is for.
+    pub description: String,
+    /// How its model is reached; none is the default profile.
+    pub provider_profile: Option<String>,
+    /// Patterns of tools it may use.
+    pub allowed_tools: Vec<String>,
+    /// What it may spend.
+    pub budgets: Caps,
+}
+
+impl TeamFile {
+    /// The file as it is written, and as a person is shown it who decides on the team.
+    pub fn text(&self, name: &TeamName) -> String {
+        let tools: Vec<_> = self.allowed_tools.iter().map(|tool| quoted(tool)).collect();
+        let mut text = format!(
+            "# What this team is and may do. Only the operator writes this file; a change counts from\n\
+             # the next turn.\nname: {name}\ndescription: {}\n",
+            quoted(&self.description)
+        );
+        if let Some(profile) = &self.provider_profile {
+            text += &format!("provider_profile: {}\n", quoted(profile));
+        }
+        text += &format!("allowed_tools: [{}]\n", tools.join(", "));
+        let Caps {
+            usd_per_day,
+            tokens_per_day,
+            usd_per_task,
+        } = self.budgets;
+        let caps: Vec<String> = [
+            usd_per_day.map(|cap| format!("  usd_per_day: {cap}\n")),
+            tokens_per_day.map(|cap| format!("  tokens_per_day: {cap}\n")),
+            usd_per_task.map(|cap| format!("  usd_per_task: {cap}\n")),
+        ]
+        .into_iter()
+        .flatten()
+        .collect();
+        if !caps.is_empty() {
+            text += "budgets:\n";
+            text += &caps.concat();
+        }
+        text
+    }
+}
+
+/// Text in quotes that YAML takes for nothing else, and that refers to nothing.
+fn quoted(text: &str) -> String {
+    let mut quoted = String::from('"');
+    for character in escaped(text).chars() {
+        match character {
+            '"' => quoted.push_str("\\\""),
+            '\\' => quoted.push_str("\\\\"),
+            '\n' => quoted.push_str("\\n"),
+            '\u{2028}' | '\u{2029}' | '\u{feff}' => {
+                quoted.push_str(&format!("\\u{:04x}", u32::from(character)));
+            }
+            control if control.is_control() => {
+                quoted.push_str(&format!("\\u{:04x}", u32::from(control)));
+            }
+            other => quoted.push(other),
+        }
+    }
+    quoted.push('"');
+    quoted
+}
+
+/// The text of a team's file with another description. Comments and everything else stay.
+pub fn redescribed(text: &str, description: &str) -> String {
+    let line = format!("description: {}\n", quoted(description));
+    let lines: Vec<&str> = text.split_inclusive('\n').collect();
+    let Some(start) = lines
+        .iter()
+        .position(|line| line.starts_with("description:"))
+    else {
+        let gap = if text.is_empty() || text.ends_with('\n') {
+            ""
+        } else {
+            "\n"
+        };
+        return format!("{text}{gap}{line}");
+    };
+    // A value that goes on over several lines is indented, with empty lines in between.
+    let goes_on = |line: &&str| line.starts_with([' ', '\t']);
+    let mut end = start + 1;
+    for (place, line) in lines.iter().enumerate().skip(start + 1) {
+        match line {
+            line if goes_on(line) => end = place + 1,
+            line if line.trim().is_empty() => {}
+            _ => break,
+        }
+    }
+    let (before, after) = (lines[..start].concat(), lines[end..].concat());
+    format!("{before}{line}{after}")
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::settings::{load::read_team, team::Team, tests::place};
+
+    fn read(text: &str) -> Team {
+        let place = place();
+        place.write(&place.home.team_file("scouts"), text);
+        read_team(&place.home, "scouts").unwrap()
+    }
+
+    /// OR-20, OR-60
+    #[test]
+    fn a_made_file_says_what_was_asked_for() {
+        let file = TeamFile {
+            description: "Looks \"around\":\n# and back ${env:HOME} ${vault:KEY}\t".to_owned(),
+            provider_profile: Some("cheap".to_owned()),
+            allowed_tools: vec!["@files".to_owned(), "!bash".to_owned(), "*".to_owned()],
+            budgets: Caps {
+                usd_per_day: Some(2.5),
+                tokens_per_day: Some(1_000),
+                usd_per_task: None,
+            },
+        };
+
+        let team = read(&file.text(&"scouts".into()));
+
+        assert_eq!(
+            team,
+            Team {
+                description: file.description.clone(),
+                provider_profile: "cheap".to_owned(),
+                allowed_tools: file.allowed_tools.clone(),
+                budgets: file.budgets,
+                ..Team::new("scouts")
+            }
+        );
+    }
+
+    #[test]
+    fn a_file_with_nothing_special_is_a_team_with_defaults() {
+        let team = read(&TeamFile::default().text(&"scouts".into()));
+
+        assert_eq!(team, Team::new("scouts"));
+    }
+
+    /// OR-50: only the description changes.
+    #[test]
+    fn another_description_leaves_the_rest_as_it_was() {
+        let rest = "# mine\nmax_steps: 7\nallowed_tools:\n  - '@files'\n";
+        for old in [
+            "",
+            "description: old\n",
+            "description: \"old\"  # said once\n",
+            "description: >\n  old\n\n  and long\n",
+            "description:\n  old\n",
+        ] {
+            for text in [format!("{old}{rest}"), format!("{rest}{old}")] {
+                let new = redescribed(&text, "new: ${env:X}");
+
+                let team = read(&new);
+                assert_eq!(team.description, "new: ${env:X}", "{text}");
+                assert_eq!((team.max_steps, team.allowed_tools.len()), (7, 1), "{text}");
+                assert!(new.contains("# mine"), "{new}");
+                assert!(!new.contains("old"), "{new}");
+            }
+        }
+    }
+
+    proptest! {
+        /// OR-20: whatever words a model chooses, they stay words.
+        #[test]
+        fn any_text_survives_as_a_description(text in "\\PC{0,40}|[\\x00-\\x7f]{0,40}|[${}a-z:\"\\\\#\\n]{0,40}") {
+            let file = TeamFile { description: text.clone(), ..TeamFile::default() };
+            prop_assert_eq!(read(&file.text(&"scouts".into())).description, text.clone());
+            let changed = redescribed(&TeamFile::default().text(&"scouts".into()), &text);
+            prop_assert_eq!(read(&changed).description, text);
+        }
+    }
+}

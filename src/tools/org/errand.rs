@@ -1,0 +1,151 @@
+//! An errand: the task that a turn makes for another team. It carries on what its own task is part of.
+
+use hivewright_actors::{
+    clock::Timestamp,
+    ids::{MAIN, TaskId},
+    org::record::TeamRecord,
+    queue::{
+        causes::Giver,
+        submit::{OpenState, OpenTask, Overlap, Refusal, Submission, Submit},
+    },
+    store::records::Writes,
+    task::{Kind, Lane, OnResult, Priority, Source, Task},
+};
+use schemars::JsonSchema;
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use super::office::Parts;
+use crate::tools::contract::ToolContext;
+
+/// Which of a team's waiting tasks goes first.
+#[derive(Clone, Copy, Debug, Default, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum Urgency {
+    /// Before all others.
+    Critical,
+    /// Before most.
+    High,
+    /// As it comes.
+    #[default]
+    Normal,
+    /// When there is nothing else.
+    Low,
+}
+
+impl From<Urgency> for Priority {
+    fn from(urgency: Urgency) -> Self {
+        match urgency {
+            Urgency::Critical => Self::Critical,
+            Urgency::High => Self::High,
+            Urgency::Normal => Self::Normal,
+            Urgency::Low => Self::Low,
+        }
+    }
+}
+
+/// Where a team does work that comes of a turn: the main team in the topic it is about.
+pub(super) fn lane_of(team: &TeamRecord, cx: &ToolContext) -> Lane {
+    let topic = cx.caller.source.as_ref().and_then(|source| {
+        let topic = source.topic.as_ref()?;
+        (team.name.as_str() == MAIN).then(|| topic.id.clone())
+    });
+    Lane {
+        team: team.name.clone(),
+        topic,
+    }
+}
+
+/// A task for a team, on behalf of a turn. Nothing in its lineage comes from the model.
+pub(super) fn errand(
+    parts: &Parts,
+    cx: &ToolContext,
+    team: &TeamRecord,
+    kind: Kind,
+    body: String,
+) -> Task {
+    let now = parts.clock.now();
+    let caller = &cx.caller;
+    let source = caller.source.as_ref().map(|source| Source {
+        message: None,
+        ..source.clone()
+    });
+    let task = Task::new(
+        parts.ids.task(),
+        lane_of(team, cx),
+        body,
+        caller.team.name.to_string(),
+        now,
+    );
+    Task {
+        generation: team.generation,
+        kind,
+        priority: Priority::Normal,
+        on_result: match source {
+            Some(_) => OnResult::Notify,
+            None => OnResult::Silent,
+        },
+        source,
+        reply_to: Some(caller.lane.clone()),
+        asker: caller.team.generation,
+        lineage: Some(caller.lineage.clone()),
+        label: cx.label,
+        cause: Some(caller.cause.clone()),
+        deadline_at: task.deadline_at.min(caller.deadline_at),
+        ..task
+    }
+}
+
+/// Whose turn makes a task.
+pub(super) fn giver(cx: &ToolContext) -> Giver {
+    Giver {
+        task: cx.caller.task.clone(),
+        step: cx.step,
+    }
+}
+
+/// Hands a task to the queue. Durable once answered.
+pub(super) async fn submit(
+    parts: &Parts,
+    cx: &ToolContext,
+    task: Task,
+    writes: Writes,
+    overlap: Option<Overlap>,
+) -> Result<Submission, Refusal> {
+    let submit = Submit {
+        task,
+        writes,
+        overlap,
+        giver: Some(giver(cx)),
+    };
+    parts.work.submit(submit).await
+}
+
+/// An open task as answers show it.
+pub(super) fn shown(open: &OpenTask) -> Value {
+    json!({
+        "task_id": open.task_id,
+        "type": open.kind.as_str(),
+        "state": state(open.state),
+        "age_ms": open.age_ms,
+        "stale": open.stale,
+    })
+}
+
+/// Where an open task is, as answers name it.
+pub(super) fn state(state: OpenState) -> &'static str {
+    match state {
+        OpenState::Accepted => "accepted",
+        OpenState::Running => "running",
+        OpenState::Parked(_) => "waiting",
+    }
+}
+
+/// What is stored of an errand for when its call is made again.
+#[derive(Clone, Debug, serde::Serialize, Deserialize)]
+pub(super) struct Sent {
+    /// The task.
+    pub(super) task_id: TaskId,
+    /// When.
+    pub(super) at: Timestamp,
+}

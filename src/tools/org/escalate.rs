@@ -1,0 +1,270 @@
+//! `escalate`: a problem goes up, and an answer comes back.
+
+use std::time::Duration;
+
+use hivewright_actors::{
+    event::{Body, Frame, Notification},
+    ids::{TaskId, TeamKey, TeamName},
+    notice::{Notice, NoticeKind},
+    queue::submit::Submission,
+    store::{
+        reads,
+        records::{EdgeKey, Writes, decode},
+    },
+    task::{Ending, Kind, OnResult, Priority, Task},
+    tool::Effect,
+};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+
+use super::{
+    check_length, check_text,
+    errand::{errand, submit},
+    office::{Office, Parts, no, refused},
+};
+use crate::tools::{
+    answer,
+    contract::{Limits, Tool, ToolContext, ToolError},
+};
+
+/// The longest reason, in characters.
+const LONGEST_REASON: usize = 2_000;
+/// The longest correlation id, in characters.
+pub(super) const LONGEST_ID: usize = 128;
+/// Where an escalation of the main team goes.
+const OPERATOR: &str = "operator";
+
+pub(super) struct Escalate(pub(super) Office);
+
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Args {
+    /// What is needed, complete in itself. At most 100,000 characters.
+    message: String,
+    /// Why you cannot go on yourself. At most 2,000 characters.
+    #[serde(default)]
+    reason: Option<String>,
+    /// Links it to an earlier escalation of yours; left out, a new one is made.
+    #[serde(default)]
+    correlation_id: Option<String>,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+struct Escalated {
+    correlation_id: String,
+    delivered_to: String,
+    /// What became of the one before it under the same id.
+    earlier: Option<State>,
+}
+
+/// An escalation that was made, by its correlation id.
+#[derive(Debug, Serialize, Deserialize)]
+struct Row {
+    /// The task of the team above; none went to the operator.
+    task: Option<TaskId>,
+}
+
+/// What became of an escalation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum State {
+    /// Nobody has answered.
+    Open,
+    /// The team above has answered.
+    Answered,
+    /// It ended without an answer.
+    Closed,
+    /// Nobody answered in time.
+    Expired,
+}
+
+/// What the task of an escalation says about it. One that went to the operator, or whose task is
+/// gone, is with people.
+fn state_of(row: &Row, task: Option<&Task>) -> State {
+    match task.map(|task| &task.outcome) {
+        None if row.task.is_some() => State::Closed,
+        None | Some(None) => State::Open,
+        Some(Some(outcome)) => match outcome.ending {
+            Ending::Done => State::Answered,
+            Ending::Expired => State::Expired,
+            Ending::Failed | Ending::Cancelled | Ending::Dead => State::Closed,
+        },
+    }
+}
+
+fn key_of(team: &TeamKey, correlation: &str) -> EdgeKey {
+    EdgeKey::new("escalation", format!("{team}/{correlation}"))
+}
+
+/// What became of the last escalation under an id.
+async fn earlier(
+    parts: &Parts,
+    team: &TeamKey,
+    correlation: &str,
+) -> Result<Option<State>, ToolError> {
+    let key = key_of(team, correlation).bytes();
+    let found = parts.store.read(move |storage| {
+        let Some(value) = storage.get(&key)? else {
+            return Ok(None);
+        };
+        let row: Row = decode(&key, &value)?;
+        let task = match &row.task {
+            Some(task) => reads::task(storage, task)?,
+            None => None,
+        };
+        Ok(Some(state_of(&row, task.as_ref())))
+    });
+    found
+        .await
+        .map_err(|error| ToolError::failed(error.to_string()))
+}
+
+impl Escalate {
+    /// To the team above, whose answer comes back as a turn.
+    async fn to_parent(
+        &self,
+        parent: TeamName,
+        args: &Args,
+        escalated: &Escalated,
+        cx: &ToolContext,
+    ) -> Result<(), ToolError> {
+        let parts = self.0.parts()?;
+        let tree = parts.tree();
+        let team = tree.known(&parent).map_err(no)?;
+        let reason = match &args.reason {
+            Some(reason) => format!("\n\nReason: {reason}"),
+            None => String::new(),
+        };
+        let body = format!(
+            "Escalation {} from team {}. Your answer goes back to it.{reason}\n\n{}",
+            escalated.correlation_id, cx.caller.team.name, args.message
+        );
+        let mut task = errand(parts, cx, team, Kind::Escalation, body);
+        task.priority = Priority::High;
+        task.on_result = OnResult::Wake;
+        let row = Row {
+            task: Some(task.id.clone()),
+        };
+        let writes = Writes::new().answer(&cx.key, escalated).edge(
+            &key_of(&cx.caller.team, &escalated.correlation_id),
+            &row,
+        );
+        match submit(parts, cx, task, writes, None).await {
+            Ok(Submission::Enqueued { .. }) => Ok(()),
+            Ok(_) => Err(answer::refuse("busy", format!("`{parent}` is busy"))),
+            Err(refusal) => Err(refused(&parent, &refusal)),
+        }
+    }
+
+    /// From the main team: a notice for the operator, and a word to the person.
+    async fn to_operator(
+        &self,
+        args: &Args,
+        escalated: &Escalated,
+        cx: &ToolContext,
+    ) -> Result<(), ToolError> {
+        let parts = self.0.parts()?;
+        let now = parts.clock.now();
+        let team = &cx.caller.team;
+        let reason = match &args.reason {
+            Some(reason) => format!(" ({reason})"),
+            None => String::new(),
+        };
+        let text = format!("{}{reason}", args.message);
+        let mut writes = Writes::new()
+            .answer(&cx.key, escalated)
+            .edge(&key_of(team, &escalated.correlation_id), &Row { task: None })
+            .notice(&Notice {
+                id: parts.ids.notice(),
+                kind: NoticeKind::Escalation,
+                team: Some(team.name.clone()),
+                text: text.clone(),
+                refs: vec![cx.caller.task.to_string(), escalated.correlation_id.clone()],
+                at: now,
+                read: false,
+            });
+        if let Some(source) = &cx.caller.source {
+            let frame = Frame {
+                topic: source.topic.clone(),
+                ts: now,
+                body: Body::Notification(Notification {
+                    content: format!("[{}] {text}", team.name),
+                    team: team.name.clone(),
+                    task_id: Some(cx.caller.task.clone()),
+                    status: "open".to_owned(),
+                    kind: "escalation".to_owned(),
+                    ref_id: Some(escalated.correlation_id.clone()),
+                }),
+            };
+            writes = writes.frame(&source.channel, frame);
+        }
+        parts.commit(writes).await
+    }
+}
+
+impl Tool for Escalate {
+    const NAME: &'static str = "escalate";
+    const DESCRIPTION: &'static str = "Hands a problem that you cannot solve to the team above you; its answer comes back to \
+        you as a turn. From the main team it goes to the operator. Go on with what you can do meanwhile, or end your turn.";
+    const EFFECT: Effect = Effect::Idempotent;
+    const EXCLUSIVE: bool = false;
+    const LIMITS: Limits = Limits::fixed(Duration::from_secs(30));
+    const CLASS: &'static str = "org.escalate";
+    type Args = Args;
+
+    fn misfit(reason: String) -> ToolError {
+        answer::refuse("invalid_input", reason)
+    }
+
+    fn accept(args: &Args) -> Result<(), String> {
+        check_text("message", &args.message)?;
+        let reason = args.reason.as_deref().unwrap_or_default();
+        check_length("reason", reason, LONGEST_REASON)?;
+        match &args.correlation_id {
+            Some(id) => check_text("correlation_id", id)
+                .and_then(|()| check_length("correlation_id", id, LONGEST_ID)),
+            None => Ok(()),
+        }
+    }
+
+    async fn call(&self, args: Args, cx: &ToolContext) -> Result<String, ToolError> {
+        let parts = self.0.parts()?;
+        let answered = |escalated: &Escalated| {
+            let mut fields = json!({
+                "correlation_id": escalated.correlation_id,
+                "delivered_to": escalated.delivered_to,
+                "state": State::Open,
+            });
+            if let Some(earlier) = escalated.earlier {
+                fields["earlier"] = json!({ "state": earlier });
+            }
+            answer::ok(fields)
+        };
+        if let Some(escalated) = parts.earlier::<Escalated>(cx, "").await? {
+            return Ok(answered(&escalated));
+        }
+        let team = &cx.caller.team;
+        let before = match &args.correlation_id {
+            Some(id) => earlier(parts, team, id).await?,
+            None => None,
+        };
+        let tree = parts.tree();
+        let parent = tree.known(&team.name).map_err(no)?.parent.clone();
+        let escalated = Escalated {
+            correlation_id: args
+                .correlation_id
+                .clone()
+                .unwrap_or_else(|| format!("esc-{:016x}", parts.ids.bits())),
+            delivered_to: parent
+                .as_ref()
+                .map_or(OPERATOR.to_owned(), TeamName::to_string),
+            earlier: before,
+        };
+        match parent {
+            Some(parent) => self.to_parent(parent, &args, &escalated, cx).await?,
+            None => self.to_operator(&args, &escalated, cx).await?,
+        }
+        Ok(answered(&escalated))
+    }
+}

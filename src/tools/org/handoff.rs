@@ -1,0 +1,242 @@
+//! `enqueue_parent_task`: work goes up.
+
+use std::time::Duration;
+
+use hivewright_actors::{
+    channel::Recheck,
+    clock::Timestamp,
+    event::{Body, Frame, Notification},
+    ids::{TaskId, TeamKey},
+    queue::submit::Submission,
+    store::records::{EdgeKey, Writes, decode},
+    task::Kind,
+    tool::Effect,
+};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+
+use super::{
+    check_length, check_text,
+    errand::{Urgency, errand, submit},
+    escalate::LONGEST_ID,
+    office::{Office, Parts, no, refused},
+};
+use crate::tools::{
+    answer,
+    contract::{Limits, Tool, ToolContext, ToolError},
+};
+
+/// A team may hand up this much …
+const MOST: usize = 5;
+/// … in this time.
+const PERIOD: Duration = Duration::from_secs(60);
+/// A correlation id may not come again within this time.
+const REMEMBERED: Duration = Duration::from_secs(5 * 60);
+
+pub(super) struct EnqueueParentTask(pub(super) Office);
+
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Args {
+    /// What your parent is to do, complete in itself. At most 100,000 characters.
+    task: String,
+    /// How soon, among the tasks of your parent.
+    #[serde(default)]
+    priority: Urgency,
+    /// What it should know: where things are, what you found.
+    #[serde(default)]
+    context: Option<String>,
+    /// What the person is told right now.
+    #[serde(default)]
+    message_for_user: Option<String>,
+    /// Your name for this work; the same one is refused for five minutes.
+    #[serde(default)]
+    correlation_id: Option<String>,
+}
+
+/// What a team has handed up lately.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+struct Lately(Vec<Entry>);
+
+#[derive(Clone, Debug, Serialize, Deserialize)]
+struct Entry {
+    at: Timestamp,
+    correlation_id: String,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+struct Handed {
+    task_id: TaskId,
+    correlation_id: String,
+}
+
+impl Lately {
+    /// With one more, or why not.
+    fn with(mut self, correlation_id: &str, now: Timestamp) -> Result<Self, ToolError> {
+        self.0.retain(|entry| now.since(entry.at) < REMEMBERED);
+        if self.0.iter().any(|entry| entry.correlation_id == correlation_id) {
+            return Err(answer::refuse(
+                "duplicate_correlation_id",
+                format!("`correlation_id`: `{correlation_id}` was used within the last 5 minutes"),
+            ));
+        }
+        let recent: Vec<Timestamp> = self
+            .0
+            .iter()
+            .map(|entry| entry.at)
+            .filter(|at| now.since(*at) < PERIOD)
+            .collect();
+        if recent.len() >= MOST {
+            let oldest = recent.iter().min().copied().unwrap_or(now);
+            let wait = PERIOD.saturating_sub(now.since(oldest));
+            return Err(answer::refuse_with(
+                "rate_limited",
+                format!(
+                    "{MOST} tasks were handed up within {} s; that is the most",
+                    PERIOD.as_secs()
+                ),
+                json!({ "retry_after_ms": u64::try_from(wait.as_millis()).unwrap_or(u64::MAX) }),
+            ));
+        }
+        self.0.push(Entry {
+            at: now,
+            correlation_id: correlation_id.to_owned(),
+        });
+        Ok(self)
+    }
+}
+
+fn key_of(team: &TeamKey) -> EdgeKey {
+    EdgeKey::new("handoffs", team.to_string())
+}
+
+async fn lately(parts: &Parts, team: &TeamKey) -> Result<Lately, ToolError> {
+    let key = key_of(team).bytes();
+    let row = parts.store.read(move |storage| {
+        let value = storage.get(&key)?;
+        value.map(|value| decode::<Lately>(&key, &value)).transpose()
+    });
+    let row = row
+        .await
+        .map_err(|error| ToolError::failed(error.to_string()))?;
+    Ok(row.unwrap_or_default())
+}
+
+/// What the parent reads: who, what, and the rest under names of its own.
+fn body(args: &Args, cx: &ToolContext, correlation_id: &str) -> String {
+    let mut text = format!(
+        "Handed up by team {} ({correlation_id}).\n\nTask: {}",
+        cx.caller.team.name, args.task
+    );
+    if let Some(context) = &args.context {
+        text += &format!("\n\nContext: {context}");
+    }
+    if let Some(message) = &args.message_for_user {
+        text += &format!("\n\nThe person was told: {message}");
+    }
+    text
+}
+
+impl Tool for EnqueueParentTask {
+    const NAME: &'static str = "enqueue_parent_task";
+    const DESCRIPTION: &'static str = "Hands work up to your parent: something that is not yours to do. You don't wait for it. \
+        At most five times a minute. If you need an answer to go on, use `escalate`.";
+    const EFFECT: Effect = Effect::Idempotent;
+    const EXCLUSIVE: bool = true;
+    const LIMITS: Limits = Limits::fixed(Duration::from_secs(30));
+    const CLASS: &'static str = "org.enqueue_parent_task";
+    type Args = Args;
+
+    fn misfit(reason: String) -> ToolError {
+        answer::refuse("invalid_input", reason)
+    }
+
+    fn accept(args: &Args) -> Result<(), String> {
+        check_text("task", &args.task)?;
+        let context = args.context.as_deref().unwrap_or_default();
+        check_length("context", context, super::LONGEST_TEXT)?;
+        let message = args.message_for_user.as_deref().unwrap_or_default();
+        check_length("message_for_user", message, super::LONGEST_TEXT)?;
+        match &args.correlation_id {
+            Some(id) => check_text("correlation_id", id)
+                .and_then(|()| check_length("correlation_id", id, LONGEST_ID)),
+            None => Ok(()),
+        }
+    }
+
+    async fn call(&self, args: Args, cx: &ToolContext) -> Result<String, ToolError> {
+        let parts = self.0.parts()?;
+        let answered = |handed: &Handed, note: Option<String>| {
+            let mut fields = json!({
+                "task_id": handed.task_id,
+                "correlation_id": handed.correlation_id,
+            });
+            if let Some(note) = note {
+                fields["note"] = note.into();
+            }
+            answer::ok(fields)
+        };
+        if let Some(handed) = parts.earlier::<Handed>(cx, "").await? {
+            return Ok(answered(&handed, None));
+        }
+        let caller = &cx.caller.team;
+        let tree = parts.tree();
+        let Some(parent) = tree.known(&caller.name).map_err(no)?.parent.clone() else {
+            return Err(answer::refuse(
+                "no_parent",
+                format!("`{}` has no team above it; use `escalate` to reach the operator", caller.name),
+            ));
+        };
+        let team = tree.known(&parent).map_err(no)?;
+        let correlation_id = args
+            .correlation_id
+            .clone()
+            .unwrap_or_else(|| format!("hand-{:016x}", parts.ids.bits()));
+        let now = parts.clock.now();
+        let lately = lately(parts, caller).await?.with(&correlation_id, now)?;
+        let note = parts.note(team).await;
+        let mut task = errand(
+            parts,
+            cx,
+            team,
+            Kind::Handoff,
+            body(&args, cx, &correlation_id),
+        );
+        task.priority = args.priority.into();
+        let handed = Handed {
+            task_id: task.id.clone(),
+            correlation_id,
+        };
+        let mut writes = Writes::new()
+            .answer(&cx.key, &handed)
+            .edge(&key_of(caller), &lately);
+        let told = args.message_for_user.as_ref().zip(cx.caller.source.as_ref());
+        if let Some((message, source)) = told {
+            let frame = Frame {
+                topic: source.topic.clone(),
+                ts: now,
+                body: Body::Notification(Notification {
+                    content: format!("[{}] {message}", caller.name),
+                    team: caller.name.clone(),
+                    task_id: Some(handed.task_id.clone()),
+                    status: "accepted".to_owned(),
+                    kind: "task".to_owned(),
+                    ref_id: Some(handed.correlation_id.clone()),
+                }),
+            };
+            writes = writes.frame(&source.channel, frame);
+        }
+        match submit(parts, cx, task, writes, None).await {
+            Ok(Submission::Enqueued { .. }) => {
+                if let Some((_, source)) = told {
+                    let channel = source.channel.clone();
+                    parts.channel.do_send(Recheck { channel });
+                }
+                Ok(answered(&handed, note))
+            }
+            Ok(_) => Err(answer::refuse("busy", format!("`{parent}` is busy"))),
+            Err(refusal) => Err(refused(&parent, &refusal)),
+        }
+    }
+}

@@ -1,0 +1,72 @@
+//! Keys by which the same work is recognised, for a day and for one team.
+
+use std::time::Duration;
+
+use hivewright_actors::{
+    clock::Timestamp,
+    ids::{TaskId, TeamKey},
+    store::records::{EdgeKey, Writes, decode, digest},
+};
+use serde::{Deserialize, Serialize};
+
+use super::{errand::Sent, office::Parts};
+use crate::tools::contract::ToolError;
+
+/// The longest key, in characters.
+pub(super) const LONGEST: usize = 128;
+/// How long a key is remembered.
+const KEPT: Duration = Duration::from_secs(24 * 60 * 60);
+
+/// What is known of a key.
+pub(super) enum Known {
+    /// Nothing.
+    Not,
+    /// The same words were given under it.
+    Same(TaskId),
+    /// Other words were.
+    Other(TaskId),
+}
+
+#[derive(Serialize, Deserialize)]
+struct Row {
+    task: TaskId,
+    digest: u64,
+    at: Timestamp,
+}
+
+fn key_of(team: &TeamKey, key: &str) -> EdgeKey {
+    EdgeKey::new("idempotency", format!("{team}/{key}"))
+}
+
+/// Looks a key up.
+pub(super) async fn look_up(
+    parts: &Parts,
+    team: &TeamKey,
+    key: &str,
+    words: &str,
+) -> Result<Known, ToolError> {
+    let bytes = key_of(team, key).bytes();
+    let row = parts.store.read(move |storage| {
+        let value = storage.get(&bytes)?;
+        value.map(|value| decode::<Row>(&bytes, &value)).transpose()
+    });
+    let row = row
+        .await
+        .map_err(|error| ToolError::failed(error.to_string()))?;
+    let fresh = row.filter(|row| parts.clock.now().since(row.at) < KEPT);
+    Ok(match fresh {
+        None => Known::Not,
+        Some(row) if row.digest == digest(words) => Known::Same(row.task),
+        Some(row) => Known::Other(row.task),
+    })
+}
+
+/// What remembers a key with the task that it was first used for.
+pub(super) fn remember(team: &TeamKey, key: &str, words: &str, sent: &Sent) -> Writes {
+    let row = Row {
+        task: sent.task_id.clone(),
+        digest: digest(words),
+        at: sent.at,
+    };
+    Writes::new().edge(&key_of(team, key), &row)
+}

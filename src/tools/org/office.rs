@@ -1,0 +1,190 @@
+//! What the organisation tools work with.
+
+use std::sync::{Arc, OnceLock};
+
+use actix::{Addr, dev::ToEnvelope};
+use hivewright_actors::{
+    budget::Spent,
+    channel::{Channel, Deliver},
+    clock::{Clock, Timestamp},
+    ids::{Ids, TeamName},
+    org::{
+        Org,
+        error::OrgError,
+        record::{TeamRecord, TeamState},
+        tree::Tree,
+        view::OrgView,
+        work::{Work, refusal_code},
+    },
+    queue::submit::Refusal,
+    store::{StoreError, StoreHandle, reads, records::Writes},
+};
+use jiff::fmt::strtime;
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+
+use super::credentials::Credentials;
+use crate::{
+    settings::live::Live,
+    tools::{
+        answer,
+        contract::{ToolContext, ToolError},
+    },
+};
+
+/// The subagents of a team, by name. May block.
+pub type Roster = Arc<dyn Fn(&TeamName) -> Vec<String> + Send + Sync>;
+
+/// What a team and all below it have spent today.
+pub type Spending = Arc<dyn Fn(&TeamName) -> Spent + Send + Sync>;
+
+/// The office is there before the service is up, since turns need tools to begin; it opens with it.
+#[derive(Clone, Default)]
+pub struct Office(Arc<OnceLock<Parts>>);
+
+/// What is in the office.
+pub struct Parts {
+    /// Makes teams and lets them go.
+    pub org: Addr<Org>,
+    /// Who is above whom.
+    pub view: OrgView,
+    /// The queue.
+    pub work: Arc<dyn Work>,
+    /// Records.
+    pub store: StoreHandle,
+    /// The way out.
+    pub channel: Addr<Channel>,
+    /// Wall time.
+    pub clock: Arc<dyn Clock>,
+    /// Fresh ids.
+    pub ids: Ids,
+    /// Settings as they are now.
+    pub live: Live,
+    /// Where secrets of new teams go.
+    pub credentials: Arc<dyn Credentials>,
+    /// Who works in a team.
+    pub roster: Roster,
+    /// What was spent.
+    pub spent: Spending,
+}
+
+impl Office {
+    /// Opens it. Once is enough.
+    pub fn open(&self, parts: Parts) {
+        let _already = self.0.set(parts);
+    }
+
+    /// What is in it.
+    pub(super) fn parts(&self) -> Result<&Parts, ToolError> {
+        self.0
+            .get()
+            .ok_or_else(|| answer::refuse("busy", "the service is still starting; try again"))
+    }
+}
+
+impl Parts {
+    /// The tree at this moment.
+    pub(super) fn tree(&self) -> Arc<Tree> {
+        self.view.now()
+    }
+
+    /// Asks the organisation for a change.
+    pub(super) async fn ask<M, T>(&self, message: M) -> Result<T, ToolError>
+    where
+        M: actix::Message<Result = Result<T, OrgError>> + Send + 'static,
+        T: Send + 'static,
+        Org: actix::Handler<M>,
+        <Org as actix::Actor>::Context: ToEnvelope<Org, M>,
+    {
+        match self.org.send(message).await {
+            Ok(result) => result.map_err(no),
+            Err(_) => Err(no(OrgError::Stopping)),
+        }
+    }
+
+    /// The answer that an earlier try of this call was given.
+    pub(super) async fn earlier<T: DeserializeOwned + Send + 'static>(
+        &self,
+        cx: &ToolContext,
+        part: &str,
+    ) -> Result<Option<T>, ToolError> {
+        if !cx.rerun {
+            return Ok(None);
+        }
+        let key = format!("{}{part}", cx.key);
+        let read = self
+            .store
+            .read(move |storage| reads::answer(storage, &key));
+        read.await.map_err(|error| ToolError::failed(error.to_string()))
+    }
+
+    /// Commits what needs no task, and sends the frames in it.
+    pub(super) async fn commit(&self, writes: Writes) -> Result<(), ToolError> {
+        let frames = self.store.commit(writes).await.map_err(|error| match error {
+            StoreError::TooLarge(_) => answer::refuse("invalid_input", error.to_string()),
+            other => ToolError::failed(other.to_string()),
+        })?;
+        self.channel.do_send(Deliver { frames });
+        Ok(())
+    }
+
+    /// What the caller should know of a team that does not work at the moment.
+    pub(super) async fn note(&self, team: &TeamRecord) -> Option<String> {
+        let name = &team.name;
+        match self.state(team).await {
+            TeamState::Paused => Some(format!(
+                "team `{name}` is paused: the task waits until an operator resumes it"
+            )),
+            TeamState::Degraded => Some(format!(
+                "team `{name}` is degraded, its settings are wrong: the task waits until an operator cures them"
+            )),
+            _ => None,
+        }
+    }
+
+    /// The state of a team, its file considered.
+    pub(super) async fn state(&self, team: &TeamRecord) -> TeamState {
+        match team.state {
+            TeamState::Active if self.live.team(&team.name).await.is_err() => TeamState::Degraded,
+            state => state,
+        }
+    }
+}
+
+/// The organisation says no.
+pub(super) fn no(error: OrgError) -> ToolError {
+    match error {
+        OrgError::Busy(_) => answer::refuse_with(
+            error.code(),
+            error.to_string(),
+            serde_json::json!({"retry_after_ms": 1_000}),
+        ),
+        error => answer::refuse(error.code(), error.to_string()),
+    }
+}
+
+/// The queue says no.
+pub(super) fn refused(team: &TeamName, refusal: &Refusal) -> ToolError {
+    answer::refuse(refusal_code(refusal), format!("`{team}`: {refusal}"))
+}
+
+/// A moment as answers show it.
+pub(super) fn date(at: Timestamp) -> Value {
+    i64::try_from(at.0)
+        .ok()
+        .and_then(|millis| jiff::Timestamp::from_millisecond(millis).ok())
+        .and_then(|at| strtime::format("%Y-%m-%dT%H:%M:%S.%3fZ", at).ok())
+        .map_or(Value::Null, Value::from)
+}
+
+/// A moment as a model writes it: RFC 3339, or a duration that is counted with `from`.
+pub(super) fn moment(
+    text: &str,
+    from: impl FnOnce(std::time::Duration) -> Timestamp,
+) -> Option<Timestamp> {
+    if let Some(duration) = crate::settings::units::duration(text) {
+        return Some(from(duration));
+    }
+    let at: jiff::Timestamp = text.parse().ok()?;
+    u64::try_from(at.as_millisecond()).ok().map(Timestamp)
+}

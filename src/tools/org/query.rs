@@ -1,0 +1,370 @@
+//! `query_team` and `query_teams`: questions to children that the caller waits for.
+
+use std::{sync::Arc, time::Duration};
+
+use futures_util::future::join_all;
+use hivewright_actors::{
+    ids::{TaskId, TeamName},
+    org::{record::TeamRecord, tree::By, work::Work},
+    queue::submit::Submission,
+    store::{reads, records::Writes},
+    task::{Ending, Kind, OnResult, Outcome, Priority},
+    tool::Effect,
+};
+use schemars::JsonSchema;
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use super::{
+    check_text,
+    errand::{Sent, errand, shown, submit},
+    office::{Office, Parts, no, refused},
+};
+use crate::tools::{
+    answer,
+    contract::{LONGEST, Limits, Tool, ToolContext, ToolError},
+};
+
+/// How long one team is waited for, unless the call says otherwise.
+const ONE: Duration = Duration::from_secs(120);
+/// How long several are, and at most.
+const SEVERAL: (Duration, Duration) = (Duration::from_secs(30), Duration::from_secs(120));
+/// The most teams of one call.
+const MOST: usize = 5;
+/// How long a call has beyond what it waits: to cancel, and to say what happened.
+const SLACK: Duration = Duration::from_secs(5);
+
+pub(super) struct QueryTeam(pub(super) Office);
+pub(super) struct QueryTeams(pub(super) Office);
+
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct One {
+    /// The child team.
+    team: String,
+    /// The question, complete in itself. At most 100,000 characters.
+    query: String,
+    /// How long to wait, in milliseconds, at most 600000. Then the question is withdrawn.
+    #[serde(default)]
+    timeout_ms: Option<u64>,
+}
+
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Several {
+    /// The child teams, 1 to 5, each once.
+    teams: Vec<String>,
+    /// The question to all of them, complete in itself. At most 100,000 characters.
+    query: String,
+    /// How long to wait, in milliseconds, at most 120000. Then the questions are withdrawn.
+    #[serde(default)]
+    timeout_ms: Option<u64>,
+}
+
+/// Why a team gave no answer.
+struct Silence {
+    code: &'static str,
+    message: String,
+    /// What the team does instead.
+    current: Option<Value>,
+}
+
+/// Withdraws a question if whoever asked goes away without an answer.
+struct Open {
+    work: Arc<dyn Work>,
+    task: Option<TaskId>,
+}
+
+impl Open {
+    fn closed(mut self) {
+        self.task = None;
+    }
+}
+
+impl Drop for Open {
+    fn drop(&mut self) {
+        if let Some(task) = self.task.take() {
+            let reason = "the team that asked stopped waiting".to_owned();
+            self.work.cancel_soon(task, reason);
+        }
+    }
+}
+
+/// Asks a team, and waits for the end of the question. A question that an earlier try asked is not
+/// asked again.
+async fn ask(
+    parts: &Parts,
+    cx: &ToolContext,
+    name: &TeamName,
+    query: &str,
+    patience: Duration,
+) -> Result<(TaskId, Result<String, Silence>), ToolError> {
+    let tree = parts.tree();
+    let by = By::Team(cx.caller.team.name.clone());
+    let team = tree.as_parent(&by, name).map_err(no)?;
+    let part = format!("/{name}");
+    let id = match parts.earlier::<Sent>(cx, &part).await? {
+        Some(sent) => sent.task_id,
+        None => give(parts, cx, team, query, patience, &part).await?,
+    };
+    let open = Open {
+        work: parts.work.clone(),
+        task: Some(id.clone()),
+    };
+    let waiting = parts.work.wait(id.clone(), Some(cx.caller.lane.clone()));
+    let ended = tokio::select! {
+        outcome = waiting => outcome,
+        () = tokio::time::sleep(patience) => {
+            let silence = withdraw(parts, team, &id, patience).await;
+            open.closed();
+            return Ok((id, Err(silence)));
+        }
+        () = cx.cancel.cancelled() => return Err(ToolError::stopped("")),
+    };
+    open.closed();
+    let outcome = match ended {
+        Some(outcome) => Some(outcome),
+        None => {
+            let task = id.clone();
+            let row = parts.store.read(move |storage| reads::task(storage, &task));
+            row.await.ok().flatten().and_then(|task| task.outcome)
+        }
+    };
+    let heard = outcome.map_or_else(
+        || {
+            Err(Silence {
+                code: "team_failed",
+                message: format!("`{name}`: the question was lost; ask again"),
+                current: None,
+            })
+        },
+        |outcome| read(name, outcome),
+    );
+    Ok((id, heard))
+}
+
+/// Puts the question into the team's lane.
+async fn give(
+    parts: &Parts,
+    cx: &ToolContext,
+    team: &TeamRecord,
+    query: &str,
+    patience: Duration,
+    part: &str,
+) -> Result<TaskId, ToolError> {
+    let mut task = errand(parts, cx, team, Kind::Query, query.to_owned());
+    task.priority = Priority::High;
+    // The answer goes to whoever waits, and nowhere else.
+    task.reply_to = None;
+    task.on_result = OnResult::Silent;
+    task.deadline_at = task.deadline_at.min(task.created_at + patience + SLACK);
+    let sent = Sent {
+        task_id: task.id.clone(),
+        at: task.created_at,
+    };
+    let writes = Writes::new().answer(&format!("{}{part}", cx.key), &sent);
+    match submit(parts, cx, task, writes, None).await {
+        Ok(Submission::Enqueued { .. }) => Ok(sent.task_id),
+        Ok(_) => Err(answer::refuse("busy", format!("`{}` is busy", team.name))),
+        Err(refusal) => Err(refused(&team.name, &refusal)),
+    }
+}
+
+/// The time is over: the question ends, and the caller learns what the team does.
+async fn withdraw(parts: &Parts, team: &TeamRecord, id: &TaskId, patience: Duration) -> Silence {
+    let open = parts.work.open(Some(team.name.clone())).await;
+    let reason = "the team that asked stopped waiting".to_owned();
+    parts.work.cancel(id.clone(), reason).await;
+    let current = open.iter().find(|task| task.task_id != *id).map(shown);
+    Silence {
+        code: "timeout",
+        message: format!(
+            "`{}` gave no answer within {} ms, and the question was withdrawn; use `delegate_task` for work that takes longer",
+            team.name,
+            patience.as_millis()
+        ),
+        current,
+    }
+}
+
+/// What the end of a question says.
+fn read(team: &TeamName, outcome: Outcome) -> Result<String, Silence> {
+    let silence = |code, message| Silence {
+        code,
+        message,
+        current: None,
+    };
+    match outcome.ending {
+        Ending::Done if outcome.text.trim().is_empty() => Err(silence(
+            "empty_response",
+            format!("`{team}` answered with nothing"),
+        )),
+        Ending::Done => Ok(outcome.text),
+        Ending::Expired => Err(silence(
+            "timeout",
+            format!("`{team}` gave no answer in time; use `delegate_task` for work that takes longer"),
+        )),
+        Ending::Failed | Ending::Cancelled | Ending::Dead => {
+            let why = outcome.message.unwrap_or_else(|| "no reason was given".to_owned());
+            let ending = outcome.ending.as_str();
+            Err(silence(
+                "team_failed",
+                format!("`{team}`: the question ended as {ending}: {why}"),
+            ))
+        }
+    }
+}
+
+fn check_timeout(asked: Option<u64>, most: Duration) -> Result<(), String> {
+    let most = most.as_millis();
+    match asked {
+        Some(0) => Err("`timeout_ms`: must be above 0".to_owned()),
+        Some(millis) if u128::from(millis) > most => {
+            Err(format!("`timeout_ms`: at most {most} is allowed"))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// What a call waits. No call may take longer than [`LONGEST`], so its end must fit into that.
+fn patience(asked: Option<u64>, default: Duration) -> Duration {
+    let asked = asked.map_or(default, Duration::from_millis);
+    asked.min(LONGEST.saturating_sub(SLACK))
+}
+
+impl Tool for QueryTeam {
+    const NAME: &'static str = "query_team";
+    const DESCRIPTION: &'static str = "Asks a child team something and waits for its answer. For questions that take \
+        seconds to a few minutes; for longer work use `delegate_task`.";
+    const EFFECT: Effect = Effect::Idempotent;
+    const EXCLUSIVE: bool = false;
+    const LIMITS: Limits = Limits {
+        timeout: ONE,
+        longest: LONGEST,
+    };
+    const CLASS: &'static str = "org.query_team";
+    type Args = One;
+
+    fn misfit(reason: String) -> ToolError {
+        answer::refuse("invalid_input", reason)
+    }
+
+    fn accept(args: &One) -> Result<(), String> {
+        check_text("query", &args.query)?;
+        check_timeout(args.timeout_ms, LONGEST)
+    }
+
+    fn timeout(args: &One) -> Option<Duration> {
+        Some(patience(args.timeout_ms, ONE) + SLACK)
+    }
+
+    async fn call(&self, args: One, cx: &ToolContext) -> Result<String, ToolError> {
+        let parts = self.0.parts()?;
+        let team = TeamName::from(args.team);
+        let patience = patience(args.timeout_ms, ONE);
+        let (task_id, heard) = ask(parts, cx, &team, &args.query, patience).await?;
+        match heard {
+            Ok(response) => Ok(answer::ok(
+                json!({ "response": response, "task_id": task_id }),
+            )),
+            Err(silence) => Err(answer::refuse_with(
+                silence.code,
+                silence.message,
+                json!({ "task_id": task_id, "current_task": silence.current }),
+            )),
+        }
+    }
+}
+
+impl Tool for QueryTeams {
+    const NAME: &'static str = "query_teams";
+    const DESCRIPTION: &'static str = "Asks one to five child teams the same at the same time and waits for their answers. \
+        A team that fails or is too slow leaves the others' answers alone.";
+    const EFFECT: Effect = Effect::Idempotent;
+    const EXCLUSIVE: bool = false;
+    const LIMITS: Limits = Limits {
+        timeout: SEVERAL.0,
+        longest: LONGEST,
+    };
+    const CLASS: &'static str = "org.query_teams";
+    type Args = Several;
+
+    fn misfit(reason: String) -> ToolError {
+        answer::refuse("invalid_input", reason)
+    }
+
+    fn accept(args: &Several) -> Result<(), String> {
+        check_text("query", &args.query)?;
+        if args.teams.is_empty() {
+            return Err("`teams`: name at least one".to_owned());
+        }
+        let mut seen = std::collections::HashSet::new();
+        if let Some(twice) = args.teams.iter().find(|team| !seen.insert(*team)) {
+            return Err(format!("`teams`: `{twice}` is named twice"));
+        }
+        check_timeout(args.timeout_ms, SEVERAL.1)
+    }
+
+    fn timeout(args: &Several) -> Option<Duration> {
+        Some(patience(args.timeout_ms, SEVERAL.0) + SLACK)
+    }
+
+    async fn call(&self, args: Several, cx: &ToolContext) -> Result<String, ToolError> {
+        let parts = self.0.parts()?;
+        if args.teams.len() > MOST {
+            return Err(answer::refuse(
+                "fanout_limit",
+                format!("`teams`: {} are named; at most {MOST} are allowed", args.teams.len()),
+            ));
+        }
+        let names: Vec<TeamName> = args.teams.into_iter().map(TeamName::from).collect();
+        let tree = parts.tree();
+        let by = By::Team(cx.caller.team.name.clone());
+        for name in &names {
+            tree.as_parent(&by, name).map_err(no)?;
+        }
+        let patience = patience(args.timeout_ms, SEVERAL.0);
+        let asked = names
+            .iter()
+            .map(|name| ask(parts, cx, name, &args.query, patience));
+        let heard = join_all(asked).await;
+        if cx.cancel.is_cancelled() {
+            return Err(ToolError::stopped(""));
+        }
+        let results = names.iter().zip(heard).map(|(team, heard)| match heard {
+            Ok((task_id, Ok(response))) => {
+                json!({ "team": team, "ok": true, "response": response, "task_id": task_id })
+            }
+            Ok((task_id, Err(silence))) => json!({
+                "team": team,
+                "ok": false,
+                "error": silence.code,
+                "message": silence.message,
+                "task_id": task_id,
+            }),
+            Err(error) => {
+                let said: Value = serde_json::from_str(&error.message).unwrap_or_default();
+                json!({
+                    "team": team,
+                    "ok": false,
+                    "error": said["error"].as_str().unwrap_or(error.fault.as_str()),
+                    "message": said["message"].as_str().unwrap_or(&error.message),
+                })
+            }
+        });
+        let results: Vec<Value> = results.collect();
+        if results.iter().any(|result| result["ok"] == true) {
+            return Ok(answer::ok(json!({ "results": results })));
+        }
+        let codes: Vec<&str> = results
+            .iter()
+            .filter_map(|result| result["error"].as_str())
+            .collect();
+        let code = match codes.first() {
+            Some(first) if codes.iter().all(|code| code == first) => first,
+            _ => "team_failed",
+        };
+        let message = "none of the teams answered; `results` says why";
+        Err(answer::refuse_with(code, message, json!({ "results": results })))
+    }
+}

@@ -1,0 +1,343 @@
+//! `spawn_team`: a new team below the caller.
+
+use std::{collections::BTreeMap, time::Duration};
+
+use hivewright_actors::{
+    budget::Caps,
+    clock::Timestamp,
+    ids::{MAIN, TaskId, TeamName},
+    org::{self, folders::FolderPlan, names, record::TeamRecord, tree::By},
+    policy::class::{Caution, Kind as CautionKind, Risk},
+    store::records::Writes,
+    task::{Kind, Priority},
+    tool::{Caller, Effect},
+};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+
+use super::{
+    check_length,
+    credentials::{redact, reference},
+    errand::{errand, giver},
+    office::{Office, Parts, no},
+};
+use crate::{
+    settings::{config::Config, problem::Problems},
+    teams::file::TeamFile,
+    tools::{
+        answer,
+        contract::{Limits, Redaction, Tool, ToolContext, ToolError},
+        filter::ToolFilter,
+    },
+};
+
+/// What a new team is asked to do first.
+const BOOTSTRAP: &str = include_str!("../../../config/prompt/bootstrap.md");
+/// The longest description, in characters.
+const LONGEST_DESCRIPTION: usize = 500;
+/// The longest context, in characters.
+const LONGEST_CONTEXT: usize = 20_000;
+/// The most credentials.
+const MOST_CREDENTIALS: usize = 50;
+
+pub(super) struct SpawnTeam(pub(super) Office);
+
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Args {
+    /// Its name: lower-case words with `-` between them, 2 to 48 characters.
+    name: String,
+    /// What it is for, in a sentence or two, for people and other teams. At most 500 characters.
+    #[serde(default)]
+    description: String,
+    /// Words for what it takes on, at least one.
+    scope_accepts: Vec<String>,
+    /// What it should know from the start: purpose, ways of working, where things are. At most
+    /// 20,000 characters.
+    #[serde(default)]
+    init_context: Option<String>,
+    /// Secrets of the new team by key. They go into its vault; nobody sees them again.
+    #[serde(default)]
+    credentials: BTreeMap<String, String>,
+    /// Tools by name, pattern or group; left out, it gets the usual ones. More than those needs an
+    /// operator's consent.
+    #[serde(default)]
+    allowed_tools: Option<Vec<String>>,
+    /// What answers for it.
+    #[serde(default)]
+    sdk: Option<SdkName>,
+    /// The profile of its model; left out, the default one.
+    #[serde(default)]
+    provider_profile: Option<String>,
+    /// What it and all teams below it may spend.
+    #[serde(default)]
+    budgets: Option<Budgets>,
+}
+
+#[derive(Clone, Copy, Debug, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+enum SdkName {
+    /// The configured models, with the tools of Hivewright.
+    Native,
+}
+
+#[derive(Clone, Copy, Debug, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct Budgets {
+    /// US dollars a day.
+    #[serde(default)]
+    usd_per_day: Option<f64>,
+    /// Tokens a day.
+    #[serde(default)]
+    tokens_per_day: Option<u64>,
+    /// US dollars for one task with all it leads to.
+    #[serde(default)]
+    usd_per_task: Option<f64>,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+struct Spawned {
+    team: TeamName,
+    bootstrap_task_id: TaskId,
+    with_credentials: bool,
+}
+
+impl Spawned {
+    fn answer(&self) -> String {
+        let team = &self.team;
+        let mut fields = json!({
+            "status": "queued",
+            "team": team,
+            "bootstrap_task_id": self.bootstrap_task_id,
+            "message_for_user": format!("Team {team} is being set up. You will hear when it is ready."),
+        });
+        if self.with_credentials {
+            fields["note"] = json!(
+                "The credentials are in the team's vault now. Do not repeat them, here or anywhere else; \
+                 name them by their keys."
+            );
+        }
+        answer::ok(fields)
+    }
+}
+
+/// The file of the team that a call asks for.
+fn file_of(args: &Args, config: &Config) -> TeamFile {
+    let budgets = args.budgets.unwrap_or_default();
+    let tools = args.allowed_tools.as_ref();
+    TeamFile {
+        description: args.description.clone(),
+        provider_profile: args.provider_profile.clone(),
+        allowed_tools: tools.unwrap_or(&config.defaults.allowed_tools).clone(),
+        budgets: Caps {
+            usd_per_day: budgets.usd_per_day,
+            tokens_per_day: budgets.tokens_per_day,
+            usd_per_task: budgets.usd_per_task,
+        },
+    }
+}
+
+/// The patterns that reach beyond what may be given without asking.
+fn beyond<'a>(patterns: &'a [String], grantable: &[String]) -> Vec<&'a str> {
+    let Ok(ceiling) = ToolFilter::parse(grantable) else {
+        return patterns.iter().map(String::as_str).collect();
+    };
+    patterns
+        .iter()
+        .map(String::as_str)
+        .filter(|pattern| !pattern.starts_with('!') && !ceiling.covers(pattern))
+        .collect()
+}
+
+impl SpawnTeam {
+    /// What can be said against the arguments beyond their form.
+    async fn check(&self, parts: &Parts, args: &Args) -> Result<std::sync::Arc<Config>, ToolError> {
+        if let Some(tools) = &args.allowed_tools {
+            ToolFilter::parse(tools).map_err(|error| {
+                answer::refuse("invalid_input", format!("`allowed_tools`: {error}"))
+            })?;
+        }
+        let unusable = |problems: std::sync::Arc<Problems>| {
+            ToolError::failed(format!("the settings cannot be used: {problems}"))
+        };
+        if let Some(profile) = &args.provider_profile {
+            let providers = parts.live.providers().await.map_err(unusable)?;
+            if !providers.profiles.contains_key(profile) {
+                let known: Vec<_> = providers.profiles.keys().map(String::as_str).collect();
+                return Err(answer::refuse(
+                    "invalid_input",
+                    format!(
+                        "`provider_profile`: there is no profile `{profile}`; there are {}",
+                        known.join(", ")
+                    ),
+                ));
+            }
+        }
+        parts.live.config().await.map_err(unusable)
+    }
+
+    fn spawn(
+        parts: &Parts,
+        args: &Args,
+        config: &Config,
+        cx: &ToolContext,
+    ) -> Result<(org::Spawn, Spawned), ToolError> {
+        let name = names::check_name(&args.name).map_err(no)?;
+        // Only for where the first work goes: the record is the organisation's to make.
+        let to_be = TeamRecord {
+            name: name.clone(),
+            ..TeamRecord::main(Timestamp::default())
+        };
+        let mut bootstrap = errand(parts, cx, &to_be, Kind::Bootstrap, BOOTSTRAP.to_owned());
+        bootstrap.lane.topic = None;
+        bootstrap.priority = Priority::Critical;
+        let spawned = Spawned {
+            team: name.clone(),
+            bootstrap_task_id: bootstrap.id.clone(),
+            with_credentials: !args.credentials.is_empty(),
+        };
+        let keys: Vec<String> = args.credentials.keys().cloned().collect();
+        let beside: Option<org::Beside> = (!keys.is_empty()).then(|| {
+            let (vault, aside) = (parts.credentials.clone(), cx.aside());
+            let hand_over: org::Beside = Box::new(move |team| vault.hand_over(&aside, keys, team));
+            hand_over
+        });
+        let spawn = org::Spawn {
+            name: args.name.clone(),
+            parent: cx.caller.team.name.clone(),
+            by: By::Team(cx.caller.team.name.clone()),
+            scope: args.scope_accepts.clone(),
+            limits: config.limits,
+            plan: FolderPlan {
+                config: file_of(args, config).text(&name),
+                context: args.init_context.clone(),
+            },
+            bootstrap,
+            giver: Some(giver(cx)),
+            writes: Writes::new().answer(&cx.key, &spawned),
+            beside,
+        };
+        Ok((spawn, spawned))
+    }
+}
+
+impl Tool for SpawnTeam {
+    const NAME: &'static str = "spawn_team";
+    const DESCRIPTION: &'static str = "Makes a new team below you, with a folder, tools and a vault of its own. It sets itself \
+        up first; give it work with `delegate_task`. Put secrets into `credentials`, nowhere else.";
+    const EFFECT: Effect = Effect::Idempotent;
+    const EXCLUSIVE: bool = true;
+    const LIMITS: Limits = Limits::fixed(Duration::from_secs(60));
+    const CLASS: &'static str = "org.spawn_team";
+    type Args = Args;
+
+    fn misfit(reason: String) -> ToolError {
+        answer::refuse("invalid_input", reason)
+    }
+
+    fn accept(args: &Args) -> Result<(), String> {
+        check_length("description", &args.description, LONGEST_DESCRIPTION)?;
+        let context = args.init_context.as_deref().unwrap_or_default();
+        check_length("init_context", context, LONGEST_CONTEXT)?;
+        if args.scope_accepts.is_empty() {
+            return Err("`scope_accepts`: name at least one keyword".to_owned());
+        }
+        if args.credentials.len() > MOST_CREDENTIALS {
+            return Err(format!(
+                "`credentials`: at most {MOST_CREDENTIALS} are allowed"
+            ));
+        }
+        let Budgets {
+            usd_per_day,
+            tokens_per_day,
+            usd_per_task,
+        } = args.budgets.unwrap_or_default();
+        let money = |cap: Option<f64>| cap.is_none_or(|cap| cap.is_finite() && cap > 0.0);
+        if !money(usd_per_day) || !money(usd_per_task) || tokens_per_day == Some(0) {
+            return Err("`budgets`: a cap is a number above 0".to_owned());
+        }
+        Ok(())
+    }
+
+    /// The main team gives what may be given; all else is for a person to decide, who sees the file.
+    fn caution(&self, args: &Args, caller: &Caller) -> Option<Caution> {
+        let ask = |why: String| Some(Caution::new(CautionKind::Spawn, Risk::Normal, why));
+        let parts = self.0.parts().ok()?;
+        let Ok(config) = parts.live.config_now() else {
+            return ask("the settings that say which tools may be given cannot be read".to_owned());
+        };
+        let file = file_of(args, &config).text(&TeamName::from(args.name.as_str()));
+        if caller.team.name.as_str() != MAIN {
+            return ask(format!(
+                "team {} makes a team of its own:\n{file}",
+                caller.team.name
+            ));
+        }
+        let tools = args.allowed_tools.as_ref();
+        let tools = tools.unwrap_or(&config.defaults.allowed_tools);
+        let more = beyond(tools, &config.defaults.grantable_tools);
+        if more.is_empty() {
+            return None;
+        }
+        ask(format!(
+            "{} is beyond `defaults.grantable_tools`:\n{file}",
+            more.join(", ")
+        ))
+    }
+
+    fn redact(&self, args: &Value, name: &str) -> Option<Redaction> {
+        match self.0.parts() {
+            Ok(parts) => redact(args, name, &*parts.credentials),
+            Err(_) => redact(args, name, &super::credentials::NoVault),
+        }
+    }
+
+    async fn call(&self, args: Args, cx: &ToolContext) -> Result<String, ToolError> {
+        let parts = self.0.parts()?;
+        if let Some(spawned) = parts.earlier::<Spawned>(cx, "").await? {
+            return Ok(spawned.answer());
+        }
+        let config = self.check(parts, &args).await?;
+        // The values were taken out before the call was written down.
+        if let Some((key, _)) = args
+            .credentials
+            .iter()
+            .find(|(key, value)| **value != reference(key))
+        {
+            return Err(answer::refuse(
+                "invalid_input",
+                format!("`credentials.{key}`: the value could not be kept; try again"),
+            ));
+        }
+        let (spawn, spawned) = Self::spawn(parts, &args, &config, cx)?;
+        parts.ask(spawn).await?;
+        Ok(spawned.answer())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// OR-62, TO-46
+    #[test]
+    fn tools_beyond_the_ceiling_are_found() {
+        let grantable = ["@files", "@org", "web_*", "!write"].map(ToOwned::to_owned);
+        let table: [(&[&str], &[&str]); 8] = [
+            (&["@files"], &["@files"]),
+            (&["read", "edit"], &[]),
+            (&["write"], &["write"]),
+            (&["@org", "web_fetch", "!bash"], &[]),
+            (&["web_*"], &[]),
+            (&["@shell"], &["@shell"]),
+            (&["*"], &["*"]),
+            (&["we*"], &["we*"]),
+        ];
+
+        for (patterns, expected) in table {
+            let patterns: Vec<String> = patterns.iter().map(ToString::to_string).collect();
+            assert_eq!(beyond(&patterns, &grantable), expected, "{patterns:?}");
+        }
+    }
+}

@@ -1,0 +1,192 @@
+//! The calendar of this program: croner reads patterns, jiff knows the zones.
+
+use croner::{
+    Cron,
+    parser::{CronParser, Seconds, Year},
+};
+use hivewright_actors::{clock::Timestamp, scheduler::calendar::Calendar};
+use jiff::{
+    SignedDuration, Zoned,
+    civil::{DateTime, Time},
+    tz::{AmbiguousOffset, TimeZone},
+};
+
+use super::pattern;
+
+/// A pattern that stays silent for longer than this is a mistake.
+const LONGEST_SILENCE_YEARS: i64 = 5;
+/// Local matches that are tried in a row: a zone skips or repeats at most a day of them.
+const MOST_TRIES: usize = 100_000;
+
+/// See [`Calendar`].
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Zones;
+
+impl Calendar for Zones {
+    fn check_cron(&self, text: &str, now: Timestamp) -> Result<(), String> {
+        pattern::check(text)?;
+        let cron = parse(text).ok_or("is no cron pattern")?;
+        let start = local("UTC", now).ok_or("has no occurrence")?.datetime();
+        let end = start.checked_add(jiff::Span::new().years(LONGEST_SILENCE_YEARS));
+        match (cron.find_next_occurrence(&start, false), end) {
+            (Ok(first), Ok(end)) if first <= end => Ok(()),
+            _ => Err("has no occurrence in the next 5 years".to_owned()),
+        }
+    }
+
+    fn check_zone(&self, zone: &str) -> Result<(), String> {
+        if find(zone).is_some() {
+            return Ok(());
+        }
+        let wanted = zone.to_ascii_lowercase();
+        let mut near: Vec<(usize, String)> = jiff::tz::db()
+            .available()
+            .map(|name| {
+                let name = name.to_string();
+                (distance(&wanted, &name.to_ascii_lowercase()), name)
+            })
+            .collect();
+        near.sort();
+        let names: Vec<String> = near
+            .into_iter()
+            .take(3)
+            .map(|(_, name)| format!("`{name}`"))
+            .collect();
+        let shown: String = zone.chars().take(64).collect();
+        Err(format!(
+            "there is no time zone `{shown}`; the nearest are {}",
+            names.join(", ")
+        ))
+    }
+
+    fn next(&self, text: &str, zone: &str, after: Timestamp) -> Option<Timestamp> {
+        let cron = parse(text)?;
+        let start = local(zone, after)?;
+        if pattern::follows_real_time(text) {
+            let next = cron.find_next_occurrence(&start, false).ok()?;
+            return moment_of(&next);
+        }
+        // Local times that match, one after the other; what each of them is in real time is decided
+        // here and not by croner, which knows the rule only for a single time of day.
+        let mut civil = start.datetime();
+        for _ in 0..MOST_TRIES {
+            civil = cron.find_next_occurrence(&civil, false).ok()?;
+            let at = resolve(civil, start.time_zone())?;
+            if at > after {
+                return Some(at);
+            }
+        }
+        None
+    }
+
+    fn matches(&self, text: &str, zone: &str, at: Timestamp) -> bool {
+        let minute = Timestamp(at.0 - at.0 % 60_000);
+        match (parse(text), local(zone, minute)) {
+            (Some(cron), Some(local)) => cron.is_time_matching(&local.datetime()).unwrap_or(false),
+            _ => false,
+        }
+    }
+
+    fn moment(&self, text: &str, zone: &str) -> Result<Timestamp, String> {
+        if let Ok(at) = text.parse::<jiff::Timestamp>() {
+            return u64::try_from(at.as_millisecond())
+                .map(Timestamp)
+                .map_err(|_| "lies before 1970".to_owned());
+        }
+        let wrong = || {
+            "expected a time such as 2030-01-31T09:00:00Z, or 2030-01-31T09:00 with `timezone`"
+                .to_owned()
+        };
+        let civil: DateTime = text.parse().map_err(|_| wrong())?;
+        let zone = find(zone).ok_or_else(wrong)?;
+        resolve(civil, &zone).ok_or_else(wrong)
+    }
+
+    fn minute_of_day(&self, zone: &str, at: Timestamp) -> u32 {
+        local(zone, at).map_or(0, |local| {
+            u32::try_from(i32::from(local.hour()) * 60 + i32::from(local.minute())).unwrap_or(0)
+        })
+    }
+
+    fn next_minute_of_day(&self, minute: u32, zone: &str, after: Timestamp) -> Option<Timestamp> {
+        let start = local(zone, after)?;
+        let hour = i8::try_from(minute / 60).ok()?;
+        let time = Time::new(hour, i8::try_from(minute % 60).ok()?, 0, 0).ok()?;
+        (0..3).find_map(|days| {
+            let date = start
+                .date()
+                .checked_add(jiff::Span::new().days(days))
+                .ok()?;
+            let at = resolve(date.to_datetime(time), start.time_zone())?;
+            (at > after).then_some(at)
+        })
+    }
+
+    fn show(&self, zone: &str, at: Timestamp) -> String {
+        local(zone, at).map_or_else(
+            || at.to_string(),
+            |local| local.strftime("%a %Y-%m-%d %H:%M:%S %Z").to_string(),
+        )
+    }
+}
+
+fn parse(text: &str) -> Option<Cron> {
+    CronParser::builder()
+        .seconds(Seconds::Optional)
+        .year(Year::Disallowed)
+        .build()
+        .parse(text)
+        .ok()
+}
+
+fn find(zone: &str) -> Option<TimeZone> {
+    match zone {
+        "UTC" => Some(TimeZone::UTC),
+        // `Etc/Unknown` and the like are names without a place.
+        _ => TimeZone::get(zone).ok().filter(|zone| !zone.is_unknown()),
+    }
+}
+
+fn local(zone: &str, at: Timestamp) -> Option<Zoned> {
+    let at = jiff::Timestamp::from_millisecond(i64::try_from(at.0).ok()?).ok()?;
+    Some(at.to_zoned(find(zone)?))
+}
+
+fn moment_of(zoned: &Zoned) -> Option<Timestamp> {
+    let millis = zoned.timestamp().as_millisecond();
+    u64::try_from(millis).ok().map(Timestamp)
+}
+
+/// The one moment that a local time stands for.
+fn resolve(civil: DateTime, zone: &TimeZone) -> Option<Timestamp> {
+    let ambiguous = zone.to_ambiguous_zoned(civil);
+    let zoned = match ambiguous.offset() {
+        AmbiguousOffset::Unambiguous { .. } => ambiguous.unambiguous().ok()?,
+        AmbiguousOffset::Fold { .. } => ambiguous.earlier().ok()?,
+        // The clock jumps from the offset before to the one after: the first moment after the gap
+        // is the transition itself.
+        AmbiguousOffset::Gap { before, .. } => {
+            let within = before.to_timestamp(civil).ok()?;
+            let earlier = within.checked_sub(SignedDuration::from_hours(25)).ok()?;
+            let mut transition = None;
+            for found in zone.following(earlier) {
+                if found.timestamp() > within {
+                    break;
+                }
+                transition = Some(found.timestamp());
+            }
+            transition?.to_zoned(zone.clone())
+        }
+    };
+    moment_of(&zoned)
+}
+
+/// How far a name is from another; a part of a name counts as near.
+fn distance(wanted: &str, name: &str) -> usize {
+    let city = name.rsplit('/').next().unwrap_or(name);
+    strsim::levenshtein(wanted, name).min(strsim::levenshtein(wanted, city) + 1)
+}
+
+#[cfg(test)]
+#[path = "tests/calendar.rs"]
+mod tests;
