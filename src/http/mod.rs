@@ -38,7 +38,7 @@ use error::ApiError;
 use jobs::Jobs;
 use metrics::Metrics;
 
-use crate::memory::Memory;
+use crate::{memory::Memory, rulebook::Rulebook};
 
 /// For the server's `client_request_timeout`: the header has to be there by then.
 pub const SLOWEST_HEADER: Duration = Duration::from_secs(10);
@@ -83,6 +83,8 @@ pub struct State {
     pub spine: Spine,
     /// What teams remember.
     pub memory: Memory,
+    /// What the operator allows, denies or wants to be asked for.
+    pub rules: Rulebook,
     /// The service around them.
     pub service: Arc<dyn Service>,
     /// Figures.

@@ -51,6 +51,7 @@ use crate::{
     machine::{Randomness, WallClock, sha256},
     memory::Memory,
     providers::client,
+    rulebook::Rulebook,
     sandbox::process::{Sandbox, SandboxSettings},
     settings::{
         channels::{Channels, TopicModel},
@@ -197,11 +198,18 @@ impl Service {
         let tree = Tree::new(recovered.teams.clone());
         spine::recover_spending(&*storage, &ledger, days.day_of(WallClock.now()), &tree)
             .map_err(|error| machine("the store cannot be read", error))?;
-        let memory = Memory::new(Arc::new(WallClock), ids.clone(), Arc::new(vault::Guard::new(&vault)));
+        let memory = Memory::new(
+            Arc::new(WallClock),
+            ids.clone(),
+            Arc::new(vault::Guard::new(&vault)),
+        );
         let gate = tools::trust::Gate::default();
         let toolbox = tools::memory::add(gate.equip(options.toolbox), &memory);
         let toolbox = tools::vault::add(toolbox);
+        let rules = Rulebook::open(live.clone(), &*storage)
+            .map_err(|error| machine("the store cannot be read", error))?;
         let turns = Turns::new(Sources {
+            rules: rules.clone(),
             home: home.clone(),
             live,
             engines,
@@ -265,6 +273,7 @@ impl Service {
             recovered,
         );
         memory.connect(spine.store.clone());
+        rules.connect(spine.store.clone(), ids.clone());
         spine.org.do_send(org::Settle {
             belongings: Vec::new(),
         });
@@ -306,6 +315,7 @@ impl Service {
             identities,
             spine: spine.clone(),
             memory,
+            rules,
             service: Arc::new(Facts {
                 demo: demo.clone(),
                 draining: draining.clone(),
@@ -542,12 +552,7 @@ fn write_address(file: &std::path::Path, url: &str) -> io::Result<()> {
 struct NoVault;
 
 impl SecretSink for NoVault {
-    fn keep(
-        &self,
-        _: TeamKey,
-        _: String,
-        _: SecretText,
-    ) -> BoxFuture<'static, Result<(), String>> {
+    fn keep(&self, _: TeamKey, _: String, _: SecretText) -> BoxFuture<'static, Result<(), String>> {
         Box::pin(async { Err("there is no vault".to_owned()) })
     }
 }

@@ -13,8 +13,10 @@ pub mod filter;
 mod glob;
 mod grep;
 pub mod host;
+pub mod judge;
 pub mod org;
 pub mod memory;
+pub mod reach;
 mod read;
 mod secrets;
 #[cfg(test)]
