@@ -4,6 +4,7 @@ use self::host::Toolbox;
 
 pub mod agent;
 pub mod answer;
+pub mod ask_operator;
 mod bash;
 mod cap;
 pub mod contract;
