@@ -47,6 +47,7 @@ use crate::{
     vault::{Vault, scrubbers::Scrubbers},
 };
 
+mod explain;
 mod part;
 #[cfg(test)]
 mod tests;

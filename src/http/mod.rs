@@ -6,6 +6,7 @@ use actix_web::{HttpResponse, middleware, web};
 use hivewright_actors::{ids::TeamKey, spine::Spine};
 
 pub mod access;
+mod approvals;
 pub mod auth;
 pub mod backups;
 pub mod connections;
@@ -15,6 +16,7 @@ pub mod edge;
 pub mod error;
 mod health;
 mod identities;
+mod inbox;
 pub mod jobs;
 mod json;
 mod memories;
@@ -22,7 +24,9 @@ pub mod metrics;
 pub mod origin;
 mod overview;
 mod page;
+pub mod policies;
 mod query;
+mod questions;
 mod routes;
 mod session;
 #[cfg(test)]
@@ -37,6 +41,7 @@ use backups::BackupRunner;
 use error::ApiError;
 use jobs::Jobs;
 use metrics::Metrics;
+use policies::Explainer;
 
 use crate::{memory::Memory, rulebook::Rulebook};
 
@@ -85,6 +90,8 @@ pub struct State {
     pub memory: Memory,
     /// What the operator allows, denies or wants to be asked for.
     pub rules: Rulebook,
+    /// Judges calls that nobody makes.
+    pub explainer: Arc<Explainer>,
     /// The service around them.
     pub service: Arc<dyn Service>,
     /// Figures.
@@ -118,6 +125,16 @@ pub fn configure(
             .service(identities::resource())
             .service(identities::one())
             .service(overview::resource())
+            .service(approvals::resource())
+            .service(approvals::one())
+            .service(questions::resource())
+            .service(questions::answer())
+            .service(policies::resource())
+            .service(policies::explanation())
+            .service(policies::one())
+            .service(inbox::resource())
+            .service(inbox::all_read())
+            .service(inbox::read())
             .service(memories::resource())
             .service(memories::chain())
             .service(memories::rollback())

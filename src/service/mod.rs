@@ -234,6 +234,7 @@ impl Service {
             vault: vault.clone(),
         });
         let prompts = turns.clone();
+        let explained = turns.clone();
         let roster: office::Roster = Arc::new(move |team| prompts.subagents(team));
         let tool_names = tools::BUILT_INS
             .iter()
@@ -350,6 +351,9 @@ impl Service {
             spine: spine.clone(),
             memory,
             rules,
+            explainer: Arc::new(move |team, tool, args, subject| {
+                explained.explain(team, tool, args, subject)
+            }),
             service: Arc::new(Facts {
                 demo: demo.clone(),
                 draining: draining.clone(),
