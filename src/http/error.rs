@@ -53,6 +53,14 @@ impl ApiError {
         }
     }
 
+    /// A field is well formed and does not fit what it is for.
+    pub fn unfit(field: impl Into<String>, message: impl Into<String>) -> Self {
+        Self {
+            field: Some(field.into().into_boxed_str()),
+            ..Self::new(StatusCode::UNPROCESSABLE_ENTITY, "invalid_input", message)
+        }
+    }
+
     /// A credential stands in the address, where logs and histories keep it.
     pub fn token_in_url() -> Self {
         Self::new(

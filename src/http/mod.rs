@@ -6,6 +6,7 @@ use actix_web::{HttpResponse, middleware, web};
 use hivewright_actors::{ids::TeamKey, spine::Spine};
 
 pub mod access;
+mod approvals;
 pub mod auth;
 pub mod backups;
 pub mod connections;
@@ -15,6 +16,7 @@ pub mod edge;
 pub mod error;
 mod health;
 mod identities;
+mod inbox;
 pub mod jobs;
 mod json;
 mod memories;
@@ -22,7 +24,9 @@ pub mod metrics;
 pub mod origin;
 mod overview;
 mod page;
+pub mod policies;
 mod query;
+mod questions;
 mod routes;
 mod session;
 #[cfg(test)]
@@ -37,8 +41,9 @@ use backups::BackupRunner;
 use error::ApiError;
 use jobs::Jobs;
 use metrics::Metrics;
+use policies::Explainer;
 
-use crate::memory::Memory;
+use crate::{memory::Memory, rulebook::Rulebook};
 
 /// For the server's `client_request_timeout`: the header has to be there by then.
 pub const SLOWEST_HEADER: Duration = Duration::from_secs(10);
@@ -83,6 +88,10 @@ pub struct State {
     pub spine: Spine,
     /// What teams remember.
     pub memory: Memory,
+    /// What the operator allows, denies or wants to be asked for.
+    pub rules: Rulebook,
+    /// Judges calls that nobody makes.
+    pub explainer: Arc<Explainer>,
     /// The service around them.
     pub service: Arc<dyn Service>,
     /// Figures.
@@ -116,6 +125,16 @@ pub fn configure(
             .service(identities::resource())
             .service(identities::one())
             .service(overview::resource())
+            .service(approvals::resource())
+            .service(approvals::one())
+            .service(questions::resource())
+            .service(questions::answer())
+            .service(policies::resource())
+            .service(policies::explanation())
+            .service(policies::one())
+            .service(inbox::resource())
+            .service(inbox::all_read())
+            .service(inbox::read())
             .service(memories::resource())
             .service(memories::chain())
             .service(memories::rollback())

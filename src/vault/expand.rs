@@ -194,6 +194,16 @@ fn replace_leaves<'v>(
     }
 }
 
+/// The keys that a text refers to. One that cannot be read refers to nothing.
+pub fn keys_in(text: &str) -> Vec<String> {
+    let pieces = pieces(text).unwrap_or_default();
+    let keys = pieces.into_iter().filter_map(|piece| match piece {
+        Piece::Reference(key) => Some(key.to_owned()),
+        Piece::Text(_) => None,
+    });
+    keys.collect()
+}
+
 /// Takes a text apart. `$${` stands for `${`; what begins like a reference must be one.
 fn pieces(text: &str) -> Result<Vec<Piece<'_>>, VaultError> {
     let mut pieces = Vec::new();

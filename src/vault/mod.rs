@@ -199,6 +199,15 @@ impl Vault {
         self.state().has_secrets(scope)
     }
 
+    /// The version of an entry, if there is one.
+    pub fn version_of(&self, scope: &Scope, key: &str) -> Option<u64> {
+        let state = self.state();
+        let mut entries = state.entries(scope).map(|item| &item.entry);
+        entries
+            .find(|entry| entry.key == key)
+            .map(|entry| entry.version)
+    }
+
     /// Sets an entry. A team can make no secrets, and change none.
     pub async fn set(
         &self,

@@ -40,6 +40,7 @@ impl Tool for ListTrustedSenders {
     const EFFECT: Effect = Effect::Pure;
     const EXCLUSIVE: bool = false;
     const LIMITS: Limits = LIMITS;
+    const CLASS: &'static str = super::CLASS;
     type Args = Args;
 
     fn accept(args: &Args) -> Result<(), String> {

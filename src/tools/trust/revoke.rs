@@ -36,6 +36,7 @@ impl Tool for RevokeSenderTrust {
     const EFFECT: Effect = Effect::Idempotent;
     const EXCLUSIVE: bool = true;
     const LIMITS: Limits = LIMITS;
+    const CLASS: &'static str = super::CLASS;
     type Args = Args;
 
     fn accept(args: &Args) -> Result<(), String> {
