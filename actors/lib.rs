@@ -25,6 +25,7 @@ mod doubles;
 pub mod engine;
 pub mod event;
 pub mod history;
+pub mod identities;
 pub mod ids;
 pub mod inbox;
 pub mod meter;

@@ -231,6 +231,7 @@ impl Spine {
                 let neighbours = Neighbours {
                     store: store.clone(),
                     queue: queue.address(),
+                    approvals: approvals_address.clone(),
                     channel: channel.clone(),
                     clock: ports.clock.clone(),
                     ids: ports.ids.clone(),

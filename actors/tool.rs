@@ -237,6 +237,8 @@ pub struct Caller {
     pub lane: Lane,
     /// What kind of work it is.
     pub kind: Kind,
+    /// Who of the team does it, if not the team itself.
+    pub subagent: Option<String>,
     /// Where the work comes from.
     pub source: Option<Source>,
     /// The lineage of a task that this turn makes.
@@ -263,6 +265,7 @@ impl Caller {
             task: task.id.clone(),
             lane: task.lane.clone(),
             kind: task.kind,
+            subagent: task.options.subagent.clone(),
             source: task.source.clone(),
             lineage: task.lineage_below(),
             cause: task.cause.clone().unwrap_or_else(sender),
@@ -294,6 +297,12 @@ pub struct CallContext {
 pub trait Toolset: Send + Sync + 'static {
     /// What the model is told, in a fixed order.
     fn specs(&self) -> Arc<[ToolSpec]>;
+
+    /// The arguments of a call without the values of secrets, if they hold any. Once it was looked
+    /// at, these take the place of its own: they are journalled, shown and run.
+    fn clean(&self, _: &ToolCall) -> Option<Value> {
+        None
+    }
 
     /// Looks at a call without running it. A refusal is the call's result.
     fn check(&self, call: &ToolCall, caller: &Caller, label: Label) -> Result<Checked, ToolReply>;

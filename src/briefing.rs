@@ -29,7 +29,7 @@ use crate::{
         process::Sandbox,
         workspace::{Access, AllowedDir, Workspace},
     },
-    scrub::Scrubber,
+    scrub::Mask,
     settings::{
         home::Home,
         live::Live,
@@ -40,8 +40,9 @@ use crate::{
     tools::{
         agent::AgentRunner,
         filter::ToolFilter,
-        host::{Grant, Scrub, Toolbox},
+        host::{Grant, Toolbox},
     },
+    vault::{Vault, scrubbers::Scrubbers},
 };
 
 mod part;
@@ -80,6 +81,7 @@ struct Inner {
     topic_profile: Option<String>,
     demo: Arc<AtomicBool>,
     secrets: Secrets,
+    vault: Vault,
     /// What was made of the profiles, good until their file changes.
     models: Mutex<Option<Arc<Models>>>,
     /// What was made for a team, good until one of its files changes.
@@ -90,7 +92,7 @@ struct Inner {
 struct Models {
     providers: Arc<Providers>,
     profiles: HashMap<String, Arc<Profile>>,
-    scrub: Scrub,
+    scrubbers: Arc<Scrubbers>,
     /// Engines in use, by profile and model.
     engines: Mutex<HashMap<(String, String), Arc<dyn Engine>>>,
 }
@@ -131,6 +133,8 @@ pub struct Sources {
     pub demo: Arc<AtomicBool>,
     /// Learns the keys of profiles.
     pub secrets: Secrets,
+    /// What teams use and models don't see.
+    pub vault: Vault,
 }
 
 impl Turns {
@@ -151,9 +155,19 @@ impl Turns {
             topic_profile: sources.topic_profile,
             demo: sources.demo,
             secrets: sources.secrets,
+            vault: sources.vault,
             models: Mutex::default(),
             kits: Mutex::default(),
         }))
+    }
+}
+
+impl Turns {
+    /// The subagents of a team, by name. May block.
+    pub fn subagents(&self, team: &TeamName) -> Vec<String> {
+        let library = self.0.prompts.library(team);
+        let names = library.subagents().map(|subagent| subagent.name.clone());
+        names.collect()
     }
 }
 
@@ -282,10 +296,11 @@ impl Inner {
         }
         self.demo.store(providers.demo, Ordering::Relaxed);
         self.secrets.learn(keys(&providers).map(ToOwned::to_owned));
-        let scrubber = Scrubber::new(keys(&providers));
+        let masks = keys(&providers).map(Mask::hidden);
+        let scrubbers = Scrubbers::new(self.vault.clone(), masks);
         let made = Arc::new(Models {
             profiles: profiles(&providers),
-            scrub: Arc::new(move |text| scrubber.scrub(text).into_owned()),
+            scrubbers: Arc::new(scrubbers),
             engines: Mutex::default(),
             providers,
         });
@@ -305,6 +320,10 @@ impl Inner {
         };
         let allowed = ToolFilter::parse(&team.allowed_tools)
             .map_err(|error| wrong("allowed_tools", error.to_string()))?;
+        let allowed = match name.as_str() {
+            MAIN => allowed,
+            _ => allowed.below_root(),
+        };
         let workspace = Workspace::open(&self.home.team(name.as_str()), &allowed_dirs(&team))
             .map_err(|error| wrong("allowed_dirs", error.to_string()))?;
         let grant = Grant {
@@ -312,7 +331,7 @@ impl Inner {
             workspace: Arc::new(workspace),
             allowed,
             sandbox: self.sandbox.clone(),
-            scrub: models.scrub.clone(),
+            secrets: models.scrubbers.clone(),
         };
         Ok(Kit {
             team,

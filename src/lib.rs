@@ -8,6 +8,7 @@ pub mod cli;
 pub mod days;
 pub mod engines;
 pub mod http;
+pub mod import;
 pub mod logging;
 pub mod machine;
 pub mod memory;

@@ -7,7 +7,7 @@ use std::{
 
 use tracing_subscriber::{EnvFilter, fmt::MakeWriter};
 
-use crate::scrub::Scrubber;
+use crate::scrub::{Mask, Scrubber};
 
 /// What no log line may show. Shared by all that learn of a secret.
 #[derive(Clone, Debug)]
@@ -15,7 +15,10 @@ pub struct Secrets(Arc<RwLock<Known>>);
 
 #[derive(Debug)]
 struct Known {
+    /// Keys of providers.
     values: Vec<String>,
+    /// Of the vault.
+    masks: Vec<Mask>,
     scrubber: Scrubber,
 }
 
@@ -23,6 +26,7 @@ impl Default for Secrets {
     fn default() -> Self {
         Self(Arc::new(RwLock::new(Known {
             values: Vec::new(),
+            masks: Vec::new(),
             scrubber: Scrubber::new::<&str>([]),
         })))
     }
@@ -37,13 +41,28 @@ impl Secrets {
                 known.values.push(value);
             }
         }
-        known.scrubber = Scrubber::new(&known.values);
+        known.rebuild();
+    }
+
+    /// From now on these of the vault are not shown, whatever was in it before.
+    pub fn learn_vault(&self, masks: Vec<Mask>) {
+        let mut known = self.0.write().unwrap_or_else(PoisonError::into_inner);
+        known.masks = masks;
+        known.rebuild();
     }
 
     /// A text without them.
     pub fn scrub(&self, text: &str) -> String {
         let known = self.0.read().unwrap_or_else(PoisonError::into_inner);
         known.scrubber.scrub(text).into_owned()
+    }
+}
+
+impl Known {
+    fn rebuild(&mut self) {
+        let mut masks = self.masks.clone();
+        masks.extend(self.values.iter().map(|value| Mask::hidden(value.as_str())));
+        self.scrubber = Scrubber::with(masks);
     }
 }
 

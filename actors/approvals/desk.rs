@@ -26,6 +26,8 @@ use crate::{
 const LETTERS: &[u8; 20] = b"bcdfghjklmnpqrstvwxz";
 /// How many of them a person types.
 const SHORT: usize = 6;
+/// A turn whose request ran out has this long to say so before its task runs out as well.
+const AFTERWARDS: Duration = Duration::from_secs(60);
 
 /// Writes requests. Cheap to clone.
 #[derive(Clone)]
@@ -112,12 +114,18 @@ impl Desk {
             resolved_via: None,
             note: None,
             created_at: now,
-            expires_at: now + self.ttl,
+            expires_at: self.expiry(caller, now),
             resolved_at: None,
             execution: Execution::None,
         };
         approval.bind(self.digester, wish.arguments);
         approval
+    }
+
+    /// Before the task itself runs out, so that its turn can still tell what became of it.
+    fn expiry(&self, caller: &Caller, now: Timestamp) -> Timestamp {
+        let latest = (caller.deadline_at - AFTERWARDS).max(now + Duration::from_secs(1));
+        latest.min(now + self.ttl)
     }
 
     /// What makes a request count: its row, and the card that shows it where the work comes from.

@@ -2,7 +2,11 @@
 
 use std::sync::{Arc, PoisonError, RwLock};
 
-use super::tree::Tree;
+use super::{record::TeamState, tree::Tree};
+use crate::{
+    ids::TeamKey,
+    scheduler::{firing::Standing, premises::Roster},
+};
 
 /// The present tree. Cheap to clone; all clones show the same.
 #[derive(Clone, Debug, Default)]
@@ -25,5 +29,20 @@ impl OrgView {
     /// Shows another tree from now on.
     pub(super) fn show(&self, tree: Tree) {
         *self.0.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(tree);
+    }
+}
+
+impl Roster for OrgView {
+    fn standing(&self, team: &TeamKey) -> Standing {
+        let tree = self.now();
+        let record = tree.get(team.name.as_str());
+        match record.filter(|record| record.generation == team.generation) {
+            Some(record) => match record.state {
+                TeamState::Active => Standing::Active,
+                TeamState::Paused | TeamState::Degraded => Standing::Paused,
+                TeamState::Draining | TeamState::Removed => Standing::Gone,
+            },
+            None => Standing::Gone,
+        }
     }
 }

@@ -2,7 +2,10 @@
 
 use actix::Context;
 
-use super::{Router, main_lane};
+use super::{
+    Router, main_lane,
+    verdicts::{self, Verdict},
+};
 use crate::{
     event::TopicState,
     ids::{ChannelId, TopicId},
@@ -18,6 +21,8 @@ pub(super) enum Command {
     /// Of a topic by id or name; without one, of the one used last.
     Close(Option<String>),
     Stop(Option<String>),
+    /// About what waits for a person.
+    Verdict(Verdict),
 }
 
 /// Reads a message as a command.
@@ -26,6 +31,9 @@ pub(super) fn parse(content: &str) -> Option<Command> {
         .split_once(char::is_whitespace)
         .unwrap_or((content, ""));
     let rest = rest.trim();
+    if let Some(verdict) = verdicts::parse(&word.to_ascii_lowercase(), rest) {
+        return Some(Command::Verdict(verdict));
+    }
     let topic = (!rest.is_empty()).then(|| rest.to_owned());
     match (word.to_ascii_lowercase().as_str(), &topic) {
         ("/help", None) => Some(Command::Help),
@@ -40,12 +48,17 @@ const HELP: &str = "Commands:\n\
     /topics lists the topics of this channel.\n\
     /close [topic] ends a topic and what runs in it.\n\
     /stop [topic] stops the running turn of a topic.\n\
-    A topic is named by its id or its name; without one, the topic used last is meant.";
+    A topic is named by its id or its name; without one, the topic used last is meant.\n\
+    /approvals lists what waits for a decision or an answer.\n\
+    /approve <id> lets a call run, once.\n\
+    /deny <id> <why> keeps a call from running; the team reads why.\n\
+    /answer <id> <text> answers a question.";
 
 impl Router {
     pub(super) fn obey(&mut self, command: Command, message: Undecided, ctx: &mut Context<Self>) {
         let channel = message.channel.clone();
         let (answer, writes) = match command {
+            Command::Verdict(verdict) => return self.judge_by(verdict, message, ctx),
             Command::Help => (HELP.to_owned(), Writes::new()),
             Command::Topics => (self.describe_topics(&channel), Writes::new()),
             Command::Close(topic) => self.close_topic(&channel, topic.as_deref()),

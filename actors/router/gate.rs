@@ -36,6 +36,8 @@ pub struct Sender {
     pub asserted_by: Option<PrincipalId>,
     /// It is an operator, and nobody's claim.
     pub is_operator: bool,
+    /// Their credential lets them decide for others, and nobody claims it for them.
+    pub may_approve: bool,
 }
 
 impl Sender {
@@ -46,6 +48,7 @@ impl Sender {
             id: principal.to_string(),
             asserted_by: None,
             is_operator: false,
+            may_approve: false,
         }
     }
 

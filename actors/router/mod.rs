@@ -11,7 +11,7 @@ use actix::{
 };
 
 use crate::{
-    approvals,
+    approvals::{self, Approvals},
     channel::{
         Attach, Channel, Deliver, Detach, HangUp, Tell,
         socket::{Closing, Socket},
@@ -54,6 +54,7 @@ mod sweep;
 mod tests;
 pub mod topics;
 pub mod trust;
+mod verdicts;
 pub mod words;
 
 use conversation::{Arrival, Conversation, Known};
@@ -188,6 +189,8 @@ pub struct Neighbours {
     pub store: StoreHandle,
     /// Where work goes.
     pub queue: Addr<Queue>,
+    /// What waits for a person.
+    pub approvals: Addr<Approvals>,
     /// The way out.
     pub channel: Addr<Channel>,
     /// Wall time.

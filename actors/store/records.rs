@@ -18,7 +18,7 @@ use crate::{
     history::HistoryEvent,
     ids::{
         ApprovalId, ChannelId, LeaseId, MessageId, NoticeId, PrincipalId, QuestionId, TaskId,
-        TeamName, TopicId,
+        TeamKey, TeamName, TopicId,
     },
     inbox::InboxEvent,
     notice::Notice,
@@ -28,7 +28,7 @@ use crate::{
         topics::Topic,
         trust::Decision,
     },
-    storage::StorageError,
+    storage::{Batch, StorageError},
     task::{Cause, Kind, Label, Lane, Task},
 };
 
@@ -318,6 +318,19 @@ impl Writes {
     fn with(mut self, write: Write) -> Self {
         self.list.push(write);
         self
+    }
+
+    /// The changes, for a storage that no store runs on. Frames are not among them: only a store
+    /// numbers them.
+    pub fn batch(self) -> Batch {
+        let change = |write| match write {
+            Write::Put { key, value } => Some((key, Some(value))),
+            Write::Delete { key } => Some((key, None)),
+            Write::Frame { .. } | Write::Fence { .. } | Write::ForgetChannel { .. } => None,
+        };
+        Batch {
+            changes: self.list.into_iter().filter_map(change).collect(),
+        }
     }
 
     /// Roughly the bytes that this will write.
@@ -672,6 +685,13 @@ pub(super) fn journal_key(lane: &Lane, generation: u32, seq: u64) -> Vec<u8> {
 
 pub(crate) fn inbox_prefix(lane: &Lane, generation: u32) -> Vec<u8> {
     lane_prefix("inbox", lane, generation)
+}
+
+pub(super) fn inboxes_of(team: &TeamKey) -> Vec<u8> {
+    match team.generation {
+        1 => prefix(&["inbox", team.name.as_str()]),
+        _ => prefix(&["inbox", &team.to_string()]),
+    }
 }
 
 pub(super) fn inboxes_prefix() -> Vec<u8> {

@@ -8,7 +8,7 @@ use crate::{
     engine::{Block, EngineFailure, StepReply, StepRequest},
     ids::{CallId, TopicId, TurnId},
     task::Code,
-    tool::{CallContext, ToolCall, ToolFault, ToolReply},
+    tool::{Args, CallContext, ToolCall, ToolFault, ToolReply},
     usage::Usage,
 };
 
@@ -82,7 +82,7 @@ impl Team {
         // The reply holds it; only a step that broke off has nothing else to show.
         running.streaming.clear();
         let input = match joined {
-            Ok(Ok(reply)) => {
+            Ok(Ok(mut reply)) => {
                 let team = &self.name;
                 self.recipe
                     .meter
@@ -95,6 +95,13 @@ impl Team {
                         _ => None,
                     })
                     .collect();
+                for block in &mut reply.blocks {
+                    if let Block::Call(call) = block
+                        && let Some(args) = running.brief.tools.clean(call)
+                    {
+                        call.args = Args::Json(args);
+                    }
+                }
                 Input::Replied(reply, checks)
             }
             Ok(Err(failure)) => Input::Failed(failure),

@@ -13,6 +13,7 @@ use crate::{
     event::Progress,
     history::{Fact, Meta},
     ids::{ApprovalId, TopicId, TurnId},
+    notice::{Notice, NoticeKind},
     store::records::Writes,
     task::WaitReason,
     team::turn::Decision,
@@ -78,6 +79,7 @@ impl Team {
         execution: Execution,
         ctx: &mut Context<Self>,
     ) {
+        let now = self.recipe.clock.now();
         let Some(running) = self.lanes.running(topic, turn) else {
             return;
         };
@@ -85,9 +87,24 @@ impl Team {
             return;
         };
         approval.execution = execution;
-        let writes = Writes::new()
+        let mut writes = Writes::new()
             .under_lease(&running.charge.task.id, &running.charge.lease)
             .approval(approval);
+        if execution == Execution::Unknown {
+            writes = writes.notice(&Notice {
+                id: self.recipe.ids.notice(),
+                kind: NoticeKind::UnknownOutcome,
+                team: Some(approval.team.name.clone()),
+                text: format!(
+                    "The process stopped while an approved call of `{}` ran ({}). It is not repeated; check what it did.",
+                    approval.tool.as_deref().unwrap_or_default(),
+                    approval.short_id
+                ),
+                refs: vec![approval.id.to_string()],
+                at: now,
+                read: false,
+            });
+        }
         self.commit(topic, turn, writes, After::GoOn, ctx);
     }
 

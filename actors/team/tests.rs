@@ -1,6 +1,7 @@
 //! A whole spine, from message to response.
 #![allow(clippy::unwrap_used)]
 
+mod approvals;
 mod conversation;
 mod crash;
 mod delegation;

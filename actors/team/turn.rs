@@ -539,7 +539,8 @@ impl Turn {
         }
         let (fact, frame) = result(&slot.call, &reply, took);
         slot.state = CallState::Done(output(&slot.call, &reply));
-        let mut wants = vec![Want::Record(vec![fact], vec![frame])];
+        let mut wants = Vec::new();
+        // Before the result: a call whose result is in the journal is not looked at again.
         if let Some(approval) = &slot.approval {
             let execution = match reply.fault {
                 None => Execution::Done,
@@ -547,6 +548,7 @@ impl Turn {
             };
             wants.push(Want::Mark(approval.clone(), execution));
         }
+        wants.push(Want::Record(vec![fact], vec![frame]));
         wants.extend(self.proceed());
         wants
     }

@@ -35,6 +35,7 @@ use crate::{
         self,
         agent::{AgentFailure, AgentReply, AgentRunner, Order},
     },
+    vault::Vault,
 };
 
 /// Sessions of subagents that end at once, and what they were asked.
@@ -108,6 +109,7 @@ fn place() -> Place {
         topic_profile: None,
         demo: Arc::default(),
         secrets: Secrets::default(),
+        vault: Vault::absent(),
     });
     let place = Place {
         _folder: folder,

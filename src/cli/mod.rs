@@ -14,9 +14,12 @@ mod chat;
 mod doctor;
 mod exchange;
 pub mod failure;
+mod identity;
+mod import;
 mod init;
 mod line;
 mod link;
+mod memory;
 mod progress;
 mod restore;
 mod screen;
@@ -25,8 +28,10 @@ mod serve;
 mod service;
 mod status;
 mod stopped;
+mod table;
 mod token;
 mod transcript;
+mod trust;
 
 use failure::{Exit, Failure};
 use screen::Screen;
@@ -91,8 +96,12 @@ enum Command {
     Send(send::Arguments),
     Chat(chat::Arguments),
     Token(token::Arguments),
+    Trust(trust::Arguments),
+    Identity(identity::Arguments),
+    Memory(memory::Arguments),
     Backup(backup::Arguments),
     Restore(restore::Arguments),
+    Import(import::Arguments),
 }
 
 /// What every command works with.
@@ -182,8 +191,12 @@ fn dispatch(command: Option<Command>, context: Context) -> Result<(), Failure> {
         Some(Command::Send(arguments)) => wait_for(send::run(arguments, &context)),
         Some(Command::Chat(arguments)) => wait_for(chat::run(arguments, &context)),
         Some(Command::Token(arguments)) => wait_for(token::run(arguments, &context)),
+        Some(Command::Trust(arguments)) => wait_for(trust::run(arguments, &context)),
+        Some(Command::Identity(arguments)) => wait_for(identity::run(arguments, &context)),
+        Some(Command::Memory(arguments)) => wait_for(memory::run(arguments, &context)),
         Some(Command::Backup(arguments)) => wait_for(backup::run(arguments, &context)),
         Some(Command::Restore(arguments)) => wait_for(restore::run(arguments, &context)),
+        Some(Command::Import(arguments)) => wait_for(import::run(arguments, &context)),
     }
 }
 

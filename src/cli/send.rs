@@ -75,7 +75,8 @@ fn too_late(seconds: u64) -> Failure {
     )
 }
 
-fn read_input() -> Result<String, Failure> {
+/// All of standard input. Blocks.
+pub(super) fn read_input() -> Result<String, Failure> {
     let mut text = String::new();
     io::stdin()
         .read_to_string(&mut text)

@@ -107,8 +107,34 @@ impl Service {
         self.ask(self.request(Method::GET, path)?).await
     }
 
+    /// Asks for what fits these fields.
+    pub(super) async fn search(
+        &self,
+        path: &str,
+        fields: impl IntoIterator<Item = (&'static str, String)>,
+    ) -> Result<Value, Failure> {
+        let request = self.client.get(self.filtered(path, fields));
+        self.ask(self.signed(request)).await
+    }
+
     pub(super) async fn post(&self, path: &str, body: &Value) -> Result<Value, Failure> {
         self.ask(self.request(Method::POST, path)?.json(body)).await
+    }
+
+    pub(super) async fn patch(&self, path: &str, body: &Value) -> Result<Value, Failure> {
+        self.ask(self.request(Method::PATCH, path)?.json(body))
+            .await
+    }
+
+    /// Has something removed, with what there is to say about it.
+    pub(super) async fn delete(
+        &self,
+        path: &str,
+        fields: impl IntoIterator<Item = (&'static str, String)>,
+    ) -> Result<(), Failure> {
+        let request = self.client.delete(self.filtered(path, fields));
+        self.send(self.signed(request).timeout(PATIENCE)).await?;
+        Ok(())
     }
 
     /// Has something done that is answered without words.
@@ -144,15 +170,31 @@ impl Service {
         }
     }
 
+    fn filtered(
+        &self,
+        path: &str,
+        fields: impl IntoIterator<Item = (&'static str, String)>,
+    ) -> Url {
+        let mut url = self.url.clone();
+        url.set_path(path);
+        url.query_pairs_mut().extend_pairs(fields);
+        url
+    }
+
     fn request(&self, method: Method, path: &str) -> Result<RequestBuilder, Failure> {
         let url = self
             .url
             .join(path)
             .map_err(|error| Failure::system(format!("`{path}` is no address"), error))?;
         let request = self.client.request(method, url);
-        Ok(request
+        Ok(self.signed(request))
+    }
+
+    /// Says who asks, and that it is a command.
+    fn signed(&self, request: RequestBuilder) -> RequestBuilder {
+        request
             .header("X-Client", "cli")
-            .bearer_auth(self.token.expose()))
+            .bearer_auth(self.token.expose())
     }
 
     async fn ask(&self, request: RequestBuilder) -> Result<Value, Failure> {

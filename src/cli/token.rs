@@ -13,6 +13,7 @@ use super::{
     screen::Screen,
     service::{Service, token_path},
     stopped::Stopped,
+    table::{self, moment},
 };
 use crate::{
     http::{
@@ -44,7 +45,7 @@ pub(super) enum Action {
     Create {
         /// The name of its holder
         name: String,
-        /// What it allows: read, chat, assert_sender, operate, admin, metrics
+        /// What it allows: read, chat, assert_sender, operate, approve, secrets, admin, metrics
         #[arg(long = "scope", required = true, value_delimiter = ',')]
         scopes: Vec<String>,
         /// How long it is good, such as 12h or 30d, or `never`
@@ -206,37 +207,18 @@ struct Row {
 fn table(answer: &Value) -> Result<String, Failure> {
     let rows: Vec<Row> = serde_json::from_value(answer["data"].clone())
         .map_err(|error| Failure::system("the service's answer cannot be read", error))?;
-    let mut lines = vec![["ID", "NAME", "SCOPES", "EXPIRES", "LAST USED"].map(str::to_owned)];
-    lines.extend(rows.into_iter().map(|row| {
+    let rows = rows.into_iter().map(|row| {
+        let or_never = |date: Option<String>| date.as_deref().map_or("never".to_owned(), moment);
         [
             row.id,
             row.name,
             row.scopes.join(","),
-            row.expires_at.map_or("never".to_owned(), moment),
-            row.last_used_at.map_or("never".to_owned(), moment),
+            or_never(row.expires_at),
+            or_never(row.last_used_at),
         ]
-    }));
-    let width = |column: usize| {
-        let widths = lines.iter().map(|line| line[column].chars().count());
-        widths.max().unwrap_or_default()
-    };
-    let widths = [0, 1, 2, 3, 4].map(width);
-    let aligned = lines.iter().map(|line| {
-        let cells = line.iter().zip(widths);
-        let cells: Vec<_> = cells
-            .map(|(cell, width)| format!("{cell:<width$}"))
-            .collect();
-        format!("{}\n", cells.join("  ").trim_end())
     });
-    Ok(aligned.collect())
-}
-
-/// A moment in UTC, to the minute.
-fn moment(date: String) -> String {
-    match (date.get(..10), date.get(11..16)) {
-        (Some(day), Some(time)) => format!("{day} {time} UTC"),
-        _ => date,
-    }
+    let heading = ["ID", "NAME", "SCOPES", "EXPIRES", "LAST USED"];
+    Ok(table::table(heading, rows))
 }
 
 #[cfg(test)]

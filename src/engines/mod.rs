@@ -14,7 +14,11 @@ use hivewright_actors::{
 };
 use tokio_util::sync::CancellationToken;
 
-use crate::{scrub::Scrubber, settings::providers::Profile};
+use crate::{
+    scrub::Mask,
+    settings::providers::Profile,
+    vault::{Vault, scrubbers::Scrubbers},
+};
 
 pub mod native;
 
@@ -59,6 +63,7 @@ pub struct Engines {
     http: reqwest::Client,
     retry: Arc<RetryPolicy>,
     states: DashMap<String, Arc<ProfileState>>,
+    vault: Vault,
 }
 
 impl Engines {
@@ -68,7 +73,13 @@ impl Engines {
             http,
             retry: Arc::new(retry),
             states: DashMap::new(),
+            vault: Vault::absent(),
         }
+    }
+
+    /// The same, for teams whose secrets are in this vault.
+    pub fn with_vault(self, vault: Vault) -> Self {
+        Self { vault, ..self }
     }
 
     /// An engine that asks the chosen profile, and its fallbacks if that fails.
@@ -137,7 +148,8 @@ impl Engines {
             }
         })?;
         let keys = chain.iter().filter_map(|profile| profile.api_key.as_ref());
-        let scrubber = Scrubber::new(keys.map(|key| key.expose()));
+        let keys = keys.map(|key| Mask::hidden(key.expose()));
+        let scrubbers = Scrubbers::new(self.vault.clone(), keys);
         let links = chain
             .iter()
             .enumerate()
@@ -155,7 +167,7 @@ impl Engines {
             self.http.clone(),
             Arc::clone(&self.retry),
             links,
-            scrubber,
+            scrubbers,
         ))
     }
 

@@ -49,6 +49,7 @@ impl Upgrade {
             id: self.sender.clone(),
             asserted_by: self.asserted_by.clone(),
             is_operator: self.principal.is_operator() && self.asserted_by.is_none(),
+            may_approve: self.principal.may(Scope::Approve) && self.asserted_by.is_none(),
         }
     }
 }

@@ -13,6 +13,7 @@ use serde::Serialize;
 use serde_json::{Value, json};
 
 use super::auth::{error::AuthError, scope::Scope};
+use crate::memory::error::MemoryError;
 
 /// Why a request is refused. Its body is written on the way out, where the request's id is known.
 #[derive(Clone, Debug)]
@@ -270,5 +271,24 @@ impl From<AuthError> for ApiError {
             | AuthError::Store(_)
             | AuthError::Storage(_) => Self::internal(message),
         }
+    }
+}
+
+impl From<MemoryError> for ApiError {
+    fn from(error: MemoryError) -> Self {
+        let (message, field) = (error.to_string(), error.field().map(Into::into));
+        let refused = match error {
+            MemoryError::Exists { .. }
+            | MemoryError::Raced { .. }
+            | MemoryError::State(_)
+            | MemoryError::Forgotten => Self::conflict(message),
+            MemoryError::Full => Self::new(StatusCode::CONFLICT, error.code(), message),
+            MemoryError::Secret(_) => Self::new(StatusCode::BAD_REQUEST, error.code(), message),
+            MemoryError::Rate(_) => Self::rate_limited(message),
+            MemoryError::Unknown(_) => Self::not_found(message),
+            MemoryError::Store(_) => Self::internal(message),
+            _ => Self::invalid(message),
+        };
+        Self { field, ..refused }
     }
 }

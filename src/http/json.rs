@@ -13,12 +13,14 @@ use serde::{Serialize, de::DeserializeOwned};
 use serde_json::{Map, Value, json};
 use time::{OffsetDateTime, macros::format_description};
 
-use super::{LONGEST_BODY, error::ApiError};
+use super::{LONGEST_BODY, error::ApiError, query::Page};
 
 /// A body that does not arrive in this time is given up.
 const SLOWEST_BODY: Duration = Duration::from_secs(30);
 /// Names at this distance are taken for slips.
 const SLIP: usize = 2;
+/// Lists are counted so far.
+const MOST_COUNTED: usize = 10_000;
 
 /// What a request may say in its body.
 pub(super) trait Body: DeserializeOwned {
@@ -99,7 +101,7 @@ fn refuse_unknown(fields: &Map<String, Value>, known: &[&str]) -> Result<(), Api
     }
 }
 
-fn unknown_field(unknown: &str, known: &[&str]) -> ApiError {
+pub(super) fn unknown_field(unknown: &str, known: &[&str]) -> ApiError {
     let near = known
         .iter()
         .map(|name| (strsim::levenshtein(name, unknown), name))
@@ -142,6 +144,22 @@ pub(super) fn data(status: StatusCode, data: impl Serialize) -> HttpResponse {
 /// All things of a kind.
 pub(super) fn list(rows: &[impl Serialize]) -> HttpResponse {
     HttpResponse::Ok().json(json!({ "data": rows, "total": rows.len() }))
+}
+
+/// Some of the things of a kind, and how many there are.
+pub(super) fn counted(rows: &[impl Serialize], total: usize) -> Value {
+    let mut answer = json!({ "data": rows, "total": total.min(MOST_COUNTED) });
+    if total > MOST_COUNTED {
+        answer["total_capped"] = json!(true);
+    }
+    answer
+}
+
+/// The wanted part of all things of a kind.
+pub(super) fn page(rows: &[impl Serialize], page: Page) -> HttpResponse {
+    let start = page.offset.min(rows.len());
+    let end = (start + page.limit).min(rows.len());
+    HttpResponse::Ok().json(counted(&rows[start..end], rows.len()))
 }
 
 /// A moment as answers show it.

@@ -3,7 +3,7 @@
 use std::{sync::Arc, time::Duration, time::Instant};
 
 use actix_web::{HttpResponse, middleware, web};
-use hivewright_actors::spine::Spine;
+use hivewright_actors::{ids::TeamKey, spine::Spine};
 
 pub mod access;
 pub mod auth;
@@ -14,24 +14,31 @@ pub(crate) mod doubles;
 pub mod edge;
 pub mod error;
 mod health;
+mod identities;
 pub mod jobs;
 mod json;
+mod memories;
 pub mod metrics;
 pub mod origin;
 mod overview;
 mod page;
+mod query;
 mod routes;
 mod session;
 #[cfg(test)]
 mod tests;
 pub mod tokens;
+mod trust;
 pub mod ui;
 
 use access::Access;
+use auth::identities::Identities;
 use backups::BackupRunner;
 use error::ApiError;
 use jobs::Jobs;
 use metrics::Metrics;
+
+use crate::memory::Memory;
 
 /// For the server's `client_request_timeout`: the header has to be there by then.
 pub const SLOWEST_HEADER: Duration = Duration::from_secs(10);
@@ -62,14 +69,20 @@ pub trait Service: Send + Sync + 'static {
     fn store_bytes(&self) -> u64;
     /// How many teams there are. May block.
     fn teams(&self) -> usize;
+    /// The living team of a name.
+    fn team(&self, name: &str) -> Option<TeamKey>;
 }
 
 /// What the handlers share.
 pub struct State {
     /// Who may do what.
     pub access: Access,
+    /// Which senders of channels are principals.
+    pub identities: Identities,
     /// The actors.
     pub spine: Spine,
+    /// What teams remember.
+    pub memory: Memory,
     /// The service around them.
     pub service: Arc<dyn Service>,
     /// Figures.
@@ -97,7 +110,18 @@ pub fn configure(
             .service(tokens::rotation())
             .service(tokens::resource())
             .service(tokens::one())
+            .service(trust::resource())
+            .service(trust::decisions())
+            .service(trust::one())
+            .service(identities::resource())
+            .service(identities::one())
             .service(overview::resource())
+            .service(memories::resource())
+            .service(memories::chain())
+            .service(memories::rollback())
+            .service(memories::review())
+            .service(memories::pin())
+            .service(memories::one())
             .service(backups::resource())
             .service(jobs::one())
             .service(health::alive())

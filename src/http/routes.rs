@@ -40,6 +40,16 @@ impl Methods {
         self
     }
 
+    pub(super) fn patch<F, Args>(mut self, handler: F) -> Self
+    where
+        F: Handler<Args, Output = Result<HttpResponse, ApiError>>,
+        Args: FromRequest + 'static,
+    {
+        self.routes.push(web::patch().to(handler));
+        self.names.push(Method::PATCH);
+        self
+    }
+
     pub(super) fn delete<F, Args>(mut self, handler: F) -> Self
     where
         F: Handler<Args, Output = Result<HttpResponse, ApiError>>,

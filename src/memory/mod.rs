@@ -24,6 +24,7 @@ use serde::Serialize;
 use tokio::sync::{SetOnce, broadcast};
 
 pub mod acts;
+mod belongings;
 mod book;
 pub mod chain;
 pub mod date;
@@ -36,7 +37,7 @@ pub mod kind;
 pub mod provenance;
 mod rate;
 pub mod reading;
-mod rows;
+pub(crate) mod rows;
 pub mod search;
 mod words;
 

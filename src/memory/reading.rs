@@ -69,6 +69,8 @@ pub struct Page<T> {
 pub struct Browse {
     /// Only of this team.
     pub team: Option<TeamName>,
+    /// Only under this key.
+    pub key: Option<Key>,
     /// Only this type.
     pub kind: Option<Kind>,
     /// Only in this state of review.
@@ -85,7 +87,8 @@ pub struct Browse {
 
 impl Browse {
     fn wants(&self, entry: &Entry) -> bool {
-        self.kind.is_none_or(|kind| kind == entry.kind)
+        self.key.as_ref().is_none_or(|key| *key == entry.key)
+            && self.kind.is_none_or(|kind| kind == entry.kind)
             && self.review.is_none_or(|review| review == entry.review)
             && self.active.is_none_or(|active| active == entry.active)
     }

@@ -41,17 +41,22 @@ fn place_key(id: &MemoryId) -> EdgeKey {
     EdgeKey::new(PLACES, id.as_str())
 }
 
+/// A version as it is, for a storage that no store is running on.
+pub(crate) fn put(entry: &Entry) -> Writes {
+    let place = Place {
+        team: entry.team.clone(),
+        key: entry.key.clone(),
+    };
+    Writes::new()
+        .edge(&entry_key(&entry.team, &entry.key, entry.version), entry)
+        .edge(&place_key(&entry.id), &place)
+}
+
 /// A change as one commit.
 pub(super) fn writes(change: &Change) -> Writes {
     let mut writes = Writes::new();
     for entry in &change.put {
-        let place = Place {
-            team: entry.team.clone(),
-            key: entry.key.clone(),
-        };
-        writes = writes
-            .edge(&entry_key(&entry.team, &entry.key, entry.version), entry)
-            .edge(&place_key(&entry.id), &place);
+        writes = writes.and(put(entry));
     }
     for entry in &change.removed {
         writes = writes

@@ -155,6 +155,18 @@ impl Scrubber {
         self.replace(text, known, Vec::new())
     }
 
+    /// The text without known values that have no key; those of the vault stay.
+    pub fn scrub_hidden<'t>(&self, text: &'t str) -> Cow<'t, str> {
+        let is_hidden = |found: &Found| self.0.masks[found.mask].key.is_none();
+        let hidden = self.0.find(text, 0).filter(is_hidden).collect();
+        self.replace(text, hidden, Vec::new())
+    }
+
+    /// The longest form of any known value, in bytes.
+    pub fn longest(&self) -> usize {
+        self.0.longest
+    }
+
     /// The text has a known value in it.
     pub fn knows(&self, text: &str) -> bool {
         self.0.find(text, 0).next().is_some()

@@ -8,6 +8,8 @@ use std::{
     },
 };
 
+use hivewright_actors::{ids::TeamKey, org::view::OrgView};
+
 use super::reload::Channels;
 use crate::{
     http::{self, jobs},
@@ -21,6 +23,7 @@ pub(super) struct Facts {
     pub(super) draining: Arc<AtomicBool>,
     pub(super) channels: Arc<Channels>,
     pub(super) home: Home,
+    pub(super) organisation: OrgView,
 }
 
 impl http::Service for Facts {
@@ -48,6 +51,10 @@ impl http::Service for Facts {
 
     fn teams(&self) -> usize {
         load::team_names(&self.home).len()
+    }
+
+    fn team(&self, name: &str) -> Option<TeamKey> {
+        self.organisation.now().key(name)
     }
 }
 

@@ -13,11 +13,20 @@ use std::{
 
 use actix::{Arbiter, ArbiterHandle};
 use actix_web::web;
+use futures_util::future::BoxFuture;
 use hivewright_actors::{
+    budget::{Days, Ledger},
     channel::{CountConnections, Shutdown},
+    clock::{Clock, Timestamp},
     ids::Ids,
+    org::{self, inboxes::Inboxes, tree::Tree, view::OrgView, work::Actors},
     queue::{self, schedule::Limits},
     router::{self, rate::Rate, resolve},
+    scheduler::{
+        self,
+        premises::{Findings, Premises},
+        trigger::Trigger,
+    },
     spine::{self, Ports, Spine, Threads},
     supervisor,
 };
@@ -27,14 +36,19 @@ use tokio::signal::unix::{SignalKind, signal};
 use crate::{
     briefing::{Sources, Turns},
     channels::websocket::Door,
+    days::ZoneDays,
     engines::{Engines, native::retry::RetryPolicy},
     http::{
-        self, access::Access, auth::authenticator::Authenticator, jobs::Jobs, metrics::Metrics,
+        self,
+        access::Access,
+        auth::{authenticator::Authenticator, identities::Identities},
+        jobs::Jobs,
+        metrics::Metrics,
         origin::Gate,
     },
     logging::{self, Secrets},
-    machine::{Randomness, WallClock},
-    memory::{Memory, NoSecrets},
+    machine::{Randomness, WallClock, sha256},
+    memory::Memory,
     providers::client,
     sandbox::process::{Sandbox, SandboxSettings},
     settings::{
@@ -45,18 +59,27 @@ use crate::{
         load::{self, ChannelsState},
         references::Environment,
         scaffold,
+        zone::Zone,
     },
     storage::{
         self,
         sled::{Durability, SledStorage},
     },
-    tools::{self, agent::session::Sessions, host::Toolbox},
+    teams::folders::TeamFolders,
+    tools::{
+        self,
+        agent::session::Sessions,
+        host::Toolbox,
+        org::office::{self, Office},
+    },
+    triggers::{calendar::Zones, expressions::LinearExpressions},
 };
 
 pub mod error;
 mod facts;
 mod listener;
 mod reload;
+mod vault;
 
 use error::{ServiceError, machine};
 use facts::{Facts, back_up};
@@ -69,6 +92,9 @@ const DRAIN: Duration = Duration::from_secs(30);
 const BLOCKING_THREADS: usize = 32;
 /// How long connections have to hear that they are closed.
 const FAREWELL: Duration = Duration::from_millis(500);
+
+/// How long finished work is kept.
+const RETENTION: Duration = Duration::from_secs(90 * 24 * 60 * 60);
 
 /// What is decided outside the settings files.
 pub struct Options {
@@ -152,14 +178,17 @@ impl Service {
                 layer.cure()
             ));
         }
-        let live = Live::new(home.clone(), options.environment.clone());
+        let vault = vault::open(&home, &options.environment, storage.clone(), &secrets).await?;
+        let environment = options.environment.clone().with_vault(vault.clone());
+        let live = Live::new(home.clone(), environment.clone());
         let demo = Arc::new(AtomicBool::new(
             learn_secrets(&live, &secrets, &mut notices).await,
         ));
         let engines = Engines::new(
             client::build().map_err(|error| machine("the HTTP client cannot be made", error))?,
             options.retry,
-        );
+        )
+        .with_vault(vault.clone());
         let agents = Sessions::default();
         let ids = Ids::new(Arc::new(Randomness));
         let zone = config
@@ -169,12 +198,21 @@ impl Service {
         let days = ZoneDays(zone.time_zone().clone());
         let view = OrgView::default();
         let ledger = Ledger::default();
-        let memory = Memory::new(Arc::new(WallClock), ids.clone(), Arc::new(NoSecrets));
+        let tree = Tree::new(recovered.teams.clone());
+        spine::recover_spending(&*storage, &ledger, days.day_of(WallClock.now()), &tree)
+            .map_err(|error| machine("the store cannot be read", error))?;
+        let memory = Memory::new(Arc::new(WallClock), ids.clone(), Arc::new(vault::Guard::new(&vault)));
+        let gate = tools::trust::Gate::default();
+        let toolbox = tools::memory::add(gate.equip(options.toolbox), &memory);
+        let toolbox = tools::vault::add(toolbox);
+        let office = Office::default();
+        let toolbox = tools::org::add(toolbox, &office);
+        let (settings_now, today) = (live.clone(), days.clone());
         let turns = Turns::new(Sources {
             home: home.clone(),
             live,
             engines,
-            toolbox: tools::memory::add(options.toolbox, &memory),
+            toolbox,
             memory: memory.clone(),
             sandbox: Arc::new(sandbox),
             agents: Some(Arc::new(agents.clone())),
@@ -183,8 +221,16 @@ impl Service {
             topic_profile: channels.topics.profile.clone(),
             demo: demo.clone(),
             secrets,
+            vault: vault.clone(),
         });
-        let tool_names = tools::BUILT_INS.iter().chain(&tools::memory::NAMES);
+        let prompts = turns.clone();
+        let roster: office::Roster = Arc::new(move |team| prompts.subagents(team));
+        let tool_names = tools::BUILT_INS
+            .iter()
+            .chain(&tools::org::NAMES)
+            .chain(&tools::memory::NAMES)
+            .chain(&tools::trust::NAMES)
+            .chain(&tools::vault::NAMES);
         let tool_names = tool_names.map(ToString::to_string);
         let metrics = Arc::new(Metrics::new(tool_names));
         let commits = metrics.clone();
@@ -197,7 +243,7 @@ impl Service {
             }),
             on_store_group: Box::new(move |_, took| commits.committed(took)),
             briefing: Arc::new(turns.clone()),
-            classifier: Arc::new(turns),
+            classifier: Arc::new(turns.clone()),
             clock: Arc::new(WallClock),
             ids: ids.clone(),
             ledger: ledger.clone(),
@@ -208,6 +254,14 @@ impl Service {
             meter: metrics.clone(),
             folders: Arc::new(TeamFolders::new(home.clone())),
             view: view.clone(),
+            triggers: scheduler::Ports {
+                calendar: Arc::new(Zones),
+                expressions: Arc::new(LinearExpressions),
+                roster: Arc::new(view.clone()),
+                premises: Arc::new(Unconditional),
+                timezone: zone.name().to_owned(),
+                retention: RETENTION,
+            },
         };
         let limits = Limits {
             running: config.runtime.max_running_turns,
@@ -221,10 +275,35 @@ impl Service {
             recovered,
         );
         memory.connect(spine.store.clone());
+        spine.org.do_send(org::Settle {
+            belongings: vec![
+                Arc::new(memory.clone()),
+                Arc::new(vault.clone()),
+                Arc::new(Inboxes(spine.store.clone())),
+            ],
+        });
+        office.open(office::Parts {
+            org: spine.org.clone(),
+            view: view.clone(),
+            work: Arc::new(Actors {
+                queue: spine.queue.clone(),
+                supervisor: spine.supervisor.clone(),
+            }),
+            store: spine.store.clone(),
+            channel: spine.channel.clone(),
+            clock: Arc::new(WallClock),
+            ids: ids.clone(),
+            live: settings_now,
+            credentials: Arc::new(vault.clone()),
+            roster,
+            spent: Arc::new(move |team| ledger.drawn(team, today.day_of(WallClock.now()))),
+        });
 
+        gate.open(spine.router.clone());
+        notices.extend(vault::attach(&vault, &spine.store, &ids));
         let reload = Reload::start(
             home.clone(),
-            options.environment,
+            environment,
             &spine,
             ids.clone(),
             &channels,
@@ -244,6 +323,9 @@ impl Service {
         let login_code = auth
             .operator_link()
             .map_err(|error| machine("a login code cannot be made", error))?;
+        let identities = Identities::open(auth.clone(), spine.store.clone(), clock.clone())
+            .await
+            .map_err(|error| machine("identities cannot be opened", error))?;
         let backups = backup_home(&home, &config);
         let archived = storage.clone();
         let state = http::State {
@@ -251,12 +333,15 @@ impl Service {
                 auth,
                 gate: Gate::new(&config.server),
             },
+            identities,
             spine: spine.clone(),
+            memory,
             service: Arc::new(Facts {
                 demo: demo.clone(),
                 draining: draining.clone(),
                 channels: reload.channels(),
                 home: home.clone(),
+                organisation: view.clone(),
             }),
             metrics,
             jobs: Jobs::new(clock),
@@ -482,4 +567,13 @@ fn write_address(file: &std::path::Path, url: &str) -> io::Result<()> {
     let mut options = std::fs::OpenOptions::new();
     options.write(true).create(true).truncate(true).mode(0o600);
     io::Write::write_all(&mut options.open(file)?, text.as_bytes())
+}
+
+/// Until triggers look at files.
+struct Unconditional;
+
+impl Premises for Unconditional {
+    fn look(&self, _: &Trigger, _: Option<Timestamp>) -> Option<BoxFuture<'static, Findings>> {
+        None
+    }
 }

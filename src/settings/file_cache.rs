@@ -60,6 +60,7 @@ impl Stamp {
 #[derive(Debug)]
 struct Kept<T> {
     value: T,
+    version: u64,
     stamps: Vec<(PathBuf, Option<Stamp>)>,
 }
 
@@ -84,8 +85,19 @@ impl<T> Default for FileCache<T> {
 impl<T: Clone> FileCache<T> {
     /// What the file holds now. `load` also names further files that the value was made from.
     pub(crate) fn get(&self, path: &Path, load: impl FnOnce() -> (T, Vec<PathBuf>)) -> T {
+        self.get_with(path, 0, load)
+    }
+
+    /// The same for a value that was also made from something whose version is this.
+    pub(crate) fn get_with(
+        &self,
+        path: &Path,
+        version: u64,
+        load: impl FnOnce() -> (T, Vec<PathBuf>),
+    ) -> T {
         let kept = self.0.get(path).map(|kept| kept.clone());
         if let Some(kept) = kept
+            && kept.version == version
             && kept.is_current()
         {
             return kept.value.clone();
@@ -102,7 +114,11 @@ impl<T: Clone> FileCache<T> {
             .all(|(_, stamp)| stamp.is_none_or(Stamp::is_settled))
         {
             let value = value.clone();
-            let kept = Arc::new(Kept { value, stamps });
+            let kept = Arc::new(Kept {
+                value,
+                version,
+                stamps,
+            });
             self.0.insert(path.to_owned(), kept);
         } else {
             self.0.remove(path);
@@ -173,6 +189,17 @@ mod tests {
         seen.push(read(&cache, &path, &mut loads));
 
         assert_eq!(seen, ["", "one", "two", ""]);
+    }
+
+    #[test]
+    fn another_version_of_what_it_was_made_from_counts() {
+        let folder = tempfile::tempdir().unwrap();
+        let (path, cache) = (folder.path().join("a"), FileCache::default());
+        fs::write(&path, "").unwrap();
+        age(&path, Duration::from_secs(600));
+        let read = |version| cache.get_with(&path, version, || (version, Vec::new()));
+
+        assert_eq!([read(1), read(1), read(2)], [1, 1, 2]);
     }
 
     #[test]

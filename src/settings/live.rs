@@ -78,7 +78,11 @@ impl Live {
     /// The same, on this thread. Blocks.
     pub fn providers_now(&self) -> Read<Providers> {
         let inner = &self.0;
-        inner.providers.get(&inner.home.providers_file(), || {
+        let (path, version) = (
+            inner.home.providers_file(),
+            inner.environment.vault_version(),
+        );
+        inner.providers.get_with(&path, version, || {
             let (found, files) = read_providers(&inner.home, &inner.environment);
             (found.map(Arc::new).map_err(Arc::new), files)
         })

@@ -23,7 +23,7 @@ pub(crate) mod field;
 pub(crate) mod file_cache;
 pub(crate) mod reader;
 pub(crate) mod units;
-mod yaml;
+pub(crate) mod yaml;
 pub mod zone;
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! References in settings: `${env:NAME}` and `${file:PATH}`.
+//! References in settings: `${env:NAME}`, `${file:PATH}` and `${vault:KEY}`.
 
 use std::{
     cell::RefCell,
@@ -16,14 +16,36 @@ const MAX_BYTES: u64 = 64 * 1024;
 
 type Lookup = dyn Fn(&str) -> Option<String> + Send + Sync;
 
-/// Where variables come from: the process, or a fixed list in tests.
+/// The service's own part of the vault, as settings see it.
+pub trait SystemVault: Send + Sync + 'static {
+    /// The value of a key, or why there is none.
+    fn value(&self, key: &str) -> Result<String, String>;
+    /// Rises when a value changes.
+    fn version(&self) -> u64;
+}
+
+/// Where variables come from: the process, or a fixed list in tests. And where secrets do.
 #[derive(Clone)]
-pub struct Environment(Arc<Lookup>);
+pub struct Environment {
+    variables: Arc<Lookup>,
+    vault: Option<Arc<dyn SystemVault>>,
+}
 
 impl Environment {
     /// The variables of this process.
     pub fn system() -> Self {
-        Self(Arc::new(|name| std::env::var(name).ok()))
+        Self {
+            variables: Arc::new(|name| std::env::var(name).ok()),
+            vault: None,
+        }
+    }
+
+    /// The same with a vault.
+    pub fn with_vault(self, vault: impl SystemVault) -> Self {
+        Self {
+            vault: Some(Arc::new(vault)),
+            ..self
+        }
     }
 
     /// These variables and no others.
@@ -31,12 +53,20 @@ impl Environment {
         let variables: BTreeMap<String, String> = variables
             .map(|(name, value)| (name.to_owned(), value.to_owned()))
             .into();
-        Self(Arc::new(move |name| variables.get(name).cloned()))
+        Self {
+            variables: Arc::new(move |name| variables.get(name).cloned()),
+            vault: None,
+        }
     }
 
     /// A variable that is set and not empty.
     pub fn get(&self, name: &str) -> Option<String> {
-        (self.0)(name).filter(|value| !value.is_empty())
+        (self.variables)(name).filter(|value| !value.is_empty())
+    }
+
+    /// Rises when a value of the vault changes.
+    pub(crate) fn vault_version(&self) -> u64 {
+        self.vault.as_ref().map_or(0, |vault| vault.version())
     }
 }
 
@@ -157,11 +187,20 @@ impl References {
                 })
             }
             Some(("file", path)) if !path.is_empty() => self.file(path, warnings),
+            Some(("vault", key)) if !key.is_empty() => self.vault(key),
             _ => Err(ReferenceError::Malformed(
-                "unknown reference; there are `${env:NAME}` and `${file:PATH}`, and `$${` for a plain `${`"
+                "unknown reference; there are `${env:NAME}`, `${file:PATH}` and `${vault:KEY}`, and `$${` for a plain `${`"
                     .into(),
             )),
         }
+    }
+
+    fn vault(&self, key: &str) -> Result<String, ReferenceError> {
+        let value = match &self.environment.vault {
+            Some(vault) => vault.value(key),
+            None => Err("is not open when this file is read".to_owned()),
+        };
+        value.map_err(|why| ReferenceError::Unresolved(format!("vault key `{key}`: {why}")))
     }
 
     fn file(&self, path: &str, warnings: &mut Vec<String>) -> Result<String, ReferenceError> {
@@ -262,6 +301,35 @@ mod tests {
         assert_eq!(references.files(), [key]);
     }
 
+    /// OR-20, OR-21
+    #[test]
+    fn a_key_of_the_vault_is_read_and_its_absence_told() {
+        struct Fixed;
+        impl SystemVault for Fixed {
+            fn value(&self, key: &str) -> Result<String, String> {
+                match key {
+                    "OPENAI" => Ok("sesame".to_owned()),
+                    _ => Err("not found".to_owned()),
+                }
+            }
+
+            fn version(&self) -> u64 {
+                1
+            }
+        }
+        let environment = Environment::fixed([]).with_vault(Fixed);
+        let references = References::new(&environment, Path::new("/nonexistent"));
+
+        assert_eq!(
+            references.expand("${vault:OPENAI}").unwrap(),
+            expanded("sesame")
+        );
+        assert_eq!(
+            references.expand("${vault:OTHER}").unwrap_err(),
+            ReferenceError::Unresolved("vault key `OTHER`: not found".into())
+        );
+    }
+
     /// OR-20
     #[test]
     fn a_file_open_to_others_works_with_a_warning() {
@@ -299,7 +367,11 @@ mod tests {
             fault("${file:key}"),
             ReferenceError::Unresolved(_)
         ));
-        for text in ["${env:KEY", "${KEY}", "${env:}", "${vault:KEY}"] {
+        assert!(matches!(
+            fault("${vault:KEY}"),
+            ReferenceError::Unresolved(_)
+        ));
+        for text in ["${env:KEY", "${KEY}", "${env:}", "${vault:}"] {
             assert!(
                 matches!(fault(text), ReferenceError::Malformed(_)),
                 "{text}"

@@ -47,6 +47,17 @@ pub fn ensure_main(home: &Home) -> Result<Option<PathBuf>, StartError> {
     Ok(write_new(&path, MAIN_TEAM)?.then_some(path))
 }
 
+/// The text is that of a file as it is shipped.
+pub(crate) fn is_shipped(name: &str, text: &str) -> bool {
+    match name {
+        "config.yaml" => text == CONFIG,
+        "providers.yaml" => text == PROVIDERS,
+        "channels.yaml" => text == CHANNELS,
+        "main-team.yaml" => text == MAIN_TEAM,
+        _ => false,
+    }
+}
+
 /// The folders in the folder of every team.
 const FOLDERS: [&str; 5] = ["org-rules", "team-rules", "skills", "subagents", "plugins"];
 

@@ -19,7 +19,7 @@ use rustix::{
 
 /// Something found on a walk.
 #[derive(Debug)]
-pub(super) enum Found {
+pub(crate) enum Found {
     /// A folder, before what it holds.
     Folder,
     /// A file, open for reading.
@@ -30,7 +30,7 @@ pub(super) enum Found {
 
 /// Shows what a folder holds, by its path under `name`. A folder that is missing holds nothing; the folder
 /// itself may be a link, since the operator chose it.
-pub(super) fn walk(
+pub(crate) fn walk(
     folder: &Path,
     name: &Path,
     visit: &mut dyn FnMut(&Path, Found) -> io::Result<()>,

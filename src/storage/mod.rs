@@ -13,7 +13,7 @@ pub mod backup;
 mod build;
 mod envelope;
 pub mod export;
-mod folder;
+pub(crate) mod folder;
 mod mark;
 pub mod migrate;
 pub mod open;

@@ -7,7 +7,10 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 
 use super::contract::{LONGEST, Limits, Tool, ToolContext, ToolError};
-use crate::sandbox::process::{Finished, Job, Sandbox, capture::Captured, plan::Ended};
+use crate::{
+    sandbox::process::{Finished, Job, Sandbox, capture::Captured, plan::Ended},
+    vault::expand::BEGIN,
+};
 
 /// The kernel takes no longer single argument.
 const LONGEST_COMMAND: usize = 131_071;
@@ -23,7 +26,7 @@ pub(super) struct Args {
     /// Milliseconds until it is stopped: 120000 if not given, at most 600000.
     #[schemars(range(min = 1, max = 600_000))]
     timeout: Option<u64>,
-    /// Environment variables for it.
+    /// Environment variables for it. A value may hold `${vault:KEY}`, if the operator allowed that secret for `bash`.
     #[serde(default)]
     env: BTreeMap<String, String>,
 }
@@ -40,6 +43,8 @@ impl Tool for Bash {
         timeout: Duration::from_secs(120),
         longest: LONGEST,
     };
+    const EXPANDS: &'static [&'static str] = &["env"];
+    const REFUSES_SECRETS: bool = true;
     type Args = Args;
 
     fn description(&self, sandbox: &Sandbox) -> String {
@@ -67,6 +72,9 @@ impl Tool for Bash {
         if command.contains('\0') {
             return Err("`command`: holds a NUL byte".to_owned());
         }
+        if command.contains(BEGIN) {
+            return Err("`command`: references to the vault are not expanded here; put `${vault:KEY}` into `env` and use the variable".to_owned());
+        }
         if timeout.is_some_and(|timeout| !(1..=MOST_MILLISECONDS).contains(&timeout)) {
             return Err(format!("`timeout`: must be 1 to {MOST_MILLISECONDS}"));
         }
@@ -84,7 +92,14 @@ impl Tool for Bash {
             command: args.command,
             env: args.env,
         };
-        let finished = cx.sandbox.run(job, cx.cancel.clone()).await?;
+        let mut finished = cx.sandbox.run(job, cx.cancel.clone()).await?;
+        // What was cut off at the front may have been the beginning of a secret.
+        let longest = cx.secrets.of(&cx.team).longest();
+        for stream in [&mut finished.stdout, &mut finished.stderr] {
+            if stream.dropped > 0 {
+                stream.drop_front(longest);
+            }
+        }
         told(&finished)
     }
 }

@@ -21,9 +21,13 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
-use crate::sandbox::{
-    process::{Sandbox, SandboxError},
-    workspace::{Workspace, WorkspaceError},
+use super::answer;
+use crate::{
+    sandbox::{
+        process::{Sandbox, SandboxError},
+        workspace::{Workspace, WorkspaceError},
+    },
+    vault::{error::VaultError, scrubbers::Scrubbers},
 };
 
 /// No tool may take longer.
@@ -67,6 +71,12 @@ pub trait Tool: Send + Sync + 'static {
     const WHOLE_TURN: bool = false;
     /// What kind of thing it does, for the operator's rules.
     const CLASS: &'static str = "";
+    /// Arguments in which references to the vault are expanded, as the last act before the call.
+    const EXPANDS: &'static [&'static str] = &[];
+    /// Arguments that are paths: a reference to the vault in one is a mistake.
+    const PATHS: &'static [&'static str] = &[];
+    /// A call whose arguments hold the value of a secret is refused.
+    const REFUSES_SECRETS: bool = false;
     /// What the model writes. Its doc comments are what the model reads.
     type Args: DeserializeOwned + JsonSchema + Send + 'static;
 
@@ -137,6 +147,8 @@ pub struct ToolContext {
     pub workspace: Arc<Workspace>,
     /// Where processes run.
     pub sandbox: Arc<Sandbox>,
+    /// The secrets that the team uses and must not see.
+    pub secrets: Arc<Scrubbers>,
     /// An earlier try of this call may have taken effect.
     pub rerun: bool,
     /// Asks the tool to stop.
@@ -237,6 +249,18 @@ impl From<SandboxError> for ToolError {
                 Self::new(ToolFault::SandboxUnavailable, error.to_string())
             }
             SandboxError::Start(cause) => Self::failed(format!("{error}: {cause}")),
+        }
+    }
+}
+
+impl From<VaultError> for ToolError {
+    fn from(error: VaultError) -> Self {
+        match error.code() {
+            "internal" => {
+                tracing::error!(%error, "the vault failed");
+                answer::refuse("internal", "the vault cannot be used now; the log says why")
+            }
+            code => answer::refuse(code, error.to_string()),
         }
     }
 }

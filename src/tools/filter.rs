@@ -75,6 +75,9 @@ const GROUPS: &[(&str, &[&str])] = &[
     ("@mcp", &["mcp.*"]),
 ];
 
+/// Families that only the main team can have, whatever a team file says.
+const OF_ROOT: &[&str] = &["@trust", "@topics"];
+
 /// Why a list of patterns cannot be used.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
@@ -140,6 +143,14 @@ impl ToolFilter {
             }
             None => self.allows(pattern),
         }
+    }
+
+    /// The same for a team below the main one, which some tools belong to alone.
+    pub fn below_root(mut self) -> Self {
+        let groups = GROUPS.iter().filter(|(name, _)| OF_ROOT.contains(name));
+        let tools = groups.flat_map(|(_, members)| members.iter());
+        self.removed.extend(tools.map(|tool| (*tool).to_owned()));
+        self
     }
 
     /// Whether a tool, named by its canonical key, is the team's. Removed wins, in whatever order.

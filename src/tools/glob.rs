@@ -37,6 +37,7 @@ impl Tool for Glob {
     const EFFECT: Effect = Effect::Pure;
     const EXCLUSIVE: bool = false;
     const LIMITS: Limits = Limits::fixed(Duration::from_secs(30));
+    const PATHS: &'static [&'static str] = &["path"];
     type Args = Args;
 
     async fn call(&self, args: Args, cx: &ToolContext) -> Result<String, ToolError> {

@@ -60,6 +60,7 @@ impl Tool for Grep {
     const EFFECT: Effect = Effect::Pure;
     const EXCLUSIVE: bool = false;
     const LIMITS: Limits = Limits::fixed(Duration::from_secs(30));
+    const PATHS: &'static [&'static str] = &["path"];
     type Args = Args;
 
     fn accept(args: &Args) -> Result<(), String> {

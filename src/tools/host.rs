@@ -29,11 +29,13 @@ use super::{
     contract::{LONGEST, Redaction, Tool, ToolContext, ToolError, aside},
     family::family,
     filter::ToolFilter,
+    secrets::{self, SecretUse},
     wire::wire_name,
 };
 use crate::{
     sandbox::{process::Sandbox, workspace::Workspace},
     settings::config::LONGEST_TURN,
+    vault::{expand, scrubbers::Scrubbers},
 };
 
 /// The largest arguments, in bytes of JSON.
@@ -42,9 +44,6 @@ const LARGEST_ARGUMENTS: usize = 2 << 20;
 const GRACE: Duration = Duration::from_secs(2);
 /// What the log shows of a call.
 const LOGGED: usize = 10_240;
-
-/// Removes secrets from a text.
-pub type Scrub = Arc<dyn Fn(&str) -> String + Send + Sync>;
 
 /// What models are told of sets of tools, by the tools' keys.
 type Told = HashMap<Vec<&'static str>, Arc<[ToolSpec]>>;
@@ -85,8 +84,8 @@ pub struct Grant {
     pub allowed: ToolFilter,
     /// Where its processes run.
     pub sandbox: Arc<Sandbox>,
-    /// Removes secrets from what comes back.
-    pub scrub: Scrub,
+    /// The secrets it uses and must not see.
+    pub secrets: Arc<Scrubbers>,
 }
 
 impl Toolbox {
@@ -164,6 +163,7 @@ fn in_order(mut specs: Vec<(&str, ToolSpec)>) -> Arc<[ToolSpec]> {
 /// A tool whose argument type is hidden.
 trait Hosted: Send + Sync {
     fn spec(&self, name: String, sandbox: &Sandbox) -> ToolSpec;
+    fn secrets(&self) -> SecretUse;
     fn check(&self, args: &Value) -> Result<Checked, ToolError>;
     fn redact(&self, args: &Value, name: &str) -> Option<Redaction>;
     fn call(
@@ -186,6 +186,15 @@ impl<T: Tool> Hosted for T {
         }
     }
 
+    fn secrets(&self) -> SecretUse {
+        SecretUse {
+            tool: T::NAME,
+            places: T::EXPANDS,
+            paths: T::PATHS,
+            refused: T::REFUSES_SECRETS,
+        }
+    }
+
     fn check(&self, args: &Value) -> Result<Checked, ToolError> {
         let args = parse::<T>(args)?;
         let asked = T::timeout(&args).unwrap_or(T::LIMITS.timeout);
@@ -202,10 +211,13 @@ impl<T: Tool> Hosted for T {
 
     fn call(
         self: Arc<Self>,
-        args: Value,
+        mut args: Value,
         cx: ToolContext,
     ) -> BoxFuture<'static, Result<String, ToolError>> {
-        Box::pin(async move { Tool::call(&*self, parse::<T>(&args)?, &cx).await })
+        let parsed = parse::<T>(&args);
+        // They may hold values of the vault.
+        expand::wipe(&mut args);
+        Box::pin(async move { Tool::call(&*self, parsed?, &cx).await })
     }
 }
 
@@ -290,6 +302,10 @@ impl Toolset for TurnTools {
         self.team.specs()
     }
 
+    fn clean(&self, call: &ToolCall) -> Option<Value> {
+        self.team.clean(call)
+    }
+
     fn check(&self, call: &ToolCall, caller: &Caller, label: Label) -> Result<Checked, ToolReply> {
         self.team
             .0
@@ -315,6 +331,13 @@ impl Toolset for TeamTools {
         Arc::clone(&self.0.specs)
     }
 
+    fn clean(&self, call: &ToolCall) -> Option<Value> {
+        match &call.args {
+            Args::Json(args) => secrets::clean(args, &self.0.grant),
+            Args::Unreadable { .. } => None,
+        }
+    }
+
     fn check(&self, call: &ToolCall, caller: &Caller, label: Label) -> Result<Checked, ToolReply> {
         self.0
             .check(self.0.tools.get(&call.name), call, caller, label)
@@ -330,7 +353,11 @@ type Admitted = (Arc<dyn Hosted>, Value, Checked);
 
 impl Assembled {
     /// The tool, its arguments and what is known of the call. A refusal is the call's result.
-    fn admit(tool: Option<&Arc<dyn Hosted>>, call: &ToolCall) -> Result<Admitted, ToolError> {
+    fn admit(
+        &self,
+        tool: Option<&Arc<dyn Hosted>>,
+        call: &ToolCall,
+    ) -> Result<Admitted, ToolError> {
         let tool = tool.ok_or_else(|| {
             ToolError::new(ToolFault::NotAvailable, "tool not available to this team")
         })?;
@@ -342,7 +369,13 @@ impl Assembled {
                 )));
             }
         };
-        let checked = tool.check(&args)?;
+        secrets::refuse(&tool.secrets(), &args, &self.grant)?;
+        let mut checked = tool.check(&args)?;
+        if let Some(redacted) = &checked.redacted
+            && let Some(clean) = secrets::clean(redacted, &self.grant)
+        {
+            checked.redacted = Some(clean);
+        }
         Ok((Arc::clone(tool), args, checked))
     }
 
@@ -358,7 +391,7 @@ impl Assembled {
             // Nobody knows what is in it.
             Args::Unreadable { .. } => tool.redact(&Value::Null, ""),
         });
-        let admitted = Self::admit(tool, call).map(|(_, _, checked)| checked);
+        let admitted = self.admit(tool, call).map(|(_, _, checked)| checked);
         let checked = match (admitted, &redaction) {
             // What is wrong is said when it runs: a refusal now would be journalled with the secrets.
             (Err(_), Some(_)) => Ok(Checked::allowed(Effect::Pure, false, GRACE)),
@@ -373,7 +406,7 @@ impl Assembled {
                 },
                 None => checked,
             })
-            .map_err(|error| reply(Err(error), &self.grant.scrub))
+            .map_err(|error| reply(Err(error), &self.grant))
     }
 
     fn run(
@@ -382,7 +415,7 @@ impl Assembled {
         call: ToolCall,
         cx: CallContext,
     ) -> BoxFuture<'static, ToolReply> {
-        let admitted = Self::admit(tool, &call);
+        let admitted = self.admit(tool, &call);
         let grant = self.grant.clone();
         Box::pin(async move {
             let started = Instant::now();
@@ -391,6 +424,7 @@ impl Assembled {
             tracing::debug!(%team, %turn, %tool, call = %call.id, "tool call started");
             let result = match admitted {
                 Ok((hosted, args, checked)) => {
+                    let args = secrets::expand(&hosted.secrets(), args, &cx.caller, &grant).await;
                     let cancel = CancellationToken::new();
                     let context = ToolContext {
                         team: grant.team.clone(),
@@ -401,18 +435,24 @@ impl Assembled {
                         call: call.id.clone(),
                         workspace: Arc::clone(&grant.workspace),
                         sandbox: Arc::clone(&grant.sandbox),
+                        secrets: Arc::clone(&grant.secrets),
                         rerun: cx.rerun,
                         cancel: cancel.clone(),
                         taints: taints.clone(),
                     };
-                    let task = tokio::spawn(hosted.call(args, context));
-                    Running::new(task, cancel)
-                        .finish(checked.limit, &cx.cancel)
-                        .await
+                    match args {
+                        Ok(args) => {
+                            let task = tokio::spawn(hosted.call(args, context));
+                            Running::new(task, cancel)
+                                .finish(checked.limit, &cx.cancel)
+                                .await
+                        }
+                        Err(error) => Err(error),
+                    }
                 }
                 Err(error) => Err(error),
             };
-            let mut reply = reply(result, &grant.scrub);
+            let mut reply = reply(result, &grant);
             reply.taints = taints.load(Ordering::Relaxed);
             let elapsed = started.elapsed();
             match reply.fault {
@@ -432,12 +472,13 @@ fn shortened(text: &str) -> &str {
 }
 
 /// Scrubs, then cuts: a secret that the cut would split must not pass in halves.
-fn reply(result: Result<String, ToolError>, scrub: &Scrub) -> ToolReply {
+fn reply(result: Result<String, ToolError>, grant: &Grant) -> ToolReply {
     let (text, fault) = match result {
         Ok(text) => (text, None),
         Err(error) => (error.message, Some(error.fault)),
     };
-    let (content, truncated) = cap::cap(scrub(&text));
+    let scrubber = grant.secrets.of(&grant.team);
+    let (content, truncated) = cap::cap(scrubber.scrub(&text).into_owned());
     ToolReply {
         content,
         fault,

@@ -16,9 +16,12 @@ pub mod host;
 pub mod org;
 pub mod memory;
 mod read;
+mod secrets;
 #[cfg(test)]
 mod tests;
+pub mod trust;
 pub mod use_skill;
+pub mod vault;
 pub(crate) mod wire;
 mod write;
 

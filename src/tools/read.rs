@@ -35,6 +35,7 @@ impl Tool for Read {
     const EFFECT: Effect = Effect::Pure;
     const EXCLUSIVE: bool = false;
     const LIMITS: Limits = Limits::fixed(Duration::from_secs(30));
+    const PATHS: &'static [&'static str] = &["file_path"];
     type Args = Args;
 
     fn accept(args: &Args) -> Result<(), String> {

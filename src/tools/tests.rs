@@ -31,12 +31,17 @@ use super::{
     filter::ToolFilter,
     host::{Grant, Toolbox},
 };
-use crate::sandbox::{
-    process::{Sandbox, SandboxSettings, layers::Layers},
-    workspace::Workspace,
+use crate::{
+    sandbox::{
+        process::{Sandbox, SandboxSettings, layers::Layers},
+        workspace::Workspace,
+    },
+    scrub::Mask,
+    vault::{Vault, scrubbers::Scrubbers},
 };
 
 mod memory;
+mod vault;
 
 struct Bench {
     dir: TempDir,
@@ -49,6 +54,10 @@ impl Bench {
     }
 
     fn with(toolbox: Toolbox, allowed: &[&str]) -> Self {
+        Self::with_vault(toolbox, allowed, Vault::absent())
+    }
+
+    fn with_vault(toolbox: Toolbox, allowed: &[&str], vault: Vault) -> Self {
         let dir = tempfile::tempdir().unwrap();
         let folder = dir.path().join("team");
         fs::create_dir_all(&folder).unwrap();
@@ -70,7 +79,7 @@ impl Bench {
             workspace: Arc::new(Workspace::open(&folder, &[]).unwrap()),
             allowed: ToolFilter::parse(allowed).unwrap(),
             sandbox: Arc::new(sandbox),
-            scrub: Arc::new(|text| text.replace("hunter2", "[secret]")),
+            secrets: Arc::new(Scrubbers::new(vault, [Mask::hidden("hunter2")])),
         });
         Self { dir, tools }
     }

@@ -29,6 +29,8 @@ impl Tool for Write {
     const EFFECT: Effect = Effect::Idempotent;
     const EXCLUSIVE: bool = true;
     const LIMITS: Limits = Limits::fixed(Duration::from_secs(30));
+    const PATHS: &'static [&'static str] = &["file_path"];
+    const REFUSES_SECRETS: bool = true;
     type Args = Args;
 
     fn accept(args: &Args) -> Result<(), String> {

@@ -78,6 +78,14 @@ impl KeyFiles {
         }
     }
 
+    /// No place at all.
+    pub(super) fn none() -> Self {
+        Self {
+            folder: PathBuf::new(),
+            credential: None,
+        }
+    }
+
     /// The path of a place.
     pub(super) fn path(&self, place: Place) -> Option<PathBuf> {
         let file = self.folder.join(NAME);

@@ -7,7 +7,8 @@
 //! rows.rs    what is stored                          rotate.rs  another master key
 //! audit.rs   who did what                            expand.rs  references in arguments
 //! plan.rs    what a change would do                  teams.rs   entries that come and go with a team
-//! scrubbers.rs  what must not be seen
+//! stash.rs   credentials on their way to a team      settings.rs  references in settings files
+//! scrubbers.rs  what must not be seen                at_rest.rs  changes without a store
 //! ```
 
 use std::{
@@ -26,8 +27,10 @@ use hivewright_actors::{
 };
 use tokio::sync::OwnedMutexGuard;
 
-use crate::scrub::Mask;
+use crate::{machine::WallClock, scrub::Mask};
 
+mod aside;
+mod at_rest;
 pub mod audit;
 pub mod entry;
 pub mod error;
@@ -39,6 +42,8 @@ mod rows;
 pub mod scope;
 pub mod scrubbers;
 pub mod seal;
+mod settings;
+pub mod stash;
 mod state;
 pub mod teams;
 #[cfg(test)]
@@ -95,15 +100,26 @@ impl Vault {
     ) -> Result<Self, VaultError> {
         let stored = rows::read(storage)?;
         let unlocked = unlock::unlock(&files, &stored)?;
+        let now = clock.now();
         let mut change = Change::default();
         if let Some(row) = &unlocked.check {
             change.check(row);
         }
-        if unlocked.master.is_err() {
-            let now = clock.now();
+        let (mut state, left_behind) = State::new(unlocked, stored);
+        if let Ok(master) = &state.master {
+            for scope in left_behind {
+                if let Some(data_key) = state.data_key(&scope) {
+                    change.data_key(&scope, &plan::wrap(master, &scope, &data_key)?);
+                }
+            }
+        } else {
             let mut row = AuditRow::new(now, &Scope::System, None, Action::Lock, &Actor::System);
             "vault_locked".clone_into(&mut row.outcome);
             change.audit(audit::name(now), &row);
+        }
+        for (scope, key) in state.forgotten(now) {
+            change.drop_entry(&scope, &key);
+            state.apply(Effect::Drop(scope, key));
         }
         let batch = change.batch();
         if !batch.changes.is_empty() {
@@ -113,11 +129,25 @@ impl Vault {
             files,
             clock,
             store: OnceLock::new(),
-            state: RwLock::new(State::new(unlocked.master, unlocked.place, stored)),
+            state: RwLock::new(state),
             turn: Arc::default(),
             version: AtomicU64::new(1),
             listeners: Mutex::default(),
         })))
+    }
+
+    /// A vault that holds nothing and takes nothing, where no service runs.
+    pub fn absent() -> Self {
+        let locked = Locked::new("there is none here");
+        Self(Arc::new(Inner {
+            files: KeyFiles::none(),
+            clock: Arc::new(WallClock),
+            store: OnceLock::new(),
+            state: RwLock::new(State::locked(locked)),
+            turn: Arc::default(),
+            version: AtomicU64::new(1),
+            listeners: Mutex::default(),
+        }))
     }
 
     /// Gives it the store, once that is started: from now on it can be changed.
@@ -206,6 +236,25 @@ impl Vault {
         let entries = self.or_record(entries, row.clone()).await?;
         self.record([row]).await?;
         Ok(entries)
+    }
+
+    /// The same with the values of those that are no secrets.
+    pub async fn show(
+        &self,
+        scope: &Scope,
+        prefix: &str,
+        actor: &Actor,
+    ) -> Result<Vec<Seen>, VaultError> {
+        let mut shown = Vec::new();
+        for entry in self.list(scope, prefix, actor).await? {
+            let value = match entry.secret {
+                true => None,
+                // What is corrupt has none to show.
+                false => self.stored_value(scope, &entry.key).await.unwrap_or(None),
+            };
+            shown.push(Seen { entry, value });
+        }
+        Ok(shown)
     }
 
     /// The scopes that have entries.

@@ -164,6 +164,18 @@ pub(super) fn read_entry(
     }
 }
 
+/// The keys of a scope's entries. Blocks.
+pub(super) fn keys(storage: &dyn Storage, scope: &Scope) -> Result<Vec<String>, StorageError> {
+    let prefix = entry_key(ENTRY, scope, "").bytes();
+    let end = after_prefix(&prefix);
+    let mut keys = Vec::new();
+    storage.scan(&prefix, &end, Order::Rising, &mut |key, _| {
+        keys.push(String::from_utf8_lossy(&key[prefix.len()..]).into_owned());
+        ControlFlow::Continue(())
+    })?;
+    Ok(keys)
+}
+
 fn split(name: &str) -> Option<(Scope, &str)> {
     let (tag, key) = name.split_once('/')?;
     Some((Scope::of_tag(tag)?, key))

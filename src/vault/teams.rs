@@ -1,6 +1,13 @@
 //! Entries that come and go with a team, in the commit that makes or removes it.
 
-use hivewright_actors::{ids::TeamKey, store::records::Writes};
+use futures_util::future::BoxFuture;
+use hivewright_actors::{
+    approvals::secret::{SecretSink, SecretText},
+    ids::TeamKey,
+    org::belongings::Belongings,
+    storage::Storage,
+    store::records::Writes,
+};
 
 use super::{
     Turn, Vault,
@@ -8,7 +15,10 @@ use super::{
     entry::Put,
     error::VaultError,
     plan::{self, Plan},
+    rows::{self, Change},
     scope::Scope,
+    seal::Plain,
+    stash,
     state::Effect,
 };
 
@@ -42,46 +52,78 @@ impl std::fmt::Debug for Pending {
 }
 
 impl Vault {
-    /// The credentials of a team that is being made, as its secrets.
+    /// The credentials of a team that is being made, as its secrets. One that is a reference to the
+    /// stash of the team that makes it (`from`) is the value it stands for, and leaves the stash.
     pub async fn new_team(
         &self,
         team: &TeamKey,
+        from: Option<&TeamKey>,
         credentials: impl IntoIterator<Item = (String, String)>,
         actor: &Actor,
     ) -> Result<Pending, VaultError> {
         let scope = Scope::Team(team.clone());
+        let from = from.map(|team| Scope::Team(team.clone()));
         let turn = self.turn().await;
         let mut plan = Plan::default();
-        let mut state = self.state().emptied();
-        for (key, value) in credentials {
-            let mut put = Put::secret(value);
-            let value = put.value.clone();
-            put.note = Some("given when the team was made".to_owned());
-            let (step, _) = plan::set(&state, &scope, &key, &put, value, actor, self.now())?;
-            plan.change.extend(step.change);
-            for effect in step.effects {
-                state.apply(effect.clone());
-                plan.effects.push(effect);
-            }
+        // A team of this key that was not made in the end has left nothing that counts.
+        plan.effects.push(Effect::Forget(scope.clone()));
+        let mut state = self.state().only(&Scope::System);
+        for (key, text) in credentials {
+            let stashed = from.as_ref().and_then(|from| {
+                stash::find(&self.state(), from, &text).map(|found| (from, found))
+            });
+            let value = match stashed {
+                Some((from, found)) => {
+                    let (stashed, value) = found?;
+                    plan.change.drop_entry(from, stashed);
+                    let effect = Effect::Drop(from.clone(), stashed.to_owned());
+                    plan.effects.push(effect);
+                    value
+                }
+                None => Plain::new(text),
+            };
+            let put = Put {
+                value: Some(value.clone()),
+                secret: Some(true),
+                note: Some("given when the team was made".to_owned()),
+                ..Put::default()
+            };
+            let (step, _) = plan::set(&state, &scope, &key, &put, Some(value), actor, self.now())?;
+            plan.follow(&mut state, step);
             let row = self.row(&scope, Some(&key), Action::Set, actor);
             plan.change.audit(audit::name(row.at), &row);
         }
         Ok(self.pending(turn, plan))
     }
 
-    /// Removes all entries of a team, its data key first.
-    pub async fn forget_team(&self, team: &TeamKey, actor: &Actor) -> Pending {
+    /// Lets go of all entries of a team: they are gone from here at once, and from the store with
+    /// these commits, of which the first takes the data key. May be repeated.
+    pub async fn forget_team(&self, team: &TeamKey, actor: &Actor) -> Vec<Writes> {
         let scope = Scope::Team(team.clone());
         let turn = self.turn().await;
-        let mut plan = Plan::default();
-        plan.change.drop_data_key(&scope);
-        for item in self.state().entries(&scope) {
-            plan.change.drop_entry(&scope, &item.entry.key);
-        }
+        let (mut first, mut rest) = (Change::default(), Change::default());
+        first.drop_data_key(&scope);
         let row = self.row(&scope, None, Action::Forget, actor);
-        plan.change.audit(audit::name(row.at), &row);
-        plan.effects.push(Effect::Forget(scope));
-        self.pending(turn, plan)
+        first.audit(audit::name(row.at), &row);
+        let keys = match self.stored_keys(&scope).await {
+            Ok(keys) => keys,
+            Err(error) => {
+                tracing::error!(%scope, %error, "entries of a team that is gone stay in the store, unreadable");
+                Vec::new()
+            }
+        };
+        for key in &keys {
+            rest.drop_entry(&scope, key);
+        }
+        self.realise(turn, vec![Effect::Forget(scope)]).await;
+        vec![first.writes(), rest.writes()]
+    }
+
+    /// The keys that the store has of a scope: what a former process let go of is not known here.
+    async fn stored_keys(&self, scope: &Scope) -> Result<Vec<String>, VaultError> {
+        let scope = scope.clone();
+        let read = move |storage: &dyn Storage| rows::keys(storage, &scope);
+        Ok(self.store()?.read(read).await?)
     }
 
     fn pending(&self, turn: Turn, plan: Plan) -> Pending {
@@ -91,5 +133,29 @@ impl Vault {
             effects: plan.effects,
             turn,
         }
+    }
+}
+
+impl Belongings for Vault {
+    fn forget(&self, team: &TeamKey) -> BoxFuture<'static, Vec<Writes>> {
+        let (vault, team) = (self.clone(), team.clone());
+        Box::pin(async move { vault.forget_team(&team, &Actor::System).await })
+    }
+}
+
+/// An answer of the operator goes straight into the vault.
+impl SecretSink for Vault {
+    fn keep(
+        &self,
+        team: TeamKey,
+        key: String,
+        secret: SecretText,
+    ) -> BoxFuture<'static, Result<(), String>> {
+        let vault = self.clone();
+        Box::pin(async move {
+            let (scope, put) = (Scope::Team(team), Put::secret(secret.expose()));
+            let set = vault.set(&scope, &key, put, &Actor::System);
+            set.await.map(drop).map_err(|error| error.to_string())
+        })
     }
 }

@@ -291,10 +291,23 @@ impl Client {
         url: &str,
         token: &str,
     ) -> Result<Self, tokio_tungstenite::tungstenite::Error> {
+        Self::connect_with(url, token, &[]).await
+    }
+
+    /// Connects with a token and more headers, or not.
+    pub(crate) async fn connect_with(
+        url: &str,
+        token: &str,
+        headers: &[(&'static str, &str)],
+    ) -> Result<Self, tokio_tungstenite::tungstenite::Error> {
         let address = format!("{}/ws", url.replacen("http", "ws", 1));
         let mut request = address.into_client_request()?;
         let bearer = format!("Bearer {token}").parse().expect("a header");
         request.headers_mut().insert("authorization", bearer);
+        for (name, value) in headers {
+            let value = value.parse().expect("a header");
+            request.headers_mut().insert(*name, value);
+        }
         let (stream, response) = connect_async(request).await?;
         let channel = response
             .headers()

@@ -225,6 +225,7 @@ pub(super) fn task() -> Task {
                 name: "garden".to_owned(),
             }),
         }),
+        deadline_at: Timestamp(u64::MAX),
         parked: Some(Parked {
             reason: WaitReason::Approval,
             since: Timestamp(0),

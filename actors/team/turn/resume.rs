@@ -52,8 +52,9 @@ impl Turn {
                     None => self.retake(place, effect, verdict, &mut facts, &mut frames),
                 }
             }
-            let mut wants = vec![Want::Record(facts, frames)];
-            wants.append(&mut marks);
+            // Before the results: a call whose result is in the journal is not looked at again.
+            let mut wants = marks;
+            wants.push(Want::Record(facts, frames));
             wants.extend(self.proceed());
             return wants;
         }

@@ -18,6 +18,7 @@ use crate::{
     },
     scrub::Scrubber,
     settings::providers::{Pricing, Profile},
+    vault::scrubbers::Scrubbers,
 };
 
 mod gate;
@@ -48,7 +49,7 @@ pub(super) struct NativeEngine {
     http: reqwest::Client,
     retry: Arc<RetryPolicy>,
     links: Arc<[Link]>,
-    scrubber: Scrubber,
+    scrubbers: Arc<Scrubbers>,
 }
 
 impl NativeEngine {
@@ -56,13 +57,13 @@ impl NativeEngine {
         http: reqwest::Client,
         retry: Arc<RetryPolicy>,
         links: Vec<Link>,
-        scrubber: Scrubber,
+        scrubbers: Scrubbers,
     ) -> Self {
         Self {
             http,
             retry,
             links: links.into(),
-            scrubber,
+            scrubbers: Arc::new(scrubbers),
         }
     }
 }
@@ -83,8 +84,10 @@ impl Engine for NativeEngine {
         let engine = self.clone();
         async move {
             let cancel = request.cancel.clone();
+            let scrubber = engine.scrubbers.of(&request.team);
             let step = Step {
-                voice: Voice::new(events, &engine.scrubber),
+                voice: Voice::new(events, &scrubber),
+                scrubber,
                 engine: &engine,
                 request: &request,
                 spent: Usage::default(),
@@ -107,6 +110,8 @@ struct Step<'a> {
     engine: &'a NativeEngine,
     request: &'a StepRequest,
     voice: Voice,
+    /// What this team must not see, and nobody of it.
+    scrubber: Scrubber,
     /// What all tries have cost.
     spent: Usage,
 }
@@ -234,7 +239,7 @@ impl Step<'_> {
         self.voice.end();
         self.spend(link, answer.usage);
         StepReply {
-            blocks: clean_blocks(answer.blocks, &self.engine.scrubber),
+            blocks: clean_blocks(answer.blocks, &self.scrubber),
             usage: self.spent,
             stop_reason: answer.stop_reason,
             truncated: answer.truncated,
@@ -251,7 +256,7 @@ impl Step<'_> {
             1 => format!("profile `{name}`: {message}"),
             _ => format!("profile `{name}`, tried {tries} times: {message}"),
         };
-        self.engine.scrubber.scrub(&message).into_owned()
+        self.scrubber.scrub(&message).into_owned()
     }
 }
 

@@ -118,10 +118,11 @@ fn has_secret(value: &Value, scrubber: &Scrubber) -> bool {
     }
 }
 
-/// Arguments keep what only looks like a credential: a tool may need it, and it is not ours.
+/// Arguments keep what only looks like a credential: a tool may need it, and it is not ours. They
+/// also keep values of the vault until the call has been looked at: some tools refuse them.
 fn clean_value(value: Value, scrubber: &Scrubber) -> Value {
     match value {
-        Value::String(text) => scrubber.scrub_known(&text).into_owned().into(),
+        Value::String(text) => scrubber.scrub_hidden(&text).into_owned().into(),
         Value::Array(items) => items
             .into_iter()
             .map(|item| clean_value(item, scrubber))
@@ -129,7 +130,7 @@ fn clean_value(value: Value, scrubber: &Scrubber) -> Value {
         Value::Object(fields) => fields
             .into_iter()
             .map(|(name, field)| {
-                let name = scrubber.scrub_known(&name).into_owned();
+                let name = scrubber.scrub_hidden(&name).into_owned();
                 (name, clean_value(field, scrubber))
             })
             .collect(),

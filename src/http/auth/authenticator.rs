@@ -11,7 +11,7 @@ use std::{
 };
 
 use hivewright_actors::{
-    clock::Clock,
+    clock::{Clock, Timestamp},
     ids::PrincipalId,
     store::{StoreError, StoreHandle},
 };
@@ -89,6 +89,11 @@ impl Authenticator {
         this.change(|registry| Ok(((), registry.sweep(now))))
             .await?;
         Ok(this)
+    }
+
+    /// The present moment, by the clock that credentials end by.
+    pub fn now(&self) -> Timestamp {
+        self.0.clock.now()
     }
 
     /// Who holds this token.

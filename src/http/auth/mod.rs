@@ -6,6 +6,7 @@
 
 pub mod authenticator;
 pub mod error;
+pub mod identities;
 mod links;
 pub mod offline;
 pub mod operator;

@@ -60,7 +60,13 @@ pub struct Registry {
 impl Registry {
     /// As it was left.
     pub fn load(storage: &dyn Storage) -> Result<Self, StorageError> {
-        let (grants, sessions) = rows::read(storage)?;
+        let (mut grants, sessions) = rows::read(storage)?;
+        // Scopes that are new in this version are the operator's too.
+        for grant in &mut grants {
+            if grant.kind == Kind::Operator {
+                grant.scopes = Scopes::all();
+            }
+        }
         Ok(Self { grants, sessions })
     }
 

@@ -16,6 +16,10 @@ pub enum Scope {
     AssertSender,
     /// To steer tasks, teams and topics.
     Operate,
+    /// To decide on what teams ask for.
+    Approve,
+    /// To manage secrets.
+    Secrets,
     /// To manage tokens and backups.
     Admin,
     /// To read the figures.
@@ -24,11 +28,13 @@ pub enum Scope {
 
 impl Scope {
     /// Every scope there is.
-    pub const ALL: [Self; 6] = [
+    pub const ALL: [Self; 8] = [
         Self::Read,
         Self::Chat,
         Self::AssertSender,
         Self::Operate,
+        Self::Approve,
+        Self::Secrets,
         Self::Admin,
         Self::Metrics,
     ];
@@ -40,6 +46,8 @@ impl Scope {
             Self::Chat => "chat",
             Self::AssertSender => "assert_sender",
             Self::Operate => "operate",
+            Self::Approve => "approve",
+            Self::Secrets => "secrets",
             Self::Admin => "admin",
             Self::Metrics => "metrics",
         }

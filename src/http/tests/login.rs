@@ -32,7 +32,7 @@ async fn a_browser_logs_in_with_a_token_and_out_again() {
         data,
         json!({
             "principal": "operator",
-            "scopes": ["read", "chat", "assert_sender", "operate", "admin", "metrics"],
+            "scopes": ["read", "chat", "assert_sender", "operate", "approve", "secrets", "admin", "metrics"],
             "csrf": csrf,
             "demo": true,
             "version": env!("CARGO_PKG_VERSION"),

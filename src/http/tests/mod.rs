@@ -27,7 +27,7 @@ use futures_util::{FutureExt, future::BoxFuture};
 use hivewright_actors::{
     briefing::{Assignment, Brief, BriefError, Briefing},
     classifier::Classifier,
-    ids::{Entropy, Ids},
+    ids::{Entropy, Ids, TeamKey},
     queue::schedule::Limits,
     router::{self, Recovered, rate::Rate, resolve},
     spine::{Ports, Spine, Threads},
@@ -40,6 +40,7 @@ use super::{
     access::Access,
     auth::{
         authenticator::Authenticator,
+        identities::Identities,
         operator,
         registry::NewToken,
         scope::{Scope, Scopes},
@@ -51,13 +52,15 @@ use super::{
     metrics::Metrics,
     origin::Gate,
 };
-use crate::settings::config::Server;
+use crate::{memory::NoSecrets, settings::config::Server};
 
 mod input;
 mod log;
 mod login;
+mod memories;
 mod pages;
 mod rights;
+mod trust;
 mod upgrade;
 mod watch;
 mod wire;
@@ -110,6 +113,10 @@ impl Service for Surroundings {
 
     fn teams(&self) -> usize {
         1
+    }
+
+    fn team(&self, name: &str) -> Option<TeamKey> {
+        (name == "main").then(|| TeamKey::first(name))
     }
 }
 
@@ -224,6 +231,9 @@ impl Bench {
             settings,
             Recovered::default(),
         );
+        let ids = Ids::new(Arc::new(Counted(AtomicU64::new(1 << 32))));
+        let memory = crate::memory::Memory::new(clock.clone(), ids, Arc::new(NoSecrets));
+        memory.connect(spine.store.clone());
         let folder = tempfile::tempdir().unwrap();
         let auth = Authenticator::open(spine.store.clone(), clock.clone(), folder.path())
             .await
@@ -240,12 +250,17 @@ impl Bench {
                 file => Ok(file.unwrap_or_else(|| "/backups/1.tar.zst".into())),
             }
         };
+        let identities = Identities::open(auth.clone(), spine.store.clone(), clock.clone())
+            .await
+            .unwrap();
         let state = web::Data::new(State {
+            identities,
             access: Access {
                 auth,
                 gate: Gate::new(&server),
             },
             spine,
+            memory,
             service: surroundings.clone(),
             metrics,
             jobs: Jobs::new(clock.clone()),
@@ -299,6 +314,11 @@ impl Bench {
 
     async fn get(&self, path: &str, token: &str) -> Answer {
         self.call(request(Method::GET, path).insert_header(bearer(token)))
+            .await
+    }
+
+    async fn delete(&self, path: &str, token: &str) -> Answer {
+        self.call(request(Method::DELETE, path).insert_header(bearer(token)))
             .await
     }
 

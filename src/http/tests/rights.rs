@@ -30,7 +30,55 @@ const TABLE: &[(&str, &str, Needs)] = &[
         Needs::Scope(Scope::Admin),
     ),
     ("POST", "/api/v1/tokens/operator/rotate", Needs::Everything),
+    ("GET", "/api/v1/trust", Needs::Scope(Scope::Operate)),
+    ("POST", "/api/v1/trust", Needs::Scope(Scope::Operate)),
+    (
+        "DELETE",
+        "/api/v1/trust/grant-0",
+        Needs::Scope(Scope::Operate),
+    ),
+    ("GET", "/api/v1/trust/audit", Needs::Scope(Scope::Operate)),
+    ("GET", "/api/v1/identities", Needs::Scope(Scope::Admin)),
+    ("POST", "/api/v1/identities", Needs::Scope(Scope::Admin)),
+    (
+        "DELETE",
+        "/api/v1/identities/identity-0",
+        Needs::Scope(Scope::Admin),
+    ),
     ("GET", "/api/v1/overview", Needs::Scope(Scope::Read)),
+    ("GET", "/api/v1/memories", Needs::Scope(Scope::Read)),
+    ("POST", "/api/v1/memories", Needs::Scope(Scope::Operate)),
+    ("GET", "/api/v1/memories/mem-0", Needs::Scope(Scope::Read)),
+    (
+        "PATCH",
+        "/api/v1/memories/mem-0",
+        Needs::Scope(Scope::Operate),
+    ),
+    (
+        "DELETE",
+        "/api/v1/memories/mem-0",
+        Needs::Scope(Scope::Operate),
+    ),
+    (
+        "GET",
+        "/api/v1/memories/mem-0/chain",
+        Needs::Scope(Scope::Read),
+    ),
+    (
+        "POST",
+        "/api/v1/memories/mem-0/rollback",
+        Needs::Scope(Scope::Operate),
+    ),
+    (
+        "POST",
+        "/api/v1/memories/mem-0/review",
+        Needs::Scope(Scope::Operate),
+    ),
+    (
+        "POST",
+        "/api/v1/memories/mem-0/pin",
+        Needs::Scope(Scope::Operate),
+    ),
     ("POST", "/api/v1/backups", Needs::Scope(Scope::Admin)),
     ("GET", "/api/v1/jobs/job-1", Needs::Scope(Scope::Admin)),
 ];
@@ -47,7 +95,7 @@ fn of_table(method: &str, path: &str) -> TestRequest {
 #[actix::test]
 async fn a_token_opens_what_its_scopes_say_and_nothing_else() {
     let bench = Bench::new().await;
-    for bits in 1_u8..64 {
+    for bits in 1_u8..=255 {
         let numbered = Scope::ALL.into_iter().enumerate();
         let scopes: Scopes = numbered
             .filter(|(place, _)| bits & (1 << place) != 0)

@@ -124,3 +124,43 @@ async fn another_sender_is_claimed_only_by_right_and_on_record() {
         );
     }
 }
+
+/// CH-107: only the operator's own token makes a command line of it, and nobody else's name.
+#[actix::test]
+async fn a_connection_is_a_command_line_only_with_the_operator_token() {
+    let bench = Bench::new().await;
+    let other = bench.token("other", Scopes::all()).await;
+    let browser = bench.auth().log_in(&bench.operator()).await.unwrap();
+    let cookie = format!("hw_session={}", browser.cookie.expose());
+    let cli = ("X-Client", "cli");
+    let operator = || upgrade().insert_header(bearer(&bench.operator()));
+    let sender = |request: TestRequest| {
+        let upgrade = bench.state.access.upgrade(&request.to_http_request());
+        let sender = upgrade.unwrap().sender();
+        (
+            sender.channel_type.to_string(),
+            sender.id,
+            sender.is_operator,
+        )
+    };
+    let ws = |name: &str, is_operator| ("ws".to_owned(), name.to_owned(), is_operator);
+
+    let by_cli = sender(operator().insert_header(cli));
+    let by_cookie = upgrade()
+        .insert_header(("Cookie", cookie))
+        .insert_header(ORIGIN);
+
+    assert_eq!(by_cli, ("cli".to_owned(), "operator".to_owned(), true));
+    assert_eq!(sender(operator()), ws("operator", true));
+    assert_eq!(
+        sender(operator().insert_header(("X-Client", "web"))),
+        ws("operator", true)
+    );
+    assert_eq!(sender(by_cookie.insert_header(cli)), ws("operator", true));
+    let claimed = operator()
+        .insert_header(cli)
+        .insert_header(("X-Sender-Id", "ann"));
+    assert_eq!(sender(claimed), ws("ann", false));
+    let foreign = upgrade().insert_header(bearer(&other)).insert_header(cli);
+    assert_eq!(sender(foreign), ws("other", false));
+}

@@ -26,6 +26,11 @@ pub(super) async fn capture(mut stream: impl AsyncRead + Unpin, limit: usize, ke
 }
 
 impl Captured {
+    /// Lets go of so many more bytes at the front.
+    pub fn drop_front(&mut self, length: usize) {
+        self.cut(self.bytes.len().saturating_sub(length));
+    }
+
     fn cut(&mut self, limit: usize) {
         let excess = self.bytes.len().saturating_sub(limit);
         self.bytes.drain(..excess);

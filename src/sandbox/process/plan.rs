@@ -7,6 +7,7 @@ use std::{
 };
 
 use serde::{Deserialize, Serialize};
+use zeroize::{Zeroize, Zeroizing};
 
 /// The largest plan a launcher reads.
 const LARGEST: u32 = 8 << 20;
@@ -77,13 +78,21 @@ pub enum Ended {
     OverProcesses,
 }
 
+/// Variables may hold secrets.
+impl Drop for Plan {
+    fn drop(&mut self) {
+        self.env.values_mut().for_each(Zeroize::zeroize);
+    }
+}
+
 impl Plan {
     /// Length and JSON.
-    pub(super) fn to_bytes(&self) -> io::Result<Vec<u8>> {
-        let body = serde_json::to_vec(self)?;
+    pub(super) fn to_bytes(&self) -> io::Result<Zeroizing<Vec<u8>>> {
+        let body = Zeroizing::new(serde_json::to_vec(self)?);
         let length = u32::try_from(body.len()).map_err(io::Error::other)?;
-        let mut bytes = length.to_le_bytes().to_vec();
-        bytes.extend(body);
+        let mut bytes = Zeroizing::new(Vec::with_capacity(4 + body.len()));
+        bytes.extend(length.to_le_bytes());
+        bytes.extend(&*body);
         Ok(bytes)
     }
 

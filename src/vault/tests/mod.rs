@@ -115,6 +115,14 @@ impl Bench {
         }
     }
 
+    /// A vault whose key is gone.
+    pub(crate) fn locked() -> Self {
+        let mut bench = Self::new();
+        std::fs::remove_file(bench.key_file("")).unwrap();
+        bench.restart();
+        bench
+    }
+
     /// Starts anew over what is stored.
     fn restart(&mut self) {
         self.vault = start(&self.disk, &self.folder);

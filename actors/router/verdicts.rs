@@ -1,0 +1,231 @@
+//! Text commands by which a person decides and answers. Only those who may, and by code alone.
+
+use actix::{ActorFutureExt, AsyncContext, Context, WrapFuture};
+
+use super::Router;
+use crate::{
+    approvals::{
+        Decide, List, ListQuestions, Reply, card,
+        question::{Answer, Question},
+        record::{Approval, Choice, Decider, Word},
+        refusal::{NotAnswered, NotDecided},
+    },
+    audit::Audit,
+    clock::Timestamp,
+    store::records::{Undecided, Writes},
+};
+
+/// A command about what waits for a person.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Verdict {
+    List,
+    Approve(String),
+    Deny(String, String),
+    Answer(String, String),
+    /// Not the whole command: this is how it goes.
+    Misspelt(&'static str),
+}
+
+const APPROVE: &str = "Say /approve <id>: it lets one call run, once. /approvals lists what waits.";
+const DENY: &str = "Say /deny <id> <why>: the team reads why. /approvals lists what waits.";
+const ANSWER: &str = "Say /answer <id> <text>. /approvals lists what waits.";
+const NOT_AUTHORIZED: &str = "Not authorized.";
+const GONE: &str = "The service is stopping; try again.";
+
+/// Reads a command from its word and the rest of the message.
+pub(super) fn parse(word: &str, rest: &str) -> Option<Verdict> {
+    let (id, more) = rest
+        .split_once(char::is_whitespace)
+        .map_or((rest, ""), |(id, more)| (id, more.trim()));
+    let (id, more) = (id.to_owned(), more.to_owned());
+    Some(match word {
+        "/approvals" if rest.is_empty() => Verdict::List,
+        "/approve" if !id.is_empty() && more.is_empty() => Verdict::Approve(id),
+        "/approve" => Verdict::Misspelt(APPROVE),
+        "/deny" if !more.is_empty() => Verdict::Deny(id, more),
+        "/deny" => Verdict::Misspelt(DENY),
+        "/answer" if !more.is_empty() => Verdict::Answer(id, more),
+        "/answer" => Verdict::Misspelt(ANSWER),
+        _ => return None,
+    })
+}
+
+impl Router {
+    /// Carries out a command, and answers it once what it did is stored.
+    pub(super) fn judge_by(
+        &mut self,
+        verdict: Verdict,
+        message: Undecided,
+        ctx: &mut Context<Self>,
+    ) {
+        let Some(conversation) = self.conversations.get(&message.channel) else {
+            return;
+        };
+        let sender = &conversation.sender;
+        let by = Decider {
+            principal: conversation.row.principal.clone(),
+            sender: Some((sender.channel_type.to_string(), sender.id.clone())),
+        };
+        if !sender.may_approve {
+            let refused = self.refused(&verdict, &by, &message);
+            return self.respond(&message, NOT_AUTHORIZED.to_owned(), refused, ctx);
+        }
+        match verdict {
+            Verdict::Misspelt(usage) => {
+                self.respond(&message, usage.to_owned(), Writes::new(), ctx);
+            }
+            Verdict::List => self.list_waiting(message, ctx),
+            Verdict::Approve(which) => {
+                self.decide_on(which, Choice::Approve, None, by, message, ctx)
+            }
+            Verdict::Deny(which, note) => {
+                self.decide_on(which, Choice::Deny, Some(note), by, message, ctx);
+            }
+            Verdict::Answer(question, text) => {
+                let answer = self.to.approvals.send(Reply {
+                    question: question.into(),
+                    answer: Answer {
+                        selected: Vec::new(),
+                        text,
+                    },
+                    by,
+                    channel: Some(message.channel.clone()),
+                });
+                ctx.spawn(answer.into_actor(self).map(move |answered, router, ctx| {
+                    let text = answered.map_or_else(|_| GONE.to_owned(), told_of_answer);
+                    router.respond(&message, text, Writes::new(), ctx);
+                }));
+            }
+        }
+    }
+
+    fn decide_on(
+        &mut self,
+        which: String,
+        choice: Choice,
+        note: Option<String>,
+        by: Decider,
+        message: Undecided,
+        ctx: &mut Context<Self>,
+    ) {
+        let via = by
+            .sender
+            .as_ref()
+            .map_or("chat", |(kind, _)| kind)
+            .to_owned();
+        let decided = self.to.approvals.send(Decide {
+            word: Word {
+                which,
+                choice,
+                digest: None,
+                note,
+                by,
+                via,
+            },
+            channel: Some(message.channel.clone()),
+        });
+        ctx.spawn(decided.into_actor(self).map(move |decided, router, ctx| {
+            let text = decided.map_or_else(|_| GONE.to_owned(), told_of_decision);
+            router.respond(&message, text, Writes::new(), ctx);
+        }));
+    }
+
+    fn list_waiting(&mut self, message: Undecided, ctx: &mut Context<Self>) {
+        let (approvals, questions) = (
+            self.to.approvals.send(List),
+            self.to.approvals.send(ListQuestions),
+        );
+        let both = async move { Some((approvals.await.ok()?, questions.await.ok()?)) };
+        ctx.spawn(both.into_actor(self).map(move |found, router, ctx| {
+            let now = router.to.clock.now();
+            let text = match found {
+                Some((approvals, questions)) => listed(&approvals, &questions, now),
+                None => GONE.to_owned(),
+            };
+            router.respond(&message, text, Writes::new(), ctx);
+        }));
+    }
+
+    /// What somebody tried who may not.
+    fn refused(&self, verdict: &Verdict, by: &Decider, message: &Undecided) -> Writes {
+        let (action, target) = match verdict {
+            Verdict::List | Verdict::Misspelt(_) => ("approval.list", ""),
+            Verdict::Approve(which) | Verdict::Deny(which, _) => {
+                ("approval.decide", which.as_str())
+            }
+            Verdict::Answer(which, _) => ("question.answer", which.as_str()),
+        };
+        let target: String = target.chars().take(64).collect();
+        let outcome = "refused: scope `approve` is missing";
+        let (now, from) = (self.to.clock.now(), message.channel.as_str());
+        tracing::warn!(actor = %by.principal, action, channel = from, "not authorized");
+        Writes::new().audit(&Audit::new(
+            &self.to.ids,
+            now,
+            &by.principal,
+            action,
+            target,
+            from,
+            outcome,
+        ))
+    }
+}
+
+fn told_of_decision(decided: Result<Approval, NotDecided>) -> String {
+    let tool = |approval: &Approval| {
+        let tool = approval.tool.as_deref();
+        tool.unwrap_or(approval.kind.as_str()).to_owned()
+    };
+    match decided {
+        Ok(approval) => match approval.votes.last().map(|vote| vote.choice) {
+            Some(Choice::Deny) => format!("Denied: {}.", tool(&approval)),
+            _ => format!("Approved: {}.", tool(&approval)),
+        },
+        Err(NotDecided::AlreadyResolved(approval)) => format!(
+            "It is {} already, by {}.",
+            approval.status.as_str(),
+            approval.resolved_by.as_deref().unwrap_or("nobody"),
+        ),
+        Err(NotDecided::NotFound) => {
+            "Nothing with that id waits. /approvals lists what does.".to_owned()
+        }
+        Err(refusal) => sentence(&refusal.to_string()),
+    }
+}
+
+fn told_of_answer(answered: Result<Question, NotAnswered>) -> String {
+    match answered {
+        Ok(question) => format!("Answered; {} goes on with it.", question.team.name),
+        Err(NotAnswered::AlreadyAnswered(question)) => format!(
+            "It is answered already, by {}.",
+            question.by.as_deref().unwrap_or("nobody")
+        ),
+        Err(NotAnswered::SecretInChat) => {
+            "It asks for a secret: use `hivewright questions answer`, and change what you wrote here."
+                .to_owned()
+        }
+        Err(refusal) => sentence(&refusal.to_string()),
+    }
+}
+
+fn listed(approvals: &[Approval], questions: &[Question], now: Timestamp) -> String {
+    if approvals.is_empty() && questions.is_empty() {
+        return "Nothing waits for a decision or an answer.".to_owned();
+    }
+    let approvals = approvals.iter().map(|approval| card::line(approval, now));
+    let questions = questions.iter().map(|question| {
+        format!(
+            "{}: {} asks: {}",
+            question.id, question.team.name, question.question
+        )
+    });
+    approvals.chain(questions).collect::<Vec<_>>().join("\n")
+}
+
+fn sentence(text: &str) -> String {
+    let mut letters = text.chars();
+    match letters.next() {
+        Some(first) => format!("{}{}.", first.to_uppercase(), letters.as_str()),
+        None => String::new(),
+    }
+}

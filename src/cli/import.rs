@@ -1,0 +1,250 @@
+//! `hivewright import`: what another program kept becomes ours.
+
+use std::{
+    path::{Path, PathBuf},
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+};
+
+use clap::{Args, Subcommand};
+use hivewright_actors::{clock::Clock, ids::Ids};
+use serde_json::json;
+
+use super::{
+    Context,
+    backup::blocking,
+    failure::{Exit, Failure, chain},
+    progress::Gauge,
+    screen::{Screen, Tone, printable},
+    stopped::{self, Stopped},
+};
+use crate::{
+    import::openhive::{
+        Goal, Import,
+        apply::{ApplyError, Site},
+        plan::{Options, Plan},
+        report::{Item, Outcome},
+        source::{Source, SourceError},
+    },
+    machine::{Randomness, WallClock},
+    settings::{
+        home::resolve,
+        load::{self, ChannelsState},
+        zone::Zone,
+    },
+    vault::{Vault, master::KeyFiles},
+};
+
+/// Take over what another program kept, with the service stopped
+#[derive(Debug, PartialEq, Args)]
+pub(super) struct Arguments {
+    #[command(subcommand)]
+    from: From,
+}
+
+#[derive(Debug, PartialEq, Subcommand)]
+enum From {
+    Openhive(Openhive),
+}
+
+/// Settings, rules, teams and everything they keep, of an OpenHive installation
+///
+/// The installation is only read, and must be stopped. What was taken before is not taken again, so an
+/// import that was broken off goes on with the same command.
+#[derive(Clone, Debug, PartialEq, Args)]
+#[command(after_help = "Examples:\n  \
+    hivewright import openhive --data /srv/openhive/data --run /srv/openhive/.run --dry-run\n  \
+    hivewright import openhive --data /srv/openhive/data --run /srv/openhive/.run\n\n\
+    Imported teams are paused; `hivewright teams resume --all` starts them.")]
+struct Openhive {
+    /// Its data folder, with `config/` and `rules/`
+    #[arg(long, value_name = "DIR")]
+    data: PathBuf,
+    /// Its run folder, with `openhive.db` and `teams/`
+    #[arg(long, value_name = "DIR")]
+    run: PathBuf,
+    /// Only say what would be taken, and what not
+    #[arg(long)]
+    dry_run: bool,
+    /// Keep `*` in `allowed_tools` instead of the usual tools
+    #[arg(long)]
+    keep_wildcard: bool,
+    /// Take the log too, as a file beside the report
+    #[arg(long)]
+    with_logs: bool,
+}
+
+pub(super) async fn run(arguments: Arguments, context: &Context) -> Result<(), Failure> {
+    let From::Openhive(arguments) = arguments.from;
+    let stop = Arc::new(AtomicBool::new(false));
+    let work = {
+        let (arguments, context, stop) = (arguments.clone(), context.clone(), stop.clone());
+        blocking(move || import(&arguments, &context, &stop))
+    };
+    tokio::pin!(work);
+    let (plan, note) = tokio::select! {
+        done = &mut work => done?,
+        _ = tokio::signal::ctrl_c() => {
+            stop.store(true, Ordering::Relaxed);
+            // What is being written is finished first.
+            work.await?
+        }
+    };
+    show(&plan, note.as_deref(), arguments.dry_run, context)
+}
+
+fn import(
+    arguments: &Openhive,
+    context: &Context,
+    stop: &AtomicBool,
+) -> Result<(Plan, Option<PathBuf>), Failure> {
+    let source = Source::new(&arguments.data, &arguments.run)?;
+    for theirs in [&source.data, &source.run] {
+        for ours in [context.home.data(), context.home.run()] {
+            apart(theirs, ours)?;
+        }
+    }
+    let options = Options {
+        keep_wildcard: arguments.keep_wildcard,
+        with_logs: arguments.with_logs,
+    };
+    let gauge = Gauge::new(context.screen, "import");
+    let import = Import::read(source, options)?;
+    let stopped = match arguments.dry_run && !stopped::has_store(context) {
+        // There is nothing that a look at it could find, and it is not made for a look.
+        true => None,
+        false => Some(Stopped::open(context, &|progress| gauge.storage(progress)).map_err(busy)?),
+    };
+    let settings = load::load(&context.home, &context.environment)?;
+    let channels = match settings.channels {
+        ChannelsState::Open(channels) => channels,
+        ChannelsState::Closed(_) => Default::default(),
+    };
+    let zone = settings.config.timezone;
+    let zone = zone.unwrap_or_else(|| Zone::of_machine(&context.environment));
+    let now = WallClock.now();
+    let plan = import
+        .plan(Goal {
+            home: &context.home,
+            storage: stopped.as_ref().map(|stopped| &stopped.storage as _),
+            environment: &context.environment,
+            idle_after: channels.topics.idle_after,
+            zone: zone.name().to_owned(),
+            now,
+        })
+        .map_err(|error| Failure::failed(error.to_string()))?;
+    let Some(stopped) = stopped.filter(|_| !arguments.dry_run) else {
+        return Ok((plan, None));
+    };
+    let files = KeyFiles::new(&context.home.secrets(), &context.environment);
+    let vault = Vault::open(&stopped.storage, files, Arc::new(WallClock))
+        .map_err(|error| Failure::failed(error.to_string()))?;
+    if let Some(locked) = vault.locked() {
+        return Err(Failure::failed(format!("the vault is locked: {locked}")));
+    }
+    let site = Site {
+        home: &context.home,
+        backups: &stopped.home.backups,
+        storage: &stopped.storage,
+        vault,
+        ids: Ids::new(Arc::new(Randomness)),
+        now,
+        stop,
+        progress: &|done, total| gauge.set(done, total, "things"),
+    };
+    let note = import
+        .apply(&plan, &site)
+        .map_err(|error| broken_off(&error, context))?;
+    Ok((plan, Some(note)))
+}
+
+/// Both homes would be read and written at once.
+fn apart(theirs: &Path, ours: &Path) -> Result<(), Failure> {
+    let (theirs_real, ours_real) = (resolve(theirs), resolve(ours));
+    if theirs_real.starts_with(&ours_real) || ours_real.starts_with(&theirs_real) {
+        return Err(Failure::new(
+            Exit::Usage,
+            format!(
+                "`{}` and `{}` lie inside each other; an import goes from one place to another",
+                theirs.display(),
+                ours.display()
+            ),
+        ));
+    }
+    Ok(())
+}
+
+fn busy(mut failure: Failure) -> Failure {
+    if failure.exit == Exit::Conflict {
+        failure.message.push_str("; stop the service first");
+    }
+    failure
+}
+
+fn broken_off(error: &ApplyError, context: &Context) -> Failure {
+    let again = "the same command goes on with what is left";
+    match error {
+        ApplyError::Stopped => Failure::new(
+            Exit::Interrupted,
+            format!("stopped at a safe point; {again}"),
+        ),
+        error => {
+            context.screen.remark(again);
+            Failure::failed(chain(error))
+        }
+    }
+}
+
+fn show(plan: &Plan, note: Option<&Path>, dry_run: bool, context: &Context) -> Result<(), Failure> {
+    let screen = context.screen;
+    let totals = plan.report.totals();
+    if screen.json {
+        screen.document(&json!({"data": {
+            "dry_run": dry_run,
+            "items": plan.report.items,
+            "totals": totals,
+            "report": note,
+        }}))?;
+    } else {
+        for item in &plan.report.items {
+            screen.say(&line(item, screen));
+        }
+        screen.say(&totals.to_string());
+        match note {
+            Some(note) => {
+                screen.remark(&format!("the report is kept in {}", note.display()));
+                let resume = context.command("teams resume --all");
+                screen.remark(&format!("imported teams are paused; {resume} starts them"));
+            }
+            None => screen.remark("nothing was changed"),
+        }
+    }
+    match totals.errors {
+        0 => Ok(()),
+        _ => Err(Failure::new(Exit::Failed, "")),
+    }
+}
+
+fn line(item: &Item, screen: Screen) -> String {
+    let text = printable(&item.to_string()).replace('\n', " ");
+    let tone = match item.outcome {
+        _ if item.error => Tone::Bad,
+        Outcome::Imported => Tone::Good,
+        Outcome::Converted => Tone::Doubtful,
+        Outcome::Skipped => Tone::Faint,
+    };
+    screen.paint(tone, &text)
+}
+
+impl std::convert::From<SourceError> for Failure {
+    fn from(error: SourceError) -> Self {
+        let exit = match error {
+            SourceError::Missing { .. } => Exit::NotFound,
+            SourceError::Locked { .. } | SourceError::Changed { .. } => Exit::Conflict,
+            _ => Exit::Failed,
+        };
+        Self::new(exit, chain(&error))
+    }
+}

@@ -1,0 +1,244 @@
+//! Identities: senders of channels that an operator linked to a principal.
+//!
+//! A link names the grant of a token, not its name: a token that is made later under the same name
+//! inherits nothing. The operator token is one for all time, whatever it is replaced by.
+
+use std::{
+    ops::ControlFlow,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+};
+
+use hivewright_actors::{
+    channel_type::ChannelType,
+    clock::{Clock, Timestamp},
+    identities::{self, Linked},
+    ids::PrincipalId,
+    router::grants::Grantee,
+    storage::{Order, Storage, StorageError},
+    store::{
+        StoreError, StoreHandle,
+        records::{EdgeKey, Writes, after_prefix, decode},
+    },
+};
+use serde::{Deserialize, Serialize};
+
+use super::{
+    authenticator::Authenticator,
+    principal::Principal,
+    rows::{CredentialId, Grant, Kind},
+    scope::Scope,
+    token,
+};
+
+const KIND: &str = "identity";
+/// So many links there can be.
+const MOST: usize = 1_000;
+
+/// A sender who is a principal.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Link {
+    /// Its name.
+    pub id: String,
+    /// The type of the sender's channels.
+    pub channel_type: ChannelType,
+    /// The sender.
+    pub sender: String,
+    /// The token's name, for people.
+    pub token: String,
+    /// The token; none is the operator's.
+    pub grant: Option<CredentialId>,
+    /// Who linked them.
+    pub by: PrincipalId,
+    /// When.
+    pub at: Timestamp,
+}
+
+/// Why a link was not made or ended.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum LinkError {
+    /// No token has this name.
+    #[error("there is no token `{0}`; `hivewright token list` shows those there are")]
+    NoToken(String),
+    /// The sender is somebody else already.
+    #[error("`{channel_type}:{sender}` is linked to `{token}` already; unlink it first")]
+    Taken {
+        /// The type of the sender's channels.
+        channel_type: ChannelType,
+        /// The sender.
+        sender: String,
+        /// Who they are.
+        token: String,
+    },
+    /// There is no room for another.
+    #[error("there are {0} links already; unlink some first")]
+    TooMany(usize),
+    /// There is no such link.
+    #[error("there is no link `{0}`")]
+    Unknown(String),
+    /// The system gives no random numbers.
+    #[error("the system gives no random numbers")]
+    Randomness,
+    /// The store could not take it.
+    #[error("the link could not be stored: {0}")]
+    Store(#[from] StoreError),
+}
+
+/// All links. Cheap to clone.
+#[derive(Clone)]
+pub struct Identities(Arc<Inner>);
+
+struct Inner {
+    auth: Authenticator,
+    store: StoreHandle,
+    clock: Arc<dyn Clock>,
+    links: Mutex<Vec<Link>>,
+}
+
+impl Identities {
+    /// Those that are stored. A damaged link links nobody.
+    pub async fn open(
+        auth: Authenticator,
+        store: StoreHandle,
+        clock: Arc<dyn Clock>,
+    ) -> Result<Self, StorageError> {
+        let links = store.read(read).await?;
+        Ok(Self(Arc::new(Inner {
+            auth,
+            store,
+            clock,
+            links: Mutex::new(links),
+        })))
+    }
+
+    /// All links, oldest first, each with whether it is good for anything.
+    pub fn list(&self) -> Vec<(Link, bool)> {
+        let (grants, now) = (self.0.auth.grants(), self.0.clock.now());
+        let links = self.links().clone().into_iter();
+        let mut links: Vec<_> = links
+            .map(|link| {
+                let live = grant_of(&link, &grants).is_some_and(|grant| grant.is_live(now));
+                (link, live)
+            })
+            .collect();
+        links.sort_by(|(a, _), (b, _)| (a.at, &a.id).cmp(&(b.at, &b.id)));
+        links
+    }
+
+    /// Makes a sender a principal, from now on.
+    pub async fn link(&self, who: Grantee, token: &str, by: &Principal) -> Result<Link, LinkError> {
+        let grants = self.0.auth.grants();
+        let grant = grants
+            .iter()
+            .find(|grant| grant.name == token || grant.id.as_str() == token)
+            .ok_or_else(|| LinkError::NoToken(token.to_owned()))?;
+        let link = Link {
+            id: token::fresh_id("identity").map_err(|_| LinkError::Randomness)?,
+            channel_type: who.channel_type,
+            sender: who.sender,
+            token: grant.name.clone(),
+            grant: (grant.kind == Kind::Api).then(|| grant.id.clone()),
+            by: by.id().clone(),
+            at: self.0.clock.now(),
+        };
+        let stored = {
+            let mut links = self.links();
+            let same = |known: &&Link| {
+                known.channel_type == link.channel_type && known.sender == link.sender
+            };
+            if let Some(known) = links.iter().find(same) {
+                if known.grant == link.grant {
+                    return Ok(known.clone());
+                }
+                return Err(LinkError::Taken {
+                    channel_type: link.channel_type,
+                    sender: link.sender,
+                    token: known.token.clone(),
+                });
+            }
+            if links.len() >= MOST {
+                return Err(LinkError::TooMany(links.len()));
+            }
+            links.push(link.clone());
+            self.0
+                .store
+                .commit(Writes::new().edge(&key(&link.id), &link))
+        };
+        stored.await?;
+        let Link {
+            channel_type,
+            sender,
+            token,
+            ..
+        } = &link;
+        tracing::info!(by = %by.id(), %channel_type, sender, token, "identity linked");
+        Ok(link)
+    }
+
+    /// Ends a link at once.
+    pub async fn unlink(&self, id: &str, by: &Principal) -> Result<(), LinkError> {
+        let stored = {
+            let mut links = self.links();
+            let before = links.len();
+            links.retain(|link| link.id != id);
+            if links.len() == before {
+                return Err(LinkError::Unknown(id.to_owned()));
+            }
+            self.0.store.commit(Writes::new().drop_edge(&key(id)))
+        };
+        stored.await?;
+        tracing::info!(by = %by.id(), link = id, "identity unlinked");
+        Ok(())
+    }
+
+    fn links(&self) -> MutexGuard<'_, Vec<Link>> {
+        self.0.links.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl identities::Identities for Identities {
+    fn linked(&self, channel_type: &ChannelType, sender: &str) -> Option<Linked> {
+        let links = self.links();
+        let link = links
+            .iter()
+            .find(|link| link.channel_type == *channel_type && link.sender == sender)?
+            .clone();
+        drop(links);
+        let grants = self.0.auth.grants();
+        let grant = grant_of(&link, &grants)?;
+        grant.is_live(self.0.clock.now()).then(|| Linked {
+            principal: PrincipalId::from(grant.name.as_str()),
+            chat: grant.scopes.has(Scope::Chat),
+            approve: grant.scopes.has(Scope::Approve),
+        })
+    }
+}
+
+fn grant_of<'a>(link: &Link, grants: &'a [Grant]) -> Option<&'a Grant> {
+    grants.iter().find(|grant| match &link.grant {
+        Some(id) => grant.id == *id,
+        None => grant.kind == Kind::Operator,
+    })
+}
+
+fn key(id: &str) -> EdgeKey {
+    EdgeKey::new(KIND, id)
+}
+
+fn read(storage: &dyn Storage) -> Result<Vec<Link>, StorageError> {
+    let prefix = EdgeKey::prefix(KIND);
+    let mut links = Vec::new();
+    storage.scan(
+        &prefix,
+        &after_prefix(&prefix),
+        Order::Rising,
+        &mut |key, value| {
+            match value.and_then(|value| decode(key, value)) {
+                Ok(link) => links.push(link),
+                Err(error) => tracing::error!(%error, "a link of an identity is left out"),
+            }
+            ControlFlow::Continue(())
+        },
+    )?;
+    Ok(links)
+}

@@ -1,0 +1,351 @@
+//! What teams remember, over HTTP.
+
+use hivewright_actors::task::Label;
+use serde_json::json;
+
+use super::*;
+use crate::memory::{
+    chain::Draft,
+    entry::{Actor, Key},
+    provenance::Provenance,
+};
+
+impl Bench {
+    async fn remember(&self, body: Value) -> Value {
+        let made = self.post("/api/v1/memories", &self.operator(), body).await;
+        assert_eq!(made.status, 201, "{}", made.body);
+        made.json()["data"].clone()
+    }
+
+    async fn patch(&self, id: &str, body: Value) -> Answer {
+        let path = format!("/api/v1/memories/{id}");
+        let request = request(Method::PATCH, &path).insert_header(bearer(&self.operator()));
+        self.call(request.set_json(body)).await
+    }
+
+    async fn act(&self, id: &str, act: &str, body: Value) -> Answer {
+        let path = format!("/api/v1/memories/{id}/{act}");
+        self.post(&path, &self.operator(), body).await
+    }
+
+    async fn memories(&self, query: &str) -> Value {
+        let path = format!("/api/v1/memories{query}");
+        let answer = self.get(&path, &self.operator()).await;
+        assert_eq!(answer.status, 200, "{}", answer.body);
+        answer.json()
+    }
+
+    /// As a turn saves that has read something from outside.
+    async fn plant(&self, key: &str, content: &str) -> String {
+        let by = Actor::Team("main".into());
+        let mut provenance = Provenance::by(&by);
+        provenance.label = Label::Untrusted;
+        let saved = self.state.memory.save(Draft {
+            team: TeamKey::first("main"),
+            key: Key::parse(key).unwrap(),
+            content: content.to_owned(),
+            kind: None,
+            reason: Some("found".to_owned()),
+            sources: Vec::new(),
+            provenance,
+            by,
+            call: None,
+            expires_at: None,
+        });
+        saved.await.unwrap().entry.id.to_string()
+    }
+}
+
+fn id(row: &Value) -> &str {
+    row["id"].as_str().unwrap()
+}
+
+fn keys(list: &Value) -> Vec<&str> {
+    let rows = list["data"].as_array().unwrap();
+    rows.iter()
+        .map(|row| row["key"].as_str().unwrap())
+        .collect()
+}
+
+/// OP-28, MV-31
+#[actix::test]
+async fn an_entry_is_made_shown_edited_pinned_deleted_and_restored() {
+    let bench = Bench::new().await;
+    let body = json!({"team": "main", "key": "db", "content": "sled", "type": "choice"});
+    let made = bench.remember(body.clone()).await;
+    let path = format!("/api/v1/memories/{}", id(&made));
+
+    let shown = bench.get(&path, &bench.operator()).await.json();
+    let again = bench
+        .post("/api/v1/memories", &bench.operator(), body)
+        .await;
+    let pinned = bench.act(id(&made), "pin", json!({"pinned": true})).await;
+    let edited = bench
+        .patch(id(&made), json!({"content": "NATS", "type": "lesson"}))
+        .await;
+    let edited = edited.json()["data"].clone();
+
+    assert_eq!(shown["data"], made);
+    let provenance = json!({"origin": "operator", "ref": "operator", "label": "trusted"});
+    assert_eq!(
+        [
+            &made["type"],
+            &made["content"],
+            &made["provenance"],
+            &made["updated_by"]
+        ],
+        [
+            &json!("decision"),
+            &json!("sled"),
+            &provenance,
+            &json!("operator:operator")
+        ]
+    );
+    assert_eq!(
+        (again.status, &again.json()["data"]["unchanged"]),
+        (200, &json!(true))
+    );
+    assert_eq!(pinned.json()["data"]["pinned"], true);
+    assert_eq!(
+        [
+            &edited["content"],
+            &edited["type"],
+            &edited["supersede_reason"],
+            &edited["pinned"]
+        ],
+        [
+            &json!("NATS"),
+            &json!("lesson"),
+            &json!("edited by operator"),
+            &json!(true)
+        ]
+    );
+    assert_eq!(edited["supersedes_id"], made["id"]);
+    let stale = bench.patch(id(&made), json!({"content": "x"})).await;
+    assert_eq!(stale.refusal(), (409, "conflict".to_owned()));
+
+    let path = format!("/api/v1/memories/{}?note=wrong", id(&edited));
+    let delete = request(Method::DELETE, &path).insert_header(bearer(&bench.operator()));
+    assert_eq!(bench.call(delete).await.status, 204);
+    assert_eq!(bench.memories("?active=true").await["total"], 0);
+    let restored = bench.act(id(&made), "rollback", Value::Null).await;
+    assert_eq!(restored.status, 201);
+    assert_eq!(restored.json()["data"]["content"], "sled");
+    let chain = bench
+        .get(
+            &format!("/api/v1/memories/{}/chain", id(&made)),
+            &bench.operator(),
+        )
+        .await
+        .json();
+    let versions: Vec<_> = chain["data"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|row| &row["version"])
+        .collect();
+    assert_eq!(
+        (versions, &chain["total"]),
+        (vec![&json!(3), &json!(2), &json!(1)], &json!(3))
+    );
+    assert_eq!(chain["data"][1]["ended"]["note"], "wrong");
+}
+
+/// OP-02, OP-28
+#[actix::test]
+async fn a_list_is_filtered_and_paged() {
+    let bench = Bench::new().await;
+    for (key, kind, content) in [
+        ("a", "lesson", "measure first"),
+        ("b", "context", "first of all, first"),
+        ("c", "context", "else"),
+    ] {
+        bench.clock.turn(Duration::from_secs(1));
+        bench
+            .remember(json!({"team": "main", "key": key, "content": content, "type": kind}))
+            .await;
+    }
+    bench.clock.turn(Duration::from_secs(1));
+    bench.plant("d", &"ä".repeat(300)).await;
+
+    let all = bench.memories("").await;
+    let found = bench.memories("?q=first").await;
+    let page = bench.memories("?limit=2&offset=1").await;
+
+    assert_eq!(
+        (keys(&all), &all["total"]),
+        (vec!["d", "c", "b", "a"], &json!(4))
+    );
+    assert_eq!(all["data"][0]["snippet"], "ä".repeat(200));
+    assert!(all["data"][0].get("content").is_none());
+    assert_eq!(keys(&found), ["b", "a"]);
+    assert_eq!(found["data"][0]["score"], 1.0);
+    assert_eq!((keys(&page), &page["total"]), (vec!["c", "b"], &json!(4)));
+    for (query, expected) in [
+        ("?type=warning", vec!["a"]),
+        ("?review=pending", vec!["d"]),
+        ("?team=main&active=true&type=context", vec!["d", "c", "b"]),
+        ("?team=other", vec![]),
+        ("?q=%3F", vec![]),
+        ("?key=b", vec!["b"]),
+    ] {
+        assert_eq!(keys(&bench.memories(query).await), expected, "{query}");
+    }
+    for (query, field) in [
+        ("?type=mood", "type"),
+        ("?review=maybe", "review"),
+        ("?active=yes", "active"),
+        ("?limit=0", "limit"),
+        ("?tem=main", "tem"),
+    ] {
+        let answer = bench
+            .get(&format!("/api/v1/memories{query}"), &bench.operator())
+            .await;
+        assert_eq!(answer.refusal().0, 400, "{query}");
+        assert_eq!(answer.field(), field);
+    }
+}
+
+/// MV-15, MV-17
+#[actix::test]
+async fn a_review_shows_the_difference_and_is_made_once() {
+    let bench = Bench::new().await;
+    let good = bench
+        .remember(json!({"team": "main", "key": "rule", "content": "ask first"}))
+        .await;
+    let planted = bench.plant("rule", "never ask").await;
+    let path = format!("/api/v1/memories/{planted}");
+
+    let shown = bench.get(&path, &bench.operator()).await.json()["data"].clone();
+    let reader = bench.token("reader", only(Scope::Read)).await;
+    let forbidden = bench
+        .post(
+            &format!("{path}/review"),
+            &reader,
+            json!({"decision": "approve"}),
+        )
+        .await;
+    let edited = bench.patch(&planted, json!({"content": "x"})).await;
+    let rejected = bench
+        .act(
+            &planted,
+            "review",
+            json!({"decision": "reject", "note": "planted"}),
+        )
+        .await;
+    let again = bench
+        .act(&planted, "review", json!({"decision": "approve"}))
+        .await;
+
+    assert_eq!(
+        [&shown["active"], &shown["proposal"]],
+        [&json!(false), &json!(true)]
+    );
+    assert_eq!(
+        shown["current"],
+        json!({"id": good["id"], "content": "ask first"})
+    );
+    assert_eq!(shown["provenance"]["label"], "untrusted");
+    assert_eq!(forbidden.refusal(), (403, "forbidden".to_owned()));
+    assert_eq!(edited.refusal(), (409, "conflict".to_owned()));
+    let row = rejected.json()["data"].clone();
+    assert_eq!(
+        [
+            &row["review"],
+            &row["proposal"],
+            &row["reviewed"]["note"],
+            &row["reviewed"]["by"]
+        ],
+        [
+            &json!("rejected"),
+            &json!(false),
+            &json!("planted"),
+            &json!("operator:operator")
+        ]
+    );
+    assert_eq!(again.refusal(), (409, "conflict".to_owned()));
+    let unknown = bench
+        .act(&planted, "review", json!({"decision": "maybe"}))
+        .await;
+    assert_eq!(
+        (unknown.refusal().0, unknown.field()),
+        (400, "decision".to_owned())
+    );
+}
+
+/// MV-01, MV-31
+#[actix::test]
+async fn an_end_is_set_and_taken_away() {
+    let bench = Bench::new().await;
+    let body = json!({"team": "main", "key": "sale", "content": "on", "expires_at": "2023-11-14T23:14:20+01:00"});
+    let made = bench.remember(body).await;
+
+    let kept = bench.patch(id(&made), json!({"expires_at": null})).await;
+    let moved = bench
+        .patch(id(&made), json!({"expires_at": "2023-11-14T22:14:20Z"}))
+        .await;
+    let wrong = bench.patch(id(&made), json!({"expires_at": "soon"})).await;
+    bench.clock.turn(Duration::from_secs(60));
+
+    assert_eq!(made["expires_at"], "2023-11-14T22:14:20.000Z");
+    let row = kept.json()["data"].clone();
+    assert_eq!(
+        [&row["expires_at"], &row["version"]],
+        [&Value::Null, &json!(1)]
+    );
+    assert_eq!(moved.status, 200);
+    assert_eq!(
+        (wrong.refusal().0, wrong.field()),
+        (400, "expires_at".to_owned())
+    );
+    let over = bench.memories("").await["data"][0].clone();
+    assert_eq!(
+        [&over["active"], &over["ended"]["note"]],
+        [&json!(false), &json!("expired")]
+    );
+    assert_eq!(over["ended"]["by"], "system");
+}
+
+/// OP-01, OP-03
+#[actix::test]
+async fn what_cannot_be_saved_is_refused_with_its_field() {
+    let bench = Bench::new().await;
+    let body = |field: &str, value: Value| {
+        let mut body = json!({"team": "main", "key": "k", "content": "c"});
+        body[field] = value;
+        body
+    };
+    for (body, field) in [
+        (body("team", json!("nobody")), "team"),
+        (body("key", json!("a b")), "key"),
+        (body("content", json!("")), "content"),
+        (body("type", json!("mood")), "type"),
+        (
+            body("supersede_reason", json!("x".repeat(501))),
+            "supersede_reason",
+        ),
+        (body("contents", json!("x")), "contents"),
+        (body("pinned", json!(true)), "pinned"),
+    ] {
+        let answer = bench
+            .post("/api/v1/memories", &bench.operator(), body)
+            .await;
+        assert_eq!(
+            (answer.refusal(), answer.field()),
+            ((400, "invalid_input".to_owned()), field.to_owned())
+        );
+    }
+    bench.remember(body("key", json!("k"))).await;
+    let second = bench
+        .post(
+            "/api/v1/memories",
+            &bench.operator(),
+            body("content", json!("other")),
+        )
+        .await;
+    assert_eq!(second.refusal(), (409, "conflict".to_owned()));
+    for path in ["/api/v1/memories/mem-x", "/api/v1/memories/mem-x/chain"] {
+        let answer = bench.get(path, &bench.operator()).await;
+        assert_eq!(answer.refusal(), (404, "not_found".to_owned()));
+    }
+}

@@ -1,0 +1,3 @@
+//! Takes over what another program kept.
+
+pub mod openhive;

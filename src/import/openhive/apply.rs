@@ -1,0 +1,243 @@
+//! Carries a plan out: files are written, rows are committed, each with the mark that it was taken.
+//!
+//! A commit holds one table of one team. Whatever ends the work in between, the next run goes on with what
+//! has no mark yet.
+
+use std::{
+    io,
+    path::{Path, PathBuf},
+    sync::atomic::{AtomicBool, Ordering},
+};
+
+use hivewright_actors::{
+    clock::Timestamp,
+    ids::{Ids, TeamKey},
+    storage::{Storage, StorageError},
+    store::records::{EdgeKey, Writes},
+};
+use serde::{Deserialize, Serialize};
+
+use super::{
+    moment,
+    plan::{Marked, Plan, TeamPlan},
+    source::Source,
+};
+use crate::{
+    settings::home::Home,
+    vault::{Vault, error::VaultError},
+};
+
+mod belongings;
+mod channels;
+pub(super) mod files;
+mod folder;
+
+/// The kind of the records that say what was taken.
+const MARKS: &str = "import";
+
+/// Why a plan was not carried out to its end. What was done stays done.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ApplyError {
+    /// The store refused.
+    #[error(transparent)]
+    Storage(#[from] StorageError),
+    /// The vault refused.
+    #[error(transparent)]
+    Vault(#[from] VaultError),
+    /// The disk refused.
+    #[error("`{}` cannot be written", path.display())]
+    Disk {
+        /// The file or folder.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+    /// It was asked to stop.
+    #[error("stopped")]
+    Stopped,
+}
+
+pub(super) fn disk(path: impl Into<PathBuf>) -> impl FnOnce(io::Error) -> ApplyError {
+    let path = path.into();
+    move |source| ApplyError::Disk { path, source }
+}
+
+/// Where a plan is carried out.
+pub struct Site<'a> {
+    /// The home.
+    pub home: &'a Home,
+    /// Where the report and the log go.
+    pub backups: &'a Path,
+    /// Its store, which nobody else uses.
+    pub storage: &'a dyn Storage,
+    /// Its vault, over the same store.
+    pub vault: Vault,
+    /// Makes ids.
+    pub ids: Ids,
+    /// The moment of the import.
+    pub now: Timestamp,
+    /// Asks to stop at the next safe point.
+    pub stop: &'a AtomicBool,
+    /// Is told how many things are done, of how many.
+    pub progress: &'a dyn Fn(u64, u64),
+}
+
+impl Site<'_> {
+    /// A file that is kept of this import.
+    pub(super) fn beside(&self, suffix: &str) -> PathBuf {
+        let moment = moment::rfc3339(self.now).replace([':', '.'], "-");
+        self.backups.join(format!("import-{moment}.{suffix}"))
+    }
+}
+
+/// What was taken.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct MarkRow {
+    /// What it is called here.
+    pub(super) name: String,
+    /// When.
+    pub(super) at: Timestamp,
+}
+
+/// The marks of earlier imports.
+pub(super) fn marks(storage: &dyn Storage) -> Result<Vec<(String, MarkRow)>, StorageError> {
+    use hivewright_actors::{
+        storage::Order,
+        store::records::{after_prefix, decode},
+    };
+    let prefix = EdgeKey::prefix(MARKS);
+    let mut marks = Vec::new();
+    storage.scan(
+        &prefix,
+        &after_prefix(&prefix),
+        Order::Rising,
+        &mut |key, value| {
+            let name = String::from_utf8_lossy(&key[prefix.len()..]).into_owned();
+            match value.and_then(|value| decode(key, value)) {
+                Ok(row) => marks.push((name, row)),
+                Err(error) => tracing::error!(%error, "a mark of an import cannot be read"),
+            }
+            std::ops::ControlFlow::Continue(())
+        },
+    )?;
+    Ok(marks)
+}
+
+/// A plan being carried out.
+struct Work<'a> {
+    site: &'a Site<'a>,
+    done: u64,
+    total: u64,
+}
+
+/// Carries a plan out. Blocks.
+pub(super) fn apply(plan: &Plan, source: &Source, site: &Site<'_>) -> Result<(), ApplyError> {
+    let mut work = Work {
+        site,
+        done: 0,
+        total: size(plan),
+    };
+    work.system(&plan.system)?;
+    work.files(&plan.files)?;
+    work.rules(&plan.rules, source)?;
+    work.topics(&plan.topics)?;
+    for team in &plan.teams {
+        work.team(team, plan)?;
+    }
+    work.sayings(&plan.sayings, plan)?;
+    work.grants(&plan.grants)?;
+    work.decisions(&plan.decisions)?;
+    work.escalations(&plan.escalations, plan)?;
+    match &plan.logs {
+        Some(logs) => work.logs(logs),
+        None => Ok(()),
+    }
+}
+
+fn size(plan: &Plan) -> u64 {
+    let of_team = |team: &TeamPlan| {
+        usize::from(team.record.is_some())
+            + usize::from(team.folder.is_some())
+            + team.vault.len()
+            + team.memories.len()
+            + team.triggers.len()
+            + team.tasks.len()
+            + team.plugins.len()
+    };
+    let size = plan.system.len()
+        + plan.files.len()
+        + plan.rules.len()
+        + plan.teams.iter().map(of_team).sum::<usize>()
+        + plan.topics.len()
+        + plan.sayings.len()
+        + plan.grants.len()
+        + plan.decisions.len()
+        + plan.escalations.len();
+    size as u64
+}
+
+impl Work<'_> {
+    /// A safe point: everything so far is durable.
+    fn step(&mut self, things: usize) -> Result<(), ApplyError> {
+        self.done += things as u64;
+        (self.site.progress)(self.done, self.total);
+        match self.site.stop.load(Ordering::Relaxed) {
+            true => Err(ApplyError::Stopped),
+            false => Ok(()),
+        }
+    }
+
+    /// Notes that something was taken.
+    fn mark(&self, writes: Writes, mark: &str, name: &str) -> Writes {
+        let row = MarkRow {
+            name: name.to_owned(),
+            at: self.site.now,
+        };
+        writes.edge(&EdgeKey::new(MARKS, mark), &row)
+    }
+
+    fn commit(&mut self, writes: Writes, things: usize) -> Result<(), ApplyError> {
+        if !writes.is_empty() {
+            self.site.storage.commit(&writes.batch())?;
+        }
+        self.step(things)
+    }
+
+    /// Commits a table: every thing with its mark.
+    fn table<T>(
+        &mut self,
+        things: &[Marked<T>],
+        mut row: impl FnMut(Writes, &T) -> (Writes, String),
+    ) -> Result<(), ApplyError> {
+        let mut writes = Writes::new();
+        for Marked { mark, thing } in things {
+            let (with, name) = row(writes, thing);
+            writes = self.mark(with, mark, &name);
+        }
+        self.commit(writes, things.len())
+    }
+
+    fn team(&mut self, team: &TeamPlan, plan: &Plan) -> Result<(), ApplyError> {
+        let key = self.record(team)?;
+        if let Some(folder) = &team.folder {
+            self.folder(team, folder)?;
+        }
+        self.vault(&key, &team.vault)?;
+        self.memories(&key, &team.memories)?;
+        self.tasks(&key, &team.tasks, plan)?;
+        self.triggers(&key, &team.triggers)?;
+        self.plugins(&key, &team.plugins)
+    }
+
+    fn plugins(
+        &mut self,
+        key: &TeamKey,
+        tools: &[Marked<super::plugins::ImportedTool>],
+    ) -> Result<(), ApplyError> {
+        self.table(tools, |writes, tool| {
+            let row = EdgeKey::new("plugin_tool", format!("{key}/{}", tool.tool));
+            (writes.edge(&row, tool), tool.tool.clone())
+        })
+    }
+}

@@ -1,0 +1,154 @@
+//! Names that are allowed there and not here.
+
+use std::collections::BTreeSet;
+
+use crate::settings::team::is_team_name;
+
+/// Names that no team can have.
+const RESERVED: [&str; 10] = [
+    "system",
+    "operator",
+    "root",
+    "self",
+    "all",
+    "api",
+    "mcp",
+    "agent",
+    "hivewright",
+    "channels",
+];
+
+/// The longest name of a team.
+const LONGEST_TEAM: usize = 48;
+/// The longest name of a profile.
+const LONGEST_PROFILE: usize = 40;
+/// The longest name of a trigger.
+const LONGEST_TRIGGER: usize = 64;
+/// The longest key of a memory or of the vault.
+const LONGEST_KEY: usize = 128;
+
+/// What a team is called here: its name, or the nearest that is allowed and free. None if nothing of
+/// it can be used.
+pub(super) fn team(former: &str, taken: &BTreeSet<String>) -> Option<String> {
+    let good =
+        |name: &str| is_team_name(name) && !RESERVED.contains(&name) && !taken.contains(name);
+    let slug = slug(former, LONGEST_TEAM - "-team".len());
+    if slug.is_empty() {
+        return None;
+    }
+    [former.to_owned(), slug.clone(), format!("{slug}-team")]
+        .into_iter()
+        .find(|name| good(name))
+        .or_else(|| {
+            (2..100)
+                .map(|number| format!("{slug}-{number}"))
+                .find(|name| good(name))
+        })
+}
+
+/// What a profile is called here.
+pub(super) fn profile(former: &str, taken: &BTreeSet<String>) -> String {
+    let good = |byte: u8| matches!(byte, b'a'..=b'z' | b'0'..=b'9' | b'_' | b'-');
+    let whole = (1..=LONGEST_PROFILE).contains(&former.len()) && former.bytes().all(good);
+    let name = match whole {
+        true => former.to_owned(),
+        false => slug(former, LONGEST_PROFILE - 3),
+    };
+    unique(if name.is_empty() { "profile" } else { &name }, "-", taken)
+}
+
+/// What a trigger is called here.
+pub(super) fn trigger(former: &str, taken: &BTreeSet<String>) -> String {
+    let name = slug(former, LONGEST_TRIGGER - 3);
+    match name.is_empty() {
+        _ if is_slug(former, LONGEST_TRIGGER) && !taken.contains(former) => former.to_owned(),
+        true => unique("trigger", "-", taken),
+        false => unique(&name, "-", taken),
+    }
+}
+
+/// What the key of a memory is here.
+pub(super) fn memory_key(former: &str) -> String {
+    key(former, "._:/-")
+}
+
+/// What a key of the vault is here.
+pub(super) fn vault_key(former: &str) -> String {
+    key(former, "_.:-")
+}
+
+fn key(former: &str, allowed: &str) -> String {
+    let good = |c: char| c.is_ascii_alphanumeric() || allowed.contains(c);
+    let key: String = former
+        .trim()
+        .chars()
+        .take(LONGEST_KEY)
+        .map(|c| if good(c) { c } else { '-' })
+        .collect();
+    match key.is_empty() {
+        true => "unnamed".to_owned(),
+        false => key,
+    }
+}
+
+/// A name that is not taken: itself, or with a number after it.
+pub(super) fn unique(name: &str, before: &str, taken: &BTreeSet<String>) -> String {
+    let numbered = (2..u64::MAX).map(|number| format!("{name}{before}{number}"));
+    [name.to_owned()]
+        .into_iter()
+        .chain(numbered)
+        .find(|name| !taken.contains(name))
+        .unwrap_or_else(|| name.to_owned())
+}
+
+fn is_slug(name: &str, longest: usize) -> bool {
+    let good = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit();
+    let word = |word: &str| !word.is_empty() && word.bytes().all(good);
+    name.len() <= longest && name.split('-').all(word)
+}
+
+/// Lower-case words with hyphens between them.
+fn slug(text: &str, longest: usize) -> String {
+    let words: Vec<String> = text
+        .split(|c: char| !c.is_ascii_alphanumeric())
+        .filter(|word| !word.is_empty())
+        .map(str::to_ascii_lowercase)
+        .collect();
+    let mut slug = words.join("-");
+    slug.truncate(longest);
+    slug.trim_end_matches('-').to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// OR-32
+    #[test]
+    fn a_name_that_is_not_allowed_here_becomes_the_nearest_that_is() {
+        let none = BTreeSet::new();
+        let taken = BTreeSet::from(["news".to_owned()]);
+
+        assert_eq!(team("research", &none).as_deref(), Some("research"));
+        assert_eq!(team("api", &none).as_deref(), Some("api-team"));
+        assert_eq!(team("a", &none).as_deref(), Some("a-team"));
+        assert_eq!(team("Big_Team", &none).as_deref(), Some("big-team"));
+        assert_eq!(team("news", &taken).as_deref(), Some("news-team"));
+        assert_eq!(team("!", &none), None);
+        let long = team(&"x".repeat(80), &none);
+        assert!(long.is_some_and(|name| name.len() <= 48));
+    }
+
+    #[test]
+    fn keys_and_profiles_keep_what_they_can() {
+        let none = BTreeSet::new();
+
+        assert_eq!(profile("My Claude", &none), "my-claude");
+        assert_eq!(profile("fast_1", &none), "fast_1");
+        assert_eq!(memory_key("lesson:api retry"), "lesson:api-retry");
+        assert_eq!(vault_key("A/B c"), "A-B-c");
+        assert_eq!(trigger("Daily Report", &none), "daily-report");
+        let taken = BTreeSet::from(["daily-report".to_owned()]);
+        assert_eq!(trigger("daily report", &taken), "daily-report-2");
+    }
+}

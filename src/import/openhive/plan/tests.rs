@@ -1,0 +1,433 @@
+#![allow(clippy::unwrap_used)]
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    time::Duration,
+};
+
+use hivewright_actors::clock::Timestamp;
+
+use super::{
+    super::{
+        found::Folder,
+        report::{Kind, Outcome},
+        rows::{
+            EscalationRow, MemoryRow, OrgRow, PluginRow, Tables, TaskRow, TriggerRow, VaultRow,
+        },
+        yaml::parse,
+    },
+    *,
+};
+
+const MADE: &str = "2026-01-01T00:00:00.000Z";
+
+/// Lets everything through but triggers whose task is `wrong`.
+struct Lenient;
+
+impl Checks for Lenient {
+    fn settings(&self, _: &str, _: &str) -> Result<(), Problems> {
+        Ok(())
+    }
+
+    fn team(&self, _: &str, _: &str) -> Result<(), Problems> {
+        Ok(())
+    }
+
+    fn trigger(&self, trigger: &Trigger) -> Result<(), String> {
+        match trigger.task.as_str() {
+            "wrong" => Err("config.cron: no".into()),
+            _ => Ok(()),
+        }
+    }
+}
+
+fn team(id: &str, parent: Option<&str>) -> OrgRow {
+    OrgRow {
+        id: id.into(),
+        name: id.into(),
+        parent: parent.map(str::to_owned),
+        status: "active".into(),
+        created_at: MADE.into(),
+        bootstrapped: true,
+    }
+}
+
+fn folder(config: &str) -> Folder {
+    Folder {
+        path: "/source/teams/x".into(),
+        config: parse(config, "test").map(Some),
+        links: Vec::new(),
+        plugins: BTreeSet::new(),
+        subagents: BTreeMap::new(),
+        skills: BTreeMap::new(),
+    }
+}
+
+fn memory(id: i64, team: &str, key: &str, content: &str) -> MemoryRow {
+    MemoryRow {
+        id,
+        team: team.into(),
+        key: key.into(),
+        content: content.into(),
+        kind: "context".into(),
+        active: true,
+        supersedes: None,
+        reason: None,
+        updated_by: None,
+        created_at: MADE.into(),
+        updated_at: MADE.into(),
+    }
+}
+
+fn kept(id: i64, team: &str, key: &str, value: &str, secret: bool) -> VaultRow {
+    VaultRow {
+        id,
+        team: team.into(),
+        key: key.into(),
+        value: value.into(),
+        secret,
+        created_at: MADE.into(),
+        updated_at: MADE.into(),
+    }
+}
+
+fn trigger(id: i64, name: &str, task: &str) -> TriggerRow {
+    TriggerRow {
+        id,
+        team: "research".into(),
+        name: name.into(),
+        kind: "schedule".into(),
+        config: r#"{"cron":"0 8 * * *"}"#.into(),
+        task: task.into(),
+        skill: None,
+        subagent: None,
+        state: "active".into(),
+        max_steps: 100,
+        failure_threshold: 3,
+        consecutive_failures: 0,
+        disabled_reason: None,
+        channel: None,
+        overlap_policy: "allow".into(),
+        created_at: MADE.into(),
+        updated_at: MADE.into(),
+    }
+}
+
+fn task(id: &str, team: &str, text: &str) -> TaskRow {
+    TaskRow {
+        id: id.into(),
+        team: team.into(),
+        task: text.into(),
+        priority: "normal".into(),
+        kind: "delegate".into(),
+        status: "pending".into(),
+        created_at: MADE.into(),
+        correlation: None,
+        result: None,
+        duration_ms: None,
+        options: None,
+        channel: None,
+        topic: None,
+    }
+}
+
+fn found() -> Found {
+    let mut research = folder(
+        "name: research\nparent: main\nallowed_tools: [\"*\"]\nprovider_profile: default\n\
+         credentials: {TOKEN: value-of-the-token}\n",
+    );
+    research.plugins = ["lookup.ts".to_owned()].into();
+    research.skills = [("dig".to_owned(), ["lookup".to_owned()].into())].into();
+    research.subagents = [("scout".to_owned(), ["dig".to_owned()].into())].into();
+    research.links = vec!["outside".into()];
+    Found {
+        config: Ok(Some(parse("log_level: debug\n", "test").unwrap())),
+        providers: parse(
+            "profiles: {default: {type: api, api_key: key-of-the-provider}}",
+            "test",
+        )
+        .map(Some),
+        channels: Err("channels.yaml:1:1: (file): syntax".into()),
+        rules: ["house.md".to_owned()].into(),
+        other_rules: BTreeSet::new(),
+        folders: [
+            ("main".to_owned(), folder("name: main\n")),
+            ("research".to_owned(), research),
+            ("lost".to_owned(), folder("name: lost\n")),
+        ]
+        .into(),
+        tables: Tables {
+            teams: vec![
+                team("main", None),
+                team("research", Some("main")),
+                team("bare", Some("research")),
+            ],
+            memories: vec![
+                memory(1, "research", "goal", "uses value-of-the-token daily"),
+                memory(2, "nobody", "x", "y"),
+            ],
+            vault: vec![
+                kept(1, "research", "TOKEN", "older-value-of-it", true),
+                kept(2, "research", "cursor", "7", false),
+                kept(3, "research", "PIN", "1234", true),
+                kept(
+                    4,
+                    "research",
+                    "learning:research:scout:journal",
+                    "learnt",
+                    false,
+                ),
+            ],
+            triggers: vec![
+                trigger(1, "learning-cycle", "Learn."),
+                trigger(2, "daily", "Look."),
+                trigger(3, "bad", "wrong"),
+                TriggerRow {
+                    subagent: Some("scout".into()),
+                    ..trigger(4, "scouting", "Scout.")
+                },
+                TriggerRow {
+                    subagent: Some("ghost".into()),
+                    ..trigger(5, "haunted", "Boo.")
+                },
+            ],
+            tasks: vec![
+                task("task-1", "research", "Do it."),
+                task("task-2", "main", "Too."),
+            ],
+            plugins: vec![PluginRow {
+                team: "research".into(),
+                tool: "lookup".into(),
+                status: "active".into(),
+                source_path: "/app/.run/x.ts".into(),
+                source_hash: "ab".into(),
+                created_at: MADE.into(),
+                updated_at: MADE.into(),
+            }],
+            escalations: vec![EscalationRow {
+                id: "esc-1".into(),
+                from: "research".into(),
+                to: "main".into(),
+                task: None,
+                status: "pending".into(),
+                created_at: MADE.into(),
+            }],
+            log_count: 3,
+            derived: vec![("trigger_dedup", 2)],
+            ..Tables::default()
+        },
+        extras: Vec::new(),
+    }
+}
+
+fn target() -> Target {
+    Target {
+        now: Timestamp(1_780_000_000_000),
+        idle_after: Duration::from_secs(1800),
+        ..Target::default()
+    }
+}
+
+fn planned(target: &Target) -> Plan {
+    plan(&found(), target, Options::default(), &Lenient)
+}
+
+fn lines(plan: &Plan) -> String {
+    let lines: Vec<_> = plan.report.items.iter().map(ToString::to_string).collect();
+    lines.join("\n")
+}
+
+fn find<'a>(plan: &'a Plan, kind: Kind, name: &str) -> &'a super::super::report::Item {
+    let mut items = plan.report.items.iter();
+    items
+        .find(|item| item.kind == kind && item.name == name)
+        .unwrap_or_else(|| panic!("{kind:?} {name} in\n{}", lines(plan)))
+}
+
+/// OR-27, OR-29
+#[test]
+fn everything_of_the_source_is_in_the_report() {
+    let plan = planned(&target());
+
+    for (kind, name, outcome, error) in [
+        (Kind::Settings, "config.yaml", Outcome::Converted, false),
+        (Kind::Settings, "channels.yaml", Outcome::Skipped, true),
+        (Kind::Rule, "house.md", Outcome::Imported, false),
+        (Kind::Team, "research", Outcome::Converted, false),
+        (Kind::Team, "main", Outcome::Imported, false),
+        (Kind::File, "outside", Outcome::Skipped, false),
+        (Kind::File, "teams/lost", Outcome::Skipped, false),
+        (Kind::Vault, "TOKEN", Outcome::Converted, false),
+        (Kind::Vault, "cursor", Outcome::Imported, false),
+        (Kind::Vault, "PIN", Outcome::Skipped, true),
+        (Kind::Memory, "goal", Outcome::Converted, false),
+        (
+            Kind::Memory,
+            "learning:research:scout:journal",
+            Outcome::Converted,
+            false,
+        ),
+        (Kind::Trigger, "learning-cycle", Outcome::Skipped, false),
+        (Kind::Trigger, "daily", Outcome::Imported, false),
+        (Kind::Trigger, "bad", Outcome::Converted, false),
+        (Kind::Trigger, "haunted", Outcome::Converted, false),
+        (Kind::Task, "task-1", Outcome::Imported, false),
+        (Kind::Plugin, "lookup", Outcome::Converted, false),
+        (Kind::Escalation, "esc-1", Outcome::Converted, false),
+        (Kind::Log, "log_entries", Outcome::Skipped, false),
+        (Kind::Table, "trigger_dedup", Outcome::Skipped, false),
+    ] {
+        let item = find(&plan, kind, name);
+        assert_eq!((item.outcome, item.error), (outcome, error), "{item}");
+    }
+    let stray = find(&plan, Kind::Memory, "(all)");
+    assert_eq!((stray.team.as_deref(), stray.count), (Some("nobody"), 1));
+    let bad = &find(&plan, Kind::Trigger, "bad").reason;
+    assert_eq!(bad.as_deref(), Some("disabled: config.cron: no"));
+    let scouting = &find(&plan, Kind::Trigger, "scouting").reason;
+    assert!(scouting.as_deref().unwrap().contains("`lookup`"));
+    let tool = &find(&plan, Kind::Plugin, "lookup").reason;
+    assert!(
+        tool.as_deref()
+            .unwrap()
+            .contains("skills that need it: `dig`")
+    );
+}
+
+/// OR-27, MV-07
+#[test]
+fn no_value_of_a_secret_is_in_the_report_or_in_a_text() {
+    let plan = planned(&target());
+
+    let said = format!("{}\n{:?}", lines(&plan), plan);
+
+    for value in ["value-of-the-token", "key-of-the-provider", "older-value"] {
+        assert!(!said.contains(value), "{said}");
+    }
+    let research = &plan.teams[1];
+    assert_eq!(
+        research.memories[0].thing.content,
+        "uses ${vault:TOKEN} daily"
+    );
+    assert_eq!(research.vault[0].thing.value.expose(), "value-of-the-token");
+    assert!(
+        plan.files[1]
+            .thing
+            .text
+            .contains("${vault:provider.default.api_key}")
+    );
+    assert_eq!(plan.system[0].thing.value.expose(), "key-of-the-provider");
+}
+
+/// OR-28, OR-29
+#[test]
+fn teams_come_with_their_places_and_a_missing_folder_degrades() {
+    let plan = planned(&target());
+
+    let shape: Vec<_> = plan
+        .teams
+        .iter()
+        .map(|team| {
+            let place = &team.place;
+            (
+                place.name.as_str(),
+                place.parent.as_deref(),
+                place.degraded.is_some(),
+            )
+        })
+        .collect();
+    assert_eq!(
+        shape,
+        [
+            ("main", None, false),
+            ("research", Some("main"), false),
+            ("bare", Some("research"), true)
+        ]
+    );
+    let config = &plan.teams[1].folder.as_ref().unwrap().thing.config;
+    assert!(
+        !config.contains("parent") && !config.contains("TOKEN"),
+        "{config}"
+    );
+}
+
+/// OR-26
+#[test]
+fn what_was_imported_before_is_not_taken_again() {
+    let first = planned(&target());
+    let mut after = target();
+    let mut note = |mark: &String, name: &str| {
+        after.marks.insert(mark.clone(), name.to_owned());
+    };
+    for file in &first.files {
+        note(&file.mark, "");
+    }
+    for rule in &first.rules {
+        note(&rule.mark, "");
+    }
+    for entry in &first.system {
+        note(&entry.mark, "");
+    }
+    for team in &first.teams {
+        note(team.record.as_ref().unwrap(), &team.place.name);
+        team.folder.iter().for_each(|folder| note(&folder.mark, ""));
+        team.vault.iter().for_each(|entry| note(&entry.mark, ""));
+        team.memories.iter().for_each(|entry| note(&entry.mark, ""));
+        team.triggers.iter().for_each(|entry| note(&entry.mark, ""));
+        team.tasks.iter().for_each(|entry| note(&entry.mark, ""));
+        team.plugins.iter().for_each(|entry| note(&entry.mark, ""));
+    }
+    first.escalations.iter().for_each(|row| note(&row.mark, ""));
+    after.teams = ["research".to_owned(), "bare".to_owned()].into();
+    after.main_in_use = true;
+
+    let second = planned(&after);
+
+    let totals = second.report.totals();
+    assert_eq!(
+        (totals.imported, totals.converted),
+        (0, 0),
+        "{}",
+        lines(&second)
+    );
+    assert!(second.files.is_empty() && second.rules.is_empty() && second.system.is_empty());
+    for team in &second.teams {
+        assert!(team.record.is_none() && team.folder.is_none(), "{team:?}");
+        assert!(
+            team.vault.is_empty() && team.memories.is_empty(),
+            "{team:?}"
+        );
+        assert!(
+            team.triggers.is_empty() && team.tasks.is_empty(),
+            "{team:?}"
+        );
+    }
+}
+
+/// OR-26
+#[test]
+fn a_team_that_is_there_keeps_everything_of_the_other_out() {
+    let mut taken = target();
+    taken.teams = ["research".to_owned()].into();
+    taken.main_in_use = true;
+
+    let plan = planned(&taken);
+
+    let names: Vec<_> = plan
+        .teams
+        .iter()
+        .map(|team| team.place.name.as_str())
+        .collect();
+    assert_eq!(names, ["bare"]);
+    let left = find(&plan, Kind::Team, "research");
+    assert!(left.reason.as_deref().unwrap().contains("not merged"));
+    let memories = plan
+        .report
+        .items
+        .iter()
+        .find(|item| item.kind == Kind::Memory && item.team.as_deref() == Some("research"));
+    assert_eq!(
+        memories.unwrap().reason.as_deref(),
+        Some("their team stays behind")
+    );
+}

@@ -1,0 +1,73 @@
+//! The readers of this program, asked what they say to what was converted.
+
+use hivewright_actors::{clock::Timestamp, scheduler::check::Check};
+
+use super::{definition, plan::Checks, triggers::Trigger};
+use crate::{
+    settings::{
+        channels, config,
+        home::Home,
+        problem::Problems,
+        providers,
+        reader::Document,
+        references::{Environment, References, SystemVault},
+        team,
+    },
+    triggers::{calendar::Zones, expressions::LinearExpressions},
+};
+
+/// The readers, for one home.
+pub(super) struct Readers<'a> {
+    pub(super) home: &'a Home,
+    pub(super) environment: &'a Environment,
+    /// The zone of the settings.
+    pub(super) zone: String,
+    pub(super) now: Timestamp,
+}
+
+/// The vault as it will be: it has whatever is asked for.
+struct Promised;
+
+impl SystemVault for Promised {
+    fn value(&self, _: &str) -> Result<String, String> {
+        Ok("a-value-of-the-vault".to_owned())
+    }
+
+    fn version(&self) -> u64 {
+        0
+    }
+}
+
+impl Checks for Readers<'_> {
+    fn settings(&self, name: &str, text: &str) -> Result<(), Problems> {
+        let environment = self.environment.clone().with_vault(Promised);
+        let references = References::new(&environment, self.home.data());
+        let document = Document::with_references(name, references);
+        match name {
+            "config.yaml" => config::read(text, document, self.home.data()).map(drop),
+            "channels.yaml" => channels::read(text, document).map(drop),
+            _ => providers::read(text, document, &environment).0.map(drop),
+        }
+    }
+
+    fn team(&self, name: &str, text: &str) -> Result<(), Problems> {
+        team::read(text, Document::plain("config.yaml"), name, self.home).map(drop)
+    }
+
+    fn trigger(&self, trigger: &Trigger) -> Result<(), String> {
+        let (definition, problem) = definition::of(trigger);
+        if let Some(problem) = problem {
+            return Err(problem);
+        }
+        let check = Check {
+            calendar: &Zones,
+            expressions: &LinearExpressions,
+            zone: &self.zone,
+            now: self.now,
+            is_new: true,
+        };
+        check
+            .run(&definition)
+            .map_err(|problem| problem.to_string())
+    }
+}

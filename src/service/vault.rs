@@ -1,0 +1,88 @@
+//! The vault at the start: opened with the store, told to whoever must know.
+
+use std::sync::Arc;
+
+use hivewright_actors::{
+    clock::Clock,
+    ids::{Ids, TeamKey},
+    notice::{Notice, NoticeKind},
+    store::{StoreHandle, records::Writes},
+};
+
+use super::error::{ServiceError, machine};
+use crate::{
+    logging::Secrets,
+    machine::WallClock,
+    memory::SecretGuard,
+    settings::{home::Home, references::Environment},
+    storage::sled::SledStorage,
+    vault::{Vault, master::KeyFiles, scrubbers::Scrubbers},
+};
+
+/// Keeps secrets out of what teams remember.
+pub(super) struct Guard(Scrubbers);
+
+impl Guard {
+    pub(super) fn new(vault: &Vault) -> Self {
+        Self(Scrubbers::new(vault.clone(), []))
+    }
+}
+
+impl SecretGuard for Guard {
+    fn holds_secret(&self, team: &TeamKey, text: &str) -> Option<String> {
+        let scrubber = self.0.of(&team.name);
+        scrubber.key_in(text).map(str::to_owned)
+    }
+}
+
+/// Opens the vault of a store that is not yet running. From now on the log shows none of its
+/// secrets.
+pub(super) async fn open(
+    home: &Home,
+    environment: &Environment,
+    storage: Arc<SledStorage>,
+    secrets: &Secrets,
+) -> Result<Vault, ServiceError> {
+    no_core_dumps();
+    let files = KeyFiles::new(&home.secrets(), environment);
+    let opened =
+        tokio::task::spawn_blocking(move || Vault::open(&*storage, files, Arc::new(WallClock)));
+    let vault = opened
+        .await
+        .map_err(|error| machine("the vault cannot be opened", error))?
+        .map_err(|error| machine("the vault cannot be opened", error))?;
+    let log = secrets.clone();
+    vault.on_change(move |vault| log.learn_vault(vault.all_secrets()));
+    Ok(vault)
+}
+
+/// Gives it the running store, and the operator a notice if it cannot be used.
+pub(super) fn attach(vault: &Vault, store: &StoreHandle, ids: &Ids) -> Option<String> {
+    vault.attach(store.clone());
+    let text = format!("the vault is locked: {}", vault.locked()?);
+    tracing::error!("{text}");
+    let notice = Notice {
+        id: ids.notice(),
+        kind: NoticeKind::VaultLocked,
+        team: None,
+        text: text.clone(),
+        refs: Vec::new(),
+        at: WallClock.now(),
+        read: false,
+    };
+    // The store takes it in now; nobody waits until it is safe.
+    drop(store.commit(Writes::new().notice(&notice)));
+    Some(text)
+}
+
+/// What is in memory stays there when the process dies.
+fn no_core_dumps() {
+    use rustix::process::{Resource, Rlimit, setrlimit};
+    let none = Rlimit {
+        current: Some(0),
+        maximum: Some(0),
+    };
+    if let Err(error) = setrlimit(Resource::Core, none) {
+        tracing::warn!(%error, "a crash may leave an image of the memory on the disk");
+    }
+}

@@ -1,0 +1,128 @@
+//! Tools of the main team that change who is let in. All but the list have the policy class `trust`,
+//! so that an operator is asked.
+
+use std::{
+    sync::{Arc, OnceLock},
+    time::Duration,
+};
+
+use actix::{Addr, Handler, Message};
+use hivewright_actors::{
+    ids::MAIN,
+    router::{
+        Router,
+        granting::GrantError,
+        grants::{Grantee, Level, SenderGrant},
+    },
+    tool::ToolFault,
+};
+use jiff::Timestamp;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+
+use super::{
+    answer,
+    contract::{Limits, ToolContext, ToolError},
+    host::Toolbox,
+};
+
+mod add;
+mod list;
+mod revoke;
+#[cfg(test)]
+mod tests;
+
+/// Their names.
+pub const NAMES: [&str; 3] = [
+    "add_trusted_sender",
+    "list_trusted_senders",
+    "revoke_sender_trust",
+];
+/// What the operator's rules call them by.
+pub const CLASS: &str = "trust";
+
+/// None of them takes long.
+const LIMITS: Limits = Limits::fixed(Duration::from_secs(30));
+
+/// The way from a tool to the trust gate, open once the service runs.
+#[derive(Clone, Debug, Default)]
+pub struct Gate(Arc<OnceLock<Addr<Router>>>);
+
+impl Gate {
+    /// Opens the way.
+    pub fn open(&self, router: Addr<Router>) {
+        // Opened twice it leads where it led before.
+        let _ = self.0.set(router);
+    }
+
+    /// The same tools and these.
+    pub fn equip(&self, toolbox: Toolbox) -> Toolbox {
+        toolbox
+            .with(add::AddTrustedSender(self.clone()))
+            .with(list::ListTrustedSenders(self.clone()))
+            .with(revoke::RevokeSenderTrust(self.clone()))
+    }
+
+    /// Asks the gate on behalf of the main team: no other may.
+    async fn ask<M, T>(&self, message: M, cx: &ToolContext) -> Result<T, ToolError>
+    where
+        M: Message<Result = Result<T, GrantError>> + Send + 'static,
+        T: Send + 'static,
+        Router: Handler<M>,
+    {
+        if cx.team.as_str() != MAIN {
+            let reason = "only the main team may see or change who is trusted";
+            return Err(ToolError::new(ToolFault::Denied, reason));
+        }
+        let Some(router) = self.0.get() else {
+            return Err(ToolError::failed("the service is still starting"));
+        };
+        match router.send(message).await {
+            Ok(Ok(answer)) => Ok(answer),
+            Ok(Err(error @ GrantError::TooMany)) => Err(answer::refuse("busy", error.to_string())),
+            Ok(Err(error)) => Err(ToolError::failed(error.to_string())),
+            Err(error) => Err(ToolError::failed(error.to_string())),
+        }
+    }
+}
+
+/// What is thought of a sender.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+enum TrustLevel {
+    /// Let in, whatever the policies say.
+    Trusted,
+    /// Kept out without a word.
+    Denied,
+}
+
+impl From<TrustLevel> for Level {
+    fn from(level: TrustLevel) -> Self {
+        match level {
+            TrustLevel::Trusted => Self::Trusted,
+            TrustLevel::Denied => Self::Denied,
+        }
+    }
+}
+
+/// Whom the arguments of a call name.
+fn grantee(channel_type: &str, sender: &str, channel: Option<&str>) -> Result<Grantee, String> {
+    Grantee::read(channel_type, sender, channel)
+        .map_err(|(field, reason)| format!("`{field}`: {reason}"))
+}
+
+/// A grant as the model sees it.
+fn shown(grant: &SenderGrant) -> Value {
+    let granted_at = i64::try_from(grant.at.0)
+        .ok()
+        .and_then(|millis| Timestamp::from_millisecond(millis).ok());
+    json!({
+        "channel_type": grant.grantee.channel_type,
+        "sender_id": grant.grantee.sender,
+        "channel_id": grant.grantee.channel,
+        "trust_level": grant.level,
+        "granted_by": grant.granted_by,
+        "granted_at": granted_at.map(|at| at.to_string()),
+    })
+}

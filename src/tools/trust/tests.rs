@@ -1,0 +1,55 @@
+//! What the arguments of a call may say.
+
+#![allow(clippy::unwrap_used)]
+
+use serde_json::json;
+
+use super::{super::contract::Tool, *};
+
+fn refused<T: Tool>(args: Value) -> String {
+    match serde_json::from_value::<T::Args>(args) {
+        Ok(args) => T::accept(&args).unwrap_err(),
+        Err(error) => error.to_string(),
+    }
+}
+
+/// TO-127, TO-128, TO-130
+#[test]
+fn a_wrong_type_or_level_is_refused_with_those_there_are() {
+    let slack = || json!({"channel_type": "slack", "sender_id": "b"});
+    let types = "there are `ws`, `discord`, `cli`, `api` and `plugin.<key>`";
+
+    for refusal in [
+        refused::<add::AddTrustedSender>(slack()),
+        refused::<revoke::RevokeSenderTrust>(slack()),
+        refused::<list::ListTrustedSenders>(json!({"channel_type": "slack"})),
+    ] {
+        assert!(
+            refusal.contains("`channel_type`") && refusal.contains(types),
+            "{refusal}"
+        );
+    }
+    let level = json!({"channel_type": "ws", "sender_id": "b", "trust_level": "friend"});
+    let refusal = refused::<add::AddTrustedSender>(level);
+    assert!(refusal.contains("`trusted` or `denied`"), "{refusal}");
+}
+
+/// CH-07, TO-127
+#[test]
+fn a_sender_must_be_one() {
+    let spaced = json!({"channel_type": "ws", "sender_id": "a b"});
+    let none = json!({"channel_type": "ws"});
+
+    assert!(refused::<add::AddTrustedSender>(spaced).contains("`sender_id`"));
+    assert!(refused::<add::AddTrustedSender>(none).contains("sender_id"));
+}
+
+/// OR-19
+#[test]
+fn the_group_holds_these_tools() {
+    let filter = crate::tools::filter::ToolFilter::parse(&["@trust"]).unwrap();
+
+    assert!(NAMES.iter().all(|name| filter.allows(name)));
+    let below = filter.below_root();
+    assert!(NAMES.iter().all(|name| !below.allows(name)));
+}

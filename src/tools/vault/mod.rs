@@ -1,0 +1,38 @@
+//! The vault tools: what a team keeps for itself, and references to its secrets.
+
+use std::time::Duration;
+
+use super::{
+    contract::{Limits, ToolContext},
+    host::Toolbox,
+    secrets,
+};
+use crate::vault::{audit::Actor, scope::Scope};
+
+mod delete;
+mod get;
+mod list;
+mod set;
+
+/// The tools of the vault by name.
+pub const NAMES: [&str; 4] = ["vault_delete", "vault_get", "vault_list", "vault_set"];
+
+/// A look or a change takes one commit.
+const LIMITS: Limits = Limits::fixed(Duration::from_secs(30));
+
+/// The tools that exist, and those of the vault.
+pub fn add(toolbox: Toolbox) -> Toolbox {
+    toolbox
+        .with(delete::VaultDelete)
+        .with(get::VaultGet)
+        .with(list::VaultList)
+        .with(set::VaultSet)
+}
+
+/// The calling team's own entries, and the team as their user.
+fn own(cx: &ToolContext) -> (Scope, Actor) {
+    (
+        Scope::Team(cx.caller.team.clone()),
+        secrets::actor(&cx.caller),
+    )
+}
