@@ -25,6 +25,8 @@ mod page;
 mod query;
 mod routes;
 mod session;
+mod tasks;
+mod teams;
 #[cfg(test)]
 mod tests;
 pub mod tokens;
@@ -38,7 +40,7 @@ use error::ApiError;
 use jobs::Jobs;
 use metrics::Metrics;
 
-use crate::memory::Memory;
+use crate::{memory::Memory, tools::org::office::Office};
 
 /// For the server's `client_request_timeout`: the header has to be there by then.
 pub const SLOWEST_HEADER: Duration = Duration::from_secs(10);
@@ -83,6 +85,8 @@ pub struct State {
     pub spine: Spine,
     /// What teams remember.
     pub memory: Memory,
+    /// The teams, and what is done to them.
+    pub office: Office,
     /// The service around them.
     pub service: Arc<dyn Service>,
     /// Figures.
@@ -116,6 +120,18 @@ pub fn configure(
             .service(identities::resource())
             .service(identities::one())
             .service(overview::resource())
+            .service(teams::resource())
+            .service(teams::tree())
+            .service(teams::acting::pause())
+            .service(teams::acting::resume())
+            .service(teams::acting::bootstrap())
+            .service(teams::acting::pause_all())
+            .service(teams::acting::resume_all())
+            .service(teams::one())
+            .service(tasks::resource())
+            .service(tasks::cancel())
+            .service(tasks::retry())
+            .service(tasks::one())
             .service(memories::resource())
             .service(memories::chain())
             .service(memories::rollback())
