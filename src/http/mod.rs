@@ -29,6 +29,8 @@ mod query;
 mod questions;
 mod routes;
 mod session;
+mod tasks;
+mod teams;
 #[cfg(test)]
 mod tests;
 pub mod tokens;
@@ -43,7 +45,7 @@ use jobs::Jobs;
 use metrics::Metrics;
 use policies::Explainer;
 
-use crate::{memory::Memory, rulebook::Rulebook};
+use crate::{memory::Memory, rulebook::Rulebook, tools::org::office::Office};
 
 /// For the server's `client_request_timeout`: the header has to be there by then.
 pub const SLOWEST_HEADER: Duration = Duration::from_secs(10);
@@ -92,6 +94,8 @@ pub struct State {
     pub rules: Rulebook,
     /// Judges calls that nobody makes.
     pub explainer: Arc<Explainer>,
+    /// The teams, and what is done to them.
+    pub office: Office,
     /// The service around them.
     pub service: Arc<dyn Service>,
     /// Figures.
@@ -135,6 +139,18 @@ pub fn configure(
             .service(inbox::resource())
             .service(inbox::all_read())
             .service(inbox::read())
+            .service(teams::resource())
+            .service(teams::tree())
+            .service(teams::acting::pause())
+            .service(teams::acting::resume())
+            .service(teams::acting::bootstrap())
+            .service(teams::acting::pause_all())
+            .service(teams::acting::resume_all())
+            .service(teams::one())
+            .service(tasks::resource())
+            .service(tasks::cancel())
+            .service(tasks::retry())
+            .service(tasks::one())
             .service(memories::resource())
             .service(memories::chain())
             .service(memories::rollback())
