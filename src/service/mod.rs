@@ -15,11 +15,10 @@ use actix::{Arbiter, ArbiterHandle};
 use actix_web::web;
 use futures_util::future::BoxFuture;
 use hivewright_actors::{
-    approvals::secret::{SecretSink, SecretText},
     budget::{Days, Ledger},
     channel::{CountConnections, Shutdown},
     clock::{Clock, Timestamp},
-    ids::{Ids, TeamKey},
+    ids::Ids,
     org::{self, tree::Tree, view::OrgView},
     queue::{self, schedule::Limits},
     router::{self, rate::Rate, resolve},
@@ -238,7 +237,7 @@ impl Service {
             ids: ids.clone(),
             ledger: ledger.clone(),
             days: Arc::new(days),
-            secrets: Arc::new(NoVault),
+            secrets: Arc::new(vault.clone()),
             digester: sha256,
             approvals_last: config.approvals.ttl,
             meter: metrics.clone(),
@@ -265,12 +264,12 @@ impl Service {
             recovered,
         );
         memory.connect(spine.store.clone());
+        notices.extend(vault::attach(&vault, &spine.store, &ids));
         spine.org.do_send(org::Settle {
-            belongings: Vec::new(),
+            belongings: vec![Arc::new(vault.clone())],
         });
 
         gate.open(spine.router.clone());
-        notices.extend(vault::attach(&vault, &spine.store, &ids));
         let reload = Reload::start(
             home.clone(),
             environment,
@@ -536,20 +535,6 @@ fn write_address(file: &std::path::Path, url: &str) -> io::Result<()> {
     let mut options = std::fs::OpenOptions::new();
     options.write(true).create(true).truncate(true).mode(0o600);
     io::Write::write_all(&mut options.open(file)?, text.as_bytes())
-}
-
-/// Until there is a vault.
-struct NoVault;
-
-impl SecretSink for NoVault {
-    fn keep(
-        &self,
-        _: TeamKey,
-        _: String,
-        _: SecretText,
-    ) -> BoxFuture<'static, Result<(), String>> {
-        Box::pin(async { Err("there is no vault".to_owned()) })
-    }
 }
 
 /// Until triggers look at files.

@@ -145,7 +145,7 @@ impl Limit {
 /// How many entries a scope can have.
 pub fn most_entries(scope: &Scope) -> usize {
     match scope {
-        Scope::System => 1_000,
+        Scope::System | Scope::Aside => 1_000,
         Scope::Team(_) => 500,
     }
 }

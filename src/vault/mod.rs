@@ -7,7 +7,7 @@
 //! rows.rs    what is stored                          rotate.rs  another master key
 //! audit.rs   who did what                            expand.rs  references in arguments
 //! plan.rs    what a change would do                  teams.rs   entries that come and go with a team
-//! stash.rs   credentials on their way to a team      settings.rs  references in settings files
+//! aside.rs   credentials on their way to a team      settings.rs  references in settings files
 //! scrubbers.rs  what must not be seen                at_rest.rs  changes without a store
 //! ```
 
@@ -29,6 +29,7 @@ use tokio::sync::OwnedMutexGuard;
 
 use crate::{machine::WallClock, scrub::Mask};
 
+pub mod aside;
 mod at_rest;
 pub mod audit;
 pub mod entry;
@@ -42,7 +43,6 @@ pub mod scope;
 pub mod scrubbers;
 pub mod seal;
 mod settings;
-pub mod stash;
 mod state;
 pub mod teams;
 #[cfg(test)]
