@@ -6,7 +6,7 @@ use std::{
 };
 
 use futures_util::future::BoxFuture;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::{
     engine::{
@@ -36,6 +36,8 @@ pub(crate) enum Play {
     Answer,
     /// Asks for tools: id and name.
     Call(Vec<(&'static str, &'static str)>),
+    /// Asks for one tool, with arguments.
+    CallWith(&'static str, &'static str, Value),
 }
 
 pub(crate) type Script = Arc<dyn Fn(&StepRequest) -> Vec<Play> + Send + Sync>;
@@ -96,6 +98,13 @@ impl Engine for Scripted {
                     Play::Panic => panic!("an engine that panics"),
                     Play::Answer => return Ok(reply(&said, &[])),
                     Play::Call(calls) => return Ok(reply(&said, &calls)),
+                    Play::CallWith(id, name, args) => {
+                        let mut reply = reply(&said, &[(id, name)]);
+                        if let Some(Block::Call(call)) = reply.blocks.last_mut() {
+                            call.args = Args::Json(args);
+                        }
+                        return Ok(reply);
+                    }
                 }
             }
             Ok(reply(&said, &[]))

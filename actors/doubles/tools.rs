@@ -52,7 +52,7 @@ pub(crate) fn checked(name: &str) -> Result<Checked, ToolReply> {
     let effect = match held.unwrap_or(name).trim_start_matches("slow-") {
         given if given.contains('-') => Effect::Idempotent,
         "look" | "alone" | "deaf" | "bomb" => Effect::Pure,
-        "save" => Effect::Idempotent,
+        "save" | "report_run" => Effect::Idempotent,
         "pay" => Effect::Irreversible,
         _ => return Err(ToolReply::failed(ToolFault::NotAvailable, "no such tool")),
     };

@@ -4,7 +4,7 @@ use super::{
     run::{Report, ReportedOutcome, Run, RunOutcome},
     trigger::Trigger,
 };
-use crate::task::{Ending, Outcome};
+use crate::task::{Code, Ending, Outcome};
 
 /// Failed runs that a notice names.
 const NAMED: usize = 3;
@@ -19,7 +19,12 @@ pub fn judge(outcome: &Outcome, report: Option<&Report>) -> (RunOutcome, Option<
                 .to_owned()
         })
     };
-    match (outcome.ending, report) {
+    // A run that has reported need not say anything else.
+    let ending = match (outcome.code, report) {
+        (Some(Code::EmptyAnswer), Some(_)) => Ending::Done,
+        _ => outcome.ending,
+    };
+    match (ending, report) {
         (Ending::Cancelled, _) => (RunOutcome::Cancelled, None),
         (Ending::Failed | Ending::Dead | Ending::Expired, _) => (RunOutcome::Failed, Some(why())),
         (Ending::Done, Some(report)) => match report.outcome {

@@ -143,8 +143,8 @@ impl Check<'_> {
         match &window.span {
             Span::Watch(pattern) => {
                 self.cron("config.watch", pattern)?;
-                let minutes = pattern.split_whitespace().count() == 5;
-                ensure(minutes, "config.watch", || {
+                let has_seconds = pattern.split_whitespace().count() == 6;
+                ensure(!has_seconds, "config.watch", || {
                     "has seconds; a window is open for whole minutes".to_owned()
                 })?;
                 let view = View {

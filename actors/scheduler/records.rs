@@ -42,10 +42,12 @@ fn run_key(run: &Run) -> EdgeKey {
         team,
         trigger,
         fired_at,
+        due_at,
         id,
         ..
     } = run;
-    EdgeKey::new(RUN, format!("{team}/{trigger}/{:020}/{id}", fired_at.0))
+    let order = format!("{:020}/{:020}", fired_at.0, due_at.0);
+    EdgeKey::new(RUN, format!("{team}/{trigger}/{order}/{id}"))
 }
 
 fn prefix(kind: &'static str, name: &str) -> Vec<u8> {

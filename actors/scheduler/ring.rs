@@ -48,7 +48,7 @@ impl Scheduler {
         }
         let now = self.now();
         self.set_at = (now, Instant::now());
-        let Some((at, ..)) = self.due.first() else {
+        let Some((at, ..)) = self.due.first().filter(|_| !self.draining) else {
             return;
         };
         let pause = at.since(now).clamp(Duration::from_millis(1), LONGEST_SLEEP);
@@ -135,8 +135,10 @@ impl Scheduler {
                 vec![Pending::timed(Cause::Schedule, due, order)]
             }
             Agenda::MakeUp(plan) => {
-                trigger.held_from = None;
                 let several = plan.serve.len() > 1;
+                if plan.serve.is_empty() {
+                    trigger.held_from = None;
+                }
                 if let Some(skipped) = plan.skipped {
                     self.skip(id, skipped);
                 }
@@ -183,6 +185,7 @@ impl Scheduler {
             return;
         };
         trigger.move_cursor(missed.until);
+        trigger.held_from = trigger.held_from.map(|_| missed.until);
         let mut run = firing::skipped_row(trigger, missed, now, ids.run());
         let mut writes = Writes::new();
         let once_only = matches!(
@@ -254,12 +257,18 @@ impl Scheduler {
 
     /// Looks at what the firings depend on, and carries them out.
     fn prepare(&mut self, id: &TriggerId, pendings: Vec<Pending>, ctx: &mut Context<Self>) {
+        let began = self.triggers.get(id).and_then(|trigger| trigger.anchor_at);
         self.looking.insert(id.clone());
         self.with_findings(
             id,
-            |scheduler, id, found, ctx| {
+            move |scheduler, id, found, ctx| {
                 scheduler.looking.remove(id);
-                scheduler.carry_out(id, pendings, found, ctx);
+                let trigger = scheduler.triggers.get(id);
+                // It may have been enabled anew meanwhile: then none of this is due any more.
+                if trigger.is_some_and(|trigger| trigger.anchor_at == began) {
+                    scheduler.carry_out(id, pendings, found, ctx);
+                }
+                scheduler.plan_next(id);
                 scheduler.arm(ctx);
             },
             ctx,
@@ -299,18 +308,17 @@ impl Scheduler {
         found: &Findings,
         ctx: &mut Context<Self>,
     ) {
-        for pending in pendings {
-            let timed = matches!(pending.cause, Cause::Schedule | Cause::Missed);
-            // It was enabled anew while we looked.
-            let stale = self
-                .triggers
-                .get(id)
-                .is_none_or(|trigger| timed && trigger.cursor_at >= Some(pending.due_at));
-            if !stale {
-                drop(self.fire(id, pending, found, ctx));
+        let last = pendings.len().saturating_sub(1);
+        for (place, pending) in pendings.into_iter().enumerate() {
+            // What was held is served one by one, each in its commit.
+            if let Some(trigger) = self.triggers.get_mut(id)
+                && pending.cause == Cause::Missed
+            {
+                let served = (place < last).then_some(pending.due_at);
+                trigger.held_from = trigger.held_from.and(served);
             }
+            drop(self.fire(id, pending, found, ctx));
         }
-        self.plan_next(id);
     }
 
     /// A window whose last tick led to nothing is closed at once.

@@ -30,6 +30,7 @@ mod tests;
 pub mod tokens;
 mod trust;
 pub mod ui;
+mod vault;
 
 use access::Access;
 use auth::identities::Identities;
@@ -38,7 +39,7 @@ use error::ApiError;
 use jobs::Jobs;
 use metrics::Metrics;
 
-use crate::memory::Memory;
+use crate::{memory::Memory, vault::Vault};
 
 /// For the server's `client_request_timeout`: the header has to be there by then.
 pub const SLOWEST_HEADER: Duration = Duration::from_secs(10);
@@ -69,7 +70,7 @@ pub trait Service: Send + Sync + 'static {
     fn store_bytes(&self) -> u64;
     /// How many teams there are. May block.
     fn teams(&self) -> usize;
-    /// The living team of a name. May block.
+    /// The living team of a name.
     fn team(&self, name: &str) -> Option<TeamKey>;
 }
 
@@ -83,6 +84,8 @@ pub struct State {
     pub spine: Spine,
     /// What teams remember.
     pub memory: Memory,
+    /// What the service and its teams keep secret.
+    pub vault: Vault,
     /// The service around them.
     pub service: Arc<dyn Service>,
     /// Figures.
@@ -122,6 +125,10 @@ pub fn configure(
             .service(memories::review())
             .service(memories::pin())
             .service(memories::one())
+            .service(vault::resource())
+            .service(vault::audit())
+            .service(vault::rotation())
+            .service(vault::one())
             .service(backups::resource())
             .service(jobs::one())
             .service(health::alive())

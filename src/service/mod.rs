@@ -19,7 +19,7 @@ use hivewright_actors::{
     channel::{CountConnections, Shutdown},
     clock::{Clock, Timestamp},
     ids::Ids,
-    org::{self, tree::Tree, view::OrgView},
+    org::{self, inboxes::Inboxes, tree::Tree, view::OrgView, work::Actors},
     queue::{self, schedule::Limits},
     router::{self, rate::Rate, resolve},
     scheduler::{
@@ -66,7 +66,12 @@ use crate::{
         sled::{Durability, SledStorage},
     },
     teams::folders::TeamFolders,
-    tools::{self, agent::session::Sessions, host::Toolbox},
+    tools::{
+        self,
+        agent::session::Sessions,
+        host::Toolbox,
+        org::office::{self, Office},
+    },
     triggers::{calendar::Zones, expressions::LinearExpressions},
 };
 
@@ -200,6 +205,9 @@ impl Service {
         let gate = tools::trust::Gate::default();
         let toolbox = tools::memory::add(gate.equip(options.toolbox), &memory);
         let toolbox = tools::vault::add(toolbox);
+        let office = Office::default();
+        let toolbox = tools::org::add(toolbox, &office);
+        let (settings_now, today) = (live.clone(), days.clone());
         let turns = Turns::new(Sources {
             home: home.clone(),
             live,
@@ -215,8 +223,11 @@ impl Service {
             secrets,
             vault: vault.clone(),
         });
+        let prompts = turns.clone();
+        let roster: office::Roster = Arc::new(move |team| prompts.subagents(team));
         let tool_names = tools::BUILT_INS
             .iter()
+            .chain(&tools::org::NAMES)
             .chain(&tools::memory::NAMES)
             .chain(&tools::trust::NAMES)
             .chain(&tools::vault::NAMES);
@@ -232,7 +243,7 @@ impl Service {
             }),
             on_store_group: Box::new(move |_, took| commits.committed(took)),
             briefing: Arc::new(turns.clone()),
-            classifier: Arc::new(turns),
+            classifier: Arc::new(turns.clone()),
             clock: Arc::new(WallClock),
             ids: ids.clone(),
             ledger: ledger.clone(),
@@ -266,7 +277,27 @@ impl Service {
         memory.connect(spine.store.clone());
         notices.extend(vault::attach(&vault, &spine.store, &ids));
         spine.org.do_send(org::Settle {
-            belongings: vec![Arc::new(vault.clone())],
+            belongings: vec![
+                Arc::new(memory.clone()),
+                Arc::new(vault.clone()),
+                Arc::new(Inboxes(spine.store.clone())),
+            ],
+        });
+        office.open(office::Parts {
+            org: spine.org.clone(),
+            view: view.clone(),
+            work: Arc::new(Actors {
+                queue: spine.queue.clone(),
+                supervisor: spine.supervisor.clone(),
+            }),
+            store: spine.store.clone(),
+            channel: spine.channel.clone(),
+            clock: Arc::new(WallClock),
+            ids: ids.clone(),
+            live: settings_now,
+            credentials: Arc::new(vault.clone()),
+            roster,
+            spent: Arc::new(move |team| ledger.drawn(team, today.day_of(WallClock.now()))),
         });
 
         gate.open(spine.router.clone());
@@ -305,11 +336,13 @@ impl Service {
             identities,
             spine: spine.clone(),
             memory,
+            vault,
             service: Arc::new(Facts {
                 demo: demo.clone(),
                 draining: draining.clone(),
                 channels: reload.channels(),
                 home: home.clone(),
+                organisation: view.clone(),
             }),
             metrics,
             jobs: Jobs::new(clock),

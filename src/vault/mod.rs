@@ -237,6 +237,19 @@ impl Vault {
         Ok(entries)
     }
 
+    /// The same of the service and of all teams.
+    pub async fn list_all(
+        &self,
+        prefix: &str,
+        actor: &Actor,
+    ) -> Result<Vec<(Scope, Entry)>, VaultError> {
+        let row = self.row(&Scope::System, None, Action::List, actor);
+        let listed = self.everyones(prefix);
+        let listed = self.or_record(listed, row.clone().everywhere()).await?;
+        self.record([row.everywhere()]).await?;
+        Ok(listed)
+    }
+
     /// The same with the values of those that are no secrets.
     pub async fn show(
         &self,
@@ -258,7 +271,9 @@ impl Vault {
 
     /// The scopes that have entries.
     pub fn scopes(&self) -> Vec<Scope> {
-        self.state().scopes().cloned().collect()
+        let state = self.state();
+        let scopes = state.scopes().filter(|scope| **scope != Scope::Aside);
+        scopes.cloned().collect()
     }
 
     /// Deletes an entry; false if there was none. A team can delete no secret.
@@ -310,6 +325,16 @@ impl Vault {
         let entries = entries.map(|item| &item.entry);
         let wanted = entries.filter(|entry| entry.key.starts_with(prefix));
         Ok(wanted.cloned().collect())
+    }
+
+    fn everyones(&self, prefix: &str) -> Result<Vec<(Scope, Entry)>, VaultError> {
+        let mut listed = Vec::new();
+        for scope in self.scopes() {
+            let entries = self.entries(&scope, prefix)?.into_iter();
+            listed.extend(entries.map(|entry| (scope.clone(), entry)));
+        }
+        self.state().unlocked()?;
+        Ok(listed)
     }
 
     async fn look(&self, scope: &Scope, key: &str) -> Result<Seen, VaultError> {
@@ -427,7 +452,8 @@ impl Vault {
         AuditRow::new(self.now(), scope, key, action, actor)
     }
 
-    fn now(&self) -> Timestamp {
+    /// By its clock.
+    pub fn now(&self) -> Timestamp {
         self.0.clock.now()
     }
 

@@ -85,6 +85,12 @@ fn what_counts_as_a_failure() {
         judged(Ending::Done, "", Some(&report(ReportedOutcome::Noop))),
         RunOutcome::Noop
     );
+    let silent = Outcome {
+        code: Some(Code::EmptyAnswer),
+        ..outcome(Ending::Failed, "")
+    };
+    assert_eq!(judge(&silent, Some(&fine)).0, RunOutcome::Ok);
+    assert_eq!(judge(&silent, None).0, RunOutcome::Failed);
     assert_eq!(
         judged(Ending::Cancelled, "", Some(&bad)),
         RunOutcome::Cancelled

@@ -1,1 +1,12 @@
-//! Tests of the scheduler over doubles of its ports.
+//! Tests of the scheduler: a whole spine on paused time, with doubles of its ports.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+mod crash;
+mod downtime;
+mod life;
+mod listening;
+mod managing;
+mod outcome;
+mod overlapping;
+mod stage;
+mod windows;

@@ -1,0 +1,304 @@
+//! Firing in time, once.
+
+use std::{sync::Arc, time::Duration};
+
+use super::stage::{MINUTE, Stage, cron, team};
+use crate::{
+    clock::{Clock, Timestamp},
+    scheduler::{
+        config::{Config, Schedule, When},
+        firing::Standing,
+        manage::{Disable, Enable, Update, Which},
+        premises::Findings,
+        ring::TeamsChanged,
+        run::{Decision, RunOutcome},
+        trigger::{MissedPolicy, Problem, State},
+    },
+};
+
+/// TR-73
+#[actix::test]
+async fn a_schedule_fires_and_a_restart_makes_no_second_run_for_the_same_minute() {
+    let mut stage = Stage::calm();
+    let trigger = stage.create(cron("scan", "*/2")).await;
+
+    stage.pass(Duration::from_secs(150)).await;
+    let before = stage.runs(&trigger.id);
+    stage.restart_after(Duration::ZERO).await;
+
+    let after = stage.runs(&trigger.id);
+    assert_eq!(before.len(), 1);
+    assert_eq!(after, before);
+    let [run] = &after[..] else { panic!() };
+    assert_eq!(run.due_at.0 % 120_000, 0);
+    assert_eq!(run.outcome, Some(RunOutcome::Ok));
+    stage.pass(2 * MINUTE).await;
+    assert_eq!(stage.runs(&trigger.id).len(), 2);
+}
+
+/// TR-33: stored within a second of its time.
+#[actix::test]
+async fn a_firing_is_stored_when_it_is_due() {
+    let stage = Stage::calm();
+    let trigger = stage.create(cron("scan", "*")).await;
+
+    stage.pass(10 * MINUTE).await;
+
+    for run in stage.runs(&trigger.id) {
+        assert!(run.fired_at.since(run.due_at) < Duration::from_secs(1));
+    }
+    assert_eq!(stage.runs(&trigger.id).len(), 10);
+}
+
+/// TR-04: no restart is ever needed.
+#[actix::test]
+async fn every_change_takes_effect_at_once() {
+    let stage = Stage::calm();
+    let trigger = stage.create(cron("scan", "30")).await;
+    let which = Which::Id(trigger.id.clone());
+    let to_each_minute = Update {
+        which: which.clone(),
+        change: Box::new(|trigger| {
+            let mut definition = trigger.definition.clone();
+            definition.config = Config::Schedule(Schedule {
+                when: When::Cron("*".to_owned()),
+                timezone: None,
+            });
+            Ok(definition)
+        }),
+    };
+
+    stage
+        .spine
+        .scheduler
+        .send(to_each_minute)
+        .await
+        .unwrap()
+        .unwrap();
+    stage.pass(2 * MINUTE).await;
+    assert_eq!(stage.runs(&trigger.id).len(), 2);
+
+    let off = Disable {
+        which: which.clone(),
+        reason: "enough".to_owned(),
+        cancel_running: false,
+    };
+    let off = stage.spine.scheduler.send(off).await.unwrap().unwrap();
+    assert_eq!((off.state, off.next_due_at), (State::Disabled, None));
+    stage.pass(5 * MINUTE).await;
+    assert_eq!(stage.runs(&trigger.id).len(), 2);
+
+    // TR-43: the time it was off is not made up.
+    let on = stage.spine.scheduler.send(Enable { which }).await.unwrap();
+    assert_eq!(on.unwrap().state, State::Active);
+    stage.pass(MINUTE).await;
+    assert_eq!(stage.runs(&trigger.id).len(), 3);
+}
+
+/// TR-09
+#[actix::test]
+async fn a_single_time_fires_once_and_is_finished() {
+    let stage = Stage::calm();
+    let at = stage.now() + 5 * MINUTE;
+    let mut definition = cron("once", "*");
+    definition.config = Config::Schedule(Schedule {
+        when: When::At {
+            text: at.to_string(),
+            at,
+        },
+        timezone: None,
+    });
+    let trigger = stage.create(definition).await;
+
+    stage.pass(20 * MINUTE).await;
+
+    let runs = stage.runs(&trigger.id);
+    assert_eq!(runs.iter().map(|run| run.due_at).collect::<Vec<_>>(), [at]);
+    let trigger = stage.trigger(&trigger.id).await;
+    assert_eq!(
+        (trigger.state, trigger.next_due_at),
+        (State::Finished, None)
+    );
+}
+
+/// TR-10: counted from enabling, also over a restart.
+#[actix::test]
+async fn steps_keep_their_phase_over_a_restart() {
+    let mut stage = Stage::calm();
+    let mut definition = cron("step", "*");
+    definition.config = Config::Schedule(Schedule {
+        when: When::Every(Duration::from_secs(45)),
+        timezone: None,
+    });
+    let trigger = stage.create(definition).await;
+    let start = trigger.anchor_at.unwrap();
+
+    stage.pass(Duration::from_secs(100)).await;
+    stage.restart_after(Duration::from_secs(10)).await;
+    stage.pass(Duration::from_secs(80)).await;
+
+    let due: Vec<u64> = stage
+        .runs(&trigger.id)
+        .iter()
+        .map(|run| run.due_at.since(start).as_secs())
+        .collect();
+    assert_eq!(due, [45, 90, 135, 180]);
+}
+
+/// TR-05, TR-29: while the team rests nothing is made, and then it is made up for.
+#[actix::test]
+async fn a_team_that_rests_gets_no_task_until_it_works_again() {
+    let stage = Stage::calm();
+    let trigger = stage.create(cron("scan", "*")).await;
+    let all = cron("each", "*");
+    let all = crate::scheduler::trigger::Definition {
+        missed: MissedPolicy::All,
+        ..all
+    };
+    let each = stage.create(all).await;
+    let standings = stage.world.outside.standings.0.clone();
+    standings.lock().unwrap().insert(team(), Standing::Paused);
+
+    stage.pass(3 * MINUTE).await;
+    assert_eq!(stage.story(&trigger.id), ["schedule team_paused"; 3]);
+    assert_eq!(stage.asked(), 0);
+
+    standings.lock().unwrap().clear();
+    stage.spine.scheduler.send(TeamsChanged).await.unwrap();
+    stage.pass(Duration::from_secs(10)).await;
+    assert_eq!(stage.story(&trigger.id)[3..], ["missed enqueued ok"]);
+    assert_eq!(stage.story(&each.id)[3..], ["missed enqueued ok"; 3]);
+    let body = &stage.tasks(&trigger.id)[0].body;
+    assert!(body.contains("This run stands for 3"), "{body}");
+}
+
+/// TR-06: a team that is gone takes its triggers along.
+#[actix::test]
+async fn triggers_go_with_their_team() {
+    let stage = Stage::calm();
+    stage.create(cron("scan", "*")).await;
+    let standings = stage.world.outside.standings.0.clone();
+    standings.lock().unwrap().insert(team(), Standing::Gone);
+
+    stage.spine.scheduler.send(TeamsChanged).await.unwrap();
+    stage.pass(3 * MINUTE).await;
+
+    assert_eq!(stage.world.disk.keys("edge/trigger/"), [] as [String; 0]);
+    assert_eq!(stage.asked(), 0);
+}
+
+/// TR-02, TR-05: looked at again right before it fires; a look takes its time.
+#[actix::test]
+async fn a_trigger_that_cannot_be_any_more_is_switched_off_with_one_notice() {
+    let stage = Stage::calm();
+    let trigger = stage.create(cron("scan", "*")).await;
+    let gone = Findings {
+        problem: Some(Problem::new("subagent", "there is no `editor`")),
+        ..Findings::default()
+    };
+    let finds = &stage.world.outside.finds.0;
+    let look = (Duration::from_secs(5), gone);
+    finds.lock().unwrap().insert("scan".to_owned(), look);
+
+    stage.pass(3 * MINUTE).await;
+
+    assert_eq!(stage.story(&trigger.id), ["schedule not_active"]);
+    let trigger = stage.trigger(&trigger.id).await;
+    assert_eq!(trigger.state, State::Disabled);
+    let reason = "subagent: there is no `editor`";
+    assert_eq!(trigger.disabled_reason.as_deref(), Some(reason));
+    assert_eq!(stage.notices().len(), 1);
+}
+
+/// TR-70: code decides, no model is asked.
+#[actix::test]
+async fn nothing_to_do_costs_nothing() {
+    let stage = Stage::calm();
+    let trigger = stage.create(cron("beat", "*")).await;
+    let nothing = Findings {
+        nothing_to_do: Some("nothing to check".to_owned()),
+        ..Findings::default()
+    };
+    let finds = &stage.world.outside.finds.0;
+    let look = (Duration::ZERO, nothing);
+    finds.lock().unwrap().insert("beat".to_owned(), look);
+
+    stage.pass(MINUTE).await;
+
+    let [run] = &stage.runs(&trigger.id)[..] else {
+        panic!()
+    };
+    assert_eq!(run.outcome, Some(RunOutcome::Noop));
+    assert_eq!(run.reason.as_deref(), Some("nothing to check"));
+    assert_eq!(stage.asked(), 0);
+}
+
+/// A wall clock that can be set.
+struct Hands(std::sync::Mutex<i64>, Arc<dyn Clock>);
+
+impl Clock for Hands {
+    fn now(&self) -> Timestamp {
+        let set = *self.0.lock().unwrap();
+        Timestamp(self.1.now().0.saturating_add_signed(set))
+    }
+}
+
+/// TR-32: back: nothing fires twice. Forward: as if the service had been down.
+#[actix::test]
+async fn a_clock_that_jumps_repeats_nothing() {
+    let mut stage = Stage::calm();
+    let hands = Arc::new(Hands(0.into(), stage.world.clock.clone()));
+    stage.world.clock = hands.clone();
+    stage.restart_after(Duration::ZERO).await;
+    let trigger = stage.create(cron("scan", "*/10")).await;
+    stage.pass(25 * MINUTE).await;
+    assert_eq!(stage.runs(&trigger.id).len(), 3);
+
+    *hands.0.lock().unwrap() -= 3_600_000;
+    stage.pass(55 * MINUTE).await;
+    assert_eq!(stage.runs(&trigger.id).len(), 3);
+    stage.pass(15 * MINUTE).await;
+    assert_eq!(stage.runs(&trigger.id).len(), 4);
+
+    *hands.0.lock().unwrap() += 3 * 3_600_000;
+    stage.pass(MINUTE).await;
+    let runs = stage.runs(&trigger.id);
+    assert_eq!(stage.story(&trigger.id)[4..], ["missed enqueued ok"]);
+    let body = &stage.tasks(&trigger.id)[4].body;
+    assert!(body.contains("This run stands for 18"), "{body}");
+    let mut due: Vec<_> = runs.iter().map(|run| run.due_at).collect();
+    due.dedup();
+    assert_eq!(due.len(), 5);
+}
+
+/// TR-34: counted from rows, so that a restart does not begin anew.
+#[actix::test]
+async fn more_than_ten_firings_in_a_minute_are_too_many_also_over_a_restart() {
+    let mut stage = Stage::calm();
+    let mut ids = Vec::new();
+    for number in 0..12 {
+        let trigger = stage.create(cron(&format!("scan-{number}"), "5")).await;
+        ids.push(trigger.id);
+    }
+    stage.until_minute(5).await;
+    let decisions = |stage: &Stage| -> Vec<Decision> {
+        ids.iter()
+            .flat_map(|id| stage.runs(id))
+            .map(|run| run.decision)
+            .collect()
+    };
+    let limited = |decisions: &[Decision]| {
+        let limited = |decision: &&Decision| **decision == Decision::RateLimited;
+        decisions.iter().filter(limited).count()
+    };
+    assert_eq!(limited(&decisions(&stage)), 2);
+    assert_eq!(stage.notices().len(), 2);
+
+    stage.restart_after(Duration::from_secs(1)).await;
+    let late = stage.create(cron("late", "*")).await;
+    stage.pass(Duration::from_secs(57)).await;
+    assert_eq!(stage.runs(&late.id).len(), 0);
+    stage.pass(Duration::from_secs(2)).await;
+    // The ten of the former process are a minute old by then.
+    assert_eq!(stage.story(&late.id), ["schedule enqueued ok"]);
+}

@@ -1,0 +1,217 @@
+//! What the end of a run leads to.
+
+use serde_json::json;
+
+use super::stage::{HOUR, MINUTE, Stage, cron};
+use crate::{
+    doubles::{client::Client, engine::Play},
+    engine::Message,
+    ids::ChannelId,
+    notice::NoticeKind,
+    scheduler::{
+        manage::{Enable, Which},
+        run::Notified,
+        trigger::{Definition, NotifyPolicy, Quiet, State},
+    },
+    task::Code,
+};
+
+fn telling(channel: &ChannelId) -> Definition {
+    Definition {
+        notify_channel: Some(channel.clone()),
+        ..cron("scan", "5")
+    }
+}
+
+/// A stage on which the main team's client has a channel, and a trigger's model reports so.
+async fn told(report: Option<serde_json::Value>) -> (Stage, Client) {
+    let stage = Stage::new(move |request| {
+        let is_first = matches!(request.messages.last(), Some(Message::User(_)));
+        match (&report, is_first) {
+            (Some(report), true) => vec![Play::CallWith("r1", "report_run", report.clone())],
+            _ => vec![Play::Say("two new articles"), Play::Answer],
+        }
+    });
+    let client = stage.world.connect(&stage.spine);
+    (stage, client)
+}
+
+/// TR-46, TR-47, TR-79
+#[actix::test]
+async fn a_run_that_wants_to_be_heard_or_does_not_say_is_heard() {
+    let loud = json!({"notify": true, "outcome": "ok", "reason": "news"});
+    for report in [None, Some(loud), Some(json!({"notify": "perhaps"}))] {
+        let (stage, client) = told(report.clone()).await;
+        let trigger = stage.create(telling(&client.channel)).await;
+
+        stage.until_minute(5).await;
+
+        let frame = client.frame().await;
+        assert_eq!(frame["type"], "notification", "{report:?}");
+        assert_eq!(frame["kind"], "trigger");
+        assert_eq!(frame["content"], "[news] two new articles");
+        let [run] = &stage.runs(&trigger.id)[..] else {
+            panic!()
+        };
+        let channel = client.channel.clone();
+        assert_eq!(run.notified, Notified::Channel { channel });
+    }
+}
+
+/// TR-25, TR-46, TR-79
+#[actix::test]
+async fn a_run_that_wants_silence_gets_it() {
+    let silent = json!({"notify": false, "outcome": "ok", "reason": "nothing new"});
+    let noop = json!({"notify": true, "outcome": "noop", "reason": "nothing to do"});
+    for report in [silent, noop] {
+        let (stage, client) = told(Some(report)).await;
+        let trigger = stage.create(telling(&client.channel)).await;
+
+        stage.until_minute(5).await;
+
+        client.hears_nothing_for(MINUTE).await;
+        let [run] = &stage.runs(&trigger.id)[..] else {
+            panic!()
+        };
+        assert_eq!(run.notified, Notified::Nobody);
+        assert!(run.reason.as_ref().unwrap().starts_with("nothing"));
+    }
+}
+
+/// TR-47: without a channel the operator hears of it, if it is to be told at all.
+#[actix::test]
+async fn without_a_channel_it_goes_to_the_inbox() {
+    let loud = json!({"notify": true, "outcome": "ok", "reason": "news"});
+    let (stage, _client) = told(Some(loud)).await;
+    let trigger = stage.create(cron("scan", "5")).await;
+
+    stage.until_minute(5).await;
+
+    let notices = stage.notices();
+    let texts: Vec<_> = notices.iter().map(|notice| notice.text.as_str()).collect();
+    assert_eq!(texts, ["[news] two new articles"]);
+    assert_eq!(stage.runs(&trigger.id)[0].notified, Notified::Inbox);
+
+    let (stage, _client) = told(None).await;
+    stage.create(cron("scan", "5")).await;
+    stage.until_minute(5).await;
+    assert_eq!(stage.notices(), []);
+}
+
+/// TR-42, TR-43, TR-78
+#[actix::test]
+async fn three_failures_switch_it_off_with_one_notice_and_enabling_begins_anew() {
+    let stage = Stage::new(|_| vec![Play::Fail(Code::ProviderRefused)]);
+    let client = stage.world.connect(&stage.spine);
+    let definition = Definition {
+        notify_channel: Some(client.channel.clone()),
+        notify: NotifyPolicy::Never,
+        ..cron("scan", "*/10")
+    };
+    let trigger = stage.create(definition).await;
+
+    stage.pass(HOUR).await;
+
+    assert_eq!(stage.story(&trigger.id), ["schedule enqueued failed"; 3]);
+    let off = stage.trigger(&trigger.id).await;
+    assert_eq!(off.state, State::Disabled);
+    let reason = off.disabled_reason.unwrap();
+    assert!(reason.starts_with("3 failures in a row: "), "{reason}");
+    let notices = stage.notices();
+    let [notice] = &notices[..] else {
+        panic!("{notices:?}")
+    };
+    assert_eq!(notice.kind, NoticeKind::Breaker);
+    for run in stage.runs(&trigger.id) {
+        assert!(notice.refs.contains(&run.id.to_string()));
+    }
+    // Its channel is told too, once, under every policy.
+    let frame = client.frame().await;
+    assert!(frame["content"].as_str().unwrap().contains("was disabled"));
+    client.hears_nothing_for(MINUTE).await;
+
+    let which = Which::Id(trigger.id.clone());
+    let on = stage
+        .spine
+        .scheduler
+        .send(Enable { which })
+        .await
+        .unwrap()
+        .unwrap();
+    assert_eq!((on.state, on.consecutive_failures), (State::Active, 0));
+    stage.pass(30 * MINUTE).await;
+    assert_eq!(stage.runs(&trigger.id).len(), 6);
+}
+
+/// TR-24: what one run leaves, the next one sees; a failed one leaves nothing.
+#[actix::test]
+async fn cursors_go_from_run_to_run() {
+    let stage = Stage::new(|request| {
+        let words = request.messages.iter().find_map(|message| match message {
+            Message::User(text) => Some(text.clone()),
+            _ => None,
+        });
+        let words = words.unwrap_or_default();
+        let is_first = matches!(request.messages.last(), Some(Message::User(_)));
+        let (seen, outcome) = match (words.contains("\"two\""), words.contains("\"one\"")) {
+            (true, _) => ("three", "failed"),
+            (_, true) => ("two", "ok"),
+            _ => ("one", "noop"),
+        };
+        let report = json!({
+            "notify": false, "outcome": outcome, "reason": seen, "cursors": {"last_scan": seen},
+        });
+        match is_first {
+            true => vec![Play::CallWith("r1", "report_run", report)],
+            false => vec![Play::Say("fine"), Play::Answer],
+        }
+    });
+    let mut definition = cron("scan", "*");
+    definition.config = super::windows::window("*/2");
+    let trigger = stage.create(definition).await;
+
+    stage.pass(12 * MINUTE).await;
+
+    let after = stage.trigger(&trigger.id).await;
+    assert_eq!(after.cursors["last_scan"], "two");
+    let changed: Vec<_> = stage
+        .runs(&trigger.id)
+        .iter()
+        .map(|run| run.cursors.get("last_scan").cloned().flatten())
+        .collect();
+    assert_eq!(
+        changed[..3],
+        [Some("one".to_owned()), Some("two".to_owned()), None]
+    );
+}
+
+/// TR-48
+#[actix::test]
+async fn what_happens_in_the_quiet_time_is_told_after_it_as_one() {
+    let (stage, client) = told(None).await;
+    let minute = u32::try_from(stage.now().0 / 60_000 % (24 * 60)).unwrap();
+    let definition = Definition {
+        quiet: Some(Quiet {
+            from: minute,
+            to: (minute + 40) % (24 * 60),
+            timezone: None,
+        }),
+        ..Definition {
+            config: cron("scan", "*/10").config,
+            ..telling(&client.channel)
+        }
+    };
+    let trigger = stage.create(definition).await;
+
+    client.hears_nothing_for(39 * MINUTE).await;
+    let ends: Vec<_> = stage
+        .runs(&trigger.id)
+        .iter()
+        .map(|run| run.notified.clone())
+        .collect();
+    assert_eq!(ends, vec![Notified::Later; ends.len()]);
+    let frame = client.frame().await;
+
+    let text = frame["content"].as_str().unwrap();
+    assert_eq!(text.matches("[news] two new articles").count(), ends.len());
+}

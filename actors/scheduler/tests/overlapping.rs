@@ -1,0 +1,194 @@
+//! A firing while the last task is unfinished.
+
+use std::time::Duration;
+
+use super::stage::{MINUTE, Stage, cron, first_line};
+use crate::{
+    doubles::engine::{Play, seconds},
+    engine::Message,
+    scheduler::{
+        hand::{ByHand, Fire, Overlap},
+        manage::{Disable, Which},
+        run::Cause,
+        trigger::{Definition, OverlapPolicy},
+    },
+    task::{self, Ending},
+};
+
+fn with(policy: OverlapPolicy) -> Definition {
+    Definition {
+        overlap_policy: policy,
+        ..cron("slow", "*")
+    }
+}
+
+fn slow_stage() -> Stage {
+    Stage::new(|_| vec![seconds(150), Play::Say("done"), Play::Answer])
+}
+
+/// TR-36
+#[actix::test]
+async fn allowed_ones_wait_behind_each_other() {
+    let stage = slow_stage();
+    let trigger = stage.create(with(OverlapPolicy::Allow)).await;
+
+    stage.pass(4 * MINUTE).await;
+
+    let story = stage.story(&trigger.id);
+    assert_eq!(story.len(), 4);
+    assert!(story.iter().all(|run| run.starts_with("schedule enqueued")));
+}
+
+/// TR-37: the task of minute 1 ends in the middle of minute 3.
+#[actix::test]
+async fn skipped_ones_leave_a_row() {
+    let stage = slow_stage();
+    let trigger = stage.create(with(OverlapPolicy::AlwaysSkip)).await;
+
+    stage.pass(4 * MINUTE).await;
+
+    assert_eq!(
+        stage.story(&trigger.id),
+        [
+            "schedule enqueued ok",
+            "schedule skipped_overlap",
+            "schedule skipped_overlap",
+            "schedule enqueued",
+        ]
+    );
+}
+
+/// TR-38, TR-40
+#[actix::test]
+async fn a_replaced_task_is_cancelled_and_says_by_which_run() {
+    let stage = slow_stage();
+    let trigger = stage.create(with(OverlapPolicy::AlwaysReplace)).await;
+
+    stage.pass(2 * MINUTE + Duration::from_secs(10)).await;
+
+    let runs = stage.runs(&trigger.id);
+    assert_eq!(
+        stage.story(&trigger.id),
+        ["schedule enqueued cancelled", "schedule replaced"]
+    );
+    let reason = format!("replaced by {}", runs[1].id);
+    assert_eq!(runs[0].reason.as_ref(), Some(&reason));
+    let outcome = stage.tasks(&trigger.id)[0].outcome.clone().unwrap();
+    assert_eq!(outcome.ending, Ending::Cancelled);
+    assert_eq!(outcome.message, Some(reason));
+    // It counts as nothing, and nobody is told.
+    assert_eq!(stage.trigger(&trigger.id).await.consecutive_failures, 0);
+    assert_eq!(stage.notices(), []);
+}
+
+/// TR-39
+#[actix::test]
+async fn the_first_is_skipped_and_the_next_one_replaces() {
+    let stage = Stage::new(|_| vec![Play::Hang]);
+    let trigger = stage.create(with(OverlapPolicy::SkipThenReplace)).await;
+
+    stage.pass(5 * MINUTE).await;
+
+    assert_eq!(
+        stage.story(&trigger.id),
+        [
+            "schedule enqueued cancelled",
+            "schedule skipped_overlap",
+            "schedule replaced cancelled",
+            "schedule skipped_overlap",
+            "schedule replaced",
+        ]
+    );
+}
+
+/// TR-77: what the old turn started is gone before the new one starts.
+#[actix::test]
+async fn the_tools_of_a_replaced_turn_are_gone_before_the_next_turn() {
+    let stage = Stage::new(|request| {
+        let is_first = matches!(request.messages.last(), Some(Message::User(_)));
+        match is_first && first_line(request) == "do slow" {
+            true => vec![Play::Call(vec![("c1", "deaf")])],
+            false => vec![Play::Say("done"), Play::Answer],
+        }
+    });
+    let trigger = stage.create(with(OverlapPolicy::AlwaysReplace)).await;
+
+    stage.pass(MINUTE).await;
+    assert_eq!(stage.asked(), 1);
+    assert_eq!(stage.world.tools.ended.lock().unwrap().len(), 0);
+    let ended = stage.world.tools.ended.clone();
+    let asked = stage.world.asked.clone();
+    let mut gone_first = false;
+    for _ in 0..100_000 {
+        tokio::time::sleep(Duration::from_millis(1)).await;
+        if asked.lock().unwrap().len() == 2 {
+            gone_first = ended.lock().unwrap().len() == 1;
+            break;
+        }
+    }
+
+    assert!(gone_first);
+    assert_eq!(stage.runs(&trigger.id).len(), 2);
+}
+
+/// TR-54
+#[actix::test]
+async fn a_run_by_hand_asks_before_it_disturbs() {
+    let stage = slow_stage();
+    let trigger = stage.create(with(OverlapPolicy::AlwaysSkip)).await;
+    stage.pass(MINUTE).await;
+    let fire = |overlap, key: &str| Fire {
+        which: Which::Id(trigger.id.clone()),
+        cause: Cause::Test,
+        key: key.to_owned(),
+        max_steps: None,
+        overlap,
+        sample: None,
+        principal: task::Cause::System,
+        source: None,
+    };
+    let running = stage.trigger(&trigger.id).await.active_task_id.unwrap();
+
+    let asked = stage
+        .spine
+        .scheduler
+        .send(fire(Overlap::Confirm, "1"))
+        .await;
+    assert_eq!(
+        asked.unwrap(),
+        Ok(ByHand::NeedsConfirmation(running.clone()))
+    );
+    let allowed = stage.spine.scheduler.send(fire(Overlap::Allow, "2")).await;
+    let Ok(ByHand::Fired(answer)) = allowed.unwrap() else {
+        panic!()
+    };
+    let again = stage.spine.scheduler.send(fire(Overlap::Allow, "2")).await;
+    let Ok(ByHand::Fired(repeat)) = again.unwrap() else {
+        panic!()
+    };
+
+    // TR-28: the same key, no second task.
+    assert_eq!(repeat.first, Some(answer.run.id));
+    assert_eq!(repeat.run.task_id, None);
+    // TR-13: the schedule's own task is the one that counts.
+    let after = stage.trigger(&trigger.id).await;
+    assert_eq!(after.active_task_id, Some(running));
+}
+
+/// TR-52
+#[actix::test]
+async fn disabling_can_stop_what_runs() {
+    let stage = slow_stage();
+    let trigger = stage.create(with(OverlapPolicy::AlwaysSkip)).await;
+    stage.pass(MINUTE).await;
+
+    let off = Disable {
+        which: Which::Id(trigger.id.clone()),
+        reason: "enough".to_owned(),
+        cancel_running: true,
+    };
+    stage.spine.scheduler.send(off).await.unwrap().unwrap();
+    stage.pass(Duration::from_secs(5)).await;
+
+    assert_eq!(stage.story(&trigger.id), ["schedule enqueued cancelled"]);
+}
