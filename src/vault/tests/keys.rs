@@ -231,8 +231,7 @@ async fn a_stopped_service_can_get_another_key_too() {
     let mut bench = filled().await;
     let old = fs::read(bench.key_file("")).unwrap();
 
-    let disk: Arc<dyn Storage> = bench.disk.clone();
-    let rotated = rotate_at_rest(disk, bench.files(), Arc::new(Hands::default())).await;
+    let rotated = rotate_at_rest(&*bench.disk, bench.files(), bench.clock.clone()).await;
     bench.restart();
 
     assert_eq!(rotated.unwrap().data_keys, 3);
