@@ -15,6 +15,7 @@ mod doctor;
 mod exchange;
 pub mod failure;
 mod identity;
+mod hidden;
 mod import;
 mod init;
 mod line;
@@ -32,6 +33,7 @@ mod table;
 mod token;
 mod transcript;
 mod trust;
+mod vault;
 
 use failure::{Exit, Failure};
 use screen::Screen;
@@ -99,6 +101,7 @@ enum Command {
     Trust(trust::Arguments),
     Identity(identity::Arguments),
     Memory(memory::Arguments),
+    Vault(vault::Arguments),
     Backup(backup::Arguments),
     Restore(restore::Arguments),
     Import(import::Arguments),
@@ -194,6 +197,7 @@ fn dispatch(command: Option<Command>, context: Context) -> Result<(), Failure> {
         Some(Command::Trust(arguments)) => wait_for(trust::run(arguments, &context)),
         Some(Command::Identity(arguments)) => wait_for(identity::run(arguments, &context)),
         Some(Command::Memory(arguments)) => wait_for(memory::run(arguments, &context)),
+        Some(Command::Vault(arguments)) => wait_for(vault::run(arguments, &context)),
         Some(Command::Backup(arguments)) => wait_for(backup::run(arguments, &context)),
         Some(Command::Restore(arguments)) => wait_for(restore::run(arguments, &context)),
         Some(Command::Import(arguments)) => wait_for(import::run(arguments, &context)),

@@ -121,6 +121,10 @@ impl Service {
         self.ask(self.request(Method::POST, path)?.json(body)).await
     }
 
+    pub(super) async fn put(&self, path: &str, body: &Value) -> Result<Value, Failure> {
+        self.ask(self.request(Method::PUT, path)?.json(body)).await
+    }
+
     pub(super) async fn patch(&self, path: &str, body: &Value) -> Result<Value, Failure> {
         self.ask(self.request(Method::PATCH, path)?.json(body))
             .await

@@ -36,6 +36,7 @@ mod tests;
 pub mod tokens;
 mod trust;
 pub mod ui;
+mod vault;
 
 use access::Access;
 use auth::identities::Identities;
@@ -45,7 +46,7 @@ use jobs::Jobs;
 use metrics::Metrics;
 use policies::Explainer;
 
-use crate::{memory::Memory, rulebook::Rulebook, tools::org::office::Office};
+use crate::{memory::Memory, rulebook::Rulebook, tools::org::office::Office, vault::Vault};
 
 /// For the server's `client_request_timeout`: the header has to be there by then.
 pub const SLOWEST_HEADER: Duration = Duration::from_secs(10);
@@ -96,6 +97,8 @@ pub struct State {
     pub explainer: Arc<Explainer>,
     /// The teams, and what is done to them.
     pub office: Office,
+    /// What the service and its teams keep secret.
+    pub vault: Vault,
     /// The service around them.
     pub service: Arc<dyn Service>,
     /// Figures.
@@ -157,6 +160,10 @@ pub fn configure(
             .service(memories::review())
             .service(memories::pin())
             .service(memories::one())
+            .service(vault::resource())
+            .service(vault::audit())
+            .service(vault::rotation())
+            .service(vault::one())
             .service(backups::resource())
             .service(jobs::one())
             .service(health::alive())

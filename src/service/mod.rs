@@ -288,6 +288,7 @@ impl Service {
         );
         memory.connect(spine.store.clone());
         rules.connect(spine.store.clone(), ids.clone());
+        notices.extend(vault::attach(&vault, &spine.store, &ids));
         spine.org.do_send(org::Settle {
             belongings: vec![
                 Arc::new(memory.clone()),
@@ -314,7 +315,6 @@ impl Service {
 
         gate.open(spine.router.clone());
         line.open(spine.approvals.clone());
-        notices.extend(vault::attach(&vault, &spine.store, &ids));
         let reload = Reload::start(
             home.clone(),
             environment,
@@ -354,6 +354,7 @@ impl Service {
             explainer: Arc::new(move |team, tool, args, subject| {
                 explained.explain(team, tool, args, subject)
             }),
+            vault,
             service: Arc::new(Facts {
                 demo: demo.clone(),
                 draining: draining.clone(),
