@@ -21,7 +21,7 @@ use hivewright_actors::{
     ids::Ids,
     org::{self, inboxes::Inboxes, tree::Tree, view::OrgView, work::Actors},
     queue::{self, schedule::Limits},
-    router::{self, rate::Rate, resolve},
+    router::{self, gate::Identify, rate::Rate, resolve},
     scheduler::{
         self,
         premises::{Findings, Premises},
@@ -340,6 +340,7 @@ impl Service {
         let identities = Identities::open(auth.clone(), spine.store.clone(), clock.clone())
             .await
             .map_err(|error| machine("identities cannot be opened", error))?;
+        spine.router.do_send(Identify(Arc::new(identities.clone())));
         let backups = backup_home(&home, &config);
         let archived = storage.clone();
         let state = http::State {
