@@ -162,6 +162,15 @@ impl Turns {
     }
 }
 
+impl Turns {
+    /// The subagents of a team, by name. May block.
+    pub fn subagents(&self, team: &TeamName) -> Vec<String> {
+        let library = self.0.prompts.library(team);
+        let names = library.subagents().map(|subagent| subagent.name.clone());
+        names.collect()
+    }
+}
+
 impl Inner {
     /// Prepares a turn. Looks at files, so it blocks; unchanged ones are only looked at.
     fn brief(&self, assignment: Assignment, memory: Arc<str>) -> Result<Brief, BriefError> {

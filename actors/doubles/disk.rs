@@ -26,7 +26,7 @@ pub(crate) enum Crash {
 /// The disk as one process sees it.
 pub(crate) struct Mounted {
     disk: Disk,
-    crash: Option<Crash>,
+    crash: Mutex<Option<Crash>>,
     commits: Mutex<Vec<Batch>>,
     /// Scans that begin so fail.
     unreadable: Mutex<Option<&'static [u8]>>,
@@ -36,7 +36,7 @@ impl Disk {
     pub(crate) fn mount(&self, crash: Option<Crash>) -> Arc<Mounted> {
         Arc::new(Mounted {
             disk: self.clone(),
-            crash,
+            crash: Mutex::new(crash),
             commits: Mutex::default(),
             unreadable: Mutex::default(),
         })
@@ -68,6 +68,11 @@ impl Mounted {
         *self.unreadable.lock().unwrap() = prefix;
     }
 
+    /// The disk is lost after so many more commits.
+    pub(crate) fn lose_after(&self, more: usize) {
+        *self.crash.lock().unwrap() = Some(Crash::Before(self.commits() + more));
+    }
+
     /// How many commits this process made.
     pub(crate) fn commits(&self) -> usize {
         self.commits.lock().unwrap().len()
@@ -84,7 +89,8 @@ impl Storage for Mounted {
         let mut commits = self.commits.lock().unwrap();
         let number = commits.len();
         let gone = || StorageError::Write("the disk is gone".to_owned());
-        match self.crash {
+        let crash = *self.crash.lock().unwrap();
+        match crash {
             Some(Crash::Before(last)) if number >= last => return Err(gone()),
             Some(Crash::After(last)) if number > last => return Err(gone()),
             _ => {}
@@ -97,7 +103,7 @@ impl Storage for Mounted {
             };
         }
         commits.push(batch.clone());
-        if self.crash == Some(Crash::After(number)) {
+        if crash == Some(Crash::After(number)) {
             return Err(gone());
         }
         Ok(())

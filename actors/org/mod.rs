@@ -22,6 +22,7 @@ use crate::{
 pub mod belongings;
 pub mod error;
 pub mod folders;
+pub mod inboxes;
 pub mod names;
 pub mod record;
 pub mod tree;

@@ -20,7 +20,7 @@ use crate::{
     clock::Timestamp,
     event::Frame,
     history::{Fact, HistoryEvent, Origin},
-    ids::{ApprovalId, ChannelId, MessageId, QuestionId, TaskId, TeamName, TopicId},
+    ids::{ApprovalId, ChannelId, MessageId, QuestionId, TaskId, TeamKey, TeamName, TopicId},
     inbox::InboxEvent,
     notice::Notice,
     org::record::TeamRecord,
@@ -383,6 +383,21 @@ pub fn inbox(
         },
     )?;
     Ok(events)
+}
+
+/// The keys of all that waits for a team.
+pub fn inbox_keys(storage: &dyn Storage, team: &TeamKey) -> Result<Vec<Vec<u8>>, StorageError> {
+    let mut keys = Vec::new();
+    scan_prefix(
+        storage,
+        &records::inboxes_of(team),
+        Order::Rising,
+        &mut |key, _| {
+            keys.push(key.to_vec());
+            ControlFlow::Continue(())
+        },
+    )?;
+    Ok(keys)
 }
 
 /// The key prefixes of all inboxes that hold something.

@@ -18,7 +18,7 @@ use crate::{
     history::HistoryEvent,
     ids::{
         ApprovalId, ChannelId, LeaseId, MessageId, NoticeId, PrincipalId, QuestionId, TaskId,
-        TeamName, TopicId,
+        TeamKey, TeamName, TopicId,
     },
     inbox::InboxEvent,
     notice::Notice,
@@ -685,6 +685,13 @@ pub(super) fn journal_key(lane: &Lane, generation: u32, seq: u64) -> Vec<u8> {
 
 pub(crate) fn inbox_prefix(lane: &Lane, generation: u32) -> Vec<u8> {
     lane_prefix("inbox", lane, generation)
+}
+
+pub(super) fn inboxes_of(team: &TeamKey) -> Vec<u8> {
+    match team.generation {
+        1 => prefix(&["inbox", team.name.as_str()]),
+        _ => prefix(&["inbox", &team.to_string()]),
+    }
 }
 
 pub(super) fn inboxes_prefix() -> Vec<u8> {

@@ -170,7 +170,11 @@ impl Line {
                     ..Taken::default()
                 })
             }
-            ("bad_resume" | "cannot_resume" | "resume_too_late", _) => {
+            (
+                "bad_resume" | "cannot_resume" | "resume_too_late" | "not_authorized"
+                | "rate_limited",
+                _,
+            ) => {
                 self.channel = Some(frame.channel_id.clone());
                 self.last_seq = frame.seq;
                 self.resuming = false;

@@ -24,6 +24,7 @@ use serde::Serialize;
 use tokio::sync::{SetOnce, broadcast};
 
 pub mod acts;
+mod belongings;
 mod book;
 pub mod chain;
 pub mod date;

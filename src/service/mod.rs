@@ -15,12 +15,11 @@ use actix::{Arbiter, ArbiterHandle};
 use actix_web::web;
 use futures_util::future::BoxFuture;
 use hivewright_actors::{
-    approvals::secret::{SecretSink, SecretText},
     budget::{Days, Ledger},
     channel::{CountConnections, Shutdown},
     clock::{Clock, Timestamp},
-    ids::{Ids, TeamKey},
-    org::{self, tree::Tree, view::OrgView},
+    ids::Ids,
+    org::{self, inboxes::Inboxes, tree::Tree, view::OrgView, work::Actors},
     queue::{self, schedule::Limits},
     router::{self, rate::Rate, resolve},
     scheduler::{
@@ -67,7 +66,12 @@ use crate::{
         sled::{Durability, SledStorage},
     },
     teams::folders::TeamFolders,
-    tools::{self, agent::session::Sessions, host::Toolbox},
+    tools::{
+        self,
+        agent::session::Sessions,
+        host::Toolbox,
+        org::office::{self, Office},
+    },
     triggers::{calendar::Zones, expressions::LinearExpressions},
 };
 
@@ -201,6 +205,9 @@ impl Service {
         let gate = tools::trust::Gate::default();
         let toolbox = tools::memory::add(gate.equip(options.toolbox), &memory);
         let toolbox = tools::vault::add(toolbox);
+        let office = Office::default();
+        let toolbox = tools::org::add(toolbox, &office);
+        let (settings_now, today) = (live.clone(), days.clone());
         let turns = Turns::new(Sources {
             home: home.clone(),
             live,
@@ -216,8 +223,11 @@ impl Service {
             secrets,
             vault: vault.clone(),
         });
+        let prompts = turns.clone();
+        let roster: office::Roster = Arc::new(move |team| prompts.subagents(team));
         let tool_names = tools::BUILT_INS
             .iter()
+            .chain(&tools::org::NAMES)
             .chain(&tools::memory::NAMES)
             .chain(&tools::trust::NAMES)
             .chain(&tools::vault::NAMES);
@@ -233,12 +243,12 @@ impl Service {
             }),
             on_store_group: Box::new(move |_, took| commits.committed(took)),
             briefing: Arc::new(turns.clone()),
-            classifier: Arc::new(turns),
+            classifier: Arc::new(turns.clone()),
             clock: Arc::new(WallClock),
             ids: ids.clone(),
             ledger: ledger.clone(),
             days: Arc::new(days),
-            secrets: Arc::new(NoVault),
+            secrets: Arc::new(vault.clone()),
             digester: sha256,
             approvals_last: config.approvals.ttl,
             meter: metrics.clone(),
@@ -266,7 +276,27 @@ impl Service {
         );
         memory.connect(spine.store.clone());
         spine.org.do_send(org::Settle {
-            belongings: Vec::new(),
+            belongings: vec![
+                Arc::new(memory.clone()),
+                Arc::new(vault.clone()),
+                Arc::new(Inboxes(spine.store.clone())),
+            ],
+        });
+        office.open(office::Parts {
+            org: spine.org.clone(),
+            view: view.clone(),
+            work: Arc::new(Actors {
+                queue: spine.queue.clone(),
+                supervisor: spine.supervisor.clone(),
+            }),
+            store: spine.store.clone(),
+            channel: spine.channel.clone(),
+            clock: Arc::new(WallClock),
+            ids: ids.clone(),
+            live: settings_now,
+            credentials: Arc::new(vault.clone()),
+            roster,
+            spent: Arc::new(move |team| ledger.drawn(team, today.day_of(WallClock.now()))),
         });
 
         gate.open(spine.router.clone());
@@ -536,20 +566,6 @@ fn write_address(file: &std::path::Path, url: &str) -> io::Result<()> {
     let mut options = std::fs::OpenOptions::new();
     options.write(true).create(true).truncate(true).mode(0o600);
     io::Write::write_all(&mut options.open(file)?, text.as_bytes())
-}
-
-/// Until there is a vault.
-struct NoVault;
-
-impl SecretSink for NoVault {
-    fn keep(
-        &self,
-        _: TeamKey,
-        _: String,
-        _: SecretText,
-    ) -> BoxFuture<'static, Result<(), String>> {
-        Box::pin(async { Err("there is no vault".to_owned()) })
-    }
 }
 
 /// Until triggers look at files.

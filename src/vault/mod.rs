@@ -7,8 +7,8 @@
 //! rows.rs    what is stored                          rotate.rs  another master key
 //! audit.rs   who did what                            expand.rs  references in arguments
 //! plan.rs    what a change would do                  teams.rs   entries that come and go with a team
-//! scrubbers.rs  what must not be seen                settings.rs  references in settings files
-//! scrubbers.rs  what must not be seen            at_rest.rs changes without a store
+//! stash.rs   credentials on their way to a team      settings.rs  references in settings files
+//! scrubbers.rs  what must not be seen                at_rest.rs  changes without a store
 //! ```
 
 use std::{
@@ -29,6 +29,7 @@ use tokio::sync::OwnedMutexGuard;
 
 use crate::{machine::WallClock, scrub::Mask};
 
+mod aside;
 mod at_rest;
 pub mod audit;
 pub mod entry;
@@ -42,6 +43,7 @@ pub mod scope;
 pub mod scrubbers;
 pub mod seal;
 mod settings;
+pub mod stash;
 mod state;
 pub mod teams;
 #[cfg(test)]
@@ -52,9 +54,9 @@ mod webhooks;
 use audit::{Action, Actor, AuditRow, Wanted};
 use entry::{Entry, Put};
 use error::VaultError;
-use master::{KeyFiles, Locked, Place};
+use master::{KeyFiles, Locked};
 use plan::{Plan, corrupt};
-use rows::{Change, Stored};
+use rows::Change;
 use scope::Scope;
 use seal::Plain;
 use state::{Content, Effect, State};
@@ -99,15 +101,26 @@ impl Vault {
     ) -> Result<Self, VaultError> {
         let stored = rows::read(storage)?;
         let unlocked = unlock::unlock(&files, &stored)?;
+        let now = clock.now();
         let mut change = Change::default();
         if let Some(row) = &unlocked.check {
             change.check(row);
         }
-        if unlocked.master.is_err() {
-            let now = clock.now();
+        let (mut state, left_behind) = State::new(unlocked, stored);
+        if let Ok(master) = &state.master {
+            for scope in left_behind {
+                if let Some(data_key) = state.data_key(&scope) {
+                    change.data_key(&scope, &plan::wrap(master, &scope, &data_key)?);
+                }
+            }
+        } else {
             let mut row = AuditRow::new(now, &Scope::System, None, Action::Lock, &Actor::System);
             "vault_locked".clone_into(&mut row.outcome);
             change.audit(audit::name(now), &row);
+        }
+        for (scope, key) in state.forgotten(now) {
+            change.drop_entry(&scope, &key);
+            state.apply(Effect::Drop(scope, key));
         }
         let batch = change.batch();
         if !batch.changes.is_empty() {
@@ -117,7 +130,7 @@ impl Vault {
             files,
             clock,
             store: OnceLock::new(),
-            state: RwLock::new(State::new(unlocked.master, unlocked.place, stored)),
+            state: RwLock::new(state),
             turn: Arc::default(),
             version: AtomicU64::new(1),
             listeners: Mutex::default(),
@@ -131,7 +144,7 @@ impl Vault {
             files: KeyFiles::none(),
             clock: Arc::new(WallClock),
             store: OnceLock::new(),
-            state: RwLock::new(State::new(Err(locked), Place::Current, Stored::default())),
+            state: RwLock::new(State::locked(locked)),
             turn: Arc::default(),
             version: AtomicU64::new(1),
             listeners: Mutex::default(),

@@ -33,6 +33,15 @@ impl Plan {
         Ok(key)
     }
 
+    /// Takes another plan's steps, which count for those after it.
+    pub(super) fn follow(&mut self, state: &mut State, step: Self) {
+        self.change.extend(step.change);
+        for effect in step.effects {
+            state.apply(effect.clone());
+            self.effects.push(effect);
+        }
+    }
+
     /// An entry with its value.
     pub(super) fn put(
         &mut self,

@@ -11,6 +11,8 @@ use super::{
     rows::Stored,
     scope::Scope,
     seal::{Binding, Key, Plain},
+    stash,
+    unlock::Unlocked,
 };
 use crate::scrub::Mask;
 
@@ -25,7 +27,7 @@ pub(super) struct State {
 }
 
 /// What is known of a scope.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 struct Held {
     /// None: there is none yet, or it is corrupt.
     data_key: Option<Key>,
@@ -87,15 +89,29 @@ impl Effect {
 
 impl State {
     /// The state of what is stored. Secrets are opened at once, so that they are recognised.
-    pub(super) fn new(master: Result<Key, Locked>, place: Place, stored: Stored) -> Self {
+    ///
+    /// A data key may have been wrapped by the key before, if it was made while that was replaced.
+    /// Those are told, to be wrapped anew.
+    pub(super) fn new(
+        Unlocked {
+            master,
+            place,
+            others,
+            ..
+        }: Unlocked,
+        stored: Stored,
+    ) -> (Self, Vec<Scope>) {
+        let mut left_behind = Vec::new();
         let mut scopes: BTreeMap<Scope, Held> = BTreeMap::new();
         for (scope, row) in &stored.data_keys {
             let held = scopes.entry(scope.clone()).or_default();
             let binding = Binding::data_key(scope, row.version);
-            let opened = match &master {
-                Ok(master) => master.open(&binding, &row.wrapped),
-                Err(_) => None,
-            };
+            let open = |key: &Key| key.open(&binding, &row.wrapped);
+            let mut opened = master.as_ref().ok().and_then(open);
+            if opened.is_none() && master.is_ok() {
+                opened = others.iter().find_map(open);
+                left_behind.extend(opened.as_ref().map(|_| scope.clone()));
+            }
             held.data_key = opened.and_then(|key| Key::of(key.bytes()));
             if held.data_key.is_none() && master.is_ok() {
                 tracing::error!(%scope, "a data key of the vault is corrupt; its entries must be set anew");
@@ -115,19 +131,30 @@ impl State {
             let held = scopes.entry(scope).or_default();
             held.entries.insert(key.clone(), damaged(key));
         }
-        Self {
+        let state = Self {
             master,
             place,
             scopes,
+        };
+        (state, left_behind)
+    }
+
+    /// A vault that cannot be used.
+    pub(super) fn locked(locked: Locked) -> Self {
+        Self {
+            master: Err(locked),
+            place: Place::Current,
+            scopes: BTreeMap::new(),
         }
     }
 
-    /// The same vault with nothing in it.
-    pub(super) fn emptied(&self) -> Self {
+    /// The same vault with nothing but a scope in it.
+    pub(super) fn only(&self, scope: &Scope) -> Self {
+        let held = self.scopes.get(scope).cloned();
         Self {
             master: self.master.clone(),
             place: self.place,
-            scopes: BTreeMap::new(),
+            scopes: held.map(|held| (scope.clone(), held)).into_iter().collect(),
         }
     }
 
@@ -174,6 +201,17 @@ impl State {
     pub(super) fn scopes(&self) -> impl Iterator<Item = &Scope> {
         let filled = |(_, held): &(&Scope, &Held)| !held.entries.is_empty();
         self.scopes.iter().filter(filled).map(|(scope, _)| scope)
+    }
+
+    /// Entries that nobody will come for.
+    pub(super) fn forgotten(&self, now: Timestamp) -> Vec<(Scope, String)> {
+        let scopes = self.scopes.iter();
+        let keys = scopes.flat_map(|(scope, held)| {
+            let items = held.entries.values();
+            let forgotten = items.filter(|item| stash::is_forgotten(&item.entry, now));
+            forgotten.map(|item| (scope.clone(), item.entry.key.clone()))
+        });
+        keys.collect()
     }
 
     /// A scope has values that must be recognised.

@@ -17,6 +17,8 @@ use super::{
     plan::{self, Plan},
     rows::{self, Change},
     scope::Scope,
+    seal::Plain,
+    stash,
     state::Effect,
 };
 
@@ -50,27 +52,44 @@ impl std::fmt::Debug for Pending {
 }
 
 impl Vault {
-    /// The credentials of a team that is being made, as its secrets.
+    /// The credentials of a team that is being made, as its secrets. One that is a reference to the
+    /// stash of the team that makes it (`from`) is the value it stands for, and leaves the stash.
     pub async fn new_team(
         &self,
         team: &TeamKey,
+        from: Option<&TeamKey>,
         credentials: impl IntoIterator<Item = (String, String)>,
         actor: &Actor,
     ) -> Result<Pending, VaultError> {
         let scope = Scope::Team(team.clone());
+        let from = from.map(|team| Scope::Team(team.clone()));
         let turn = self.turn().await;
         let mut plan = Plan::default();
-        let mut state = self.state().emptied();
-        for (key, value) in credentials {
-            let mut put = Put::secret(value);
-            let value = put.value.clone();
-            put.note = Some("given when the team was made".to_owned());
-            let (step, _) = plan::set(&state, &scope, &key, &put, value, actor, self.now())?;
-            plan.change.extend(step.change);
-            for effect in step.effects {
-                state.apply(effect.clone());
-                plan.effects.push(effect);
-            }
+        // A team of this key that was not made in the end has left nothing that counts.
+        plan.effects.push(Effect::Forget(scope.clone()));
+        let mut state = self.state().only(&Scope::System);
+        for (key, text) in credentials {
+            let stashed = from.as_ref().and_then(|from| {
+                stash::find(&self.state(), from, &text).map(|found| (from, found))
+            });
+            let value = match stashed {
+                Some((from, found)) => {
+                    let (stashed, value) = found?;
+                    plan.change.drop_entry(from, stashed);
+                    let effect = Effect::Drop(from.clone(), stashed.to_owned());
+                    plan.effects.push(effect);
+                    value
+                }
+                None => Plain::new(text),
+            };
+            let put = Put {
+                value: Some(value.clone()),
+                secret: Some(true),
+                note: Some("given when the team was made".to_owned()),
+                ..Put::default()
+            };
+            let (step, _) = plan::set(&state, &scope, &key, &put, Some(value), actor, self.now())?;
+            plan.follow(&mut state, step);
             let row = self.row(&scope, Some(&key), Action::Set, actor);
             plan.change.audit(audit::name(row.at), &row);
         }

@@ -15,6 +15,8 @@ pub(super) struct Unlocked {
     pub(super) master: Result<Key, Locked>,
     /// Where it is.
     pub(super) place: Place,
+    /// Keys that are there and do not fit.
+    pub(super) others: Vec<Key>,
     /// The check value is yet to be stored.
     pub(super) check: Option<CheckRow>,
 }
@@ -36,6 +38,7 @@ pub(super) fn unlock(files: &KeyFiles, stored: &Stored) -> Result<Unlocked, Vaul
         return Ok(Unlocked {
             master,
             place,
+            others: Vec::new(),
             check,
         });
     }
@@ -45,6 +48,7 @@ pub(super) fn unlock(files: &KeyFiles, stored: &Stored) -> Result<Unlocked, Vaul
         return Ok(Unlocked {
             master: Err(missing(files, candidates)),
             place: Place::Current,
+            others: Vec::new(),
             check: None,
         });
     };
@@ -71,6 +75,10 @@ pub(super) fn unlock(files: &KeyFiles, stored: &Stored) -> Result<Unlocked, Vaul
     Ok(Unlocked {
         master: key,
         place,
+        others: candidates
+            .into_iter()
+            .filter_map(|(_, key)| key.ok())
+            .collect(),
         check,
     })
 }

@@ -92,7 +92,7 @@ impl World {
             workspace: Arc::new(workspace),
             allowed: ToolFilter::parse(&["*"]).unwrap(),
             sandbox: Arc::clone(&sandbox),
-            scrub: Arc::new(str::to_owned),
+            secrets: Arc::new(Scrubbers::new(Vault::absent(), [])),
         });
         Self {
             dir,

@@ -4,7 +4,6 @@ use std::{num::NonZeroUsize, sync::Arc, time::Duration};
 
 use crate::doubles::{
     client::Client,
-    disk::Crash,
     engine::{Play, seconds},
     world::World,
 };
@@ -101,11 +100,13 @@ async fn undecided_messages_go_on_in_the_next_process() {
     let world = world(3, false);
     let client = world.connect(&world.start());
     let (garden, invoice) = two_topics(&client).await;
-    // The resume is two commits, its audit row and its place, both messages are the next; with that
-    // the process dies.
-    let second = world.connect(&world.start_doomed(Crash::Before(3)));
+    let storage = world.disk.mount(None);
+    let second = world.connect(&world.start_on(storage.clone()));
     second.resume(&client.channel, client.last_seq.get());
     second.item().await;
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    // Both messages are the next commit; with that the process dies.
+    storage.lose_after(1);
     let second = Client {
         channel: client.channel.clone(),
         ..second
@@ -138,9 +139,12 @@ async fn an_undecided_message_is_acknowledged_by_the_next_process() {
     let world = world(60, false);
     let client = world.connect(&world.start());
     two_topics(&client).await;
-    let second = world.connect(&world.start_doomed(Crash::Before(2)));
+    let storage = world.disk.mount(None);
+    let second = world.connect(&world.start_on(storage.clone()));
     second.resume(&client.channel, client.last_seq.get());
     second.item().await;
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    storage.lose_after(1);
     let second = Client {
         channel: client.channel.clone(),
         ..second

@@ -110,6 +110,15 @@ export class Link {
         this.askTopics();
         return;
       }
+      if (frame.code === "not_authorized") {
+        this.forget();
+        this.set("denied");
+        return;
+      }
+      if (frame.code === "rate_limited") {
+        this.drop();
+        return;
+      }
       if (["cannot_resume", "bad_resume", "resume_too_late"].includes(frame.code)) {
         this.resuming = false;
         this.conversation.beginChannel(frame.channel_id);

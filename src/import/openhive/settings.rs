@@ -7,7 +7,7 @@ use super::{
     report::{Item, Kind},
     yaml::Yaml,
 };
-use crate::settings::secret::Secret;
+use crate::settings::{references::escaped, secret::Secret};
 
 /// The model of a profile that names none, as OpenHive has it.
 const FORMER_MODEL: &str = "claude-sonnet-4-20250514";
@@ -50,11 +50,6 @@ impl Converted {
             .push((key.to_owned(), Secret::new(value.to_owned())));
         Yaml::text(format!("${{vault:{key}}}"))
     }
-}
-
-/// OpenHive knows no references: what looks like one is meant as it stands.
-fn escaped(text: &str) -> String {
-    text.replace("${", "$${")
 }
 
 /// `config.yaml`.

@@ -6,7 +6,7 @@ use super::{
     report::{Item, Kind},
     yaml::Yaml,
 };
-use crate::settings::secret::Secret;
+use crate::settings::{references::escaped, secret::Secret};
 
 /// What the main team gets for `*`: it passes work on.
 const ROOT_TOOLS: [&str; 6] = [
@@ -72,7 +72,8 @@ pub(super) fn convert(name: &str, root: bool, tree: Yaml, wishes: Wishes<'_>) ->
             ("parent", _) => file.change("`parent` is in the tree of teams"),
             ("description", Some(text)) => {
                 let text = file.description(text);
-                file.put("description", Yaml::text(text));
+                // What looks like a reference is meant as it stands.
+                file.put("description", Yaml::text(escaped(&text)));
             }
             ("allowed_tools", _) => {
                 let tools = value.items().iter().filter_map(Yaml::as_text);

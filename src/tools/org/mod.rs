@@ -25,6 +25,22 @@ use office::Office;
 /// The longest task, message or query, in characters.
 const LONGEST_TEXT: usize = 100_000;
 
+/// Their names.
+pub const NAMES: [&str; 12] = [
+    "delegate_task",
+    "enqueue_parent_task",
+    "escalate",
+    "get_status",
+    "list_completed_tasks",
+    "list_teams",
+    "query_team",
+    "query_teams",
+    "send_message",
+    "shutdown_team",
+    "spawn_team",
+    "update_team",
+];
+
 /// The tools with those of the organisation.
 pub fn add(toolbox: Toolbox, office: &Office) -> Toolbox {
     toolbox

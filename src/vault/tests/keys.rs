@@ -70,13 +70,16 @@ async fn without_its_key_the_vault_is_locked_and_no_key_is_made() {
             vault.list(&ops, "", &by).await.err(),
             vault.delete(&ops, "PLACE", &by).await.err(),
             vault.rotate_master(&by).await.err(),
-            vault.new_team(&key("new", 1), given(), &by).await.err(),
+            vault
+                .new_team(&key("new", 1), None, given(), &by)
+                .await
+                .err(),
         ];
         for error in refused {
             assert_eq!(error.unwrap().code(), "vault_locked", "{case}");
         }
         // A team that needs no secret can be made all the same.
-        assert!(vault.new_team(&key("new", 1), [], &by).await.is_ok());
+        assert!(vault.new_team(&key("new", 1), None, [], &by).await.is_ok());
         assert_eq!(fs::read_to_string(&file).ok(), content, "{case}");
     }
     let wanted = Wanted {

@@ -16,7 +16,7 @@ async fn a_team_that_is_made_again_inherits_nothing() {
     let by = operator();
     let first = key("ops", 1);
     let made = credentials(&[("TOKEN", "canary-value-1"), ("OTHER", "canary-value-2")]);
-    let mut pending = bench.vault.new_team(&first, made, &by).await.unwrap();
+    let mut pending = bench.vault.new_team(&first, None, made, &by).await.unwrap();
     let store = bench.vault.store().unwrap().clone();
     store.commit(pending.take_writes()).await.unwrap();
     pending.committed().await;
@@ -63,7 +63,7 @@ async fn the_credentials_of_a_team_are_there_with_it_or_not_at_all() {
     drop(
         bench
             .vault
-            .new_team(&key("ops", 1), made(), &by)
+            .new_team(&key("ops", 1), None, made(), &by)
             .await
             .unwrap(),
     );
@@ -72,7 +72,7 @@ async fn the_credentials_of_a_team_are_there_with_it_or_not_at_all() {
     let short = credentials(&[("A", "canary-value-1"), ("B", "short")]);
     let error = bench
         .vault
-        .new_team(&key("ops", 1), short, &by)
+        .new_team(&key("ops", 1), None, short, &by)
         .await
         .unwrap_err();
     assert_eq!(error.code(), "too_short");
@@ -80,7 +80,7 @@ async fn the_credentials_of_a_team_are_there_with_it_or_not_at_all() {
     // Committed, and the process dies before it is told.
     let mut pending = bench
         .vault
-        .new_team(&key("ops", 1), made(), &by)
+        .new_team(&key("ops", 1), None, made(), &by)
         .await
         .unwrap();
     let store = bench.vault.store().unwrap().clone();
@@ -109,7 +109,7 @@ async fn a_rotation_waits_for_a_team_that_is_being_made() {
     let made = credentials(&[("A", "canary-value-1")]);
     let mut pending = bench
         .vault
-        .new_team(&key("ops", 1), made, &by)
+        .new_team(&key("ops", 1), None, made, &by)
         .await
         .unwrap();
     let vault = bench.vault.clone();
@@ -124,4 +124,70 @@ async fn a_rotation_waits_for_a_team_that_is_being_made() {
 
     assert_eq!(rotated.data_keys, 1);
     assert_eq!(bench.scrubbed(&team("ops"), "canary-value-1"), "${vault:A}");
+}
+
+/// OR-61, MV-71: what stands in a call is gone from it before it is journalled, and there when it
+/// runs, also in another process.
+#[actix::test]
+async fn credentials_wait_in_the_stash_until_their_team_is_made() {
+    let mut bench = Bench::new();
+    let (by, root) = (actor("main"), key("main", 1));
+    let given = [("TOKEN", "canary-value-1"), ("OTHER", "canary-value-2")];
+
+    let stashed = bench.vault.stash(&root, given, &by).unwrap();
+    assert!(!bench.disk.text().contains("stash."));
+    let scrubbed = bench.scrubbed(&team("main"), "canary-value-1");
+    assert_eq!(scrubbed, stashed.references[0]);
+    let store = bench.vault.store().unwrap().clone();
+    store.commit(stashed.writes).await.unwrap();
+    bench.restart();
+    let names = ["TOKEN", "OTHER"].map(str::to_owned);
+    let references = names.into_iter().zip(stashed.references.clone());
+    let (ops, dev) = (key("ops", 1), key("dev", 1));
+    let made = bench
+        .vault
+        .new_team(&ops, Some(&root), references.clone(), &by);
+    let mut made = made.await.unwrap();
+    let store = bench.vault.store().unwrap().clone();
+    store.commit(made.take_writes()).await.unwrap();
+    made.committed().await;
+
+    for when in ["at once", "after a restart"] {
+        assert_eq!(
+            bench.scrubbed(&team("ops"), "canary-value-1 canary-value-2"),
+            "${vault:TOKEN} ${vault:OTHER}",
+            "{when}"
+        );
+        assert!(!bench.vault.has_secrets(&team("main")), "{when}");
+        bench.restart();
+    }
+    // Nobody else's reference, and none twice.
+    let again = bench
+        .vault
+        .new_team(&dev, Some(&root), references.clone(), &by);
+    assert_eq!(again.await.unwrap_err().code(), "not_found");
+    let foreign = bench.vault.new_team(&ops, Some(&dev), references, &by);
+    assert_eq!(foreign.await.unwrap_err().code(), "not_found");
+    assert!(!bench.disk.text().contains("canary"));
+}
+
+/// MV-58: a stash does not wait for a rotation; what it wraps under the key before is found by the
+/// next start.
+#[actix::test]
+async fn a_data_key_that_was_left_behind_by_a_rotation_is_wrapped_anew() {
+    let mut bench = Bench::new();
+    let (by, root) = (actor("main"), key("main", 1));
+    let stashed = bench
+        .vault
+        .stash(&root, [("T", "canary-value-1")], &by)
+        .unwrap();
+    bench.vault.rotate_master(&operator()).await.unwrap();
+    let store = bench.vault.store().unwrap().clone();
+    store.commit(stashed.writes).await.unwrap();
+
+    bench.restart();
+    std::fs::remove_file(bench.key_file(".old")).unwrap();
+    bench.restart();
+
+    assert!(bench.vault.has_secrets(&team("main")));
 }

@@ -81,8 +81,8 @@ impl Plan {
         self.report.items.extend(converted.items);
         for problem in gone {
             let name = format!("{name}: {}", problem.path);
-            self.report
-                .push(Item::faulty(Kind::Settings, name, problem.reason));
+            let item = Item::faulty(Kind::Settings, name, refusal(problem.reason));
+            self.report.push(item);
         }
         for (key, value) in converted.secrets {
             // What it was for may be gone.
@@ -126,5 +126,13 @@ impl Plan {
             let reason = "only files that end in `.md` are rules";
             self.report.push(Item::left(Kind::Rule, name, reason));
         }
+    }
+}
+
+/// Why a reader refused something, to someone who has not written it.
+pub(super) fn refusal(reason: String) -> String {
+    match reason.starts_with("unknown key") {
+        true => "there is no such setting here".to_owned(),
+        false => reason,
     }
 }

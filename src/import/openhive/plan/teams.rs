@@ -18,6 +18,7 @@ use super::{
         yaml::{Yaml, settle},
     },
     BEFORE, Checks, FolderPlan, Marked, Options, Plan, TeamPlan,
+    files::refusal,
 };
 use crate::settings::secret::Secret;
 
@@ -139,7 +140,7 @@ impl Plan {
         match settle(&mut tree, |text| checks.team(&place.name, text)) {
             Ok(gone) => items.extend(gone.into_iter().map(|problem| {
                 let name = format!("config.yaml: {}", problem.path);
-                Item::faulty(Kind::Settings, name, problem.reason).of(&place.former)
+                Item::faulty(Kind::Settings, name, refusal(problem.reason)).of(&place.former)
             })),
             Err(problems) => {
                 let reason = problems.to_string();
@@ -156,7 +157,9 @@ impl Plan {
             || (known && !place.is_root() && target.folders.contains(&place.name));
         self.report.push(match known {
             true => Item::left(Kind::Team, team, BEFORE),
-            false if place.is_root() => Item::taken(Kind::Team, team, &place.changes),
+            false if place.is_root() || place.degraded.is_some() => {
+                Item::taken(Kind::Team, team, &place.changes)
+            }
             false => {
                 place
                     .changes
