@@ -48,6 +48,7 @@ pub mod teams;
 #[cfg(test)]
 pub(crate) mod tests;
 mod unlock;
+mod webhooks;
 
 use audit::{Action, Actor, AuditRow, Wanted};
 use entry::{Entry, Put};
