@@ -28,8 +28,10 @@ mod session;
 #[cfg(test)]
 mod tests;
 pub mod tokens;
+mod triggers;
 mod trust;
 pub mod ui;
+pub mod webhooks;
 
 use access::Access;
 use auth::identities::Identities;
@@ -38,7 +40,7 @@ use error::ApiError;
 use jobs::Jobs;
 use metrics::Metrics;
 
-use crate::memory::Memory;
+use crate::{memory::Memory, triggers::desk::Desk};
 
 /// For the server's `client_request_timeout`: the header has to be there by then.
 pub const SLOWEST_HEADER: Duration = Duration::from_secs(10);
@@ -83,6 +85,10 @@ pub struct State {
     pub spine: Spine,
     /// What teams remember.
     pub memory: Memory,
+    /// Where triggers are managed.
+    pub desk: Desk,
+    /// How often webhooks were called lately.
+    pub callers: webhooks::Callers,
     /// The service around them.
     pub service: Arc<dyn Service>,
     /// Figures.
@@ -115,6 +121,15 @@ pub fn configure(
             .service(trust::one())
             .service(identities::resource())
             .service(identities::one())
+            .service(triggers::resource())
+            .service(triggers::looks())
+            .service(triggers::enabling())
+            .service(triggers::disabling())
+            .service(triggers::running())
+            .service(triggers::runs())
+            .service(triggers::cursors())
+            .service(triggers::one())
+            .service(webhooks::resource())
             .service(overview::resource())
             .service(memories::resource())
             .service(memories::chain())
