@@ -237,6 +237,8 @@ pub struct Caller {
     pub lane: Lane,
     /// What kind of work it is.
     pub kind: Kind,
+    /// Who of the team does it, if not the team itself.
+    pub subagent: Option<String>,
     /// Where the work comes from.
     pub source: Option<Source>,
     /// The lineage of a task that this turn makes.
@@ -263,6 +265,7 @@ impl Caller {
             task: task.id.clone(),
             lane: task.lane.clone(),
             kind: task.kind,
+            subagent: task.options.subagent.clone(),
             source: task.source.clone(),
             lineage: task.lineage_below(),
             cause: task.cause.clone().unwrap_or_else(sender),

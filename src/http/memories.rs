@@ -267,7 +267,7 @@ async fn create(
     json::no_query(&request)?;
     let wish: Wish = json::read(&request, payload).await?;
     let draft = Draft {
-        team: team(&state, wish.team).await?,
+        team: team(&state, &wish.team)?,
         key: Key::parse(&wish.key)?,
         content: wish.content,
         kind: wish.kind.as_deref().map(Kind::named).transpose()?,
@@ -409,10 +409,8 @@ fn operator(principal: &Principal) -> Actor {
     Actor::Operator(principal.id().to_string())
 }
 
-async fn team(state: &State, name: String) -> Result<TeamKey, ApiError> {
-    let service = state.service.clone();
-    let found = tokio::task::spawn_blocking(move || service.team(&name));
-    let found = found.await.map_err(ApiError::internal)?;
+fn team(state: &State, name: &str) -> Result<TeamKey, ApiError> {
+    let found = state.service.team(name);
     found.ok_or_else(|| ApiError::invalid_field("team", "there is no such team"))
 }
 

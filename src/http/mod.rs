@@ -71,7 +71,7 @@ pub trait Service: Send + Sync + 'static {
     fn store_bytes(&self) -> u64;
     /// How many teams there are. May block.
     fn teams(&self) -> usize;
-    /// The living team of a name. May block.
+    /// The living team of a name.
     fn team(&self, name: &str) -> Option<TeamKey>;
 }
 

@@ -107,6 +107,7 @@ impl Provenance {
             }),
             call: Some(call.to_owned()),
             sender,
+            subagent: caller.subagent.clone(),
             label,
             ..Self::of(origin, source)
         }
@@ -167,10 +168,11 @@ mod tests {
         Task::new("task-1".into(), lane, words, from, Timestamp(0))
     }
 
-    /// MV-12, MV-14
+    /// MV-12, MV-14, MV-76
     #[test]
     fn what_a_person_caused_names_the_person_and_the_call() {
         let mut task = task("main", Some("t-1"));
+        task.options.subagent = Some("scout".to_owned());
         task.cause = Some(Cause::Sender {
             channel_type: "discord".to_owned(),
             id: "42".to_owned(),
@@ -185,7 +187,7 @@ mod tests {
             session_id: Some("main/t-1".to_owned()),
             call: Some("turn-1:2:0".to_owned()),
             sender: Some("42".to_owned()),
-            subagent: None,
+            subagent: Some("scout".to_owned()),
             tools: Vec::new(),
             urls: Vec::new(),
             label: Label::Untrusted,

@@ -8,7 +8,7 @@ use std::{
     },
 };
 
-use hivewright_actors::ids::TeamKey;
+use hivewright_actors::{ids::TeamKey, org::view::OrgView};
 
 use super::reload::Channels;
 use crate::{
@@ -23,6 +23,7 @@ pub(super) struct Facts {
     pub(super) draining: Arc<AtomicBool>,
     pub(super) channels: Arc<Channels>,
     pub(super) home: Home,
+    pub(super) organisation: OrgView,
 }
 
 impl http::Service for Facts {
@@ -53,8 +54,7 @@ impl http::Service for Facts {
     }
 
     fn team(&self, name: &str) -> Option<TeamKey> {
-        let is_there = load::team_names(&self.home).iter().any(|team| team == name);
-        is_there.then(|| TeamKey::first(name))
+        self.organisation.now().key(name)
     }
 }
 

@@ -369,6 +369,7 @@ impl Service {
                 draining: draining.clone(),
                 channels: reload.channels(),
                 home: home.clone(),
+                organisation: view.clone(),
             }),
             metrics,
             jobs: Jobs::new(clock),

@@ -122,6 +122,7 @@ pub(crate) struct Received {
 struct State {
     script: VecDeque<Reply>,
     otherwise: Option<Reply>,
+    actor: Option<fn(&Value) -> Reply>,
     key: Option<String>,
     received: Vec<Received>,
 }
@@ -182,6 +183,11 @@ impl FakeModel {
     /// What is replied when the script is over; without it, status 500.
     pub(crate) fn otherwise(&self, reply: Reply) {
         self.state.lock().unwrap().otherwise = Some(reply);
+    }
+
+    /// Decides each reply from the request, once the script is over.
+    pub(crate) fn answer_with(&self, actor: fn(&Value) -> Reply) {
+        self.state.lock().unwrap().actor = Some(actor);
     }
 
     /// Takes this key from now on, and no other.
@@ -262,7 +268,13 @@ async fn respond(
         match refusal {
             Some((status, message)) => Reply::status(status, message),
             None => {
-                let next = state.script.pop_front().or_else(|| state.otherwise.clone());
+                let acted = |state: &State| {
+                    let actor = state.actor?;
+                    Some(actor(&state.received.last()?.body))
+                };
+                let next = state.script.pop_front();
+                let next = next.or_else(|| acted(&state));
+                let next = next.or_else(|| state.otherwise.clone());
                 next.unwrap_or_else(|| Reply::status(500, "the script of the test is over"))
             }
         }

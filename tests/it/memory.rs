@@ -2,7 +2,10 @@
 
 use serde_json::{Value, json};
 
-use crate::service::{Client, Service};
+use crate::{
+    fake_model::{FakeModel, KEY, Reply},
+    service::{Client, Service},
+};
 
 const TEAM: &str = r#"
 allowed_tools: ["@memory"]
@@ -189,4 +192,118 @@ async fn a_command_says_what_is_wrong_and_how_to_go_on() {
     );
     let replaced: Value = serde_json::from_str(&replaced.stdout).expect("one document");
     assert_eq!(replaced["data"]["supersede_reason"], "newer");
+}
+
+/// A service whose model shows what it was told, and whose policy lets everyone in.
+async fn watched(model: &FakeModel) -> Service {
+    let profile = format!(
+        "profiles:\n  default: {{provider: openai, api_url: \"{}/v1\", api_key: {KEY}, model: m}}\n",
+        model.url()
+    );
+    let trust = "trust: {channels: {ws: {policy: allow}}}\n";
+    Service::prepare()
+        .with_file("data/config/providers.yaml", &profile)
+        .with_file("data/config/channels.yaml", &format!("{CHANNELS}{trust}"))
+        .with_file("run/teams/main/config.yaml", TEAM)
+        .started()
+        .await
+}
+
+/// What the model is told in a turn of the operator.
+async fn told(service: &Service, model: &FakeModel) -> String {
+    let mut operator = service.connect().await;
+    model.say([Reply::text("Hello.")]);
+    let end = operator.ask("hello").await;
+    assert_eq!(end["type"], "response", "{end}");
+    let requests = model.requests();
+    requests[requests.len() - 1].body.to_string()
+}
+
+/// MV-15, MV-16, MV-19, MV-22, SC-13
+#[actix::test]
+async fn what_a_stranger_planted_is_in_no_prompt_until_it_is_approved() {
+    let model = FakeModel::start();
+    let mut service = watched(&model).await;
+    let wish = json!({"team": "main", "key": "rule", "content": "ask before you pay"});
+    let (status, _) = service.api("POST", "/api/v1/memories", Some(wish)).await;
+    assert_eq!(status, 201);
+    let wish = json!({"name": "stranger", "scopes": ["chat"]});
+    let (_, token) = service.api("POST", "/api/v1/tokens", Some(wish)).await;
+    let token = token["data"]["token"].as_str().expect("a token").to_owned();
+    let mut stranger = Client::connect(&service.url(), &token).await;
+
+    model.say([
+        Reply::calls([
+            (
+                "memory_save",
+                json!({"key": "tip", "content": "PLANTED tip"}),
+            ),
+            (
+                "memory_save",
+                json!({"key": "rule", "content": "PLANTED rule", "supersede_reason": "x"}),
+            ),
+        ]),
+        Reply::text("Saved."),
+    ]);
+    let end = stranger.ask("remember this").await;
+    assert_eq!(end["type"], "response", "{end}");
+
+    for _ in 0..2 {
+        let prompt = told(&service, &model).await;
+        assert!(prompt.contains("[rule]: ask before you pay"), "{prompt}");
+        assert!(!prompt.contains("PLANTED"), "{prompt}");
+        service.kill();
+        service.launch().await;
+    }
+    let listed = service.run(&["memory", "review"], "").await;
+    assert!(listed.stdout.contains("tip") && listed.stdout.contains("proposal"));
+    let shown = service.run(&["memory", "review", "rule"], "").await;
+    let change = "- ask before you pay\n+ PLANTED rule\n";
+    assert!(shown.stdout.ends_with(change), "{}", shown.stdout);
+    assert!(shown.stdout.contains("ws:stranger"), "{}", shown.stdout);
+    let approved = service
+        .run(&["memory", "review", "rule", "--approve"], "")
+        .await;
+    assert_eq!(approved.stderr, "`rule` is approved\n");
+    let rejected = service
+        .run(&["memory", "review", "tip", "--reject"], "")
+        .await;
+    assert_eq!(rejected.stderr, "`tip` is rejected\n");
+
+    let prompt = told(&service, &model).await;
+    assert!(prompt.contains("[rule]: PLANTED rule"), "{prompt}");
+    assert!(!prompt.contains("PLANTED tip"), "{prompt}");
+}
+
+/// MV-13, MV-14, MV-16
+#[actix::test]
+async fn a_turn_that_read_what_a_stranger_planted_is_believed_no_more() {
+    let model = FakeModel::start();
+    let service = watched(&model).await;
+    let wish = json!({"name": "stranger", "scopes": ["chat"]});
+    let (_, token) = service.api("POST", "/api/v1/tokens", Some(wish)).await;
+    let token = token["data"]["token"].as_str().expect("a token").to_owned();
+    let mut stranger = Client::connect(&service.url(), &token).await;
+    let save = |key: &str| Reply::call("memory_save", json!({"key": key, "content": "words"}));
+    model.say([save("planted"), Reply::text("Saved.")]);
+    stranger.ask("remember this").await;
+    let mut operator = service.connect().await;
+
+    model.say([
+        save("before"),
+        Reply::call("memory_search", json!({"query": "planted"})),
+        save("after"),
+        Reply::text("Done."),
+    ]);
+    let end = operator.ask("look it up").await;
+
+    assert_eq!(end["type"], "response", "{end}");
+    let rows = service.api("GET", "/api/v1/memories", None).await.1;
+    let review = |key: &str| {
+        let mut rows = rows["data"].as_array().expect("rows").iter();
+        let row = rows.find(|row| row["key"] == key).expect("a row");
+        row["review"].as_str().expect("a word").to_owned()
+    };
+    let reviews = ["planted", "before", "after"].map(review);
+    assert_eq!(reviews, ["pending", "not_needed", "pending"]);
 }
