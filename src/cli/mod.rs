@@ -31,6 +31,7 @@ mod stopped;
 mod table;
 mod token;
 mod transcript;
+mod trigger;
 mod trust;
 
 use failure::{Exit, Failure};
@@ -96,6 +97,7 @@ enum Command {
     Send(send::Arguments),
     Chat(chat::Arguments),
     Token(token::Arguments),
+    Trigger(trigger::Arguments),
     Trust(trust::Arguments),
     Identity(identity::Arguments),
     Memory(memory::Arguments),
@@ -191,6 +193,7 @@ fn dispatch(command: Option<Command>, context: Context) -> Result<(), Failure> {
         Some(Command::Send(arguments)) => wait_for(send::run(arguments, &context)),
         Some(Command::Chat(arguments)) => wait_for(chat::run(arguments, &context)),
         Some(Command::Token(arguments)) => wait_for(token::run(arguments, &context)),
+        Some(Command::Trigger(arguments)) => wait_for(trigger::run(arguments, &context)),
         Some(Command::Trust(arguments)) => wait_for(trust::run(arguments, &context)),
         Some(Command::Identity(arguments)) => wait_for(identity::run(arguments, &context)),
         Some(Command::Memory(arguments)) => wait_for(memory::run(arguments, &context)),

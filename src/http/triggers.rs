@@ -53,7 +53,10 @@ pub(super) fn enabling() -> Resource {
 }
 
 pub(super) fn disabling() -> Resource {
-    routes::resource("/api/v1/triggers/{id}/disable", Methods::new().post(disable))
+    routes::resource(
+        "/api/v1/triggers/{id}/disable",
+        Methods::new().post(disable),
+    )
 }
 
 pub(super) fn running() -> Resource {
@@ -65,7 +68,10 @@ pub(super) fn runs() -> Resource {
 }
 
 pub(super) fn cursors() -> Resource {
-    routes::resource("/api/v1/triggers/{id}/cursors", Methods::new().put(set_cursors))
+    routes::resource(
+        "/api/v1/triggers/{id}/cursors",
+        Methods::new().put(set_cursors),
+    )
 }
 
 /// A trigger as an operator writes it.
@@ -195,11 +201,14 @@ async fn list(state: web::Data<State>, request: HttpRequest) -> Result<HttpRespo
         let holds = |word: &String| {
             definition.name.contains(word.as_str()) || definition.task.to_lowercase().contains(word)
         };
-        ["team", "state", "type", "subagent"].into_iter().all(is)
-            && word.as_ref().is_none_or(holds)
+        ["team", "state", "type", "subagent"].into_iter().all(is) && word.as_ref().is_none_or(holds)
     };
     let listed = desk.list(None).await?;
-    let rows: Vec<Value> = listed.iter().filter(|row| fits(row)).map(show::listed).collect();
+    let rows: Vec<Value> = listed
+        .iter()
+        .filter(|row| fits(row))
+        .map(show::listed)
+        .collect();
     Ok(json::page(&rows, page))
 }
 
@@ -256,7 +265,10 @@ async fn change(
     let (principal, desk) = stand(&state, &request)?;
     json::no_query(&request)?;
     let Form(form) = json::read(&request, payload).await?;
-    if let Some(fixed) = ["team", "enable"].into_iter().find(|name| form.contains_key(*name)) {
+    if let Some(fixed) = ["team", "enable"]
+        .into_iter()
+        .find(|name| form.contains_key(*name))
+    {
         let reason = match fixed {
             "team" => "cannot change; create another trigger",
             _ => "use `/enable` and `/disable`",
@@ -318,11 +330,18 @@ async fn run(
     json::no_query(&request)?;
     let key = match request.headers().get(KEY).map(|value| value.to_str()) {
         Some(Ok(key)) if (1..=LONGEST_KEY).contains(&key.len()) => key.to_owned(),
-        Some(_) => return Err(ApiError::invalid("`Idempotency-Key` has 1 to 128 characters")),
+        Some(_) => {
+            return Err(ApiError::invalid(
+                "`Idempotency-Key` has 1 to 128 characters",
+            ));
+        }
         None => format!("{:016x}", getrandom::u64().map_err(ApiError::internal)?),
     };
     let start: Start = json::read(&request, payload).await?;
-    if start.max_steps.is_some_and(|steps| !(1..=500).contains(&steps)) {
+    if start
+        .max_steps
+        .is_some_and(|steps| !(1..=500).contains(&steps))
+    {
         return Err(ApiError::invalid_field("max_steps", "is not 1-500"));
     }
     let overlap = match start.overlap_policy.as_deref() {

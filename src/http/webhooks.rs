@@ -97,10 +97,13 @@ async fn receive(
         return Ok(HttpResponse::Ok().json(json!({ "duplicate": true, "run_id": first })));
     }
     Ok(match run.decision {
-        Decision::Enqueued | Decision::Replaced => HttpResponse::Accepted()
-            .json(json!({ "run_id": run.id, "task_id": run.task_id })),
+        Decision::Enqueued | Decision::Replaced => {
+            HttpResponse::Accepted().json(json!({ "run_id": run.id, "task_id": run.task_id }))
+        }
         Decision::RateLimited => {
-            return Err(ApiError::rate_limited("the team gets too many tasks from triggers"));
+            return Err(ApiError::rate_limited(
+                "the team gets too many tasks from triggers",
+            ));
         }
         Decision::NotActive => return Err(ApiError::not_found("there is no such webhook")),
         Decision::Filtered => HttpResponse::Ok().json(json!({ "ignored": true })),
@@ -300,7 +303,10 @@ fn content_type(request: &HttpRequest, webhook: &Webhook) -> Result<String, ApiE
         false => Err(ApiError::new(
             StatusCode::UNSUPPORTED_MEDIA_TYPE,
             "unsupported_media_type",
-            format!("this webhook takes `{}`", webhook.content_types.join("`, `")),
+            format!(
+                "this webhook takes `{}`",
+                webhook.content_types.join("`, `")
+            ),
         )),
     }
 }
@@ -342,7 +348,10 @@ fn filter(
     }
     let document: Value = serde_json::from_slice(body)
         .map_err(|_| ApiError::invalid("the body is not valid JSON"))?;
-    let fails = webhook.filter.iter().find(|condition| !holds(desk, condition, &document));
+    let fails = webhook
+        .filter
+        .iter()
+        .find(|condition| !holds(desk, condition, &document));
     Ok(fails.map(|condition| format!("the filter on `{}` does not hold", condition.pointer)))
 }
 

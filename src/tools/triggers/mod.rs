@@ -107,8 +107,14 @@ impl<S> Form<S> {
     fn take(&mut self, name: &str) -> Result<String, ToolError> {
         match self.fields.remove(name) {
             Some(Value::String(text)) => Ok(text),
-            Some(_) => Err(answer::refuse("invalid_input", format!("{name}: expected text"))),
-            None => Err(answer::refuse("invalid_input", format!("{name}: is missing"))),
+            Some(_) => Err(answer::refuse(
+                "invalid_input",
+                format!("{name}: expected text"),
+            )),
+            None => Err(answer::refuse(
+                "invalid_input",
+                format!("{name}: is missing"),
+            )),
         }
     }
 

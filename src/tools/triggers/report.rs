@@ -151,7 +151,10 @@ mod tests {
                 json!({"notify": true, "outcome": "ok", "cursors": {"a b": ""}}),
                 "cursors",
             ),
-            (json!({"notify": true, "outcome": "ok", "noise": 1}), "noise"),
+            (
+                json!({"notify": true, "outcome": "ok", "noise": 1}),
+                "noise",
+            ),
         ] {
             let reply = checked(bad).err().map(|reply| reply.content);
             assert!(reply.is_some_and(|text| text.contains(part)), "{part}");

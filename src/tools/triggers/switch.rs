@@ -75,8 +75,7 @@ impl Tool for EnableTrigger {
 
 impl Tool for DisableTrigger {
     const NAME: &'static str = "disable_trigger";
-    const DESCRIPTION: &'static str =
-        "Lets a trigger fire no more, until it is enabled again. Work that it started goes on unless `cancel_running` is set.";
+    const DESCRIPTION: &'static str = "Lets a trigger fire no more, until it is enabled again. Work that it started goes on unless `cancel_running` is set.";
     const EFFECT: Effect = Effect::Idempotent;
     const EXCLUSIVE: bool = true;
     const LIMITS: Limits = LIMITS;
@@ -89,9 +88,9 @@ impl Tool for DisableTrigger {
 
     fn accept(args: &Off) -> Result<(), String> {
         match &args.reason {
-            Some(reason) if reason.chars().count() > LONGEST_REASON => {
-                Err(format!("`reason`: at most {LONGEST_REASON} characters are allowed"))
-            }
+            Some(reason) if reason.chars().count() > LONGEST_REASON => Err(format!(
+                "`reason`: at most {LONGEST_REASON} characters are allowed"
+            )),
             _ => Ok(()),
         }
     }
@@ -106,6 +105,8 @@ impl Tool for DisableTrigger {
             cancel_running: args.cancel_running,
         };
         let trigger = parts.disable(disable).await.map_err(no)?;
-        Ok(answer::ok(json!({ "state": show::trigger(&trigger)["state"] })))
+        Ok(answer::ok(
+            json!({ "state": show::trigger(&trigger)["state"] }),
+        ))
     }
 }

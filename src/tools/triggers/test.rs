@@ -88,13 +88,16 @@ impl Tool for TestTrigger {
     }
 
     fn accept(args: &Args) -> Result<(), String> {
-        if args.max_steps.is_some_and(|steps| !(1..=500).contains(&steps)) {
+        if args
+            .max_steps
+            .is_some_and(|steps| !(1..=500).contains(&steps))
+        {
             return Err("`max_steps`: expected a number from 1 to 500".to_owned());
         }
         match &args.sample {
-            Some(sample) if sample.chars().count() > LONGEST_SAMPLE => {
-                Err(format!("`sample`: at most {LONGEST_SAMPLE} characters are allowed"))
-            }
+            Some(sample) if sample.chars().count() > LONGEST_SAMPLE => Err(format!(
+                "`sample`: at most {LONGEST_SAMPLE} characters are allowed"
+            )),
             _ => Ok(()),
         }
     }
