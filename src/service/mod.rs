@@ -204,7 +204,11 @@ impl Service {
         let tree = Tree::new(recovered.teams.clone());
         spine::recover_spending(&*storage, &ledger, days.day_of(WallClock.now()), &tree)
             .map_err(|error| machine("the store cannot be read", error))?;
-        let memory = Memory::new(Arc::new(WallClock), ids.clone(), Arc::new(vault::Guard::new(&vault)));
+        let memory = Memory::new(
+            Arc::new(WallClock),
+            ids.clone(),
+            Arc::new(vault::Guard::new(&vault)),
+        );
         let gate = tools::trust::Gate::default();
         let toolbox = tools::memory::add(gate.equip(options.toolbox), &memory);
         let toolbox = tools::vault::add(toolbox);

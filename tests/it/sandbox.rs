@@ -20,6 +20,7 @@ use hivewright::{
         workspace::{Access, AllowedDir, Workspace},
     },
     tools::{self, filter::ToolFilter, host::Grant},
+    vault::{Vault, scrubbers::Scrubbers},
 };
 use hivewright_actors::{
     clock::Timestamp,
