@@ -73,6 +73,7 @@ use crate::{
         org::office::{self, Office},
     },
     triggers::{calendar::Zones, expressions::LinearExpressions},
+    vault::scrubbers::Scrubbers,
 };
 
 pub mod error;
@@ -201,7 +202,11 @@ impl Service {
         let tree = Tree::new(recovered.teams.clone());
         spine::recover_spending(&*storage, &ledger, days.day_of(WallClock.now()), &tree)
             .map_err(|error| machine("the store cannot be read", error))?;
-        let memory = Memory::new(Arc::new(WallClock), ids.clone(), Arc::new(vault::Guard::new(&vault)));
+        let memory = Memory::new(
+            Arc::new(WallClock),
+            ids.clone(),
+            Arc::new(vault::Guard::new(&vault)),
+        );
         let gate = tools::trust::Gate::default();
         let toolbox = tools::memory::add(gate.equip(options.toolbox), &memory);
         let toolbox = tools::vault::add(toolbox);
@@ -336,7 +341,7 @@ impl Service {
             identities,
             spine: spine.clone(),
             memory,
-            vault,
+            vault: vault.clone(),
             service: Arc::new(Facts {
                 demo: demo.clone(),
                 draining: draining.clone(),
@@ -353,6 +358,7 @@ impl Service {
             router: spine.router.clone(),
             ids,
             connections: AtomicU64::new(0),
+            secrets: Arc::new(Scrubbers::new(vault, [])),
         };
         let listener = Listener::open(&config.server, web::Data::new(state), door)?;
         let url = public_url(&config.server, listener.address);

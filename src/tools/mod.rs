@@ -13,8 +13,8 @@ pub mod filter;
 mod glob;
 mod grep;
 pub mod host;
-pub mod org;
 pub mod memory;
+pub mod org;
 mod read;
 mod secrets;
 #[cfg(test)]
