@@ -76,6 +76,7 @@ use crate::{
         premises::Outlook,
         upkeep::{Triggers, Upkeep},
     },
+    vault::scrubbers::Scrubbers,
 };
 
 pub mod error;
@@ -382,7 +383,7 @@ impl Service {
             explainer: Arc::new(move |team, tool, args, subject| {
                 explained.explain(team, tool, args, subject)
             }),
-            vault,
+            vault: vault.clone(),
             desk,
             callers: Callers::default(),
             service: Arc::new(Facts {
@@ -401,6 +402,7 @@ impl Service {
             router: spine.router.clone(),
             ids,
             connections: AtomicU64::new(0),
+            secrets: Arc::new(Scrubbers::new(vault, [])),
         };
         let listener = Listener::open(&config.server, web::Data::new(state), door)?;
         let url = public_url(&config.server, listener.address);

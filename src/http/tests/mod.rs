@@ -71,7 +71,7 @@ use crate::{
     },
     teams::folders::TeamFolders,
     triggers::{calendar::Zones, expressions::LinearExpressions},
-    vault::Vault,
+    vault::{Vault, master::KeyFiles},
 };
 
 mod input;
@@ -82,6 +82,7 @@ mod pages;
 mod rights;
 mod trust;
 mod upgrade;
+mod vault;
 mod watch;
 mod wire;
 
@@ -231,8 +232,11 @@ impl Bench {
             ..Flags::default()
         };
         let home = Home::new(&flags, &Environment::fixed([])).unwrap();
+        let storage = Arc::new(Memory::default());
+        let files = KeyFiles::new(folder.path(), &Environment::fixed([]));
+        let vault = Vault::open(&*storage, files, clock.clone()).unwrap();
         let ports = Ports {
-            storage: Arc::new(Memory::default()),
+            storage: storage.clone(),
             on_store_failure: Box::new(|error| panic!("{error}")),
             on_store_group: Box::new({
                 let metrics = metrics.clone();
@@ -285,6 +289,7 @@ impl Bench {
         let ids = Ids::new(Arc::new(Counted(AtomicU64::new(1 << 32))));
         let memory = crate::memory::Memory::new(clock.clone(), ids, Arc::new(NoSecrets));
         memory.connect(spine.store.clone());
+        vault.attach(spine.store.clone());
         let auth = Authenticator::open(spine.store.clone(), clock.clone(), folder.path())
             .await
             .unwrap();
@@ -311,6 +316,7 @@ impl Bench {
             },
             spine,
             memory,
+            vault,
             service: surroundings.clone(),
             metrics,
             jobs: Jobs::new(clock.clone()),
