@@ -18,8 +18,8 @@ impl Days for ZoneDays {
             .unwrap_or_default()
             .to_zoned(self.0.clone());
         let date = moment.date();
-        let number = (i64::from(date.year()) * 100 + i64::from(date.month())) * 100
-            + i64::from(date.day());
+        let number =
+            (i64::from(date.year()) * 100 + i64::from(date.month())) * 100 + i64::from(date.day());
         let next = date
             .checked_add(1.day())
             .and_then(|tomorrow| tomorrow.to_zoned(self.0.clone()))

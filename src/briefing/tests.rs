@@ -13,6 +13,7 @@ use futures_util::future::BoxFuture;
 use hivewright_actors::{
     briefing::{Assignment, Brief, BriefError, Briefing, Line, Speaker},
     clock::Timestamp,
+    ids::Ids,
     task::{Code, Ending, Label, Lane, Options, Task, TopicRef},
     tool::{Args, CallContext, Caller, ToolCall, ToolFault, ToolReply},
 };
@@ -24,7 +25,10 @@ use super::{Sources, Turns};
 use crate::{
     engines::{Engines, native::retry::RetryPolicy},
     logging::Secrets,
+    machine::{Randomness, WallClock},
+    memory::{Memory, NoSecrets},
     providers::client,
+    rulebook::Rulebook,
     sandbox::process::{Sandbox, SandboxSettings, layers::Layers},
     settings::{
         home::{Flags, Home},
@@ -98,10 +102,16 @@ fn place() -> Place {
     );
     let sessions = Arc::new(Sessions::default());
     let turns = Turns::new(Sources {
+        rules: Rulebook::default(),
         live: Live::new(home.clone(), environment),
         home: home.clone(),
         engines: Engines::new(client::build().unwrap(), RetryPolicy::default()),
         toolbox: tools::all(),
+        memory: Memory::new(
+            Arc::new(WallClock),
+            Ids::new(Arc::new(Randomness)),
+            Arc::new(NoSecrets),
+        ),
         sandbox: Arc::new(sandbox),
         agents: Some(sessions.clone()),
         turn_timeout: Duration::from_secs(600),
@@ -147,6 +157,7 @@ impl Place {
                     team: "scouts".into(),
                     topic: None,
                 },
+                generation: 1,
                 topic: Some(TopicRef {
                     id: "t-1".into(),
                     name: "weather".into(),

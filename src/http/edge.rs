@@ -81,7 +81,10 @@ fn admit(state: &State, request: &HttpRequest) -> Result<Option<HttpResponse>, A
         && state.access.gate.guest(request).is_some();
     Ok(is_question.then(|| {
         HttpResponse::NoContent()
-            .insert_header((header::ACCESS_CONTROL_ALLOW_METHODS, "GET, POST, PUT, PATCH, DELETE"))
+            .insert_header((
+                header::ACCESS_CONTROL_ALLOW_METHODS,
+                "GET, POST, PUT, PATCH, DELETE",
+            ))
             .insert_header((
                 header::ACCESS_CONTROL_ALLOW_HEADERS,
                 "authorization, content-type, x-csrf-token",

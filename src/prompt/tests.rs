@@ -383,7 +383,7 @@ async fn what_is_remembered_stands_before_the_topic_and_leaves_the_rest_as_it_wa
     };
     let without = Request {
         topic: Some(topic),
-        ..request("main")
+        ..place.request("main")
     };
     let with = Request {
         memory: "--- Memory ---\n\nContext:\n[a]: b".into(),

@@ -39,9 +39,7 @@ impl Vault {
             .ok_or_else(lost)?;
         let state = self.state();
         let master = state.master.as_ref().map_err(ToString::to_string)?;
-        let plain = master
-            .open(&Binding::aside(name), &row)
-            .ok_or_else(lost)?;
+        let plain = master.open(&Binding::aside(name), &row).ok_or_else(lost)?;
         serde_json::from_slice(plain.bytes()).map_err(|_| lost())
     }
 }
@@ -77,9 +75,7 @@ impl Credentials for Vault {
                 .new_team(&team, None, credentials, &Actor::System)
                 .await
                 .map_err(|error| error.to_string())?;
-            let writes = pending
-                .take_writes()
-                .drop_edge(&EdgeKey::new(ASIDE, name));
+            let writes = pending.take_writes().drop_edge(&EdgeKey::new(ASIDE, name));
             Ok(Alongside {
                 writes,
                 then: pending.committed().boxed(),

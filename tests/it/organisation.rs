@@ -79,7 +79,8 @@ impl Story {
     async fn end_of(&mut self, id: &str) -> String {
         let end = self
             .until(|frame| {
-                frame["message_id"] == id && (frame["type"] == "response" || frame["type"] == "error")
+                frame["message_id"] == id
+                    && (frame["type"] == "response" || frame["type"] == "error")
             })
             .await;
         assert_eq!(end["type"], "response", "{end}\n{}", self.service.log());
@@ -103,7 +104,11 @@ impl Story {
     /// Approves what a team asks for.
     async fn approve(&mut self, id: &str, tool: &str) {
         let card = self
-            .until_card(|frame| frame["content"].as_str().is_some_and(|text| text.contains(tool)))
+            .until_card(|frame| {
+                frame["content"]
+                    .as_str()
+                    .is_some_and(|text| text.contains(tool))
+            })
             .await;
         let (_, approval) = self
             .service
@@ -128,7 +133,8 @@ impl Story {
     async fn step(&mut self, number: usize) {
         match number {
             0 => {
-                self.say("m0", "create team research: finds things out").await;
+                self.say("m0", "create team research: finds things out")
+                    .await;
                 self.end_of("m0").await;
             }
             1 => {
@@ -283,7 +289,10 @@ fn actor(request: &Value) -> Reply {
     if words("Which teams are there?") {
         return match answered {
             false => Reply::call("list_teams", json!({ "recursive": true })),
-            true => Reply::text(&format!("There are: {}", text(&messages[messages.len() - 1]))),
+            true => Reply::text(&format!(
+                "There are: {}",
+                text(&messages[messages.len() - 1])
+            )),
         };
     }
     if words("Shut research down") {

@@ -12,6 +12,7 @@ use std::{
 };
 
 use hivewright::{
+    rulebook::Rulebook,
     sandbox::{
         process::{
             Sandbox, SandboxSettings,
@@ -20,6 +21,7 @@ use hivewright::{
         workspace::{Access, AllowedDir, Workspace},
     },
     tools::{self, filter::ToolFilter, host::Grant},
+    vault::{Vault, scrubbers::Scrubbers},
 };
 use hivewright_actors::{
     clock::Timestamp,
@@ -88,6 +90,7 @@ impl World {
         }];
         let workspace = Workspace::open(&root.join("teams/alpha"), &allowed).unwrap();
         let tools = tools::all().for_team(Grant {
+            rules: Rulebook::default(),
             team: "alpha".into(),
             workspace: Arc::new(workspace),
             allowed: ToolFilter::parse(&["*"]).unwrap(),

@@ -26,10 +26,18 @@ use actix_web::{
 use futures_util::{FutureExt, future::BoxFuture};
 use hivewright_actors::{
     briefing::{Assignment, Brief, BriefError, Briefing},
+    budget::Ledger,
     classifier::Classifier,
+    clock::Timestamp,
     ids::{Entropy, Ids, TeamKey},
+    org::view::OrgView,
     queue::schedule::Limits,
     router::{self, Recovered, rate::Rate, resolve},
+    scheduler::{
+        self,
+        premises::{Findings, Premises},
+        trigger::Trigger,
+    },
     spine::{Ports, Spine, Threads},
 };
 use serde_json::Value;
@@ -52,7 +60,20 @@ use super::{
     metrics::Metrics,
     origin::Gate,
 };
-use crate::{memory::NoSecrets, settings::config::Server};
+use crate::{
+    days::ZoneDays,
+    machine::{Randomness, sha256},
+    memory::NoSecrets,
+    rulebook::Rulebook,
+    settings::{
+        config::Server,
+        home::{Flags, Home},
+        references::Environment,
+    },
+    teams::folders::TeamFolders,
+    triggers::{calendar::Zones, expressions::LinearExpressions},
+    vault::Vault,
+};
 
 mod input;
 mod log;
@@ -66,6 +87,15 @@ mod watch;
 mod wire;
 
 const HOST: (&str, &str) = ("Host", "localhost:8080");
+
+/// Triggers depend on nothing.
+struct Unconditional;
+
+impl Premises for Unconditional {
+    fn look(&self, _: &Trigger, _: Option<Timestamp>) -> Option<BoxFuture<'static, Findings>> {
+        None
+    }
+}
 
 struct NoTurns;
 
@@ -195,6 +225,13 @@ impl Bench {
     async fn with(server: Server) -> Self {
         let clock = Arc::new(Hands::default());
         let metrics = Arc::new(Metrics::new(["read".to_owned()]));
+        let view = OrgView::default();
+        let folder = tempfile::tempdir().unwrap();
+        let flags = Flags {
+            home: Some(folder.path().join("home")),
+            ..Flags::default()
+        };
+        let home = Home::new(&flags, &Environment::fixed([])).unwrap();
         let ports = Ports {
             storage: Arc::new(Memory::default()),
             on_store_failure: Box::new(|error| panic!("{error}")),
@@ -207,6 +244,21 @@ impl Bench {
             clock: clock.clone(),
             ids: Ids::new(Arc::new(Counted(AtomicU64::new(1)))),
             meter: metrics.clone(),
+            ledger: Ledger::default(),
+            days: Arc::new(ZoneDays(jiff::tz::TimeZone::UTC)),
+            secrets: Arc::new(Vault::absent()),
+            digester: sha256,
+            approvals_last: Duration::from_secs(60),
+            folders: Arc::new(TeamFolders::new(home)),
+            view: view.clone(),
+            triggers: scheduler::Ports {
+                calendar: Arc::new(Zones),
+                expressions: Arc::new(LinearExpressions),
+                roster: Arc::new(view),
+                premises: Arc::new(Unconditional),
+                timezone: "UTC".to_owned(),
+                retention: Duration::from_secs(60),
+            },
         };
         let threads = Threads {
             store: Arbiter::current(),
@@ -234,7 +286,6 @@ impl Bench {
         let ids = Ids::new(Arc::new(Counted(AtomicU64::new(1 << 32))));
         let memory = crate::memory::Memory::new(clock.clone(), ids, Arc::new(NoSecrets));
         memory.connect(spine.store.clone());
-        let folder = tempfile::tempdir().unwrap();
         let auth = Authenticator::open(spine.store.clone(), clock.clone(), folder.path())
             .await
             .unwrap();
@@ -253,6 +304,8 @@ impl Bench {
         let identities = Identities::open(auth.clone(), spine.store.clone(), clock.clone())
             .await
             .unwrap();
+        let rules = Rulebook::default();
+        rules.connect(spine.store.clone(), Ids::new(Arc::new(Randomness)));
         let state = web::Data::new(State {
             identities,
             access: Access {
@@ -261,6 +314,8 @@ impl Bench {
             },
             spine,
             memory,
+            rules,
+            explainer: Arc::new(|_, _, _, _| Err("there are no tools here".to_owned())),
             service: surroundings.clone(),
             metrics,
             jobs: Jobs::new(clock.clone()),

@@ -3,11 +3,7 @@
 use std::collections::BTreeMap;
 
 use futures_util::future::BoxFuture;
-use hivewright_actors::{
-    ids::TeamKey,
-    org::Alongside,
-    store::records::Writes,
-};
+use hivewright_actors::{ids::TeamKey, org::Alongside, store::records::Writes};
 use serde_json::Value;
 
 use crate::tools::contract::Redaction;

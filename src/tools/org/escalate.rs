@@ -146,10 +146,9 @@ impl Escalate {
         let row = Row {
             task: Some(task.id.clone()),
         };
-        let writes = Writes::new().answer(&cx.key, escalated).edge(
-            &key_of(&cx.caller.team, &escalated.correlation_id),
-            &row,
-        );
+        let writes = Writes::new()
+            .answer(&cx.key, escalated)
+            .edge(&key_of(&cx.caller.team, &escalated.correlation_id), &row);
         match submit(parts, cx, task, writes, None).await {
             Ok(Submission::Enqueued { .. }) => Ok(()),
             Ok(_) => Err(answer::refuse("busy", format!("`{parent}` is busy"))),
@@ -174,7 +173,10 @@ impl Escalate {
         let text = format!("{}{reason}", args.message);
         let mut writes = Writes::new()
             .answer(&cx.key, escalated)
-            .edge(&key_of(team, &escalated.correlation_id), &Row { task: None })
+            .edge(
+                &key_of(team, &escalated.correlation_id),
+                &Row { task: None },
+            )
             .notice(&Notice {
                 id: parts.ids.notice(),
                 kind: NoticeKind::Escalation,

@@ -75,7 +75,11 @@ impl Lately {
     /// With one more, or why not.
     fn with(mut self, correlation_id: &str, now: Timestamp) -> Result<Self, ToolError> {
         self.0.retain(|entry| now.since(entry.at) < REMEMBERED);
-        if self.0.iter().any(|entry| entry.correlation_id == correlation_id) {
+        if self
+            .0
+            .iter()
+            .any(|entry| entry.correlation_id == correlation_id)
+        {
             return Err(answer::refuse(
                 "duplicate_correlation_id",
                 format!("`correlation_id`: `{correlation_id}` was used within the last 5 minutes"),
@@ -115,7 +119,9 @@ async fn lately(parts: &Parts, team: &TeamKey) -> Result<Lately, ToolError> {
     let key = key_of(team).bytes();
     let row = parts.store.read(move |storage| {
         let value = storage.get(&key)?;
-        value.map(|value| decode::<Lately>(&key, &value)).transpose()
+        value
+            .map(|value| decode::<Lately>(&key, &value))
+            .transpose()
     });
     let row = row
         .await
@@ -185,7 +191,10 @@ impl Tool for EnqueueParentTask {
         let Some(parent) = tree.known(&caller.name).map_err(no)?.parent.clone() else {
             return Err(answer::refuse(
                 "no_parent",
-                format!("`{}` has no team above it; use `escalate` to reach the operator", caller.name),
+                format!(
+                    "`{}` has no team above it; use `escalate` to reach the operator",
+                    caller.name
+                ),
             ));
         };
         let team = tree.known(&parent).map_err(no)?;
@@ -211,7 +220,10 @@ impl Tool for EnqueueParentTask {
         let mut writes = Writes::new()
             .answer(&cx.key, &handed)
             .edge(&key_of(caller), &lately);
-        let told = args.message_for_user.as_ref().zip(cx.caller.source.as_ref());
+        let told = args
+            .message_for_user
+            .as_ref()
+            .zip(cx.caller.source.as_ref());
         if let Some((message, source)) = told {
             let frame = Frame {
                 topic: source.topic.clone(),

@@ -202,10 +202,14 @@ fn read(team: &TeamName, outcome: Outcome) -> Result<String, Silence> {
         Ending::Done => Ok(outcome.text),
         Ending::Expired => Err(silence(
             "timeout",
-            format!("`{team}` gave no answer in time; use `delegate_task` for work that takes longer"),
+            format!(
+                "`{team}` gave no answer in time; use `delegate_task` for work that takes longer"
+            ),
         )),
         Ending::Failed | Ending::Cancelled | Ending::Dead => {
-            let why = outcome.message.unwrap_or_else(|| "no reason was given".to_owned());
+            let why = outcome
+                .message
+                .unwrap_or_else(|| "no reason was given".to_owned());
             let ending = outcome.ending.as_str();
             Err(silence(
                 "team_failed",
@@ -314,7 +318,10 @@ impl Tool for QueryTeams {
         if args.teams.len() > MOST {
             return Err(answer::refuse(
                 "fanout_limit",
-                format!("`teams`: {} are named; at most {MOST} are allowed", args.teams.len()),
+                format!(
+                    "`teams`: {} are named; at most {MOST} are allowed",
+                    args.teams.len()
+                ),
             ));
         }
         let names: Vec<TeamName> = args.teams.into_iter().map(TeamName::from).collect();
@@ -365,6 +372,10 @@ impl Tool for QueryTeams {
             _ => "team_failed",
         };
         let message = "none of the teams answered; `results` says why";
-        Err(answer::refuse_with(code, message, json!({ "results": results })))
+        Err(answer::refuse_with(
+            code,
+            message,
+            json!({ "results": results }),
+        ))
     }
 }
