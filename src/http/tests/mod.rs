@@ -62,7 +62,7 @@ use super::{
 };
 use crate::{
     days::ZoneDays,
-    machine::sha256,
+    machine::{Randomness, sha256},
     memory::NoSecrets,
     rulebook::Rulebook,
     settings::{
@@ -347,11 +347,13 @@ impl Bench {
         let identities = Identities::open(auth.clone(), spine.store.clone(), clock.clone())
             .await
             .unwrap();
+        let rules = Rulebook::default();
+        rules.connect(spine.store.clone(), Ids::new(Arc::new(Randomness)));
         let state = web::Data::new(State {
             desk,
             office,
             callers: super::webhooks::Callers::default(),
-            rules: Rulebook::default(),
+            rules,
             explainer: Arc::new(|_, _, _, _| Err("there are no tools here".to_owned())),
             identities,
             access: Access {
