@@ -14,8 +14,8 @@ mod chat;
 mod doctor;
 mod exchange;
 pub mod failure;
-mod identity;
 mod hidden;
+mod identity;
 mod import;
 mod init;
 mod line;
@@ -32,6 +32,7 @@ mod stopped;
 mod table;
 mod token;
 mod transcript;
+mod trigger;
 mod trust;
 mod vault;
 
@@ -98,6 +99,7 @@ enum Command {
     Send(send::Arguments),
     Chat(chat::Arguments),
     Token(token::Arguments),
+    Trigger(trigger::Arguments),
     Trust(trust::Arguments),
     Identity(identity::Arguments),
     Memory(memory::Arguments),
@@ -194,6 +196,7 @@ fn dispatch(command: Option<Command>, context: Context) -> Result<(), Failure> {
         Some(Command::Send(arguments)) => wait_for(send::run(arguments, &context)),
         Some(Command::Chat(arguments)) => wait_for(chat::run(arguments, &context)),
         Some(Command::Token(arguments)) => wait_for(token::run(arguments, &context)),
+        Some(Command::Trigger(arguments)) => wait_for(trigger::run(arguments, &context)),
         Some(Command::Trust(arguments)) => wait_for(trust::run(arguments, &context)),
         Some(Command::Identity(arguments)) => wait_for(identity::run(arguments, &context)),
         Some(Command::Memory(arguments)) => wait_for(memory::run(arguments, &context)),

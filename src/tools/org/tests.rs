@@ -34,6 +34,7 @@ use super::{
 use crate::{
     http::doubles::{Hands, Memory},
     machine::Randomness,
+    rulebook::Rulebook,
     sandbox::{
         process::{Sandbox, SandboxSettings, layers::Layers},
         workspace::Workspace,
@@ -48,6 +49,7 @@ use crate::{
         filter::ToolFilter,
         host::{Grant, Toolbox},
     },
+    vault::{Vault, scrubbers::Scrubbers},
 };
 
 mod asking;
@@ -289,7 +291,8 @@ impl Bench {
             workspace: Arc::new(workspace),
             allowed: ToolFilter::parse(&["@org"]).unwrap(),
             sandbox: self.sandbox.clone(),
-            scrub: Arc::new(str::to_owned),
+            secrets: Arc::new(Scrubbers::new(Vault::absent(), [])),
+            rules: Rulebook::default(),
         })
     }
 
