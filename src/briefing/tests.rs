@@ -33,6 +33,7 @@ use crate::{
         provenance::Provenance,
     },
     providers::client,
+    rulebook::Rulebook,
     sandbox::process::{Sandbox, SandboxSettings, layers::Layers},
     settings::{
         home::{Flags, Home},
@@ -112,6 +113,7 @@ fn place() -> Place {
         home: home.clone(),
         engines: Engines::new(client::build().unwrap(), RetryPolicy::default()),
         toolbox: tools::all(),
+        rules: Rulebook::default(),
         memory: memory.clone(),
         sandbox: Arc::new(sandbox),
         agents: Some(sessions.clone()),
@@ -164,6 +166,7 @@ impl Place {
                     id: "t-1".into(),
                     name: "weather".into(),
                 }),
+                reports: false,
                 conversation: vec![Line {
                     at: Timestamp(0),
                     speaker: Speaker::Person("ann".into()),

@@ -12,6 +12,7 @@ use std::{
 };
 
 use hivewright::{
+    rulebook::Rulebook,
     sandbox::{
         process::{
             Sandbox, SandboxSettings,
@@ -94,6 +95,7 @@ impl World {
             allowed: ToolFilter::parse(&["*"]).unwrap(),
             sandbox: Arc::clone(&sandbox),
             secrets: Arc::new(Scrubbers::new(Vault::absent(), [])),
+            rules: Rulebook::default(),
         });
         Self {
             dir,
