@@ -109,7 +109,6 @@ fn place() -> Place {
     let sessions = Arc::new(Sessions::default());
     let memory = doubles::Bench::new().memory;
     let turns = Turns::new(Sources {
-        rules: Rulebook::default(),
         live: Live::new(home.clone(), environment),
         home: home.clone(),
         engines: Engines::new(client::build().unwrap(), RetryPolicy::default()),
