@@ -86,9 +86,9 @@ impl Row {
         let state = state_of(&task);
         let line = task.lineage.as_ref();
         let outcome = task.outcome.as_ref().map(|outcome| {
-            let error = outcome.code.map(|code| {
-                json!({ "code": code.as_str(), "message": outcome.message })
-            });
+            let error = outcome
+                .code
+                .map(|code| json!({ "code": code.as_str(), "message": outcome.message }));
             let took = outcome.finished_at.since(task.created_at);
             json!({
                 "result": cut(&outcome.text, SHOWN),
@@ -162,11 +162,24 @@ impl Wanted {
         let text = |name: &str| query.text(name).map(str::to_owned);
         let state = text("state");
         let states = [
-            "accepted", "running", "waiting", "done", "failed", "cancelled", "expired", "dead",
+            "accepted",
+            "running",
+            "waiting",
+            "done",
+            "failed",
+            "cancelled",
+            "expired",
+            "dead",
         ];
-        if state.as_ref().is_some_and(|state| !states.contains(&state.as_str())) {
+        if state
+            .as_ref()
+            .is_some_and(|state| !states.contains(&state.as_str()))
+        {
             let known = states.join("`, `");
-            return Err(ApiError::invalid_field("state", format!("expected one of `{known}`")));
+            return Err(ApiError::invalid_field(
+                "state",
+                format!("expected one of `{known}`"),
+            ));
         }
         Ok(Self {
             state,
@@ -187,28 +200,47 @@ impl Wanted {
 
     fn holds(&self, task: &Task) -> bool {
         let named = |value: Value, wanted: &Option<String>| {
-            wanted.as_ref().is_none_or(|wanted| value == wanted.as_str())
+            wanted
+                .as_ref()
+                .is_none_or(|wanted| value == wanted.as_str())
         };
-        let topic = task.source.as_ref().and_then(|source| source.topic.as_ref());
+        let topic = task
+            .source
+            .as_ref()
+            .and_then(|source| source.topic.as_ref());
         let topic = topic.map(|topic| topic.id.as_str());
         let text = |task: &Task| {
             let said = task.outcome.as_ref().map_or("", |outcome| &outcome.text);
             format!("{}\n{}\n{said}", task.id, task.body).to_lowercase()
         };
         self.is_team(&task.lane.team)
-            && self.state.as_ref().is_none_or(|state| state_of(task) == state)
+            && self
+                .state
+                .as_ref()
+                .is_none_or(|state| state_of(task) == state)
             && named(json!(task.kind), &self.kind)
             && named(json!(task.priority), &self.priority)
-            && self.topic.as_ref().is_none_or(|wanted| topic == Some(wanted))
-            && self.root.as_ref().is_none_or(|root| task.root().as_str() == root)
+            && self
+                .topic
+                .as_ref()
+                .is_none_or(|wanted| topic == Some(wanted))
+            && self
+                .root
+                .as_ref()
+                .is_none_or(|root| task.root().as_str() == root)
             && task.created_at >= self.since
             && self.until.is_none_or(|until| task.created_at <= until)
-            && self.words.as_ref().is_none_or(|words| text(task).contains(words.as_str()))
+            && self
+                .words
+                .as_ref()
+                .is_none_or(|words| text(task).contains(words.as_str()))
     }
 
     fn wants_ended(&self) -> bool {
         let open = ["accepted", "running", "waiting"];
-        self.state.as_ref().is_none_or(|state| !open.contains(&state.as_str()))
+        self.state
+            .as_ref()
+            .is_none_or(|state| !open.contains(&state.as_str()))
     }
 }
 
@@ -225,9 +257,8 @@ async fn list(state: web::Data<State>, request: HttpRequest) -> Result<HttpRespo
         tasks.sort_by_key(|task| std::cmp::Reverse((task.created_at, task.arrival)));
         if wanted.wants_ended() {
             let of = |team: &TeamName| wanted.is_team(team);
-            let ended = reads::ended_tasks(storage, wanted.since, MOST, of, |task| {
-                wanted.holds(task)
-            })?;
+            let ended =
+                reads::ended_tasks(storage, wanted.since, MOST, of, |task| wanted.holds(task))?;
             tasks.extend(ended);
         }
         Ok(tasks)
@@ -324,7 +355,11 @@ async fn end(
     };
     let in_time = tokio::time::timeout(PATIENCE, ended).await.is_ok();
     let task = find(parts, task.id.as_str()).await?;
-    let status = if in_time { StatusCode::OK } else { StatusCode::ACCEPTED };
+    let status = if in_time {
+        StatusCode::OK
+    } else {
+        StatusCode::ACCEPTED
+    };
     Ok(json::data(
         status,
         json!({ "id": task.id, "state": state_of(&task), "cancelled": going }),
@@ -359,7 +394,13 @@ fn again(task: &Task, id: TaskId, generation: u32, operator: &str, now: Timestam
         cause: Some(Cause::Operator {
             name: operator.to_owned(),
         }),
-        ..Task::new(id, task.lane.clone(), task.body.clone(), task.from.clone(), now)
+        ..Task::new(
+            id,
+            task.lane.clone(),
+            task.body.clone(),
+            task.from.clone(),
+            now,
+        )
     }
 }
 

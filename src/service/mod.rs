@@ -340,6 +340,7 @@ impl Service {
             identities,
             spine: spine.clone(),
             memory,
+            office,
             service: Arc::new(Facts {
                 demo: demo.clone(),
                 draining: draining.clone(),

@@ -149,7 +149,13 @@ impl Row {
     }
 
     /// The same with what only one who looks at this team wants to know. Blocks.
-    pub fn in_detail(self, team: &TeamRecord, tree: &Tree, open: &[OpenTask], live: &Live) -> Detail {
+    pub fn in_detail(
+        self,
+        team: &TeamRecord,
+        tree: &Tree,
+        open: &[OpenTask],
+        live: &Live,
+    ) -> Detail {
         let teams = tree.children(team.name.as_str());
         Detail {
             teams: teams.map(|child| child.name.clone()).collect(),

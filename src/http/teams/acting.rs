@@ -298,7 +298,11 @@ async fn set_up_again(
     let given = given
         .map_err(ApiError::internal)?
         .map_err(|error| refused(&error))?;
-    let phase = if given.is_some() { "initializing" } else { "ready" };
+    let phase = if given.is_some() {
+        "initializing"
+    } else {
+        "ready"
+    };
     Ok(json::data(
         StatusCode::OK,
         json!({ "team": team, "phase": phase, "task_id": given }),

@@ -26,11 +26,11 @@ use actix_web::{
 use futures_util::{FutureExt, future::BoxFuture};
 use hivewright_actors::{
     briefing::{Assignment, Brief, BriefError, Briefing},
-    budget::Ledger,
+    budget::{Ledger, Spent},
     classifier::Classifier,
     clock::Timestamp,
     ids::{Entropy, Ids, TeamKey},
-    org::view::OrgView,
+    org::{Settle, view::OrgView, work::Actors},
     queue::schedule::Limits,
     router::{self, Recovered, rate::Rate, resolve},
     scheduler::{
@@ -39,6 +39,7 @@ use hivewright_actors::{
         trigger::Trigger,
     },
     spine::{Ports, Spine, Threads},
+    task::Code,
 };
 use serde_json::Value;
 use tempfile::TempDir;
@@ -67,9 +68,12 @@ use crate::{
     settings::{
         config::Server,
         home::{Flags, Home},
+        live::Live,
         references::Environment,
+        scaffold,
     },
     teams::folders::TeamFolders,
+    tools::org::office::{self, Office},
     triggers::{calendar::Zones, expressions::LinearExpressions},
     vault::Vault,
 };
@@ -80,6 +84,8 @@ mod login;
 mod memories;
 mod pages;
 mod rights;
+mod tasks;
+mod teams;
 mod trust;
 mod upgrade;
 mod watch;
@@ -100,7 +106,11 @@ struct NoTurns;
 
 impl Briefing for NoTurns {
     fn brief(&self, _: Assignment) -> BoxFuture<'static, Result<Brief, BriefError>> {
-        panic!("no test here asks a team")
+        let error = BriefError {
+            code: Code::NoProvider,
+            message: "no test here has a model".to_owned(),
+        };
+        async { Err(error) }.boxed()
     }
 }
 
@@ -155,6 +165,7 @@ struct Bench {
     clock: Arc<Hands>,
     surroundings: Arc<Surroundings>,
     folder: TempDir,
+    home: Home,
 }
 
 struct Answer {
@@ -231,6 +242,8 @@ impl Bench {
             ..Flags::default()
         };
         let home = Home::new(&flags, &Environment::fixed([])).unwrap();
+        home.prepare().unwrap();
+        scaffold::ensure_main(&home).unwrap();
         let ports = Ports {
             storage: Arc::new(Memory::default()),
             on_store_failure: Box::new(|error| panic!("{error}")),
@@ -248,7 +261,7 @@ impl Bench {
             secrets: Arc::new(Vault::absent()),
             digester: sha256,
             approvals_last: Duration::from_secs(60),
-            folders: Arc::new(TeamFolders::new(home)),
+            folders: Arc::new(TeamFolders::new(home.clone())),
             view: view.clone(),
             triggers: scheduler::Ports {
                 calendar: Arc::new(Zones),
@@ -283,6 +296,26 @@ impl Bench {
             Recovered::default(),
         );
         let ids = Ids::new(Arc::new(Counted(AtomicU64::new(1 << 32))));
+        spine.org.do_send(Settle {
+            belongings: Vec::new(),
+        });
+        let office = Office::default();
+        office.open(office::Parts {
+            org: spine.org.clone(),
+            view: spine.view.clone(),
+            work: Arc::new(Actors {
+                queue: spine.queue.clone(),
+                supervisor: spine.supervisor.clone(),
+            }),
+            store: spine.store.clone(),
+            channel: spine.channel.clone(),
+            clock: clock.clone(),
+            ids: ids.clone(),
+            live: Live::new(home.clone(), Environment::fixed([])),
+            credentials: Arc::new(Vault::absent()),
+            roster: Arc::new(|_| Vec::new()),
+            spent: Arc::new(|_| Spent::default()),
+        });
         let memory = crate::memory::Memory::new(clock.clone(), ids, Arc::new(NoSecrets));
         memory.connect(spine.store.clone());
         let auth = Authenticator::open(spine.store.clone(), clock.clone(), folder.path())
@@ -311,6 +344,7 @@ impl Bench {
             },
             spine,
             memory,
+            office,
             service: surroundings.clone(),
             metrics,
             jobs: Jobs::new(clock.clone()),
@@ -322,6 +356,7 @@ impl Bench {
             clock,
             surroundings,
             folder,
+            home,
         }
     }
 

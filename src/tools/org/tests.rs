@@ -48,6 +48,7 @@ use crate::{
         filter::ToolFilter,
         host::{Grant, Toolbox},
     },
+    vault::{Vault, scrubbers::Scrubbers},
 };
 
 mod asking;
@@ -289,7 +290,7 @@ impl Bench {
             workspace: Arc::new(workspace),
             allowed: ToolFilter::parse(&["@org"]).unwrap(),
             sandbox: self.sandbox.clone(),
-            scrub: Arc::new(str::to_owned),
+            secrets: Arc::new(Scrubbers::new(Vault::absent(), [])),
         })
     }
 
