@@ -15,6 +15,7 @@ mod doctor;
 mod exchange;
 pub mod failure;
 mod identity;
+mod hidden;
 mod import;
 mod init;
 mod line;
@@ -29,9 +30,12 @@ mod service;
 mod status;
 mod stopped;
 mod table;
+mod tasks;
+mod teams;
 mod token;
 mod transcript;
 mod trust;
+mod vault;
 
 use failure::{Exit, Failure};
 use screen::Screen;
@@ -95,10 +99,13 @@ enum Command {
     Status(status::Arguments),
     Send(send::Arguments),
     Chat(chat::Arguments),
+    Teams(teams::Arguments),
+    Tasks(tasks::Arguments),
     Token(token::Arguments),
     Trust(trust::Arguments),
     Identity(identity::Arguments),
     Memory(memory::Arguments),
+    Vault(vault::Arguments),
     Backup(backup::Arguments),
     Restore(restore::Arguments),
     Import(import::Arguments),
@@ -190,10 +197,13 @@ fn dispatch(command: Option<Command>, context: Context) -> Result<(), Failure> {
         Some(Command::Status(arguments)) => wait_for(status::run(arguments, &context)),
         Some(Command::Send(arguments)) => wait_for(send::run(arguments, &context)),
         Some(Command::Chat(arguments)) => wait_for(chat::run(arguments, &context)),
+        Some(Command::Teams(arguments)) => wait_for(teams::run(arguments, &context)),
+        Some(Command::Tasks(arguments)) => wait_for(tasks::run(arguments, &context)),
         Some(Command::Token(arguments)) => wait_for(token::run(arguments, &context)),
         Some(Command::Trust(arguments)) => wait_for(trust::run(arguments, &context)),
         Some(Command::Identity(arguments)) => wait_for(identity::run(arguments, &context)),
         Some(Command::Memory(arguments)) => wait_for(memory::run(arguments, &context)),
+        Some(Command::Vault(arguments)) => wait_for(vault::run(arguments, &context)),
         Some(Command::Backup(arguments)) => wait_for(backup::run(arguments, &context)),
         Some(Command::Restore(arguments)) => wait_for(restore::run(arguments, &context)),
         Some(Command::Import(arguments)) => wait_for(import::run(arguments, &context)),

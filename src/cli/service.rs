@@ -121,6 +121,10 @@ impl Service {
         self.ask(self.request(Method::POST, path)?.json(body)).await
     }
 
+    pub(super) async fn put(&self, path: &str, body: &Value) -> Result<Value, Failure> {
+        self.ask(self.request(Method::PUT, path)?.json(body)).await
+    }
+
     pub(super) async fn patch(&self, path: &str, body: &Value) -> Result<Value, Failure> {
         self.ask(self.request(Method::PATCH, path)?.json(body))
             .await
@@ -135,6 +139,11 @@ impl Service {
         let request = self.client.delete(self.filtered(path, fields));
         self.send(self.signed(request).timeout(PATIENCE)).await?;
         Ok(())
+    }
+
+    /// Has something removed, and is told what became of it.
+    pub(super) async fn remove(&self, path: &str) -> Result<Value, Failure> {
+        self.ask(self.request(Method::DELETE, path)?).await
     }
 
     /// Has something done that is answered without words.

@@ -21,7 +21,7 @@ use hivewright_actors::{
     ids::Ids,
     org::{self, inboxes::Inboxes, tree::Tree, view::OrgView, work::Actors},
     queue::{self, schedule::Limits},
-    router::{self, rate::Rate, resolve},
+    router::{self, gate::Identify, rate::Rate, resolve},
     scheduler::{
         self,
         premises::{Findings, Premises},
@@ -50,6 +50,7 @@ use crate::{
     machine::{Randomness, WallClock, sha256},
     memory::Memory,
     providers::client,
+    rulebook::Rulebook,
     sandbox::process::{Sandbox, SandboxSettings},
     settings::{
         channels::{Channels, TopicModel},
@@ -209,10 +210,15 @@ impl Service {
         let gate = tools::trust::Gate::default();
         let toolbox = tools::memory::add(gate.equip(options.toolbox), &memory);
         let toolbox = tools::vault::add(toolbox);
+        let rules = Rulebook::open(live.clone(), &*storage)
+            .map_err(|error| machine("the store cannot be read", error))?;
+        let line = tools::ask_operator::Line::default();
+        let toolbox = line.equip(toolbox);
         let office = Office::default();
         let toolbox = tools::org::add(toolbox, &office);
         let (settings_now, today) = (live.clone(), days.clone());
         let turns = Turns::new(Sources {
+            rules: rules.clone(),
             home: home.clone(),
             live,
             engines,
@@ -228,13 +234,15 @@ impl Service {
             vault: vault.clone(),
         });
         let prompts = turns.clone();
+        let explained = turns.clone();
         let roster: office::Roster = Arc::new(move |team| prompts.subagents(team));
         let tool_names = tools::BUILT_INS
             .iter()
             .chain(&tools::org::NAMES)
             .chain(&tools::memory::NAMES)
             .chain(&tools::trust::NAMES)
-            .chain(&tools::vault::NAMES);
+            .chain(&tools::vault::NAMES)
+            .chain([&tools::ask_operator::NAME]);
         let tool_names = tool_names.map(ToString::to_string);
         let metrics = Arc::new(Metrics::new(tool_names));
         let commits = metrics.clone();
@@ -279,6 +287,8 @@ impl Service {
             recovered,
         );
         memory.connect(spine.store.clone());
+        rules.connect(spine.store.clone(), ids.clone());
+        notices.extend(vault::attach(&vault, &spine.store, &ids));
         spine.org.do_send(org::Settle {
             belongings: vec![
                 Arc::new(memory.clone()),
@@ -304,7 +314,7 @@ impl Service {
         });
 
         gate.open(spine.router.clone());
-        notices.extend(vault::attach(&vault, &spine.store, &ids));
+        line.open(spine.approvals.clone());
         let reload = Reload::start(
             home.clone(),
             environment,
@@ -330,6 +340,7 @@ impl Service {
         let identities = Identities::open(auth.clone(), spine.store.clone(), clock.clone())
             .await
             .map_err(|error| machine("identities cannot be opened", error))?;
+        spine.router.do_send(Identify(Arc::new(identities.clone())));
         let backups = backup_home(&home, &config);
         let archived = storage.clone();
         let state = http::State {
@@ -341,6 +352,11 @@ impl Service {
             spine: spine.clone(),
             memory,
             office,
+            rules,
+            explainer: Arc::new(move |team, tool, args, subject| {
+                explained.explain(team, tool, args, subject)
+            }),
+            vault,
             service: Arc::new(Facts {
                 demo: demo.clone(),
                 draining: draining.clone(),

@@ -7,7 +7,7 @@
 //! rows.rs    what is stored                          rotate.rs  another master key
 //! audit.rs   who did what                            expand.rs  references in arguments
 //! plan.rs    what a change would do                  teams.rs   entries that come and go with a team
-//! stash.rs   credentials on their way to a team      settings.rs  references in settings files
+//! aside.rs   credentials on their way to a team      settings.rs  references in settings files
 //! scrubbers.rs  what must not be seen                at_rest.rs  changes without a store
 //! ```
 
@@ -29,7 +29,7 @@ use tokio::sync::OwnedMutexGuard;
 
 use crate::{machine::WallClock, scrub::Mask};
 
-mod aside;
+pub mod aside;
 mod at_rest;
 pub mod audit;
 pub mod entry;
@@ -43,12 +43,12 @@ pub mod scope;
 pub mod scrubbers;
 pub mod seal;
 mod settings;
-pub mod stash;
 mod state;
 pub mod teams;
 #[cfg(test)]
 pub(crate) mod tests;
 mod unlock;
+mod webhooks;
 
 use audit::{Action, Actor, AuditRow, Wanted};
 use entry::{Entry, Put};
@@ -199,6 +199,15 @@ impl Vault {
         self.state().has_secrets(scope)
     }
 
+    /// The version of an entry, if there is one.
+    pub fn version_of(&self, scope: &Scope, key: &str) -> Option<u64> {
+        let state = self.state();
+        let mut entries = state.entries(scope).map(|item| &item.entry);
+        entries
+            .find(|entry| entry.key == key)
+            .map(|entry| entry.version)
+    }
+
     /// Sets an entry. A team can make no secrets, and change none.
     pub async fn set(
         &self,
@@ -238,6 +247,19 @@ impl Vault {
         Ok(entries)
     }
 
+    /// The same of the service and of all teams.
+    pub async fn list_all(
+        &self,
+        prefix: &str,
+        actor: &Actor,
+    ) -> Result<Vec<(Scope, Entry)>, VaultError> {
+        let row = self.row(&Scope::System, None, Action::List, actor);
+        let listed = self.everyones(prefix);
+        let listed = self.or_record(listed, row.clone().everywhere()).await?;
+        self.record([row.everywhere()]).await?;
+        Ok(listed)
+    }
+
     /// The same with the values of those that are no secrets.
     pub async fn show(
         &self,
@@ -259,7 +281,9 @@ impl Vault {
 
     /// The scopes that have entries.
     pub fn scopes(&self) -> Vec<Scope> {
-        self.state().scopes().cloned().collect()
+        let state = self.state();
+        let scopes = state.scopes().filter(|scope| **scope != Scope::Aside);
+        scopes.cloned().collect()
     }
 
     /// Deletes an entry; false if there was none. A team can delete no secret.
@@ -311,6 +335,16 @@ impl Vault {
         let entries = entries.map(|item| &item.entry);
         let wanted = entries.filter(|entry| entry.key.starts_with(prefix));
         Ok(wanted.cloned().collect())
+    }
+
+    fn everyones(&self, prefix: &str) -> Result<Vec<(Scope, Entry)>, VaultError> {
+        let mut listed = Vec::new();
+        for scope in self.scopes() {
+            let entries = self.entries(&scope, prefix)?.into_iter();
+            listed.extend(entries.map(|entry| (scope.clone(), entry)));
+        }
+        self.state().unlocked()?;
+        Ok(listed)
     }
 
     async fn look(&self, scope: &Scope, key: &str) -> Result<Seen, VaultError> {
@@ -428,7 +462,8 @@ impl Vault {
         AuditRow::new(self.now(), scope, key, action, actor)
     }
 
-    fn now(&self) -> Timestamp {
+    /// By its clock.
+    pub fn now(&self) -> Timestamp {
         self.0.clock.now()
     }
 
