@@ -14,8 +14,8 @@ mod chat;
 mod doctor;
 mod exchange;
 pub mod failure;
-mod identity;
 mod hidden;
+mod identity;
 mod import;
 mod init;
 mod line;
@@ -34,6 +34,7 @@ mod tasks;
 mod teams;
 mod token;
 mod transcript;
+mod trigger;
 mod trust;
 mod vault;
 
@@ -102,6 +103,7 @@ enum Command {
     Teams(teams::Arguments),
     Tasks(tasks::Arguments),
     Token(token::Arguments),
+    Trigger(trigger::Arguments),
     Trust(trust::Arguments),
     Identity(identity::Arguments),
     Memory(memory::Arguments),
@@ -200,6 +202,7 @@ fn dispatch(command: Option<Command>, context: Context) -> Result<(), Failure> {
         Some(Command::Teams(arguments)) => wait_for(teams::run(arguments, &context)),
         Some(Command::Tasks(arguments)) => wait_for(tasks::run(arguments, &context)),
         Some(Command::Token(arguments)) => wait_for(token::run(arguments, &context)),
+        Some(Command::Trigger(arguments)) => wait_for(trigger::run(arguments, &context)),
         Some(Command::Trust(arguments)) => wait_for(trust::run(arguments, &context)),
         Some(Command::Identity(arguments)) => wait_for(identity::run(arguments, &context)),
         Some(Command::Memory(arguments)) => wait_for(memory::run(arguments, &context)),

@@ -73,6 +73,14 @@ impl ApiError {
         }
     }
 
+    /// The same, about a field.
+    pub fn about(self, field: impl Into<String>) -> Self {
+        Self {
+            field: Some(field.into().into_boxed_str()),
+            ..self
+        }
+    }
+
     /// A credential stands in the address, where logs and histories keep it.
     pub fn token_in_url() -> Self {
         Self::new(

@@ -34,9 +34,11 @@ mod teams;
 #[cfg(test)]
 mod tests;
 pub mod tokens;
+mod triggers;
 mod trust;
 pub mod ui;
 mod vault;
+pub mod webhooks;
 
 use access::Access;
 use auth::identities::Identities;
@@ -46,7 +48,10 @@ use jobs::Jobs;
 use metrics::Metrics;
 use policies::Explainer;
 
-use crate::{memory::Memory, rulebook::Rulebook, tools::org::office::Office, vault::Vault};
+use crate::{
+    memory::Memory, rulebook::Rulebook, tools::org::office::Office, triggers::desk::Desk,
+    vault::Vault,
+};
 
 /// For the server's `client_request_timeout`: the header has to be there by then.
 pub const SLOWEST_HEADER: Duration = Duration::from_secs(10);
@@ -99,6 +104,10 @@ pub struct State {
     pub office: Office,
     /// What the service and its teams keep secret.
     pub vault: Vault,
+    /// Where triggers are managed.
+    pub desk: Desk,
+    /// How often webhooks were called lately.
+    pub callers: webhooks::Callers,
     /// The service around them.
     pub service: Arc<dyn Service>,
     /// Figures.
@@ -131,6 +140,15 @@ pub fn configure(
             .service(trust::one())
             .service(identities::resource())
             .service(identities::one())
+            .service(triggers::resource())
+            .service(triggers::looks())
+            .service(triggers::enabling())
+            .service(triggers::disabling())
+            .service(triggers::running())
+            .service(triggers::runs())
+            .service(triggers::cursors())
+            .service(triggers::one())
+            .service(webhooks::resource())
             .service(overview::resource())
             .service(approvals::resource())
             .service(approvals::one())

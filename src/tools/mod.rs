@@ -15,13 +15,14 @@ mod glob;
 mod grep;
 pub mod host;
 pub mod judge;
-pub mod org;
 pub mod memory;
+pub mod org;
 pub mod reach;
 mod read;
 mod secrets;
 #[cfg(test)]
 mod tests;
+pub mod triggers;
 pub mod trust;
 pub mod use_skill;
 pub mod vault;

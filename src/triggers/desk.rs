@@ -206,7 +206,8 @@ impl Parts {
                 format!(
                     "the triggers of team `{name}` are managed by its direct parent{}",
                     match own {
-                        true => "; ask it, or let an operator give this team the capability `triggers`",
+                        true =>
+                            "; ask it, or let an operator give this team the capability `triggers`",
                         false => "",
                     }
                 ),

@@ -8,4 +8,5 @@ mod pattern;
 pub mod premises;
 pub mod preview;
 pub mod show;
+pub(crate) mod signature;
 pub mod upkeep;

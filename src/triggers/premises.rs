@@ -101,7 +101,12 @@ impl Outlook {
         read.await.is_ok_and(|events| !events.is_empty())
     }
 
-    async fn cycle(&self, kind: SystemKind, trigger: &Trigger, last: Option<Timestamp>) -> Findings {
+    async fn cycle(
+        &self,
+        kind: SystemKind,
+        trigger: &Trigger,
+        last: Option<Timestamp>,
+    ) -> Findings {
         let nothing = |reason: &str| Findings {
             nothing_to_do: Some(reason.to_owned()),
             ..Findings::default()
@@ -175,7 +180,10 @@ impl Outlook {
             [] => "it has none".to_owned(),
             known => format!("there are {}", known.join(", ")),
         };
-        let reason = format!("team `{}` has no subagent `{subagent}`; {listed}", team.name);
+        let reason = format!(
+            "team `{}` has no subagent `{subagent}`; {listed}",
+            team.name
+        );
         Some(Problem::new("subagent", reason))
     }
 }

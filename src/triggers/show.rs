@@ -268,10 +268,15 @@ fn webhook(webhook: &Webhook, set: &mut impl FnMut(&str, Value)) {
     set("max_body", show_size(webhook.max_body).into());
     set("content_types", json!(webhook.content_types));
     if !webhook.filter.is_empty() {
-        let conditions = webhook.filter.iter().map(|condition| match &condition.test {
-            Test::Equals(value) => json!({ "pointer": condition.pointer, "equals": value }),
-            Test::Matches(pattern) => json!({ "pointer": condition.pointer, "matches": pattern }),
-        });
+        let conditions = webhook
+            .filter
+            .iter()
+            .map(|condition| match &condition.test {
+                Test::Equals(value) => json!({ "pointer": condition.pointer, "equals": value }),
+                Test::Matches(pattern) => {
+                    json!({ "pointer": condition.pointer, "matches": pattern })
+                }
+            });
         set("filter", conditions.collect());
     }
     if !webhook.pass_headers.is_empty() {

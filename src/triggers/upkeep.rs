@@ -4,14 +4,10 @@
 use std::{collections::HashMap, sync::Arc, time::Duration};
 
 use actix::Addr;
+use futures_util::future::BoxFuture;
 use hivewright_actors::{
     ids::{MAIN, TeamKey},
-    org::{
-        belongings::Belongings,
-        record::TeamState,
-        tree::Tree,
-        view::OrgView,
-    },
+    org::{belongings::Belongings, record::TeamState, tree::Tree, view::OrgView},
     scheduler::{
         Scheduler,
         maintain::{Maintain, Wanted},
@@ -20,7 +16,6 @@ use hivewright_actors::{
     },
     store::records::Writes,
 };
-use futures_util::future::BoxFuture;
 use tokio::{task::JoinHandle, time::MissedTickBehavior};
 
 use super::premises::Outlook;
@@ -42,12 +37,7 @@ impl Drop for Upkeep {
 
 impl Upkeep {
     /// Begins, and goes on as long as the service runs.
-    pub fn start(
-        scheduler: Addr<Scheduler>,
-        view: OrgView,
-        live: Live,
-        outlook: Outlook,
-    ) -> Self {
+    pub fn start(scheduler: Addr<Scheduler>, view: OrgView, live: Live, outlook: Outlook) -> Self {
         let keeper = Keeper {
             scheduler,
             view,

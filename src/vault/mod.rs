@@ -9,6 +9,7 @@
 //! plan.rs    what a change would do                  teams.rs   entries that come and go with a team
 //! aside.rs   credentials on their way to a team      settings.rs  references in settings files
 //! scrubbers.rs  what must not be seen                at_rest.rs  changes without a store
+//! health.rs  how it is, without changing it
 //! ```
 
 use std::{
@@ -35,6 +36,7 @@ pub mod audit;
 pub mod entry;
 pub mod error;
 pub mod expand;
+pub mod health;
 pub mod master;
 mod plan;
 pub mod rotate;
@@ -125,7 +127,11 @@ impl Vault {
         if !batch.changes.is_empty() {
             storage.commit(&batch)?;
         }
-        Ok(Self(Arc::new(Inner {
+        Ok(Self::with(files, clock, state))
+    }
+
+    fn with(files: KeyFiles, clock: Arc<dyn Clock>, state: State) -> Self {
+        Self(Arc::new(Inner {
             files,
             clock,
             store: OnceLock::new(),
@@ -133,21 +139,13 @@ impl Vault {
             turn: Arc::default(),
             version: AtomicU64::new(1),
             listeners: Mutex::default(),
-        })))
+        }))
     }
 
     /// A vault that holds nothing and takes nothing, where no service runs.
     pub fn absent() -> Self {
-        let locked = Locked::new("there is none here");
-        Self(Arc::new(Inner {
-            files: KeyFiles::none(),
-            clock: Arc::new(WallClock),
-            store: OnceLock::new(),
-            state: RwLock::new(State::locked(locked)),
-            turn: Arc::default(),
-            version: AtomicU64::new(1),
-            listeners: Mutex::default(),
-        }))
+        let state = State::locked(Locked::new("there is none here"));
+        Self::with(KeyFiles::none(), Arc::new(WallClock), state)
     }
 
     /// Gives it the store, once that is started: from now on it can be changed.

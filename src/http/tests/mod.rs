@@ -75,7 +75,7 @@ use crate::{
     teams::folders::TeamFolders,
     tools::org::office::{self, Office},
     triggers::{calendar::Zones, expressions::LinearExpressions},
-    vault::Vault,
+    vault::{Vault, master::KeyFiles},
 };
 
 mod input;
@@ -88,6 +88,7 @@ mod tasks;
 mod teams;
 mod trust;
 mod upgrade;
+mod vault;
 mod watch;
 mod wire;
 
@@ -244,8 +245,11 @@ impl Bench {
         let home = Home::new(&flags, &Environment::fixed([])).unwrap();
         home.prepare().unwrap();
         scaffold::ensure_main(&home).unwrap();
+        let storage = Arc::new(Memory::default());
+        let files = KeyFiles::new(folder.path(), &Environment::fixed([]));
+        let vault = Vault::open(&*storage, files, clock.clone()).unwrap();
         let ports = Ports {
-            storage: Arc::new(Memory::default()),
+            storage: storage.clone(),
             on_store_failure: Box::new(|error| panic!("{error}")),
             on_store_group: Box::new({
                 let metrics = metrics.clone();
@@ -318,6 +322,7 @@ impl Bench {
         });
         let memory = crate::memory::Memory::new(clock.clone(), ids, Arc::new(NoSecrets));
         memory.connect(spine.store.clone());
+        vault.attach(spine.store.clone());
         let auth = Authenticator::open(spine.store.clone(), clock.clone(), folder.path())
             .await
             .unwrap();
@@ -345,6 +350,7 @@ impl Bench {
             spine,
             memory,
             office,
+            vault,
             service: surroundings.clone(),
             metrics,
             jobs: Jobs::new(clock.clone()),

@@ -198,7 +198,10 @@ fn webhook(
     Ok(Webhook {
         scheme: scheme(&fields)?,
         secret: secret(&fields, "secret")?.ok_or_else(|| {
-            fields.problem("secret", "is missing: name a secret of the team's vault as ${vault:KEY}")
+            fields.problem(
+                "secret",
+                "is missing: name a secret of the team's vault as ${vault:KEY}",
+            )
         })?,
         secret_previous,
         previous_until,
@@ -259,7 +262,10 @@ fn scheme(fields: &Fields<'_>) -> Result<Scheme, Problem> {
     let known = ["encoding", "header", "prefix", "signed", "timestamp_header"];
     let own = Fields::new(map, "config.scheme", &known)?;
     let encoding = own
-        .choice("encoding", &[("hex", Encoding::Hex), ("base64", Encoding::Base64)])?
+        .choice(
+            "encoding",
+            &[("hex", Encoding::Hex), ("base64", Encoding::Base64)],
+        )?
         .ok_or_else(|| own.problem("encoding", "is missing: `hex` or `base64`"))?;
     let signed = own.choice(
         "signed",

@@ -89,9 +89,11 @@ impl<'a> Fields<'a> {
     }
 
     pub(super) fn duration(&self, name: &str) -> Result<Option<Duration>, Problem> {
-        self.maybe(name, "expected a duration such as 30s, 15m, 6h or 2d", |value| {
-            value.as_str().and_then(units::duration)
-        })
+        self.maybe(
+            name,
+            "expected a duration such as 30s, 15m, 6h or 2d",
+            |value| value.as_str().and_then(units::duration),
+        )
     }
 
     pub(super) fn size(&self, name: &str) -> Result<Option<u64>, Problem> {
@@ -118,7 +120,10 @@ impl<'a> Fields<'a> {
         };
         let found = choices.iter().find(|(word, _)| *word == text);
         found.map(|(_, choice)| Some(*choice)).ok_or_else(|| {
-            let words: Vec<String> = choices.iter().map(|(word, _)| format!("`{word}`")).collect();
+            let words: Vec<String> = choices
+                .iter()
+                .map(|(word, _)| format!("`{word}`"))
+                .collect();
             self.problem(name, format!("expected one of {}", words.join(", ")))
         })
     }

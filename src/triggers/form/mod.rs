@@ -5,9 +5,7 @@ use hivewright_actors::{
     ids::{ChannelId, TopicId},
     scheduler::{
         calendar::Calendar,
-        trigger::{
-            Definition, MissedPolicy, NotifyPolicy, OverlapPolicy, Problem, Quiet, Trigger,
-        },
+        trigger::{Definition, MissedPolicy, NotifyPolicy, OverlapPolicy, Problem, Quiet, Trigger},
     },
     task::{Priority, Source, TopicRef},
 };
@@ -91,7 +89,10 @@ impl Writer<'_> {
         let fields = Fields::new(form, "", &SETTABLE)?;
         let mut definition = trigger.definition.clone();
         let kind = definition.config.type_name();
-        if fields.choice("type", &TYPES)?.is_some_and(|new| new != kind) {
+        if fields
+            .choice("type", &TYPES)?
+            .is_some_and(|new| new != kind)
+        {
             let reason = format!("is `{kind}` and cannot change; create another trigger");
             return Err(fields.problem("type", reason));
         }
@@ -214,7 +215,9 @@ impl Writer<'_> {
                 channel => channel.map(ChannelId::from),
             };
             if channel != definition.notify_channel && !fields.has("notify_topic") {
-                let of_source = self.source.filter(|source| Some(&source.channel) == channel.as_ref());
+                let of_source = self
+                    .source
+                    .filter(|source| Some(&source.channel) == channel.as_ref());
                 definition.notify_topic = of_source.and_then(|source| source.topic.clone());
             }
             definition.notify_channel = channel;
@@ -237,7 +240,11 @@ fn quiet(map: &Map<String, Value>) -> Result<Quiet, Problem> {
     let minute = |name| -> Result<u32, Problem> {
         let text = fields.needed(name)?;
         let parts = text.split_once(':').and_then(|(hour, minute)| {
-            let two = |part: &str| (part.len() == 2).then(|| part.parse::<u32>().ok()).flatten();
+            let two = |part: &str| {
+                (part.len() == 2)
+                    .then(|| part.parse::<u32>().ok())
+                    .flatten()
+            };
             Some((two(hour)?, two(minute)?))
         });
         match parts {
