@@ -33,6 +33,7 @@ use crate::{
         provenance::Provenance,
     },
     providers::client,
+    rulebook::Rulebook,
     sandbox::process::{Sandbox, SandboxSettings, layers::Layers},
     settings::{
         home::{Flags, Home},
@@ -108,10 +109,12 @@ fn place() -> Place {
     let sessions = Arc::new(Sessions::default());
     let memory = doubles::Bench::new().memory;
     let turns = Turns::new(Sources {
+        rules: Rulebook::default(),
         live: Live::new(home.clone(), environment),
         home: home.clone(),
         engines: Engines::new(client::build().unwrap(), RetryPolicy::default()),
         toolbox: tools::all(),
+        rules: Rulebook::default(),
         memory: memory.clone(),
         sandbox: Arc::new(sandbox),
         agents: Some(sessions.clone()),
@@ -164,6 +167,7 @@ impl Place {
                     id: "t-1".into(),
                     name: "weather".into(),
                 }),
+                reports: false,
                 conversation: vec![Line {
                     at: Timestamp(0),
                     speaker: Speaker::Person("ann".into()),

@@ -398,6 +398,38 @@ async fn teams_come_paused_with_everything_that_is_theirs() {
     assert_eq!(new["supersedes_id"], old["id"]);
 }
 
+/// OR-29
+#[actix::test]
+async fn an_old_conversation_goes_on() {
+    let model = FakeModel::start();
+    model.say([Reply::text("Twelve.")]);
+    let source = Installation::new(model.url());
+    let mut service = Service::prepare();
+    run(&service, source.import(&[])).await;
+    service.launch().await;
+    let mut client = service.connect().await;
+
+    client.resume("ws:0badcafe", 0).await;
+    client.send(json!({"type": "topic_list_request"})).await;
+    let list = client.until(|frame| frame["type"] == "topic_list").await;
+    client
+        .say_in("t-00000000000000b1", "m1", "And how many are there?")
+        .await;
+    let answer = client.end_of("m1").await;
+
+    let papers = find(&list["topics"], "id", "t-00000000000000b1");
+    assert_eq!(
+        (&papers["name"], &papers["state"]),
+        (&json!("Papers"), &json!("idle"))
+    );
+    assert_eq!(find(&list["topics"], "name", "Lunch")["state"], "done");
+    assert_eq!(answer["content"], "Twelve.", "{answer}");
+    let prompt = model.requests()[0].body.to_string();
+    for words in ["What is new in papers?", "Nothing much."] {
+        assert!(prompt.contains(words), "{words}: {prompt}");
+    }
+}
+
 /// The row of a list whose field has this value.
 fn find<'a>(list: &'a Value, field: &str, value: &str) -> &'a Value {
     let rows = list.as_array().unwrap_or_else(|| panic!("no list: {list}"));

@@ -63,8 +63,9 @@ use super::{
 };
 use crate::{
     days::ZoneDays,
-    machine::sha256,
+    machine::{Randomness, sha256},
     memory::NoSecrets,
+    rulebook::Rulebook,
     settings::{
         config::Server,
         home::{Flags, Home},
@@ -74,7 +75,11 @@ use crate::{
     },
     teams::folders::TeamFolders,
     tools::org::office::{self, Office},
-    triggers::{calendar::Zones, expressions::LinearExpressions},
+    triggers::{
+        calendar::Zones,
+        desk::{self, Desk},
+        expressions::LinearExpressions,
+    },
     vault::{Vault, master::KeyFiles},
 };
 
@@ -320,6 +325,18 @@ impl Bench {
             roster: Arc::new(|_| Vec::new()),
             spent: Arc::new(|_| Spent::default()),
         });
+        let desk = Desk::default();
+        desk.open(desk::Parts {
+            scheduler: spine.scheduler.clone(),
+            store: spine.store.clone(),
+            view: spine.view.clone(),
+            clock: clock.clone(),
+            calendar: Arc::new(Zones),
+            expressions: Arc::new(LinearExpressions),
+            zone: "UTC".to_owned(),
+            subagents: Arc::new(|_| vec!["editor".to_owned()]),
+            secrets: Arc::new(vault.clone()),
+        });
         let memory = crate::memory::Memory::new(clock.clone(), ids, Arc::new(NoSecrets));
         memory.connect(spine.store.clone());
         vault.attach(spine.store.clone());
@@ -341,7 +358,14 @@ impl Bench {
         let identities = Identities::open(auth.clone(), spine.store.clone(), clock.clone())
             .await
             .unwrap();
+        let rules = Rulebook::default();
+        rules.connect(spine.store.clone(), Ids::new(Arc::new(Randomness)));
         let state = web::Data::new(State {
+            desk,
+            office,
+            callers: super::webhooks::Callers::default(),
+            rules,
+            explainer: Arc::new(|_, _, _, _| Err("there are no tools here".to_owned())),
             identities,
             access: Access {
                 auth,
@@ -349,7 +373,6 @@ impl Bench {
             },
             spine,
             memory,
-            office,
             vault,
             service: surroundings.clone(),
             metrics,

@@ -6,7 +6,7 @@ use hivewright_actors::{
     ids::ChannelId,
     scheduler::{
         config::{Config, Listen, Schedule, Span, When, Window},
-        trigger::{Definition, OverlapPolicy},
+        trigger::{Definition, MissedPolicy, OverlapPolicy},
     },
 };
 use serde_json::{Map, Value};
@@ -40,6 +40,8 @@ pub(super) fn of(trigger: &Trigger) -> (Definition, Option<String>) {
     definition.subagent = trigger.subagent.clone();
     definition.max_steps = Some(trigger.max_steps);
     definition.failure_threshold = trigger.failure_threshold;
+    // OpenHive made nothing up that fell into a time when it was off.
+    definition.missed = MissedPolicy::Skip;
     definition.overlap_policy = match trigger.overlap_policy.as_str() {
         "always-skip" => OverlapPolicy::AlwaysSkip,
         "always-replace" => OverlapPolicy::AlwaysReplace,
@@ -228,6 +230,7 @@ mod tests {
         assert_eq!(definition.subagent.as_deref(), Some("scout"));
         assert_eq!(definition.max_steps, Some(20));
         assert_eq!(definition.failure_threshold, 5);
+        assert_eq!(definition.missed, MissedPolicy::Skip);
         assert_eq!(definition.overlap_policy, OverlapPolicy::AlwaysReplace);
         assert_eq!(definition.notify_channel, Some("7".into()));
     }

@@ -34,6 +34,7 @@ use super::{
 use crate::{
     http::doubles::{Hands, Memory},
     machine::Randomness,
+    rulebook::Rulebook,
     sandbox::{
         process::{Sandbox, SandboxSettings, layers::Layers},
         workspace::Workspace,
@@ -291,6 +292,7 @@ impl Bench {
             allowed: ToolFilter::parse(&["@org"]).unwrap(),
             sandbox: self.sandbox.clone(),
             secrets: Arc::new(Scrubbers::new(Vault::absent(), [])),
+            rules: Rulebook::default(),
         })
     }
 
