@@ -39,6 +39,7 @@ use hivewright_actors::{
         trigger::Trigger,
     },
     spine::{Ports, Spine, Threads},
+    task::Code,
 };
 use serde_json::Value;
 use tempfile::TempDir;
@@ -70,6 +71,7 @@ use crate::{
         home::{Flags, Home},
         live::Live,
         references::Environment,
+        scaffold,
     },
     teams::folders::TeamFolders,
     tools::org::office::{self, Office},
@@ -87,6 +89,8 @@ mod login;
 mod memories;
 mod pages;
 mod rights;
+mod tasks;
+mod teams;
 mod trust;
 mod upgrade;
 mod vault;
@@ -108,7 +112,11 @@ struct NoTurns;
 
 impl Briefing for NoTurns {
     fn brief(&self, _: Assignment) -> BoxFuture<'static, Result<Brief, BriefError>> {
-        panic!("no test here asks a team")
+        let error = BriefError {
+            code: Code::NoProvider,
+            message: "no test here has a model".to_owned(),
+        };
+        async { Err(error) }.boxed()
     }
 }
 
@@ -163,6 +171,7 @@ struct Bench {
     clock: Arc<Hands>,
     surroundings: Arc<Surroundings>,
     folder: TempDir,
+    home: Home,
 }
 
 struct Answer {
@@ -239,6 +248,8 @@ impl Bench {
             ..Flags::default()
         };
         let home = Home::new(&flags, &Environment::fixed([])).unwrap();
+        home.prepare().unwrap();
+        scaffold::ensure_main(&home).unwrap();
         let storage = Arc::new(Memory::default());
         let files = KeyFiles::new(folder.path(), &Environment::fixed([]));
         let vault = Vault::open(&*storage, files, clock.clone()).unwrap();
@@ -374,6 +385,7 @@ impl Bench {
             clock,
             surroundings,
             folder,
+            home,
         }
     }
 
