@@ -30,5 +30,6 @@ mod settings_files;
 mod skills;
 mod topics;
 mod trust;
+mod vault;
 mod webdriver;
 mod workspace;
