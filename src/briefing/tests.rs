@@ -168,6 +168,7 @@ impl Place {
                 ancestors: Vec::new(),
                 options,
                 inner,
+                reports: false,
             })
             .await
     }

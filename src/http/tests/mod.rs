@@ -70,7 +70,11 @@ use crate::{
         references::Environment,
     },
     teams::folders::TeamFolders,
-    triggers::{calendar::Zones, expressions::LinearExpressions},
+    triggers::{
+        calendar::Zones,
+        desk::{self, Desk},
+        expressions::LinearExpressions,
+    },
     vault::Vault,
 };
 
@@ -80,9 +84,11 @@ mod login;
 mod memories;
 mod pages;
 mod rights;
+mod triggers;
 mod trust;
 mod upgrade;
 mod watch;
+mod webhooks;
 mod wire;
 
 const HOST: (&str, &str) = ("Host", "localhost:8080");
@@ -253,7 +259,7 @@ impl Bench {
             triggers: scheduler::Ports {
                 calendar: Arc::new(Zones),
                 expressions: Arc::new(LinearExpressions),
-                roster: Arc::new(view),
+                roster: Arc::new(view.clone()),
                 premises: Arc::new(Unconditional),
                 timezone: "UTC".to_owned(),
                 retention: Duration::from_secs(60),
@@ -303,7 +309,21 @@ impl Bench {
         let identities = Identities::open(auth.clone(), spine.store.clone(), clock.clone())
             .await
             .unwrap();
+        let desk = Desk::default();
+        desk.open(desk::Parts {
+            scheduler: spine.scheduler.clone(),
+            store: spine.store.clone(),
+            view,
+            clock: clock.clone(),
+            calendar: Arc::new(Zones),
+            expressions: Arc::new(LinearExpressions),
+            zone: "UTC".to_owned(),
+            subagents: Arc::new(|_| vec!["editor".to_owned()]),
+            secrets: Arc::new(webhooks::Keys),
+        });
         let state = web::Data::new(State {
+            desk,
+            callers: super::webhooks::Callers::default(),
             identities,
             access: Access {
                 auth,
