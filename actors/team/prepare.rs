@@ -270,7 +270,10 @@ impl Team {
                 start,
                 &journal,
                 |call| tools.check(call, &caller, label),
-                |id, call| holds::decision(desk, approvals.get(id), call, &caller),
+                |id, call| {
+                    let now = tools.check(call, &caller, label);
+                    holds::decision(desk, approvals.get(id), call, &caller, now.as_ref().ok())
+                },
             )
         };
         let mut asked: Vec<&mut Approval> = approvals.values_mut().collect();

@@ -9,18 +9,23 @@ use crate::settings::{
     references::Environment,
 };
 
+mod approvals;
 mod backup;
 mod chat;
 mod doctor;
 mod exchange;
 pub mod failure;
+mod hidden;
 mod identity;
 mod import;
+mod inbox;
 mod init;
 mod line;
 mod link;
 mod memory;
+mod policy;
 mod progress;
+mod questions;
 mod restore;
 mod screen;
 mod send;
@@ -33,6 +38,7 @@ mod token;
 mod transcript;
 mod trigger;
 mod trust;
+mod vault;
 
 use failure::{Exit, Failure};
 use screen::Screen;
@@ -101,6 +107,11 @@ enum Command {
     Trust(trust::Arguments),
     Identity(identity::Arguments),
     Memory(memory::Arguments),
+    Vault(vault::Arguments),
+    Approvals(approvals::Arguments),
+    Questions(questions::Arguments),
+    Policy(policy::Arguments),
+    Inbox(inbox::Arguments),
     Backup(backup::Arguments),
     Restore(restore::Arguments),
     Import(import::Arguments),
@@ -197,6 +208,11 @@ fn dispatch(command: Option<Command>, context: Context) -> Result<(), Failure> {
         Some(Command::Trust(arguments)) => wait_for(trust::run(arguments, &context)),
         Some(Command::Identity(arguments)) => wait_for(identity::run(arguments, &context)),
         Some(Command::Memory(arguments)) => wait_for(memory::run(arguments, &context)),
+        Some(Command::Vault(arguments)) => wait_for(vault::run(arguments, &context)),
+        Some(Command::Approvals(arguments)) => wait_for(approvals::run(arguments, &context)),
+        Some(Command::Questions(arguments)) => wait_for(questions::run(arguments, &context)),
+        Some(Command::Policy(arguments)) => wait_for(policy::run(arguments, &context)),
+        Some(Command::Inbox(arguments)) => wait_for(inbox::run(arguments, &context)),
         Some(Command::Backup(arguments)) => wait_for(backup::run(arguments, &context)),
         Some(Command::Restore(arguments)) => wait_for(restore::run(arguments, &context)),
         Some(Command::Import(arguments)) => wait_for(import::run(arguments, &context)),

@@ -20,7 +20,7 @@ use hivewright_actors::{
     ids::Ids,
     org::{self, inboxes::Inboxes, tree::Tree, view::OrgView, work::Actors},
     queue::{self, schedule::Limits},
-    router::{self, rate::Rate, resolve},
+    router::{self, gate::Identify, rate::Rate, resolve},
     scheduler,
     spine::{self, Ports, Spine, Threads},
     supervisor,
@@ -46,6 +46,7 @@ use crate::{
     machine::{Randomness, WallClock, sha256},
     memory::Memory,
     providers::client,
+    rulebook::Rulebook,
     sandbox::process::{Sandbox, SandboxSettings},
     settings::{
         channels::{Channels, TopicModel},
@@ -75,6 +76,7 @@ use crate::{
         premises::Outlook,
         upkeep::{Triggers, Upkeep},
     },
+    vault::scrubbers::Scrubbers,
 };
 
 pub mod error;
@@ -212,12 +214,17 @@ impl Service {
         let gate = tools::trust::Gate::default();
         let toolbox = tools::memory::add(gate.equip(options.toolbox), &memory);
         let toolbox = tools::vault::add(toolbox);
+        let rules = Rulebook::open(live.clone(), &*storage)
+            .map_err(|error| machine("the store cannot be read", error))?;
+        let line = tools::ask_operator::Line::default();
+        let toolbox = line.equip(toolbox);
         let office = Office::default();
         let toolbox = tools::org::add(toolbox, &office);
         let desk = Desk::default();
         let toolbox = tools::triggers::add(toolbox, &desk);
         let (settings_now, today) = (live.clone(), days.clone());
         let turns = Turns::new(Sources {
+            rules: rules.clone(),
             home: home.clone(),
             live,
             engines,
@@ -233,6 +240,7 @@ impl Service {
             vault: vault.clone(),
         });
         let prompts = turns.clone();
+        let explained = turns.clone();
         let roster: office::Roster = Arc::new(move |team| prompts.subagents(team));
         let outlook = Outlook::new(home.clone(), turns.prompts(), view.clone());
         let tool_names = tools::BUILT_INS
@@ -241,7 +249,8 @@ impl Service {
             .chain(&tools::triggers::NAMES)
             .chain(&tools::memory::NAMES)
             .chain(&tools::trust::NAMES)
-            .chain(&tools::vault::NAMES);
+            .chain(&tools::vault::NAMES)
+            .chain([&tools::ask_operator::NAME]);
         let tool_names = tool_names.map(ToString::to_string);
         let metrics = Arc::new(Metrics::new(tool_names));
         let commits = metrics.clone();
@@ -286,6 +295,8 @@ impl Service {
             recovered,
         );
         memory.connect(spine.store.clone());
+        rules.connect(spine.store.clone(), ids.clone());
+        notices.extend(vault::attach(&vault, &spine.store, &ids));
         spine.org.do_send(org::Settle {
             belongings: vec![
                 Arc::new(memory.clone()),
@@ -330,7 +341,7 @@ impl Service {
         });
 
         gate.open(spine.router.clone());
-        notices.extend(vault::attach(&vault, &spine.store, &ids));
+        line.open(spine.approvals.clone());
         let reload = Reload::start(
             home.clone(),
             environment,
@@ -356,6 +367,7 @@ impl Service {
         let identities = Identities::open(auth.clone(), spine.store.clone(), clock.clone())
             .await
             .map_err(|error| machine("identities cannot be opened", error))?;
+        spine.router.do_send(Identify(Arc::new(identities.clone())));
         let backups = backup_home(&home, &config);
         let archived = storage.clone();
         let state = http::State {
@@ -366,6 +378,12 @@ impl Service {
             identities,
             spine: spine.clone(),
             memory,
+            office,
+            rules,
+            explainer: Arc::new(move |team, tool, args, subject| {
+                explained.explain(team, tool, args, subject)
+            }),
+            vault: vault.clone(),
             desk,
             callers: Callers::default(),
             service: Arc::new(Facts {
@@ -384,6 +402,7 @@ impl Service {
             router: spine.router.clone(),
             ids,
             connections: AtomicU64::new(0),
+            secrets: Arc::new(Scrubbers::new(vault, [])),
         };
         let listener = Listener::open(&config.server, web::Data::new(state), door)?;
         let url = public_url(&config.server, listener.address);

@@ -4,6 +4,7 @@ use self::host::Toolbox;
 
 pub mod agent;
 pub mod answer;
+pub mod ask_operator;
 mod bash;
 mod cap;
 pub mod contract;
@@ -13,8 +14,10 @@ pub mod filter;
 mod glob;
 mod grep;
 pub mod host;
+pub mod judge;
 pub mod memory;
 pub mod org;
+pub mod reach;
 mod read;
 mod secrets;
 #[cfg(test)]
