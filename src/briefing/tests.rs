@@ -114,7 +114,6 @@ fn place() -> Place {
         home: home.clone(),
         engines: Engines::new(client::build().unwrap(), RetryPolicy::default()),
         toolbox: tools::all(),
-        rules: Rulebook::default(),
         memory: memory.clone(),
         sandbox: Arc::new(sandbox),
         agents: Some(sessions.clone()),
@@ -176,7 +175,6 @@ impl Place {
                 ancestors: Vec::new(),
                 options,
                 inner,
-                reports: false,
             })
             .await
     }

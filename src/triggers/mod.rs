@@ -14,5 +14,5 @@ pub mod show;
 pub(crate) mod signature;
 #[cfg(test)]
 #[path = "tests/stage.rs"]
-mod stage;
+pub(crate) mod stage;
 pub mod upkeep;

@@ -21,6 +21,7 @@ use hivewright_actors::{
     clock::{Clock, Timestamp},
     ids::{Entropy, Ids, TaskId, TeamKey},
     notice::Notice,
+    org::{tree::Tree, view::OrgView},
     queue::{
         self, Finished, Leased, Left, Listeners, Progressed, Queue, Stop, Waiting, schedule::Limits,
     },
@@ -44,14 +45,15 @@ use tokio::time::Instant;
 
 use crate::{
     http::doubles::Memory,
-    triggers::{calendar::Zones, expressions::LinearExpressions},
+    triggers::{calendar::Zones, desk, expressions::LinearExpressions},
+    vault::Vault,
 };
 
 /// The zone of these stories.
-pub(super) const ZONE: &str = "Europe/Berlin";
+pub(crate) const ZONE: &str = "Europe/Berlin";
 
 /// How long a task takes and how it ends, by the first line of what is asked.
-pub(super) type Script = fn(&str) -> (Duration, Ending);
+pub(crate) type Script = fn(&str) -> (Duration, Ending);
 
 struct Wall {
     began: Instant,
@@ -173,17 +175,34 @@ impl Handler<Progressed> for Worker {
 }
 
 /// One process after another on the same store.
-pub(super) struct Stage {
+pub(crate) struct Stage {
     storage: Arc<Memory>,
     clock: Arc<dyn Clock>,
     ids: Ids,
     script: Script,
     process: Option<(Addr<Scheduler>, Addr<Queue>)>,
+    store: Option<StoreHandle>,
 }
 
 impl Stage {
+    /// What a desk needs of the process that runs, with a tree of teams.
+    pub(crate) fn desk(&self, tree: Tree) -> desk::Parts {
+        let (scheduler, _) = self.process.as_ref().unwrap();
+        desk::Parts {
+            scheduler: scheduler.clone(),
+            store: self.store.clone().unwrap(),
+            view: OrgView::new(tree),
+            clock: self.clock.clone(),
+            calendar: Arc::new(Zones),
+            expressions: Arc::new(LinearExpressions),
+            zone: ZONE.to_owned(),
+            subagents: Arc::new(|_| vec!["editor".to_owned()]),
+            secrets: Arc::new(Vault::absent()),
+        }
+    }
+
     /// A first process, at a local time.
-    pub(super) fn new(at: &str, script: Script) -> Self {
+    pub(crate) fn new(at: &str, script: Script) -> Self {
         tokio::time::pause();
         let mut stage = Self {
             storage: Arc::new(Memory::default()),
@@ -194,18 +213,20 @@ impl Stage {
             ids: Ids::new(Arc::new(Counted(AtomicU64::new(1)))),
             script,
             process: None,
+            store: None,
         };
         stage.start();
         stage
     }
 
-    pub(super) fn start(&mut self) {
+    pub(crate) fn start(&mut self) {
         let store = Store::start(
             &Arbiter::current(),
             self.storage.clone(),
             Box::new(|error| panic!("{error}")),
             Box::new(|_, _| ()),
         );
+        self.store = Some(store.clone());
         let channel = Channel::new(store.clone(), self.clock.clone()).start();
         let open = reads::open_tasks(&*self.storage).unwrap().rows;
         let recovered = records::recover(&*self.storage).unwrap();
@@ -260,21 +281,21 @@ impl Stage {
     }
 
     /// The process ends.
-    pub(super) async fn stop(&mut self) {
+    pub(crate) async fn stop(&mut self) {
         let (scheduler, queue) = self.process.take().unwrap();
         scheduler.send(Drain).await.unwrap();
         queue.send(queue::Drain).await.unwrap();
     }
 
     /// Time passes, until a local time and a little more.
-    pub(super) async fn until(&self, local: &str) {
+    pub(crate) async fn until(&self, local: &str) {
         let at = Zones.moment(local, ZONE).unwrap();
         let now = self.clock.now();
         assert!(at > now, "{local} has passed");
         tokio::time::sleep(at.since(now) + Duration::from_secs(1)).await;
     }
 
-    pub(super) async fn create(&self, definition: Definition) -> Trigger {
+    pub(crate) async fn create(&self, definition: Definition) -> Trigger {
         let (scheduler, _) = self.process.as_ref().unwrap();
         let create = Create {
             // Each has a team of its own, so that none waits for another.
@@ -286,7 +307,7 @@ impl Stage {
         scheduler.send(create).await.unwrap().unwrap()
     }
 
-    pub(super) async fn trigger(&self, trigger: &Trigger) -> Trigger {
+    pub(crate) async fn trigger(&self, trigger: &Trigger) -> Trigger {
         let (scheduler, _) = self.process.as_ref().unwrap();
         let which = Which::Id(trigger.id.clone());
         let found = scheduler.send(Get { which }).await.unwrap();
@@ -294,7 +315,7 @@ impl Stage {
     }
 
     /// All runs of a trigger, oldest first.
-    pub(super) fn runs(&self, trigger: &Trigger) -> Vec<Run> {
+    pub(crate) fn runs(&self, trigger: &Trigger) -> Vec<Run> {
         let Trigger { team, id, .. } = trigger;
         let mut runs = records::runs(&*self.storage, team, id, None, 100_000).unwrap();
         runs.reverse();
@@ -302,7 +323,7 @@ impl Stage {
     }
 
     /// The runs of a trigger in words: when it was due, why, what for, and how it ended.
-    pub(super) fn story(&self, trigger: &Trigger) -> Vec<String> {
+    pub(crate) fn story(&self, trigger: &Trigger) -> Vec<String> {
         let tell = |run: &Run| {
             let due = Zones.show(ZONE, run.due_at);
             let mut words = vec![due.replace(":00 C", " C"), run.cause.as_str().to_owned()];
@@ -314,18 +335,18 @@ impl Stage {
         self.runs(trigger).iter().map(tell).collect()
     }
 
-    pub(super) fn notices(&self) -> Vec<Notice> {
+    pub(crate) fn notices(&self) -> Vec<Notice> {
         reads::notices(&*self.storage).unwrap()
     }
 
     /// What the task of a run was asked.
-    pub(super) fn body(&self, run: &Run) -> String {
+    pub(crate) fn body(&self, run: &Run) -> String {
         let id = run.task_id.as_ref().unwrap();
         reads::task(&*self.storage, id).unwrap().unwrap().body
     }
 
     /// The lanes of tasks that are still open.
-    pub(super) fn open(&self) -> Vec<Lane> {
+    pub(crate) fn open(&self) -> Vec<Lane> {
         let open = reads::open_tasks(&*self.storage).unwrap().rows;
         open.into_iter().map(|task| task.lane).collect()
     }
