@@ -29,6 +29,7 @@ mod service;
 mod settings_files;
 mod skills;
 mod topics;
+mod triggers;
 mod trust;
 mod vault;
 mod webdriver;

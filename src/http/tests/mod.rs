@@ -91,10 +91,12 @@ mod pages;
 mod rights;
 mod tasks;
 mod teams;
+mod triggers;
 mod trust;
 mod upgrade;
 mod vault;
 mod watch;
+mod webhooks;
 mod wire;
 
 const HOST: (&str, &str) = ("Host", "localhost:8080");
@@ -275,7 +277,7 @@ impl Bench {
             triggers: scheduler::Ports {
                 calendar: Arc::new(Zones),
                 expressions: Arc::new(LinearExpressions),
-                roster: Arc::new(view),
+                roster: Arc::new(view.clone()),
                 premises: Arc::new(Unconditional),
                 timezone: "UTC".to_owned(),
                 retention: Duration::from_secs(60),
@@ -335,7 +337,7 @@ impl Bench {
             expressions: Arc::new(LinearExpressions),
             zone: "UTC".to_owned(),
             subagents: Arc::new(|_| vec!["editor".to_owned()]),
-            secrets: Arc::new(vault.clone()),
+            secrets: Arc::new(webhooks::Keys),
         });
         let memory = crate::memory::Memory::new(clock.clone(), ids, Arc::new(NoSecrets));
         memory.connect(spine.store.clone());
