@@ -113,6 +113,7 @@ fn place() -> Place {
         home: home.clone(),
         engines: Engines::new(client::build().unwrap(), RetryPolicy::default()),
         toolbox: tools::all(),
+        rules: Rulebook::default(),
         memory: memory.clone(),
         sandbox: Arc::new(sandbox),
         agents: Some(sessions.clone()),

@@ -94,6 +94,7 @@ impl World {
             workspace: Arc::new(workspace),
             allowed: ToolFilter::parse(&["*"]).unwrap(),
             sandbox: Arc::clone(&sandbox),
+            rules: Rulebook::default(),
             secrets: Arc::new(Scrubbers::new(Vault::absent(), [])),
         });
         Self {

@@ -21,7 +21,6 @@ use super::{
     rows::Grant,
     scope::{Scope, Scopes},
 };
-use crate::settings::secret::Secret;
 use crate::http::doubles::{Hands, Memory};
 
 const HOUR: Duration = Duration::from_secs(60 * 60);
