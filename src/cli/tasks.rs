@@ -41,7 +41,7 @@ pub(super) enum Action {
         #[arg(long)]
         since: Option<String>,
         /// Only those with these words in them
-        #[arg(long, short = 'q', value_name = "WORDS")]
+        #[arg(long, value_name = "WORDS")]
         query: Option<String>,
         /// How many, 1 to 200
         #[arg(long, default_value_t = 50)]

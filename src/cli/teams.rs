@@ -36,7 +36,7 @@ pub(super) enum Action {
         #[arg(long, value_name = "TEAM")]
         parent: Option<String>,
         /// Only those with these words in name, description or scope
-        #[arg(long, short = 'q', value_name = "WORDS")]
+        #[arg(long, value_name = "WORDS")]
         query: Option<String>,
     },
     /// Show all of one team

@@ -149,7 +149,7 @@ async fn a_spring_of_triggers() {
     stage.stop().await;
     stage.until("2025-04-03T09:01").await;
     stage.start();
-    stage.until("2025-04-03T12:30").await;
+    stage.until("2025-04-03T12:31").await;
 
     // Only what is less than a day old is made up, and who asked for nothing gets nothing.
     assert_eq!(
