@@ -306,7 +306,7 @@ async fn triggers_are_managed_from_the_command_line() {
     .await;
     assert!(preview.stdout.contains("03-30 02:30:00 UTC"), "{preview:?}");
     let wrong = run(&["trigger", "preview", "--cron", "0 25 * * *"]).await;
-    assert_eq!(wrong.code, Some(2), "{wrong:?}");
+    assert_eq!(wrong.code, Some(1), "{wrong:?}");
     assert!(
         wrong
             .stderr

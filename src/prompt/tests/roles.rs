@@ -40,7 +40,12 @@ fn names(library: &Library) -> Vec<&str> {
 
 /// A skill among those that are shipped, by name.
 fn with_shipped(own: &'static str) -> Vec<&'static str> {
-    let shipped = ["learning-cycle", "reflection-cycle", "write-skill", "write-subagent"];
+    let shipped = [
+        "learning-cycle",
+        "reflection-cycle",
+        "write-skill",
+        "write-subagent",
+    ];
     let mut names: Vec<_> = shipped.into_iter().chain([own]).collect();
     names.sort_unstable();
     names
