@@ -70,3 +70,93 @@ pub enum NoticeKind {
     /// A call whose approval was given has an unknown outcome.
     UnknownOutcome,
 }
+
+/// Equal notices within this time are one.
+const SAME: std::time::Duration = std::time::Duration::from_secs(600);
+
+/// Notices that say the same within ten minutes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Gathered {
+    /// The first of them. Its id stands for all.
+    pub first: Notice,
+    /// When the last came.
+    pub last_at: Timestamp,
+    /// Their ids, oldest first.
+    pub ids: Vec<NoticeId>,
+    /// All were read.
+    pub read: bool,
+}
+
+/// Counts equal notices into one, newest first. `notices` are in the order of time.
+pub fn gather(notices: Vec<Notice>) -> Vec<Gathered> {
+    let mut gathered: Vec<Gathered> = Vec::new();
+    for notice in notices {
+        let same = |known: &&mut Gathered| {
+            let first = &known.first;
+            (first.kind, &first.team, &first.text) == (notice.kind, &notice.team, &notice.text)
+                && notice.at.since(first.at) < SAME
+        };
+        match gathered.iter_mut().rev().find(same) {
+            Some(known) => {
+                known.last_at = notice.at;
+                known.read &= notice.read;
+                known.first.refs.extend(notice.refs);
+                known.ids.push(notice.id);
+            }
+            None => gathered.push(Gathered {
+                last_at: notice.at,
+                read: notice.read,
+                ids: vec![notice.id.clone()],
+                first: notice,
+            }),
+        }
+    }
+    gathered.reverse();
+    gathered
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn notice(id: &str, minute: u64, text: &str, read: bool) -> Notice {
+        Notice {
+            id: id.into(),
+            kind: NoticeKind::DeadTask,
+            team: Some("main".into()),
+            text: text.to_owned(),
+            refs: vec![format!("task-{id}")],
+            at: Timestamp(minute * 60_000),
+            read,
+        }
+    }
+
+    /// OP-39
+    #[test]
+    fn equal_notices_within_ten_minutes_are_one() {
+        let notices = vec![
+            notice("a", 0, "same", true),
+            notice("b", 1, "other", false),
+            notice("c", 9, "same", false),
+            notice("d", 10, "same", false),
+        ];
+
+        let gathered: Vec<_> = gather(notices)
+            .into_iter()
+            .map(|group| {
+                let ids: Vec<_> = group.ids.iter().map(ToString::to_string).collect();
+                (ids, group.read, group.first.refs.len())
+            })
+            .collect();
+
+        let ids = |names: &[&str]| names.iter().map(ToString::to_string).collect::<Vec<_>>();
+        assert_eq!(
+            gathered,
+            [
+                (ids(&["d"]), false, 1),
+                (ids(&["b"]), false, 1),
+                (ids(&["a", "c"]), false, 2)
+            ]
+        );
+    }
+}

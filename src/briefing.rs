@@ -16,6 +16,7 @@ use hivewright_actors::{
     classifier::Classifier,
     engine::Engine,
     ids::{MAIN, TeamKey, TeamName},
+    policy::Policy,
     task::Code,
 };
 use sha2::{Digest, Sha256};
@@ -25,6 +26,7 @@ use crate::{
     logging::Secrets,
     memory::Memory,
     prompt::compose::{ComposeError, Prompts, Request},
+    rulebook::Rulebook,
     sandbox::{
         process::Sandbox,
         workspace::{Access, AllowedDir, Workspace},
@@ -41,10 +43,12 @@ use crate::{
         agent::AgentRunner,
         filter::ToolFilter,
         host::{Grant, Toolbox},
+        triggers::report,
     },
     vault::{Vault, scrubbers::Scrubbers},
 };
 
+mod explain;
 mod part;
 #[cfg(test)]
 mod tests;
@@ -72,6 +76,7 @@ struct Inner {
     engines: Engines,
     toolbox: Toolbox,
     memory: Memory,
+    rules: Rulebook,
     sandbox: Arc<Sandbox>,
     agents: Option<Arc<dyn AgentRunner>>,
     /// What was last warned of, by team: the same is said once.
@@ -101,6 +106,8 @@ struct Models {
 struct Kit {
     team: Arc<Team>,
     models: Arc<Models>,
+    /// The rules by which its tools were chosen.
+    policy: Arc<Policy>,
     /// What it is given, before its role narrows it.
     grant: Grant,
     /// What was made for its roles, good until a skill or subagent changes.
@@ -119,6 +126,8 @@ pub struct Sources {
     pub toolbox: Toolbox,
     /// What teams remember.
     pub memory: Memory,
+    /// What the operator allows, denies or wants to be asked for.
+    pub rules: Rulebook,
     /// Where their processes run.
     pub sandbox: Arc<Sandbox>,
     /// Runs sessions of subagents. Without it they can only work in place of their team.
@@ -147,6 +156,7 @@ impl Turns {
             engines: sources.engines,
             toolbox: sources.toolbox,
             memory: sources.memory,
+            rules: sources.rules,
             sandbox: sources.sandbox,
             agents: sources.agents,
             warned: Mutex::default(),
@@ -163,6 +173,11 @@ impl Turns {
 }
 
 impl Turns {
+    /// What tells skills and subagents of teams.
+    pub fn prompts(&self) -> Prompts {
+        self.0.prompts.clone()
+    }
+
     /// The subagents of a team, by name. May block.
     pub fn subagents(&self, team: &TeamName) -> Vec<String> {
         let library = self.0.prompts.library(team);
@@ -181,6 +196,7 @@ impl Inner {
             ancestors,
             options,
             inner,
+            reports,
             ..
         } = assignment;
         let budget = self.budget(&lane.team, &ancestors);
@@ -213,7 +229,10 @@ impl Inner {
         let turn_timeout = asked_timeout.or(kit.team.turn_timeout);
         Ok(Brief {
             system: composed.system,
-            tools: part.tools(),
+            tools: match reports {
+                true => report::with_report(part.tools()),
+                false => part.tools(),
+            },
             engine: part.engine.clone(),
             provider: part.provider.clone(),
             model: part.model.clone(),
@@ -272,14 +291,16 @@ impl Inner {
     fn kit(&self, name: &TeamName) -> Result<Arc<Kit>, BriefError> {
         let team = self.live.team_now(name).map_err(|found| bad_file(&found))?;
         let models = self.models()?;
+        let policy = self.rules.refresh();
         let known = self.kits().get(name).cloned();
         if let Some(kit) = known
             && Arc::ptr_eq(&kit.team, &team)
             && Arc::ptr_eq(&kit.models, &models)
+            && Arc::ptr_eq(&kit.policy, &policy)
         {
             return Ok(kit);
         }
-        let kit = Arc::new(self.make_kit(name, team, models)?);
+        let kit = Arc::new(self.make_kit(name, team, models, policy)?);
         self.kits().insert(name.clone(), kit.clone());
         Ok(kit)
     }
@@ -313,6 +334,7 @@ impl Inner {
         name: &TeamName,
         team: Arc<Team>,
         models: Arc<Models>,
+        policy: Arc<Policy>,
     ) -> Result<Kit, BriefError> {
         let file = self.home.team_file(name.as_str());
         let wrong = |field: &str, reason: String| {
@@ -332,10 +354,12 @@ impl Inner {
             allowed,
             sandbox: self.sandbox.clone(),
             secrets: models.scrubbers.clone(),
+            rules: self.rules.clone(),
         };
         Ok(Kit {
             team,
             models,
+            policy,
             grant,
             roles: Mutex::default(),
         })

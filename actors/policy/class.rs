@@ -179,7 +179,7 @@ fn untrusted(request: &Request<'_>) -> Option<Caution> {
         "org.update_team" | "org.request_apply_config" => {
             ask(Kind::Config, Risk::High, "a team's settings change")
         }
-        "trust" | "plugin.register" | "skill" if changes => {
+        "trust" | "plugin.register" if changes => {
             ask(Kind::SelfChange, Risk::Normal, "what the team is changes")
         }
         _ if class.starts_with("trigger.") && changes => {

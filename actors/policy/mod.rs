@@ -3,7 +3,11 @@
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::{clock::Timestamp, tool};
+use crate::{
+    clock::Timestamp,
+    task::{Cause, Label},
+    tool,
+};
 
 pub mod class;
 pub mod command;
@@ -59,6 +63,24 @@ pub struct Subject {
     pub user: Option<String>,
     /// The turn has read what a stranger wrote.
     pub untrusted: bool,
+}
+
+impl Subject {
+    /// Whoever is behind a turn, and what it has read.
+    pub fn of(cause: &Cause, label: Label) -> Self {
+        let (role, user) = match cause {
+            Cause::System => (Role::System, None),
+            Cause::Operator { name } => (Role::Operator, Some(format!("operator:{name}"))),
+            Cause::Sender { channel_type, id } => {
+                (Role::User, Some(format!("{channel_type}:{id}")))
+            }
+        };
+        Self {
+            role,
+            user,
+            untrusted: label == Label::Untrusted,
+        }
+    }
 }
 
 /// A call, as rules see it.
@@ -120,7 +142,7 @@ pub enum Decision {
 }
 
 /// What there is to say of a tool before it is called.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Standing {
     /// It may be called.
     Open,
@@ -137,6 +159,12 @@ pub struct Policy {
 }
 
 impl Policy {
+    /// Some rule is about files, so that it matters where they really are.
+    pub fn is_about_files(&self) -> bool {
+        let about = |rule: &Rule| matches!(rule.resource, resource::Resource::File(_));
+        self.rules.iter().any(about)
+    }
+
     /// A policy of these rules. Their order means nothing.
     pub fn new(rules: Vec<Rule>) -> Self {
         Self { rules }

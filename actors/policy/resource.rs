@@ -55,6 +55,8 @@ pub enum Touch {
         inside: Option<String>,
         /// What is done with it.
         mode: Mode,
+        /// With all that is below it.
+        deep: bool,
     },
     /// A shell command.
     Command(String),
@@ -111,12 +113,25 @@ impl Resource {
     /// beginning, and every command that cannot be seen through.
     pub fn fits(&self, touch: &Touch, rule: Mode, permits: bool) -> bool {
         match (self, touch) {
-            (Self::File(folder), Touch::File { path, inside, mode }) => {
+            (
+                Self::File(folder),
+                Touch::File {
+                    path,
+                    inside,
+                    mode,
+                    deep,
+                },
+            ) => {
                 let place = match folder.starts_with('/') {
                     true => Some(path),
                     false => inside.as_ref(),
                 };
-                rule.includes(*mode) && place.is_some_and(|place| is_below(folder, place))
+                // Who looks through a folder looks into those below it.
+                let through = *deep && !permits;
+                rule.includes(*mode)
+                    && place.is_some_and(|place| {
+                        is_below(folder, place) || through && is_below(place, folder)
+                    })
             }
             (Self::Exec(pattern), Touch::Command(text)) => match command::words(text) {
                 Some(words) => is_command(pattern, &words, permits),
@@ -233,6 +248,7 @@ mod tests {
             path: path.to_owned(),
             inside: inside.map(str::to_owned),
             mode: Mode::Write,
+            deep: false,
         }
     }
 
@@ -289,6 +305,22 @@ mod tests {
         assert!(!fits("file:doc", &inside));
         assert!(!fits("file:docs", &file("/etc/docs/a", None)));
         assert!(fits("file:/etc", &file("/etc/docs/a", None)));
+    }
+
+    /// Who looks through a folder looks into those below it, and is not let in for that.
+    #[test]
+    fn a_search_reaches_what_is_below() {
+        let through = Touch::File {
+            path: "/w".to_owned(),
+            inside: Some(String::new()),
+            mode: Mode::Read,
+            deep: true,
+        };
+        let rule = Resource::parse("file:private").unwrap();
+
+        assert!(rule.fits(&through, Mode::Both, false));
+        assert!(!rule.fits(&through, Mode::Both, true));
+        assert!(!rule.fits(&file("/w", Some("")), Mode::Both, false));
     }
 
     #[test]

@@ -145,6 +145,7 @@ fn a_folder_can_be_closed_for_writing_alone() {
             path: "/w/docs/x".to_owned(),
             inside: Some("docs/x".to_owned()),
             mode,
+            deep: false,
         }];
         let call = Request {
             touches: &touches,
@@ -285,6 +286,7 @@ fn an_untrusted_turn_asks_before_it_changes_what_the_team_is() {
             path: format!("/w/{inside}"),
             inside: Some(inside.to_owned()),
             mode: Mode::Write,
+            deep: false,
         }];
         let call = Request {
             touches: &touches,

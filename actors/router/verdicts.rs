@@ -64,7 +64,8 @@ impl Router {
         let sender = &conversation.sender;
         let linked = self.linked(sender);
         let may_approve = sender.may_approve || linked.as_ref().is_some_and(|who| who.approve);
-        let principal = linked.map_or_else(|| conversation.row.principal.clone(), |who| who.principal);
+        let principal =
+            linked.map_or_else(|| conversation.row.principal.clone(), |who| who.principal);
         let by = Decider {
             principal,
             sender: Some((sender.channel_type.to_string(), sender.id.clone())),

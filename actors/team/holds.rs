@@ -17,7 +17,7 @@ use crate::{
     store::records::Writes,
     task::WaitReason,
     team::turn::Decision,
-    tool::{Args, Caller, ToolCall, ToolFault, ToolReply},
+    tool::{Args, Caller, Checked, ToolCall, ToolFault, ToolReply, Verdict},
 };
 
 impl Team {
@@ -144,12 +144,14 @@ impl Team {
     }
 }
 
-/// What was decided on a held call, and whether it is still what was decided on.
+/// What was decided on a held call, and whether it is still what was decided on: `now` is what is known
+/// of the call at this moment.
 pub(super) fn decision(
     desk: &Desk,
     approval: Option<&Approval>,
     call: &ToolCall,
     caller: &Caller,
+    now: Option<&Checked>,
 ) -> Decision {
     let refuse = |fault, message: String| Decision::Refuse(ToolReply::failed(fault, message));
     let Some(approval) = approval else {
@@ -169,12 +171,17 @@ pub(super) fn decision(
     let Args::Json(arguments) = &call.args else {
         return refuse(ToolFault::ApprovalDenied, "digest_mismatch".to_owned());
     };
+    // Without a rule that asks any more, there is nothing else to compare with.
+    let (cwd, secrets) = match now.map(|checked| &checked.verdict) {
+        Some(Verdict::Ask(asking)) => (&asking.cwd, &asking.secrets),
+        _ => (&approval.cwd, &approval.secrets),
+    };
     let intended = Intended {
         team: &caller.team,
         tool: &call.name,
         arguments,
-        cwd: approval.cwd.as_deref(),
-        secrets: &approval.secrets,
+        cwd: cwd.as_deref(),
+        secrets,
     };
     match approval.permits(desk.digester(), intended) {
         Ok(()) => Decision::Run,

@@ -149,6 +149,7 @@ impl Team {
                 ancestors,
                 options: task.options,
                 inner: task.kind == Kind::Agent,
+                reports: task.kind == Kind::Trigger,
             };
             // On a task of its own: a panic in there ends this turn, not the team.
             let brief = actix::spawn(async move { briefing.brief(assignment).await })
@@ -269,7 +270,10 @@ impl Team {
                 start,
                 &journal,
                 |call| tools.check(call, &caller, label),
-                |id, call| holds::decision(desk, approvals.get(id), call, &caller),
+                |id, call| {
+                    let now = tools.check(call, &caller, label);
+                    holds::decision(desk, approvals.get(id), call, &caller, now.as_ref().ok())
+                },
             )
         };
         let mut asked: Vec<&mut Approval> = approvals.values_mut().collect();

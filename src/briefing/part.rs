@@ -47,7 +47,7 @@ pub(super) fn inner() -> Result<ToolFilter, FilterError> {
 /// What a team works with in one role.
 pub(super) struct Part {
     pub(super) cast: Cast,
-    tools: TeamTools,
+    pub(super) tools: TeamTools,
     pub(super) toolset_hash: String,
     pub(super) builtins: Vec<Availability>,
     pub(super) notes: Vec<String>,

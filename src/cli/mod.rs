@@ -9,18 +9,23 @@ use crate::settings::{
     references::Environment,
 };
 
+mod approvals;
 mod backup;
 mod chat;
 mod doctor;
 mod exchange;
 pub mod failure;
+mod hidden;
 mod identity;
 mod import;
+mod inbox;
 mod init;
 mod line;
 mod link;
 mod memory;
+mod policy;
 mod progress;
+mod questions;
 mod restore;
 mod screen;
 mod send;
@@ -31,7 +36,9 @@ mod stopped;
 mod table;
 mod token;
 mod transcript;
+mod trigger;
 mod trust;
+mod vault;
 
 use failure::{Exit, Failure};
 use screen::Screen;
@@ -96,9 +103,15 @@ enum Command {
     Send(send::Arguments),
     Chat(chat::Arguments),
     Token(token::Arguments),
+    Trigger(trigger::Arguments),
     Trust(trust::Arguments),
     Identity(identity::Arguments),
     Memory(memory::Arguments),
+    Vault(vault::Arguments),
+    Approvals(approvals::Arguments),
+    Questions(questions::Arguments),
+    Policy(policy::Arguments),
+    Inbox(inbox::Arguments),
     Backup(backup::Arguments),
     Restore(restore::Arguments),
     Import(import::Arguments),
@@ -191,9 +204,15 @@ fn dispatch(command: Option<Command>, context: Context) -> Result<(), Failure> {
         Some(Command::Send(arguments)) => wait_for(send::run(arguments, &context)),
         Some(Command::Chat(arguments)) => wait_for(chat::run(arguments, &context)),
         Some(Command::Token(arguments)) => wait_for(token::run(arguments, &context)),
+        Some(Command::Trigger(arguments)) => wait_for(trigger::run(arguments, &context)),
         Some(Command::Trust(arguments)) => wait_for(trust::run(arguments, &context)),
         Some(Command::Identity(arguments)) => wait_for(identity::run(arguments, &context)),
         Some(Command::Memory(arguments)) => wait_for(memory::run(arguments, &context)),
+        Some(Command::Vault(arguments)) => wait_for(vault::run(arguments, &context)),
+        Some(Command::Approvals(arguments)) => wait_for(approvals::run(arguments, &context)),
+        Some(Command::Questions(arguments)) => wait_for(questions::run(arguments, &context)),
+        Some(Command::Policy(arguments)) => wait_for(policy::run(arguments, &context)),
+        Some(Command::Inbox(arguments)) => wait_for(inbox::run(arguments, &context)),
         Some(Command::Backup(arguments)) => wait_for(backup::run(arguments, &context)),
         Some(Command::Restore(arguments)) => wait_for(restore::run(arguments, &context)),
         Some(Command::Import(arguments)) => wait_for(import::run(arguments, &context)),

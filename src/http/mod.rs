@@ -6,6 +6,7 @@ use actix_web::{HttpResponse, middleware, web};
 use hivewright_actors::{ids::TeamKey, spine::Spine};
 
 pub mod access;
+mod approvals;
 pub mod auth;
 pub mod backups;
 pub mod connections;
@@ -15,6 +16,7 @@ pub mod edge;
 pub mod error;
 mod health;
 mod identities;
+mod inbox;
 pub mod jobs;
 mod json;
 mod memories;
@@ -22,14 +24,21 @@ pub mod metrics;
 pub mod origin;
 mod overview;
 mod page;
+pub mod policies;
 mod query;
+mod questions;
 mod routes;
 mod session;
+mod tasks;
+mod teams;
 #[cfg(test)]
 mod tests;
 pub mod tokens;
+mod triggers;
 mod trust;
 pub mod ui;
+mod vault;
+pub mod webhooks;
 
 use access::Access;
 use auth::identities::Identities;
@@ -37,8 +46,12 @@ use backups::BackupRunner;
 use error::ApiError;
 use jobs::Jobs;
 use metrics::Metrics;
+use policies::Explainer;
 
-use crate::memory::Memory;
+use crate::{
+    memory::Memory, rulebook::Rulebook, tools::org::office::Office, triggers::desk::Desk,
+    vault::Vault,
+};
 
 /// For the server's `client_request_timeout`: the header has to be there by then.
 pub const SLOWEST_HEADER: Duration = Duration::from_secs(10);
@@ -83,6 +96,18 @@ pub struct State {
     pub spine: Spine,
     /// What teams remember.
     pub memory: Memory,
+    /// What the operator allows, denies or wants to be asked for.
+    pub rules: Rulebook,
+    /// Judges calls that nobody makes.
+    pub explainer: Arc<Explainer>,
+    /// The teams, and what is done to them.
+    pub office: Office,
+    /// What the service and its teams keep secret.
+    pub vault: Vault,
+    /// Where triggers are managed.
+    pub desk: Desk,
+    /// How often webhooks were called lately.
+    pub callers: webhooks::Callers,
     /// The service around them.
     pub service: Arc<dyn Service>,
     /// Figures.
@@ -115,13 +140,48 @@ pub fn configure(
             .service(trust::one())
             .service(identities::resource())
             .service(identities::one())
+            .service(triggers::resource())
+            .service(triggers::looks())
+            .service(triggers::enabling())
+            .service(triggers::disabling())
+            .service(triggers::running())
+            .service(triggers::runs())
+            .service(triggers::cursors())
+            .service(triggers::one())
+            .service(webhooks::resource())
             .service(overview::resource())
+            .service(approvals::resource())
+            .service(approvals::one())
+            .service(questions::resource())
+            .service(questions::answer())
+            .service(policies::resource())
+            .service(policies::explanation())
+            .service(policies::one())
+            .service(inbox::resource())
+            .service(inbox::all_read())
+            .service(inbox::read())
+            .service(teams::resource())
+            .service(teams::tree())
+            .service(teams::acting::pause())
+            .service(teams::acting::resume())
+            .service(teams::acting::bootstrap())
+            .service(teams::acting::pause_all())
+            .service(teams::acting::resume_all())
+            .service(teams::one())
+            .service(tasks::resource())
+            .service(tasks::cancel())
+            .service(tasks::retry())
+            .service(tasks::one())
             .service(memories::resource())
             .service(memories::chain())
             .service(memories::rollback())
             .service(memories::review())
             .service(memories::pin())
             .service(memories::one())
+            .service(vault::resource())
+            .service(vault::audit())
+            .service(vault::rotation())
+            .service(vault::one())
             .service(backups::resource())
             .service(jobs::one())
             .service(health::alive())

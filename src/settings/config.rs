@@ -3,15 +3,17 @@
 use std::{
     net::{IpAddr, Ipv4Addr},
     path::{Path, PathBuf},
+    sync::Arc,
     time::Duration,
 };
 
-use hivewright_actors::org::tree::Limits;
+use hivewright_actors::{org::tree::Limits, policy::rule::Rule};
 
 use super::{
     error::StartError,
     field::Field,
     network::{Network, Origin},
+    policy,
     problem::{Problem, Problems},
     reader::{Document, Section},
     zone::Zone,
@@ -38,6 +40,8 @@ pub struct Config {
     pub defaults: Defaults,
     /// How long a decision is waited for.
     pub approvals: Approvals,
+    /// What teams may do, must not, or must ask for.
+    pub policy: Arc<Vec<Rule>>,
     /// What tools may use.
     pub sandbox: Sandbox,
     /// Where backups go.
@@ -332,6 +336,7 @@ pub(crate) fn read(
                 field.duration(SHORTEST_TTL..=LONGEST_TTL)
             }),
         }),
+        policy: Arc::new(root.get("policy", Vec::new(), |field| policy::read(&field))),
         sandbox: root.section("sandbox", |sandbox| Sandbox {
             memory: sandbox.get("memory", Sandbox::default().memory, |field| {
                 field.size(16 << 20..=1024 << 30)

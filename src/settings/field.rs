@@ -124,6 +124,11 @@ impl<'a> Field<'a> {
         }
     }
 
+    /// Whatever it is, as JSON.
+    pub(crate) fn json(&self) -> Option<serde_json::Value> {
+        json(self.node).or_else(|| self.expected("a value"))
+    }
+
     /// One of a few words.
     pub(crate) fn choice<T: Copy>(&self, choices: &[(&str, T)]) -> Option<T> {
         let text = self.text()?;
@@ -243,6 +248,30 @@ impl<'a> Field<'a> {
         let hint = if quotes { "; put it in quotes" } else { "" };
         self.reject(format!("expected {expected}, found {found}{hint}"))
     }
+}
+
+fn json(node: &Node) -> Option<serde_json::Value> {
+    use serde_json::Value as Json;
+    Some(match &node.value {
+        Value::Null => Json::Null,
+        Value::Scalar { text, quoted: true } => Json::from(&**text),
+        Value::Scalar { text, .. } => match kind(text) {
+            "true or false" => Json::from(text.eq_ignore_ascii_case("true")),
+            "a number" => match text.parse::<i64>() {
+                Ok(number) => Json::from(number),
+                Err(_) => Json::from(text.parse::<f64>().ok().filter(|found| found.is_finite())?),
+            },
+            _ => Json::from(&**text),
+        },
+        Value::List(items) => Json::Array(items.iter().map(json).collect::<Option<_>>()?),
+        Value::Map(entries) => {
+            let fields = entries.iter().map(|entry| {
+                let value = json(&entry.value)?;
+                Some((entry.key.clone(), value))
+            });
+            Json::Object(fields.collect::<Option<_>>()?)
+        }
+    })
 }
 
 /// What a word without quotes means.

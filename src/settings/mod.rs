@@ -11,6 +11,7 @@ pub mod home;
 pub mod live;
 pub mod load;
 pub mod network;
+pub mod policy;
 pub mod problem;
 pub mod providers;
 pub mod references;

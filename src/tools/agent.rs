@@ -112,6 +112,7 @@ impl Tool for Agent {
         longest: LONGEST,
     };
     const WHOLE_TURN: bool = true;
+    const CLASS: &'static str = "agent";
     type Args = Args;
 
     fn description(&self, _: &Sandbox) -> String {

@@ -6,7 +6,10 @@ use hivewright_actors::tool::{Effect, ToolFault};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use super::contract::{LONGEST, Limits, Tool, ToolContext, ToolError};
+use super::{
+    contract::{LONGEST, Limits, Tool, ToolContext, ToolError},
+    reach::Reach,
+};
 use crate::{
     sandbox::process::{Finished, Job, Sandbox, capture::Captured, plan::Ended},
     vault::expand::BEGIN,
@@ -45,7 +48,12 @@ impl Tool for Bash {
     };
     const EXPANDS: &'static [&'static str] = &["env"];
     const REFUSES_SECRETS: bool = true;
+    const CLASS: &'static str = "exec";
     type Args = Args;
+
+    fn reaches(args: &Args) -> Vec<Reach> {
+        vec![Reach::Command(args.command.clone())]
+    }
 
     fn description(&self, sandbox: &Sandbox) -> String {
         let mut description = Self::DESCRIPTION.to_owned();

@@ -21,7 +21,7 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
-use super::answer;
+use super::{answer, reach::Reach};
 use crate::{
     sandbox::{
         process::{Sandbox, SandboxError},
@@ -93,6 +93,11 @@ pub trait Tool: Send + Sync + 'static {
     /// The time that the call itself asks for.
     fn timeout(_: &Self::Args) -> Option<Duration> {
         None
+    }
+
+    /// What it reaches for, as far as the operator's rules can be about that.
+    fn reaches(_: &Self::Args) -> Vec<Reach> {
+        Vec::new()
     }
 
     /// Says no to arguments that don't fit, as this tool says no.

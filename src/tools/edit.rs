@@ -8,6 +8,7 @@ use serde::Deserialize;
 
 use super::{
     contract::{Limits, Tool, ToolContext, ToolError},
+    reach::Reach,
     read::text_of,
 };
 
@@ -36,7 +37,12 @@ impl Tool for Edit {
     const LIMITS: Limits = Limits::fixed(Duration::from_secs(30));
     const PATHS: &'static [&'static str] = &["file_path"];
     const REFUSES_SECRETS: bool = true;
+    const CLASS: &'static str = "file.write";
     type Args = Args;
+
+    fn reaches(args: &Args) -> Vec<Reach> {
+        vec![Reach::Write(args.file_path.clone())]
+    }
 
     fn accept(args: &Args) -> Result<(), String> {
         if args.old_string.is_empty() {

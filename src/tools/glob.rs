@@ -14,7 +14,10 @@ use hivewright_actors::tool::{Effect, ToolFault};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use super::contract::{Limits, Tool, ToolContext, ToolError};
+use super::{
+    contract::{Limits, Tool, ToolContext, ToolError},
+    reach::Reach,
+};
 
 /// Paths that are listed.
 const MOST: usize = 1000;
@@ -38,7 +41,15 @@ impl Tool for Glob {
     const EXCLUSIVE: bool = false;
     const LIMITS: Limits = Limits::fixed(Duration::from_secs(30));
     const PATHS: &'static [&'static str] = &["path"];
+    const CLASS: &'static str = "file.read";
     type Args = Args;
+
+    fn reaches(args: &Args) -> Vec<Reach> {
+        // A pattern that cannot be split finds nothing.
+        let base = split(&args.pattern).ok().and_then(|(base, _)| base);
+        let base = base.or(args.path.clone());
+        vec![Reach::Search(base.unwrap_or_else(|| ".".to_owned()))]
+    }
 
     async fn call(&self, args: Args, cx: &ToolContext) -> Result<String, ToolError> {
         cx.blocking(move |cx| find(&args, cx)).await

@@ -16,6 +16,7 @@ use serde::Deserialize;
 use super::{
     contract::{Limits, Tool, ToolContext, ToolError},
     glob::Names,
+    reach::Reach,
 };
 
 /// Matches shown of one file.
@@ -61,7 +62,13 @@ impl Tool for Grep {
     const EXCLUSIVE: bool = false;
     const LIMITS: Limits = Limits::fixed(Duration::from_secs(30));
     const PATHS: &'static [&'static str] = &["path"];
+    const CLASS: &'static str = "file.read";
     type Args = Args;
+
+    fn reaches(args: &Args) -> Vec<Reach> {
+        let path = args.path.as_deref().unwrap_or(".");
+        vec![Reach::Search(path.to_owned())]
+    }
 
     fn accept(args: &Args) -> Result<(), String> {
         if args.context > MOST_CONTEXT {

@@ -14,10 +14,11 @@ use std::{
 use futures_util::future::BoxFuture;
 use hivewright_actors::{
     ids::TeamName,
+    policy::{Standing, Subject},
     task::Label,
     tool::{
         Args, CallContext, Caller, Checked, Effect, ToolCall, ToolFault, ToolReply, ToolSpec,
-        Toolset,
+        Toolset, Verdict,
     },
 };
 use serde_json::Value;
@@ -29,10 +30,12 @@ use super::{
     contract::{LONGEST, Redaction, Tool, ToolContext, ToolError, aside},
     family::family,
     filter::ToolFilter,
+    judge::{Judgement, Sight},
     secrets::{self, SecretUse},
     wire::wire_name,
 };
 use crate::{
+    rulebook::Rulebook,
     sandbox::{process::Sandbox, workspace::Workspace},
     settings::config::LONGEST_TURN,
     vault::{expand, scrubbers::Scrubbers},
@@ -42,11 +45,13 @@ use crate::{
 const LARGEST_ARGUMENTS: usize = 2 << 20;
 /// How long a tool that was told to stop has to hand in what it has.
 const GRACE: Duration = Duration::from_secs(2);
+/// How the description of a tool ends whose calls a person decides on.
+const ASKS: &str = " (asks the operator)";
 /// What the log shows of a call.
 const LOGGED: usize = 10_240;
 
-/// What models are told of sets of tools, by the tools' keys.
-type Told = HashMap<Vec<&'static str>, Arc<[ToolSpec]>>;
+/// What models are told of sets of tools, by the tools' keys and what rules say of them.
+type Told = HashMap<Vec<(&'static str, Standing)>, Arc<[ToolSpec]>>;
 
 /// The tools that exist, by key.
 #[derive(Clone, Default)]
@@ -86,6 +91,8 @@ pub struct Grant {
     pub sandbox: Arc<Sandbox>,
     /// The secrets it uses and must not see.
     pub secrets: Arc<Scrubbers>,
+    /// What the operator allows, denies or wants to be asked for.
+    pub rules: Rulebook,
 }
 
 impl Toolbox {
@@ -102,43 +109,62 @@ impl Toolbox {
 
     /// The same with tools that only this team has.
     pub fn assemble(&self, grant: Grant, made: Vec<Made>) -> TeamTools {
-        let allowed = |key: &str| grant.allowed.allows(key);
-        let visible: Vec<_> = self.tools.iter().filter(|(key, _)| allowed(key)).collect();
-        let keys = visible.iter().map(|(key, _)| **key).collect();
+        let policy = grant.rules.now();
+        let standing = |key: &str, tool: &dyn Hosted| {
+            let (classes, effect) = ([tool.class()], tool.effect());
+            let now = grant.rules.time();
+            let standing = policy.standing(grant.team.as_str(), key, &classes, effect, now);
+            let shown = grant.allowed.allows(key) && standing != Standing::Hidden;
+            shown.then_some(standing)
+        };
+        let visible: Vec<_> = self
+            .tools
+            .iter()
+            .filter_map(|(key, tool)| Some((*key, standing(key, &**tool)?, tool)))
+            .collect();
+        let keys = visible.iter().map(|(key, standing, _)| (*key, *standing));
         let shared = self
             .told
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
-            .entry(keys)
+            .entry(keys.collect())
             .or_insert_with(|| {
                 let specs = visible
                     .iter()
-                    .map(|(key, tool)| (**key, tool.spec(wire_name(key), &grant.sandbox)));
+                    .map(|(key, standing, tool)| (*key, spec(key, *standing, &***tool, &grant)));
                 in_order(specs.collect())
             })
             .clone();
         let mut tools: BTreeMap<_, _> = visible
             .iter()
-            .map(|(key, tool)| (wire_name(key), Arc::clone(tool)))
+            .map(|(key, _, tool)| {
+                let made = Made {
+                    key: (*key).to_owned(),
+                    tool: Arc::clone(tool),
+                };
+                (wire_name(key), made)
+            })
             .collect();
-        let made: Vec<_> = made.into_iter().filter(|made| allowed(&made.key)).collect();
+        let made: Vec<_> = made
+            .into_iter()
+            .filter_map(|made| Some((standing(&made.key, &*made.tool)?, made)))
+            .collect();
         let specs = if made.is_empty() {
             shared
         } else {
             let by_wire: HashMap<_, _> = shared.iter().map(|spec| (&*spec.name, spec)).collect();
-            let known = visible.iter().filter_map(|(key, _)| {
+            let known = visible.iter().filter_map(|(key, ..)| {
                 let spec = by_wire.get(&*wire_name(key))?;
-                Some((**key, (*spec).clone()))
+                Some((*key, (*spec).clone()))
             });
-            let own = made.iter().map(|Made { key, tool }| {
-                let spec = tool.spec(wire_name(key), &grant.sandbox);
-                (key.as_str(), spec)
+            let own = made.iter().map(|(standing, Made { key, tool })| {
+                (key.as_str(), spec(key, *standing, &**tool, &grant))
             });
             in_order(known.chain(own).collect())
         };
         tools.extend(
             made.into_iter()
-                .map(|made| (wire_name(&made.key), made.tool)),
+                .map(|(_, made)| (wire_name(&made.key), made)),
         );
         TeamTools(Arc::new(Assembled {
             tools,
@@ -146,6 +172,15 @@ impl Toolbox {
             grant,
         }))
     }
+}
+
+/// What a model is told of a tool.
+fn spec(key: &str, standing: Standing, tool: &dyn Hosted, grant: &Grant) -> ToolSpec {
+    let mut spec = tool.spec(wire_name(key), &grant.sandbox);
+    if standing == Standing::Asks {
+        spec.description.push_str(ASKS);
+    }
+    spec
 }
 
 impl fmt::Debug for Toolbox {
@@ -164,7 +199,10 @@ fn in_order(mut specs: Vec<(&str, ToolSpec)>) -> Arc<[ToolSpec]> {
 trait Hosted: Send + Sync {
     fn spec(&self, name: String, sandbox: &Sandbox) -> ToolSpec;
     fn secrets(&self) -> SecretUse;
+    fn class(&self) -> &'static str;
+    fn effect(&self) -> Effect;
     fn check(&self, args: &Value) -> Result<Checked, ToolError>;
+    fn sight(&self, key: &str, args: &Value, caller: &Caller) -> Result<Sight, ToolError>;
     fn redact(&self, args: &Value, name: &str) -> Option<Redaction>;
     fn call(
         self: Arc<Self>,
@@ -203,6 +241,25 @@ impl<T: Tool> Hosted for T {
             false => asked.min(T::LIMITS.longest).min(LONGEST),
         };
         Ok(Checked::allowed(T::EFFECT, T::EXCLUSIVE, limit))
+    }
+
+    fn class(&self) -> &'static str {
+        T::CLASS
+    }
+
+    fn effect(&self) -> Effect {
+        T::EFFECT
+    }
+
+    fn sight(&self, key: &str, args: &Value, caller: &Caller) -> Result<Sight, ToolError> {
+        let args = parse::<T>(args)?;
+        Ok(Sight {
+            key: key.to_owned(),
+            class: T::CLASS,
+            effect: T::EFFECT,
+            reaches: T::reaches(&args),
+            caution: self.caution(&args, caller),
+        })
     }
 
     fn redact(&self, args: &Value, name: &str) -> Option<Redaction> {
@@ -273,18 +330,35 @@ impl Write for Counter {
 pub struct TeamTools(Arc<Assembled>);
 
 struct Assembled {
-    tools: BTreeMap<String, Arc<dyn Hosted>>,
+    tools: BTreeMap<String, Made>,
     specs: Arc<[ToolSpec]>,
     grant: Grant,
 }
 
 impl TeamTools {
+    /// What the operator's rules say to a call, for whoever wants to know before it is made.
+    pub fn explain(
+        &self,
+        key: &str,
+        args: &Value,
+        subject: &Subject,
+        caller: &Caller,
+    ) -> Result<Judgement, ToolError> {
+        let made = self
+            .0
+            .tools
+            .get(&wire_name(key))
+            .ok_or_else(not_available)?;
+        let sight = made.tool.sight(&made.key, args, caller)?;
+        Ok(sight.judge(args, subject, &self.0.grant))
+    }
+
     /// The same for one turn, with a tool that remembers what the turn did with it. It takes the place of one of
     /// the same key.
     pub fn with_own(&self, own: Made) -> Arc<dyn Toolset> {
         Arc::new(TurnTools {
             wire: wire_name(&own.key),
-            own: own.tool,
+            own,
             team: self.clone(),
         })
     }
@@ -294,7 +368,7 @@ impl TeamTools {
 struct TurnTools {
     team: TeamTools,
     wire: String,
-    own: Arc<dyn Hosted>,
+    own: Made,
 }
 
 impl Toolset for TurnTools {
@@ -318,7 +392,7 @@ impl Toolset for TurnTools {
 }
 
 impl TurnTools {
-    fn find(&self, name: &str) -> Option<&Arc<dyn Hosted>> {
+    fn find(&self, name: &str) -> Option<&Made> {
         match self.team.0.tools.get(name) {
             Some(_) if name == self.wire => Some(&self.own),
             found => found,
@@ -353,14 +427,8 @@ type Admitted = (Arc<dyn Hosted>, Value, Checked);
 
 impl Assembled {
     /// The tool, its arguments and what is known of the call. A refusal is the call's result.
-    fn admit(
-        &self,
-        tool: Option<&Arc<dyn Hosted>>,
-        call: &ToolCall,
-    ) -> Result<Admitted, ToolError> {
-        let tool = tool.ok_or_else(|| {
-            ToolError::new(ToolFault::NotAvailable, "tool not available to this team")
-        })?;
+    fn admit(&self, tool: Option<&Made>, call: &ToolCall) -> Result<Admitted, ToolError> {
+        let Made { tool, .. } = tool.ok_or_else(not_available)?;
         let args = match &call.args {
             Args::Json(args) => args.clone(),
             Args::Unreadable { reason, .. } => {
@@ -381,18 +449,25 @@ impl Assembled {
 
     fn check(
         &self,
-        tool: Option<&Arc<dyn Hosted>>,
+        tool: Option<&Made>,
         call: &ToolCall,
         caller: &Caller,
-        _: Label,
+        label: Label,
     ) -> Result<Checked, ToolReply> {
-        let redaction = tool.and_then(|tool| match &call.args {
-            Args::Json(args) => tool.redact(args, &aside(caller, &call.id)),
+        let redaction = tool.and_then(|made| match &call.args {
+            Args::Json(args) => made.tool.redact(args, &aside(caller, &call.id)),
             // Nobody knows what is in it.
-            Args::Unreadable { .. } => tool.redact(&Value::Null, ""),
+            Args::Unreadable { .. } => made.tool.redact(&Value::Null, ""),
         });
-        let admitted = self.admit(tool, call).map(|(_, _, checked)| checked);
+        let admitted = self.admit(tool, call).and_then(|(_, args, checked)| {
+            let last = redaction
+                .as_ref()
+                .map_or(&args, |redaction| &redaction.args);
+            let verdict = self.judge(tool, last, caller, label)?;
+            Ok(Checked { verdict, ..checked })
+        });
         let checked = match (admitted, &redaction) {
+            (Err(error), Some(_)) if error.fault == ToolFault::Denied => Err(error),
             // What is wrong is said when it runs: a refusal now would be journalled with the secrets.
             (Err(_), Some(_)) => Ok(Checked::allowed(Effect::Pure, false, GRACE)),
             (admitted, _) => admitted,
@@ -409,13 +484,31 @@ impl Assembled {
             .map_err(|error| reply(Err(error), &self.grant))
     }
 
+    /// What the operator's rules say to the final arguments of a call.
+    fn judge(
+        &self,
+        tool: Option<&Made>,
+        args: &Value,
+        caller: &Caller,
+        label: Label,
+    ) -> Result<Verdict, ToolError> {
+        let Made { key, tool } = tool.ok_or_else(not_available)?;
+        let subject = Subject::of(&caller.cause, label);
+        let sight = tool.sight(key, args, caller)?;
+        sight.verdict(args, &subject, &caller.team, &self.grant)
+    }
+
     fn run(
         &self,
-        tool: Option<&Arc<dyn Hosted>>,
+        tool: Option<&Made>,
         call: ToolCall,
         cx: CallContext,
     ) -> BoxFuture<'static, ToolReply> {
-        let admitted = self.admit(tool, &call);
+        // What a rule forbids since it was looked at does not run. Whoever was to be asked, was.
+        let admitted = self.admit(tool, &call).and_then(|admitted| {
+            self.judge(tool, &admitted.1, &cx.caller, cx.label)?;
+            Ok(admitted)
+        });
         let grant = self.grant.clone();
         Box::pin(async move {
             let started = Instant::now();
@@ -465,6 +558,10 @@ impl Assembled {
             reply
         })
     }
+}
+
+fn not_available() -> ToolError {
+    ToolError::new(ToolFault::NotAvailable, "tool not available to this team")
 }
 
 fn shortened(text: &str) -> &str {

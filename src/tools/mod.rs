@@ -4,6 +4,7 @@ use self::host::Toolbox;
 
 pub mod agent;
 pub mod answer;
+pub mod ask_operator;
 mod bash;
 mod cap;
 pub mod contract;
@@ -13,12 +14,15 @@ pub mod filter;
 mod glob;
 mod grep;
 pub mod host;
+pub mod judge;
 pub mod memory;
 pub mod org;
+pub mod reach;
 mod read;
 mod secrets;
 #[cfg(test)]
 mod tests;
+pub mod triggers;
 pub mod trust;
 pub mod use_skill;
 pub mod vault;

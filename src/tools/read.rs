@@ -6,7 +6,10 @@ use hivewright_actors::tool::{Effect, ToolFault};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use super::contract::{Limits, Tool, ToolContext, ToolError};
+use super::{
+    contract::{Limits, Tool, ToolContext, ToolError},
+    reach::Reach,
+};
 use crate::sandbox::workspace::Workspace;
 
 /// The largest file that is looked at, in bytes.
@@ -36,7 +39,12 @@ impl Tool for Read {
     const EXCLUSIVE: bool = false;
     const LIMITS: Limits = Limits::fixed(Duration::from_secs(30));
     const PATHS: &'static [&'static str] = &["file_path"];
+    const CLASS: &'static str = "file.read";
     type Args = Args;
+
+    fn reaches(args: &Args) -> Vec<Reach> {
+        vec![Reach::Read(args.file_path.clone())]
+    }
 
     fn accept(args: &Args) -> Result<(), String> {
         match (args.offset, args.limit) {

@@ -32,6 +32,7 @@ use super::{
     host::{Grant, Toolbox},
 };
 use crate::{
+    rulebook::Rulebook,
     sandbox::{
         process::{Sandbox, SandboxSettings, layers::Layers},
         workspace::Workspace,
@@ -80,6 +81,7 @@ impl Bench {
             allowed: ToolFilter::parse(allowed).unwrap(),
             sandbox: Arc::new(sandbox),
             secrets: Arc::new(Scrubbers::new(vault, [Mask::hidden("hunter2")])),
+            rules: Rulebook::default(),
         });
         Self { dir, tools }
     }

@@ -87,6 +87,7 @@ impl Tool for UseSkill {
     const EFFECT: Effect = Effect::Idempotent;
     const EXCLUSIVE: bool = false;
     const LIMITS: Limits = Limits::fixed(Duration::from_secs(10));
+    const CLASS: &'static str = "skill";
     type Args = Args;
 
     async fn call(&self, Args { skill_name }: Args, cx: &ToolContext) -> Result<String, ToolError> {

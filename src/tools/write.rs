@@ -6,7 +6,10 @@ use hivewright_actors::tool::Effect;
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use super::contract::{Limits, Tool, ToolContext, ToolError};
+use super::{
+    contract::{Limits, Tool, ToolContext, ToolError},
+    reach::Reach,
+};
 
 /// The most that can be written at once, in bytes.
 const LARGEST: usize = 1 << 20;
@@ -31,7 +34,12 @@ impl Tool for Write {
     const LIMITS: Limits = Limits::fixed(Duration::from_secs(30));
     const PATHS: &'static [&'static str] = &["file_path"];
     const REFUSES_SECRETS: bool = true;
+    const CLASS: &'static str = "file.write";
     type Args = Args;
+
+    fn reaches(args: &Args) -> Vec<Reach> {
+        vec![Reach::Write(args.file_path.clone())]
+    }
 
     fn accept(args: &Args) -> Result<(), String> {
         match args.content.len() {

@@ -92,6 +92,7 @@ impl Vault {
                     key: key.to_owned(),
                     scope: of.scope.clone(),
                     tool: of.tool.to_owned(),
+                    tools: item.entry.tools.clone(),
                 });
             }
             item.content.clone()
@@ -192,6 +193,16 @@ fn replace_leaves<'v>(
             .try_for_each(|field| replace_leaves(field, value)),
         _ => Ok(()),
     }
+}
+
+/// The keys that a text refers to. One that cannot be read refers to nothing.
+pub fn keys_in(text: &str) -> Vec<String> {
+    let pieces = pieces(text).unwrap_or_default();
+    let keys = pieces.into_iter().filter_map(|piece| match piece {
+        Piece::Reference(key) => Some(key.to_owned()),
+        Piece::Text(_) => None,
+    });
+    keys.collect()
 }
 
 /// Takes a text apart. `$${` stands for `${`; what begins like a reference must be one.

@@ -5,6 +5,7 @@
 
 mod bad_input;
 mod browser;
+mod canaries;
 mod cli;
 mod cli_chat;
 mod cli_service;

@@ -12,6 +12,7 @@ use std::{
 };
 
 use hivewright::{
+    rulebook::Rulebook,
     sandbox::{
         process::{
             Sandbox, SandboxSettings,
@@ -89,11 +90,13 @@ impl World {
         }];
         let workspace = Workspace::open(&root.join("teams/alpha"), &allowed).unwrap();
         let tools = tools::all().for_team(Grant {
+            rules: Rulebook::default(),
             team: "alpha".into(),
             workspace: Arc::new(workspace),
             allowed: ToolFilter::parse(&["*"]).unwrap(),
             sandbox: Arc::clone(&sandbox),
             secrets: Arc::new(Scrubbers::new(Vault::absent(), [])),
+            rules: Rulebook::default(),
         });
         Self {
             dir,

@@ -26,11 +26,11 @@ use actix_web::{
 use futures_util::{FutureExt, future::BoxFuture};
 use hivewright_actors::{
     briefing::{Assignment, Brief, BriefError, Briefing},
-    budget::Ledger,
+    budget::{Ledger, Spent},
     classifier::Classifier,
     clock::Timestamp,
     ids::{Entropy, Ids, TeamKey},
-    org::view::OrgView,
+    org::{Settle, view::OrgView, work::Actors},
     queue::schedule::Limits,
     router::{self, Recovered, rate::Rate, resolve},
     scheduler::{
@@ -62,16 +62,23 @@ use super::{
 };
 use crate::{
     days::ZoneDays,
-    machine::sha256,
+    machine::{Randomness, sha256},
     memory::NoSecrets,
+    rulebook::Rulebook,
     settings::{
         config::Server,
         home::{Flags, Home},
+        live::Live,
         references::Environment,
     },
     teams::folders::TeamFolders,
-    triggers::{calendar::Zones, expressions::LinearExpressions},
-    vault::Vault,
+    tools::org::office::{self, Office},
+    triggers::{
+        calendar::Zones,
+        desk::{self, Desk},
+        expressions::LinearExpressions,
+    },
+    vault::{Vault, master::KeyFiles},
 };
 
 mod input;
@@ -82,6 +89,7 @@ mod pages;
 mod rights;
 mod trust;
 mod upgrade;
+mod vault;
 mod watch;
 mod wire;
 
@@ -231,8 +239,11 @@ impl Bench {
             ..Flags::default()
         };
         let home = Home::new(&flags, &Environment::fixed([])).unwrap();
+        let storage = Arc::new(Memory::default());
+        let files = KeyFiles::new(folder.path(), &Environment::fixed([]));
+        let vault = Vault::open(&*storage, files, clock.clone()).unwrap();
         let ports = Ports {
-            storage: Arc::new(Memory::default()),
+            storage: storage.clone(),
             on_store_failure: Box::new(|error| panic!("{error}")),
             on_store_group: Box::new({
                 let metrics = metrics.clone();
@@ -248,7 +259,7 @@ impl Bench {
             secrets: Arc::new(Vault::absent()),
             digester: sha256,
             approvals_last: Duration::from_secs(60),
-            folders: Arc::new(TeamFolders::new(home)),
+            folders: Arc::new(TeamFolders::new(home.clone())),
             view: view.clone(),
             triggers: scheduler::Ports {
                 calendar: Arc::new(Zones),
@@ -283,8 +294,41 @@ impl Bench {
             Recovered::default(),
         );
         let ids = Ids::new(Arc::new(Counted(AtomicU64::new(1 << 32))));
+        spine.org.do_send(Settle {
+            belongings: Vec::new(),
+        });
+        let office = Office::default();
+        office.open(office::Parts {
+            org: spine.org.clone(),
+            view: spine.view.clone(),
+            work: Arc::new(Actors {
+                queue: spine.queue.clone(),
+                supervisor: spine.supervisor.clone(),
+            }),
+            store: spine.store.clone(),
+            channel: spine.channel.clone(),
+            clock: clock.clone(),
+            ids: ids.clone(),
+            live: Live::new(home.clone(), Environment::fixed([])),
+            credentials: Arc::new(Vault::absent()),
+            roster: Arc::new(|_| Vec::new()),
+            spent: Arc::new(|_| Spent::default()),
+        });
+        let desk = Desk::default();
+        desk.open(desk::Parts {
+            scheduler: spine.scheduler.clone(),
+            store: spine.store.clone(),
+            view: spine.view.clone(),
+            clock: clock.clone(),
+            calendar: Arc::new(Zones),
+            expressions: Arc::new(LinearExpressions),
+            zone: "UTC".to_owned(),
+            subagents: Arc::new(|_| vec!["editor".to_owned()]),
+            secrets: Arc::new(vault.clone()),
+        });
         let memory = crate::memory::Memory::new(clock.clone(), ids, Arc::new(NoSecrets));
         memory.connect(spine.store.clone());
+        vault.attach(spine.store.clone());
         let auth = Authenticator::open(spine.store.clone(), clock.clone(), folder.path())
             .await
             .unwrap();
@@ -303,7 +347,14 @@ impl Bench {
         let identities = Identities::open(auth.clone(), spine.store.clone(), clock.clone())
             .await
             .unwrap();
+        let rules = Rulebook::default();
+        rules.connect(spine.store.clone(), Ids::new(Arc::new(Randomness)));
         let state = web::Data::new(State {
+            desk,
+            office,
+            callers: super::webhooks::Callers::default(),
+            rules,
+            explainer: Arc::new(|_, _, _, _| Err("there are no tools here".to_owned())),
             identities,
             access: Access {
                 auth,
@@ -311,6 +362,7 @@ impl Bench {
             },
             spine,
             memory,
+            vault,
             service: surroundings.clone(),
             metrics,
             jobs: Jobs::new(clock.clone()),

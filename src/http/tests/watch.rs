@@ -30,7 +30,7 @@ async fn health_is_told_to_everyone_and_detail_to_whoever_is_logged_in() {
     );
     assert_eq!(
         detail.json(),
-        json!({"ready": true, "checks": {"store": "ok", "drain": "ok"}})
+        json!({"ready": true, "checks": {"store": "ok", "drain": "ok", "vault": "ok"}})
     );
 }
 

@@ -135,6 +135,11 @@ impl Workspace {
         &self.roots[0].path
     }
 
+    /// The same folder, without links on the way.
+    pub fn real_path(&self) -> &Path {
+        &self.real
+    }
+
     /// Every root with its open handle, the workspace first.
     pub fn roots(&self) -> impl Iterator<Item = (&Path, BorrowedFd<'_>, Access)> {
         self.roots

@@ -47,6 +47,7 @@ impl Tool for List {
     const EFFECT: Effect = Effect::Pure;
     const EXCLUSIVE: bool = false;
     const LIMITS: Limits = Limits::fixed(Duration::from_secs(30));
+    const CLASS: &'static str = "memory";
     type Args = Args;
 
     async fn call(&self, args: Args, cx: &ToolContext) -> Result<String, ToolError> {

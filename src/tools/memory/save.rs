@@ -49,6 +49,7 @@ impl Tool for Save {
     const EFFECT: Effect = Effect::Idempotent;
     const EXCLUSIVE: bool = false;
     const LIMITS: Limits = Limits::fixed(Duration::from_secs(30));
+    const CLASS: &'static str = "memory";
     type Args = Args;
 
     async fn call(&self, args: Args, cx: &ToolContext) -> Result<String, ToolError> {

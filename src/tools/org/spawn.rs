@@ -65,8 +65,8 @@ pub(super) struct Args {
     #[serde(default)]
     allowed_tools: Option<Vec<String>>,
     /// What answers for it.
-    #[serde(default)]
-    sdk: Option<SdkName>,
+    #[serde(default, rename = "sdk")]
+    _sdk: Option<SdkName>,
     /// The profile of its model; left out, the default one.
     #[serde(default)]
     provider_profile: Option<String>,

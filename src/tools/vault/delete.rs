@@ -27,6 +27,7 @@ impl Tool for VaultDelete {
     const EFFECT: Effect = Effect::Idempotent;
     const EXCLUSIVE: bool = false;
     const LIMITS: Limits = LIMITS;
+    const CLASS: &'static str = "vault";
     type Args = Args;
 
     async fn call(&self, Args { key }: Args, cx: &ToolContext) -> Result<String, ToolError> {

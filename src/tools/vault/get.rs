@@ -28,6 +28,7 @@ impl Tool for VaultGet {
     const EFFECT: Effect = Effect::Pure;
     const EXCLUSIVE: bool = false;
     const LIMITS: Limits = LIMITS;
+    const CLASS: &'static str = "vault";
     type Args = Args;
 
     async fn call(&self, Args { key }: Args, cx: &ToolContext) -> Result<String, ToolError> {

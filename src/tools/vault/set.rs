@@ -33,6 +33,7 @@ impl Tool for VaultSet {
     const EFFECT: Effect = Effect::Idempotent;
     const EXCLUSIVE: bool = false;
     const LIMITS: Limits = LIMITS;
+    const CLASS: &'static str = "vault";
     type Args = Args;
 
     async fn call(&self, Args { key, value }: Args, cx: &ToolContext) -> Result<String, ToolError> {

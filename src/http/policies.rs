@@ -1,0 +1,288 @@
+//! `/api/v1/policies`: the operator's rules, and what they say to a call.
+
+use std::sync::Arc;
+
+use actix_web::{HttpRequest, HttpResponse, Resource, http::StatusCode, web};
+use hivewright_actors::{
+    ids::TeamKey,
+    policy::{
+        By, Decision, Role, Subject,
+        class::{Kind, Risk},
+        draft::{Draft, DraftCondition},
+        rule::{Rule, Who},
+    },
+};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use super::{
+    State,
+    auth::scope::Scope,
+    error::ApiError,
+    json::{self, Body},
+    routes::{self, Methods},
+};
+use crate::{
+    rulebook::{RuleError, Source},
+    settings::policy::date,
+    tools::judge::Judgement,
+};
+
+/// Judges a call of a team that nobody makes. Blocks. An error is in words for a person.
+pub type Explainer =
+    dyn Fn(&TeamKey, &str, &Value, &Subject) -> Result<Judgement, String> + Send + Sync;
+
+pub(super) fn resource() -> Resource {
+    routes::resource("/api/v1/policies", Methods::new().get(list).post(add))
+}
+
+pub(super) fn explanation() -> Resource {
+    routes::resource("/api/v1/policies/explain", Methods::new().post(explain))
+}
+
+pub(super) fn one() -> Resource {
+    routes::resource("/api/v1/policies/{id}", Methods::new().delete(remove))
+}
+
+/// A rule as answers show it.
+#[derive(Serialize)]
+struct Row {
+    id: String,
+    /// `settings` or `stored`.
+    source: &'static str,
+    note: String,
+    team: String,
+    resource: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    mode: Option<String>,
+    principal: String,
+    when: Vec<DraftCondition>,
+    effect: String,
+    risk: Risk,
+    expires_at: Option<String>,
+}
+
+impl Row {
+    fn new(rule: Rule, source: Source) -> Self {
+        let risk = rule.risk;
+        let draft = Draft::from(rule);
+        Self {
+            id: draft.id,
+            source: match source {
+                Source::Settings => "settings",
+                Source::Stored => "stored",
+            },
+            note: draft.note,
+            team: draft.team.unwrap_or_default(),
+            resource: draft.resource,
+            mode: draft.mode,
+            principal: draft.principal.unwrap_or_default(),
+            when: draft.when,
+            effect: draft.effect,
+            risk,
+            expires_at: draft.expires_at.and_then(json::date),
+        }
+    }
+}
+
+#[derive(Deserialize)]
+struct Wish {
+    #[serde(default)]
+    id: String,
+    #[serde(default)]
+    note: String,
+    expires_at: Option<String>,
+    team: Option<String>,
+    resource: String,
+    mode: Option<String>,
+    principal: Option<String>,
+    #[serde(default)]
+    when: Vec<DraftCondition>,
+    effect: String,
+    quorum: Option<u64>,
+    risk: Option<String>,
+}
+
+impl Body for Wish {
+    const FIELDS: &'static [&'static str] = &[
+        "id",
+        "note",
+        "expires_at",
+        "team",
+        "resource",
+        "mode",
+        "principal",
+        "when",
+        "effect",
+        "quorum",
+        "risk",
+    ];
+}
+
+#[derive(Deserialize)]
+struct Call {
+    team: String,
+    tool: String,
+    #[serde(default)]
+    args: Value,
+    principal: Option<String>,
+}
+
+impl Body for Call {
+    const FIELDS: &'static [&'static str] = &["team", "tool", "args", "principal"];
+}
+
+/// What the rules say to a call.
+#[derive(Serialize)]
+struct Explained {
+    decision: &'static str,
+    /// The rule that made it.
+    rule: Option<String>,
+    /// Where there is none: `no_matching_rule` or `default`.
+    reason: Option<&'static str>,
+    class: &'static str,
+    /// Why a person is asked.
+    why: Option<String>,
+    kind: Option<Kind>,
+    risk: Option<Risk>,
+    /// All rules that fit.
+    fitting: Vec<String>,
+}
+
+async fn list(state: web::Data<State>, request: HttpRequest) -> Result<HttpResponse, ApiError> {
+    state.access.require(&request, Scope::Admin)?;
+    json::no_query(&request)?;
+    let rules = state.rules.clone();
+    let rules = web::block(move || {
+        rules.refresh();
+        rules.list()
+    });
+    let rules = rules.await.map_err(ApiError::internal)?;
+    let rows = rules
+        .into_iter()
+        .map(|(rule, source)| Row::new(rule, source));
+    Ok(json::list(&rows.collect::<Vec<_>>()))
+}
+
+async fn add(
+    state: web::Data<State>,
+    request: HttpRequest,
+    payload: web::Payload,
+) -> Result<HttpResponse, ApiError> {
+    let principal = state.access.require(&request, Scope::Admin)?;
+    json::no_query(&request)?;
+    let wish: Wish = json::read(&request, payload).await?;
+    let expires_at = match &wish.expires_at {
+        Some(text) => {
+            let wrong = |reason| ApiError::invalid_field("expires_at", reason);
+            Some(date(text).map_err(wrong)?)
+        }
+        None => None,
+    };
+    let draft = Draft {
+        id: wish.id,
+        note: wish.note,
+        expires_at,
+        team: wish.team,
+        resource: wish.resource,
+        mode: wish.mode,
+        principal: wish.principal,
+        when: wish.when,
+        effect: wish.effect,
+        quorum: wish.quorum,
+        risk: wish.risk,
+    };
+    let rule = state.rules.add(draft, principal.id()).await?;
+    Ok(json::data(
+        StatusCode::CREATED,
+        Row::new(rule, Source::Stored),
+    ))
+}
+
+async fn remove(
+    state: web::Data<State>,
+    request: HttpRequest,
+    id: web::Path<String>,
+) -> Result<HttpResponse, ApiError> {
+    let principal = state.access.require(&request, Scope::Admin)?;
+    json::no_query(&request)?;
+    state.rules.remove(&id, principal.id()).await?;
+    Ok(HttpResponse::NoContent().finish())
+}
+
+async fn explain(
+    state: web::Data<State>,
+    request: HttpRequest,
+    payload: web::Payload,
+) -> Result<HttpResponse, ApiError> {
+    state.access.require(&request, Scope::Read)?;
+    json::no_query(&request)?;
+    let call: Call = json::read(&request, payload).await?;
+    let unknown = || ApiError::invalid_field("team", "there is no such team");
+    let team = state.service.team(&call.team).ok_or_else(unknown)?;
+    let subject = subject(call.principal.as_deref())?;
+    let args = match call.args {
+        Value::Null => serde_json::json!({}),
+        args => args,
+    };
+    let explainer = Arc::clone(&state.explainer);
+    let judged = web::block(move || explainer(&team, &call.tool, &args, &subject)).await;
+    let judged = judged.map_err(ApiError::internal)?;
+    let judged = judged.map_err(|reason| ApiError::invalid_field("tool", reason))?;
+    Ok(json::data(StatusCode::OK, explained(judged)))
+}
+
+/// On whose behalf a call would be made.
+fn subject(principal: Option<&str>) -> Result<Subject, ApiError> {
+    let who = Who::parse(principal.unwrap_or("any"))
+        .map_err(|reason| ApiError::invalid_field("principal", reason))?;
+    let mut subject = Subject {
+        role: Role::User,
+        user: None,
+        untrusted: false,
+    };
+    match who {
+        Who::Any => {}
+        Who::Role(role) => subject.role = role,
+        Who::User(user) => subject.user = Some(user),
+        Who::Untrusted => subject.untrusted = true,
+    }
+    Ok(subject)
+}
+
+fn explained(judged: Judgement) -> Explained {
+    let (decision, by, caution) = match judged.decision {
+        Decision::Allow(by) => ("allow", by, None),
+        Decision::Deny(by) => ("deny", by, None),
+        Decision::Ask(by, caution) => ("require_approval", by, Some(caution)),
+    };
+    let (rule, reason) = match by {
+        By::Rule(id) => (Some(id), None),
+        By::NoMatchingRule => (None, Some("no_matching_rule")),
+        By::Default => (None, Some("default")),
+    };
+    Explained {
+        decision,
+        rule,
+        reason,
+        class: judged.class,
+        why: caution.as_ref().map(|caution| caution.why.clone()),
+        kind: caution.as_ref().map(|caution| caution.kind),
+        risk: caution.as_ref().map(|caution| caution.risk),
+        fitting: judged.fitting,
+    }
+}
+
+impl From<RuleError> for ApiError {
+    fn from(error: RuleError) -> Self {
+        let message = error.to_string();
+        match error {
+            RuleError::Invalid(invalid) => Self::invalid_field(invalid.field, invalid.reason),
+            RuleError::Taken(_) | RuleError::TooMany | RuleError::FromSettings(_) => {
+                Self::conflict(message)
+            }
+            RuleError::Unknown(_) => Self::not_found(message),
+            RuleError::Store(_) | RuleError::NotReady => Self::internal(message),
+        }
+    }
+}

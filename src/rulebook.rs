@@ -1,0 +1,283 @@
+//! The rulebook: the operator's rules that are in force, from the settings and from the store.
+
+use std::{
+    fmt,
+    ops::ControlFlow,
+    sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock},
+};
+
+use hivewright_actors::{
+    audit::Audit,
+    clock::{Clock, Timestamp},
+    ids::{Ids, PrincipalId},
+    policy::{
+        Policy,
+        draft::{Draft, Invalid},
+        rule::{Effect, Rule, Who},
+    },
+    storage::{Order, Storage, StorageError},
+    store::{
+        StoreError, StoreHandle,
+        records::{EdgeKey, Writes, after_prefix, decode},
+    },
+};
+
+use crate::{machine::WallClock, settings::live::Live};
+
+const KIND: &str = "policy";
+/// The most rules that are stored.
+const MOST: usize = 1_000;
+
+/// Where a rule comes from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Source {
+    /// The settings: it is changed there.
+    Settings,
+    /// REST or the command line.
+    Stored,
+}
+
+/// Why a rule was not stored or removed.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum RuleError {
+    /// It makes no sense.
+    #[error(transparent)]
+    Invalid(#[from] Invalid),
+    /// There is one of that name.
+    #[error("there is a rule `{0}` already")]
+    Taken(String),
+    /// There are too many.
+    #[error("there are {MOST} stored rules already; remove some first")]
+    TooMany,
+    /// There is none of that name.
+    #[error("there is no rule `{0}`")]
+    Unknown(String),
+    /// It stands in the settings.
+    #[error("rule `{0}` stands in `config/config.yaml`; change it there")]
+    FromSettings(String),
+    /// The store refused.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// The service has only begun to start.
+    #[error("rules cannot be stored yet")]
+    NotReady,
+}
+
+/// The operator's rules. Cheap to clone.
+#[derive(Clone, Default)]
+pub struct Rulebook(Arc<Inner>);
+
+#[derive(Default)]
+struct Inner {
+    live: Option<Live>,
+    /// Held by whoever changes the rules.
+    rules: Mutex<Rules>,
+    /// What calls are judged by.
+    policy: RwLock<Arc<Policy>>,
+    store: RwLock<Option<(StoreHandle, Ids)>>,
+    /// Held while a rule is being stored, so that two are not stored under one name.
+    turn: tokio::sync::Mutex<()>,
+}
+
+#[derive(Default)]
+struct Rules {
+    /// As the settings file last said when it could be read.
+    settings: Arc<Vec<Rule>>,
+    stored: Vec<Rule>,
+    /// When the next one runs out.
+    expires_at: Option<Timestamp>,
+}
+
+impl Rulebook {
+    /// The rules of these settings and this store. Blocks.
+    pub fn open(live: Live, storage: &dyn Storage) -> Result<Self, StorageError> {
+        let stored = read(storage)?;
+        let book = Self(Arc::new(Inner {
+            live: Some(live),
+            rules: Mutex::new(Rules {
+                stored,
+                ..Rules::default()
+            }),
+            ..Inner::default()
+        }));
+        book.look();
+        book.renew(&mut book.rules());
+        Ok(book)
+    }
+
+    /// From now on rules can be stored.
+    pub fn connect(&self, store: StoreHandle, ids: Ids) {
+        let mut place = self.0.store.write().unwrap_or_else(PoisonError::into_inner);
+        *place = Some((store, ids));
+    }
+
+    /// What calls are judged by. Looks at nothing: see [`Rulebook::refresh`].
+    pub fn now(&self) -> Arc<Policy> {
+        let policy = self.0.policy.read();
+        policy.unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// The time by which rules run out.
+    pub fn time(&self) -> Timestamp {
+        WallClock.now()
+    }
+
+    /// The same after a look at the settings file, and without rules that ran out. Blocks.
+    pub fn refresh(&self) -> Arc<Policy> {
+        let changed = self.look();
+        let mut rules = self.rules();
+        let over = rules.expires_at.is_some_and(|end| end <= self.time());
+        if changed || over {
+            self.renew(&mut rules);
+        }
+        self.now()
+    }
+
+    /// All rules, those of the settings first.
+    pub fn list(&self) -> Vec<(Rule, Source)> {
+        let rules = self.rules();
+        let settings = rules.settings.iter().map(|rule| (rule, Source::Settings));
+        let stored = rules.stored.iter().map(|rule| (rule, Source::Stored));
+        let all = settings.chain(stored);
+        all.map(|(rule, source)| (rule.clone(), source)).collect()
+    }
+
+    /// Stores a rule. It counts from the next call of any tool.
+    pub async fn add(&self, mut draft: Draft, by: &PrincipalId) -> Result<Rule, RuleError> {
+        let (store, ids) = self.store()?;
+        if draft.id.is_empty() {
+            draft.id = format!("rule-{:08x}", ids.bits() >> 32);
+        }
+        let rule = draft.check()?;
+        let _turn = self.0.turn.lock().await;
+        {
+            let rules = self.rules();
+            let mut known = rules.settings.iter().chain(&rules.stored);
+            if known.any(|known| known.id == rule.id) {
+                return Err(RuleError::Taken(rule.id));
+            }
+            if rules.stored.len() >= MOST {
+                return Err(RuleError::TooMany);
+            }
+        }
+        let audit = Audit::new(
+            &ids,
+            self.time(),
+            by,
+            "policy.add",
+            &*rule.id,
+            "api",
+            "stored",
+        );
+        let writes = Writes::new().edge(&key(&rule.id), &rule).audit(&audit);
+        store.commit(writes).await?;
+        let mut rules = self.rules();
+        rules.stored.push(rule.clone());
+        self.renew(&mut rules);
+        Ok(rule)
+    }
+
+    /// Removes a stored rule. It does not count from the next call of any tool.
+    pub async fn remove(&self, id: &str, by: &PrincipalId) -> Result<(), RuleError> {
+        let (store, ids) = self.store()?;
+        let _turn = self.0.turn.lock().await;
+        {
+            let rules = self.rules();
+            if rules.settings.iter().any(|rule| rule.id == id) {
+                return Err(RuleError::FromSettings(id.to_owned()));
+            }
+            if !rules.stored.iter().any(|rule| rule.id == id) {
+                return Err(RuleError::Unknown(id.to_owned()));
+            }
+        }
+        let audit = Audit::new(&ids, self.time(), by, "policy.remove", id, "api", "removed");
+        let writes = Writes::new().drop_edge(&key(id)).audit(&audit);
+        store.commit(writes).await?;
+        let mut rules = self.rules();
+        rules.stored.retain(|rule| rule.id != id);
+        self.renew(&mut rules);
+        Ok(())
+    }
+
+    /// Looks at the settings file. One that cannot be read changes nothing: a fault in it must not
+    /// lift what it forbade.
+    fn look(&self) -> bool {
+        let Some(Ok(config)) = self.0.live.as_ref().map(Live::config_now) else {
+            return false;
+        };
+        let mut rules = self.rules();
+        let changed = !Arc::ptr_eq(&rules.settings, &config.policy);
+        rules.settings = config.policy.clone();
+        changed
+    }
+
+    fn renew(&self, rules: &mut Rules) {
+        let now = self.time();
+        let all = rules.settings.iter().chain(&rules.stored);
+        let alive = all.filter(|rule| rule.expires_at.is_none_or(|end| now < end));
+        let policy = Policy::new(alive.cloned().collect());
+        rules.expires_at = policy.next_expiry(now);
+        let mut place = self
+            .0
+            .policy
+            .write()
+            .unwrap_or_else(PoisonError::into_inner);
+        *place = Arc::new(policy);
+    }
+
+    fn store(&self) -> Result<(StoreHandle, Ids), RuleError> {
+        let store = self.0.store.read().unwrap_or_else(PoisonError::into_inner);
+        store.clone().ok_or(RuleError::NotReady)
+    }
+
+    fn rules(&self) -> MutexGuard<'_, Rules> {
+        self.0.rules.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl fmt::Debug for Rulebook {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Rulebook")
+            .field(&self.now().rules().len())
+            .finish()
+    }
+}
+
+fn key(id: &str) -> EdgeKey {
+    EdgeKey::new(KIND, id)
+}
+
+fn read(storage: &dyn Storage) -> Result<Vec<Rule>, StorageError> {
+    let prefix = EdgeKey::prefix(KIND);
+    let mut rules = Vec::new();
+    let end = after_prefix(&prefix);
+    storage.scan(&prefix, &end, Order::Rising, &mut |key, value| {
+        match value.and_then(|value| Ok((value, decode::<Rule>(key, value)))) {
+            Ok((_, Ok(rule))) => rules.push(rule),
+            Ok((value, Err(error))) => {
+                let closed = closed(key, value);
+                tracing::error!(%error, denied = closed.is_some(), "a stored rule is not valid");
+                rules.extend(closed);
+            }
+            Err(error) => tracing::error!(%error, "a stored rule cannot be read"),
+        }
+        ControlFlow::Continue(())
+    })?;
+    Ok(rules)
+}
+
+/// A rule that makes no sense any more denies what it was about.
+fn closed(key: &[u8], value: &[u8]) -> Option<Rule> {
+    let draft: Draft = decode(key, value).ok()?;
+    let plain = Draft {
+        id: draft.id,
+        resource: draft.resource,
+        effect: "deny".to_owned(),
+        note: "this rule is not valid any more".to_owned(),
+        ..Draft::default()
+    };
+    let rule = plain.check().ok()?;
+    debug_assert!(rule.effect == Effect::Deny && rule.principal == Who::Any);
+    Some(rule)
+}

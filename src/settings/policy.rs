@@ -1,0 +1,62 @@
+//! `policy:` in `config/config.yaml`: the operator's rules that are changed in the file only.
+
+use hivewright_actors::{
+    clock::Timestamp,
+    policy::{
+        draft::{Draft, DraftCondition},
+        rule::Rule,
+    },
+};
+
+use super::{field::Field, reader::Section};
+
+/// The rules of the file. A wrong one is reported with the field that is wrong.
+pub(super) fn read(field: &Field<'_>) -> Option<Vec<Rule>> {
+    let mut number = 0;
+    field.list(|item| {
+        number += 1;
+        let mut draft = item.section(read_draft);
+        if draft.id.is_empty() {
+            draft.id = format!("config-{number}");
+        }
+        match draft.check() {
+            Ok(rule) => Some(rule),
+            Err(invalid) => item.reject(invalid.to_string()),
+        }
+    })
+}
+
+fn read_draft(rule: &mut Section<'_>) -> Draft {
+    let text = |field: Field<'_>| field.text();
+    Draft {
+        id: rule.get("id", String::new(), text),
+        note: rule.get("note", String::new(), text),
+        expires_at: rule.maybe("expires_at", |field| field.parse(date)),
+        team: rule.maybe("team", text),
+        resource: rule.get("resource", String::new(), text),
+        mode: rule.maybe("mode", text),
+        principal: rule.maybe("principal", text),
+        when: rule.get("when", Vec::new(), |field| {
+            field.list(|item| Some(item.section(read_condition)))
+        }),
+        effect: rule.get("effect", String::new(), text),
+        quorum: rule.maybe("quorum", |field| field.integer(1..=5)),
+        risk: rule.maybe("risk", text),
+    }
+}
+
+fn read_condition(condition: &mut Section<'_>) -> DraftCondition {
+    DraftCondition {
+        pointer: condition.get("pointer", String::new(), |field| field.text()),
+        equals: condition.maybe("equals", |field| field.json()),
+        glob: condition.maybe("glob", |field| field.text()),
+    }
+}
+
+/// A date such as `2026-01-31T12:00:00Z`.
+pub fn date(text: &str) -> Result<Timestamp, &'static str> {
+    let date: Option<jiff::Timestamp> = text.parse().ok();
+    date.and_then(|date| u64::try_from(date.as_millisecond()).ok())
+        .map(Timestamp)
+        .ok_or("expected a date such as 2026-01-31T12:00:00Z")
+}

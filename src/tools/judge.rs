@@ -1,0 +1,197 @@
+//! Judge: the operator's rules over one call, and what a person is told who decides on it.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use hivewright_actors::{
+    ids::{TeamKey, TeamName},
+    policy::{
+        By, Decision, Request, Subject,
+        class::{Caution, Kind, Risk},
+        resource::Touch,
+    },
+    tool::{Asking, Effect, ToolFault, Verdict},
+};
+use serde_json::Value;
+
+use super::{contract::ToolError, host::Grant, reach::Reach, secrets};
+use crate::vault::{
+    expand::{BEGIN, keys_in},
+    scope::Scope,
+};
+
+/// Tools by which one team learns something from another.
+const TO_OTHERS: [&str; 3] = ["org.delegate_task", "org.query_team", "org.query_teams"];
+
+/// What a tool says of a call, before rules do.
+pub(super) struct Sight {
+    /// The tool's key.
+    pub(super) key: String,
+    /// The class of the call.
+    pub(super) class: &'static str,
+    /// What running it again would do.
+    pub(super) effect: Effect,
+    /// What it reaches for.
+    pub(super) reaches: Vec<Reach>,
+    /// What the tool itself has against it.
+    pub(super) caution: Option<Caution>,
+}
+
+/// A decision, with what it was made from.
+pub struct Judgement {
+    /// The decision.
+    pub decision: Decision,
+    /// The class of the call.
+    pub class: &'static str,
+    /// The rules that fit, by id.
+    pub fitting: Vec<String>,
+}
+
+impl Sight {
+    /// What the rules say to a call.
+    pub(super) fn judge(&self, args: &Value, subject: &Subject, grant: &Grant) -> Judgement {
+        let policy = grant.rules.now();
+        let settle = subject.untrusted || policy.is_about_files();
+        let reaches = self.reaches.iter();
+        let touches: Vec<Touch> = reaches
+            .flat_map(|reach| reach.touches(&grant.workspace, settle))
+            .collect();
+        let request = Request {
+            team: grant.team.as_str(),
+            tool: &self.key,
+            class: self.class,
+            effect: self.effect,
+            args,
+            touches: &touches,
+            uses_secret: holds(args, BEGIN),
+            subject,
+            caution: self
+                .secrets_at_risk(args, subject, grant)
+                .or_else(|| self.caution.clone()),
+            now: grant.rules.time(),
+        };
+        Judgement {
+            decision: policy.decide(&request),
+            class: self.class,
+            fitting: policy
+                .fitting(&request)
+                .into_iter()
+                .map(|rule| rule.id.clone())
+                .collect(),
+        }
+    }
+
+    /// Whether a call may run, for the turn that wants to make it.
+    pub(super) fn verdict(
+        &self,
+        args: &Value,
+        subject: &Subject,
+        caller: &TeamKey,
+        grant: &Grant,
+    ) -> Result<Verdict, ToolError> {
+        match self.judge(args, subject, grant).decision {
+            Decision::Allow(_) => Ok(Verdict::Allow),
+            Decision::Deny(by) => Err(denied(&self.key, &by)),
+            Decision::Ask(by, caution) => {
+                Ok(Verdict::Ask(self.asking(args, by, caution, caller, grant)))
+            }
+        }
+    }
+
+    fn asking(
+        &self,
+        args: &Value,
+        by: By,
+        caution: Caution,
+        caller: &TeamKey,
+        grant: &Grant,
+    ) -> Asking {
+        // A tool may have more to show than a sentence.
+        let (summary, diff) = match caution.why.split_once(":\n") {
+            Some((summary, rest)) => (format!("{summary}."), Some(rest.to_owned())),
+            None => (format!("{}.", caution.why), None),
+        };
+        Asking {
+            kind: caution.kind.as_str().to_owned(),
+            summary: capitalized(&summary),
+            rule: match by {
+                By::Rule(id) => id,
+                By::NoMatchingRule | By::Default => format!("default of {}", self.class),
+            },
+            high_risk: caution.risk == Risk::High,
+            shown: secrets::clean(args, grant),
+            diff,
+            cwd: (self.class == "exec").then(|| grant.workspace.path().display().to_string()),
+            secrets: versions(args, caller, grant),
+        }
+    }
+
+    /// A turn that has read what a stranger wrote asks before it speaks to a team that has secrets.
+    fn secrets_at_risk(&self, args: &Value, subject: &Subject, grant: &Grant) -> Option<Caution> {
+        if !subject.untrusted || !TO_OTHERS.contains(&self.class) {
+            return None;
+        }
+        let one = args["team"].as_str();
+        let several = args["teams"].as_array().into_iter().flatten();
+        let names = one.into_iter().chain(several.filter_map(Value::as_str));
+        let vault = grant.secrets.vault();
+        let mut with_secrets =
+            names.filter(|name| !vault.secrets_of_team(&TeamName::from(*name)).is_empty());
+        let name = with_secrets.next()?;
+        let why = format!("team {name} has secrets, and this turn has read untrusted content");
+        Some(Caution::new(Kind::Tool, Risk::Normal, why))
+    }
+}
+
+/// The secrets that a call would use, with their versions now.
+fn versions(args: &Value, caller: &TeamKey, grant: &Grant) -> BTreeMap<String, u64> {
+    let mut keys = BTreeSet::new();
+    collect(args, &mut keys);
+    let scope = Scope::Team(caller.clone());
+    let vault = grant.secrets.vault();
+    keys.into_iter()
+        .map(|key| {
+            let version = vault.version_of(&scope, &key).unwrap_or_default();
+            (key, version)
+        })
+        .collect()
+}
+
+fn collect(value: &Value, keys: &mut BTreeSet<String>) {
+    match value {
+        Value::String(text) => keys.extend(keys_in(text)),
+        Value::Array(items) => items.iter().for_each(|item| collect(item, keys)),
+        Value::Object(fields) => fields.values().for_each(|field| collect(field, keys)),
+        _ => {}
+    }
+}
+
+fn holds(value: &Value, what: &str) -> bool {
+    match value {
+        Value::String(text) => text.contains(what),
+        Value::Array(items) => items.iter().any(|item| holds(item, what)),
+        Value::Object(fields) => fields.values().any(|field| holds(field, what)),
+        _ => false,
+    }
+}
+
+/// The result of a call that no person is asked about.
+fn denied(key: &str, by: &By) -> ToolError {
+    let why = match by {
+        By::Rule(id) => format!("denied by the operator's rule `{id}`"),
+        By::NoMatchingRule => {
+            "denied: the operator's rules list what is allowed, and this is not on the list"
+                .to_owned()
+        }
+        By::Default => "denied".to_owned(),
+    };
+    let message = format!("{key}: {why}; do not try another way, go on without it");
+    ToolError::new(ToolFault::Denied, message)
+}
+
+fn capitalized(text: &str) -> String {
+    let mut letters = text.chars();
+    match letters.next() {
+        Some(first) => format!("{}{}", first.to_uppercase(), letters.as_str()),
+        None => String::new(),
+    }
+}

@@ -1,0 +1,134 @@
+//! Reach: what a call reaches for beyond its tool, as the operator's rules see it.
+
+use std::path::{Component, Path, PathBuf};
+
+use hivewright_actors::policy::resource::{Mode, Touch};
+
+use crate::sandbox::workspace::Workspace;
+
+/// Something that a call reaches for, as the model wrote it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Reach {
+    /// Looks at a file.
+    Read(String),
+    /// Looks through a folder.
+    Search(String),
+    /// Changes a file.
+    Write(String),
+    /// Runs a shell command.
+    Command(String),
+    /// Talks to a host.
+    Host(String),
+}
+
+impl Reach {
+    /// What rules see of it. `settle` also looks where a path leads over links: a rule that forbids a
+    /// place forbids every way there.
+    pub(super) fn touches(&self, workspace: &Workspace, settle: bool) -> Vec<Touch> {
+        let (path, mode, deep) = match self {
+            Self::Read(path) => (path, Mode::Read, false),
+            Self::Search(path) => (path, Mode::Read, true),
+            Self::Write(path) => (path, Mode::Write, false),
+            Self::Command(command) => return vec![Touch::Command(command.clone())],
+            Self::Host(host) => return vec![Touch::Host(host.to_ascii_lowercase())],
+        };
+        let named = plain(&workspace.path().join(path));
+        let mut places = vec![named.clone()];
+        if settle {
+            places.extend(real(&named).filter(|real| *real != named));
+        }
+        let touch = |place: PathBuf| Touch::File {
+            inside: inside(&place, workspace),
+            path: place.to_string_lossy().into_owned(),
+            mode,
+            deep,
+        };
+        places.into_iter().map(touch).collect()
+    }
+}
+
+/// The path from the workspace, by its name or by where it really is.
+fn inside(place: &Path, workspace: &Workspace) -> Option<String> {
+    let roots = [workspace.path(), workspace.real_path()];
+    let rest = roots
+        .iter()
+        .find_map(|root| place.strip_prefix(root).ok())?;
+    Some(rest.to_string_lossy().into_owned())
+}
+
+/// Without `.` and `..`, by the letter.
+fn plain(path: &Path) -> PathBuf {
+    let mut plain = PathBuf::new();
+    for part in path.components() {
+        match part {
+            Component::CurDir => {}
+            Component::ParentDir => {
+                plain.pop();
+            }
+            other => plain.push(other),
+        }
+    }
+    plain
+}
+
+/// Where a path really leads, as far as it exists.
+fn real(path: &Path) -> Option<PathBuf> {
+    let mut missing = PathBuf::new();
+    let mut known = path;
+    loop {
+        if let Ok(real) = known.canonicalize() {
+            return Some(real.join(missing));
+        }
+        missing = match missing.as_os_str().is_empty() {
+            true => PathBuf::from(known.file_name()?),
+            false => Path::new(known.file_name()?).join(missing),
+        };
+        known = known.parent()?;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use super::*;
+
+    fn inside_of(touches: &[Touch]) -> Vec<Option<String>> {
+        let inside = touches.iter().map(|touch| match touch {
+            Touch::File { inside, .. } => inside.clone(),
+            other => unreachable!("{other:?}"),
+        });
+        inside.collect()
+    }
+
+    #[test]
+    fn a_way_over_a_link_is_a_way_to_the_place() {
+        let folder = tempfile::tempdir().unwrap();
+        std::fs::create_dir(folder.path().join("team-rules")).unwrap();
+        std::os::unix::fs::symlink("team-rules", folder.path().join("notes")).unwrap();
+        let workspace = Workspace::open(folder.path(), &[]).unwrap();
+        let write = Reach::Write("notes/./x/../new.md".to_owned());
+
+        let named = inside_of(&write.touches(&workspace, false));
+        let settled = inside_of(&write.touches(&workspace, true));
+
+        assert_eq!(named, [Some("notes/new.md".to_owned())]);
+        assert_eq!(
+            settled,
+            [
+                Some("notes/new.md".to_owned()),
+                Some("team-rules/new.md".to_owned())
+            ]
+        );
+    }
+
+    #[test]
+    fn what_is_outside_has_no_place_inside() {
+        let folder = tempfile::tempdir().unwrap();
+        let workspace = Workspace::open(folder.path(), &[]).unwrap();
+
+        let touches = Reach::Read("../../etc/passwd".to_owned()).touches(&workspace, false);
+
+        assert_eq!(inside_of(&touches), [None]);
+    }
+}
