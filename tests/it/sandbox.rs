@@ -96,7 +96,6 @@ impl World {
             allowed: ToolFilter::parse(&["*"]).unwrap(),
             sandbox: Arc::clone(&sandbox),
             secrets: Arc::new(Scrubbers::new(Vault::absent(), [])),
-            rules: Rulebook::default(),
         });
         Self {
             dir,
