@@ -345,7 +345,7 @@ async fn call(client: &mut Client, id: &str, tool: &str, args: Value) -> (Value,
     }
 }
 
-/// TO-127 to TO-130, OR-19: the tools of the main team.
+/// TO-25, TO-127 to TO-130, OR-19: the tools of the main team; a change is asked for, a look is not.
 #[actix::test]
 async fn the_main_team_can_list_grant_and_revoke() {
     let service = Service::prepare()
@@ -371,7 +371,8 @@ async fn the_main_team_can_list_grant_and_revoke() {
     let wrong = json!({"channel_type": "slack", "sender_id": "ann"});
     let wrong = call(&mut operator, "c5", "add_trusted_sender", wrong).await;
 
-    let (added, _) = added;
+    let (added, was_asked) = added;
+    assert!(was_asked, "nobody was asked");
     assert_eq!(
         (&added["success"], &added["sender"]["trust_level"]),
         (&json!(true), &json!("trusted"))
@@ -382,7 +383,7 @@ async fn the_main_team_can_list_grant_and_revoke() {
     assert_eq!(listed["senders"][0]["sender_id"], "ann");
     let by = listed["senders"][0]["granted_by"].as_str().unwrap();
     assert!(by.starts_with("main/task-"), "{by}");
-    assert_eq!(removed.0, json!({"success": true, "removed": 1}));
+    assert_eq!(removed, (json!({"success": true, "removed": 1}), true));
     assert_eq!(again.0, json!({"success": true, "removed": 0}));
     assert!(wrong.0.to_string().contains("`discord`"), "{wrong:?}");
 }
