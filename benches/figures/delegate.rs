@@ -66,7 +66,12 @@ fn latency(report: &mut Report) {
         "ms",
         Bound::None,
     );
-    report.figure("delegate: two chat turns, p99", millis(twice), "ms", Bound::None);
+    report.figure(
+        "delegate: two chat turns, p99",
+        millis(twice),
+        "ms",
+        Bound::None,
+    );
     report.figure(
         "delegate: message to notification / two chat turns, p99",
         delegated.as_secs_f64() / twice.as_secs_f64(),

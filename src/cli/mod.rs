@@ -34,6 +34,8 @@ mod service;
 mod status;
 mod stopped;
 mod table;
+mod tasks;
+mod teams;
 mod token;
 mod transcript;
 mod trigger;
@@ -102,6 +104,8 @@ enum Command {
     Status(status::Arguments),
     Send(send::Arguments),
     Chat(chat::Arguments),
+    Teams(teams::Arguments),
+    Tasks(tasks::Arguments),
     Token(token::Arguments),
     Trigger(trigger::Arguments),
     Trust(trust::Arguments),
@@ -203,6 +207,8 @@ fn dispatch(command: Option<Command>, context: Context) -> Result<(), Failure> {
         Some(Command::Status(arguments)) => wait_for(status::run(arguments, &context)),
         Some(Command::Send(arguments)) => wait_for(send::run(arguments, &context)),
         Some(Command::Chat(arguments)) => wait_for(chat::run(arguments, &context)),
+        Some(Command::Teams(arguments)) => wait_for(teams::run(arguments, &context)),
+        Some(Command::Tasks(arguments)) => wait_for(tasks::run(arguments, &context)),
         Some(Command::Token(arguments)) => wait_for(token::run(arguments, &context)),
         Some(Command::Trigger(arguments)) => wait_for(trigger::run(arguments, &context)),
         Some(Command::Trust(arguments)) => wait_for(trust::run(arguments, &context)),

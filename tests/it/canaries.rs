@@ -52,7 +52,11 @@ fn percent(text: &str) -> String {
 /// Which secret some bytes hold, in any form.
 fn contained(bytes: &[u8]) -> Option<&'static str> {
     [OF_TEAM, OF_SERVICE, OF_SPAWN].into_iter().find(|secret| {
-        let holds = |form: &Vec<u8>| bytes.windows(form.len()).any(|part| part == form.as_slice());
+        let holds = |form: &Vec<u8>| {
+            bytes
+                .windows(form.len())
+                .any(|part| part == form.as_slice())
+        };
         forms(secret).iter().any(holds)
     })
 }
@@ -98,7 +102,10 @@ async fn no_secret_is_seen_anywhere_in_a_full_run() {
         .started()
         .await;
     let kept = [
-        (&["vault", "set", "DB", "--team", "main", "--tool", "bash"][..], OF_TEAM),
+        (
+            &["vault", "set", "DB", "--team", "main", "--tool", "bash"][..],
+            OF_TEAM,
+        ),
         (&["vault", "set", "OTHER_KEY", "--system"], OF_SERVICE),
     ];
     for (arguments, secret) in kept {
@@ -112,11 +119,17 @@ async fn no_secret_is_seen_anywhere_in_a_full_run() {
                printf %s \"xx$PW\" | base64; printf %s \"$PW\" | od -An -tx1 | tr -d ' \\n'; \
                printf %s ${#PW} > length";
     model.say([
-        Reply::call("bash", json!({ "command": say, "env": { "PW": "${vault:DB}" } })),
+        Reply::call(
+            "bash",
+            json!({ "command": say, "env": { "PW": "${vault:DB}" } }),
+        ),
         Reply::call("vault_get", json!({ "key": "DB" })),
         Reply::call("memory_save", json!({ "key": "pw", "content": OF_TEAM })),
         Reply::call("write", json!({ "file_path": "pw", "content": OF_TEAM })),
-        Reply::text(&format!("The password is {OF_TEAM}, or {}.", percent(OF_TEAM))),
+        Reply::text(&format!(
+            "The password is {OF_TEAM}, or {}.",
+            percent(OF_TEAM)
+        )),
     ]);
     let answer = safely(&mut client, "tulips in the garden").await;
     // A team that is made with a credential, which its context repeats.
@@ -168,7 +181,10 @@ async fn no_secret_is_seen_anywhere_in_a_full_run() {
     let backup = service.path("backup.tar.zst");
     let made = service.run(&["backup", backup.to_str().unwrap()], "").await;
 
-    assert!(answer["content"].as_str().unwrap().contains("${vault:DB}"), "{answer}");
+    assert!(
+        answer["content"].as_str().unwrap().contains("${vault:DB}"),
+        "{answer}"
+    );
     assert_eq!(spawned["type"], "response", "{spawned}");
     assert_eq!(contained(shown.as_bytes()), None, "{shown}");
     assert_eq!(made.code, Some(0), "{made:?}");
@@ -176,12 +192,18 @@ async fn no_secret_is_seen_anywhere_in_a_full_run() {
     leaks(service.home(), &mut found);
     assert_eq!(found, Vec::<String>::new());
     for request in model.requests() {
-        assert_eq!(contained(&request.bytes), None, "a secret went into a prompt");
+        assert_eq!(
+            contained(&request.bytes),
+            None,
+            "a secret went into a prompt"
+        );
     }
     // The tool was really given the value, and the team really has its own.
     let length = fs::read_to_string(service.path("run/teams/main/length")).unwrap();
     assert_eq!(length, OF_TEAM.len().to_string());
-    let entry = service.run(&["vault", "show", "FORGE_TOKEN", "--team", "forge"], "").await;
+    let entry = service
+        .run(&["vault", "show", "FORGE_TOKEN", "--team", "forge"], "")
+        .await;
     assert_eq!(entry.code, Some(0), "{entry:?}");
     let context = service.path("run/teams/forge/team-rules/team-context.md");
     let context = fs::read_to_string(context).unwrap();

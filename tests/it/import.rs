@@ -346,6 +346,7 @@ async fn teams_come_paused_with_everything_that_is_theirs() {
                 json!({"team": "research", "since": "2020-01-01T00:00:00Z"}),
             ),
             ("list_trusted_senders", json!({})),
+            ("list_triggers", json!({"team": "research"})),
         ]),
         Reply::text("So it is."),
     ]);
@@ -360,7 +361,7 @@ async fn teams_come_paused_with_everything_that_is_theirs() {
     let (_, memories) = service.api("GET", memories, None).await;
 
     let results = results(&model.requests()[1].body);
-    let [teams, status, tasks, senders] = &results[..] else {
+    let [teams, status, tasks, senders, triggers] = &results[..] else {
         panic!("{results:#?}")
     };
     let state = |name: &str| find(&teams["teams"], "name", name)["state"].clone();
@@ -384,6 +385,14 @@ async fn teams_come_paused_with_everything_that_is_theirs() {
         find(&senders["senders"], "sender_id", "666")["channel_id"],
         "112233"
     );
+    let trigger = |name| find(&triggers["triggers"], "name", name);
+    assert_eq!(trigger("daily")["state"], "active");
+    assert_eq!(trigger("daily")["config"]["timezone"], "Europe/Berlin");
+    assert_eq!(trigger("watch")["state"], "pending");
+    let never = trigger("never");
+    assert_eq!(never["state"], "disabled");
+    let reason = never["disabled_reason"].as_str().unwrap();
+    assert!(reason.contains("config.cron"), "{reason}");
     let memories = &memories["data"];
     assert_eq!(find(memories, "key", "lesson:retry")["review"], "pending");
     assert_eq!(

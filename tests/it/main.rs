@@ -29,6 +29,8 @@ mod service;
 mod settings_files;
 mod skills;
 mod topics;
+mod triggers;
 mod trust;
+mod vault;
 mod webdriver;
 mod workspace;
