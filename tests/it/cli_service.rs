@@ -96,5 +96,5 @@ async fn an_answer_outlives_the_service_that_was_asked() {
         "{}",
         ended.err
     );
-    assert!(ended.err.contains("connected again"), "{}", ended.err);
+    assert!(ended.err.contains("connection lost"), "{}", ended.err);
 }

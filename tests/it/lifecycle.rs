@@ -7,7 +7,7 @@ use reqwest::{Method, StatusCode};
 use serde_json::{Value, json};
 use tokio_tungstenite::{connect_async, tungstenite::client::IntoClientRequest};
 
-use crate::service::{Client, PATIENCE, Service, http};
+use crate::service::{Client, PATIENCE, Service, WORKS_ITSELF, http};
 
 const COUNTED: &str = "#say Begun.\n#call bash {\"command\": \"sleep 1; echo x >> count\"}\n\
      #then\n#call bash {\"command\": \"echo y >> count\"}\n#reply Counted.";
@@ -30,6 +30,7 @@ async fn status_of(url: String) -> Option<StatusCode> {
 async fn a_stop_lets_a_turn_reach_its_next_step_and_the_next_start_ends_it_once() {
     let mut service = Service::prepare()
         .with_file("run/teams/main/count", "")
+        .with_file("run/teams/main/config.yaml", WORKS_ITSELF)
         .started()
         .await;
     let mut client = service.connect().await;

@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
-use crate::service::{PATIENCE, Service};
+use crate::service::{PATIENCE, Service, WORKS_ITSELF};
 
 const WS_CHANNEL: &str = "ws:";
 
@@ -231,6 +231,7 @@ async fn a_silent_model_is_acknowledged_with_a_fixed_sentence() {
 async fn a_message_that_is_sent_again_is_not_run_again() {
     let service = Service::prepare()
         .with_file("run/teams/main/count", "")
+        .with_file("run/teams/main/config.yaml", WORKS_ITSELF)
         .started()
         .await;
     let mut client = service.connect().await;

@@ -19,6 +19,10 @@ use tokio_tungstenite::{
 /// Nothing that a test waits for takes longer, also on a busy machine.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
 
+/// The file of a main team that also works itself: it has files and a shell.
+pub(crate) const WORKS_ITSELF: &str =
+    "max_steps: 200\nallowed_tools: [\"@files\", \"@shell\", \"@org\", \"@memory\"]\n";
+
 /// The program, running; ends with the test.
 pub(crate) struct Service {
     home: TempDir,
