@@ -75,6 +75,7 @@ use crate::{
     vault::Vault,
 };
 
+mod approvals;
 mod input;
 mod log;
 mod login;
