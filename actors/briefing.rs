@@ -52,6 +52,8 @@ pub struct Assignment {
     pub options: Options,
     /// The session of a subagent, called by a turn of its team: it sees nothing of that.
     pub inner: bool,
+    /// It is a run of a trigger, which says at its end how it went.
+    pub reports: bool,
 }
 
 /// What happens to a message that arrives while a turn runs.

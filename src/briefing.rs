@@ -43,6 +43,7 @@ use crate::{
         agent::AgentRunner,
         filter::ToolFilter,
         host::{Grant, Toolbox},
+        triggers::report,
     },
     vault::{Vault, scrubbers::Scrubbers},
 };
@@ -172,6 +173,11 @@ impl Turns {
 }
 
 impl Turns {
+    /// What tells skills and subagents of teams.
+    pub fn prompts(&self) -> Prompts {
+        self.0.prompts.clone()
+    }
+
     /// The subagents of a team, by name. May block.
     pub fn subagents(&self, team: &TeamName) -> Vec<String> {
         let library = self.0.prompts.library(team);
@@ -190,6 +196,7 @@ impl Inner {
             ancestors,
             options,
             inner,
+            reports,
             ..
         } = assignment;
         let budget = self.budget(&lane.team, &ancestors);
@@ -222,7 +229,10 @@ impl Inner {
         let turn_timeout = asked_timeout.or(kit.team.turn_timeout);
         Ok(Brief {
             system: composed.system,
-            tools: part.tools(),
+            tools: match reports {
+                true => report::with_report(part.tools()),
+                false => part.tools(),
+            },
             engine: part.engine.clone(),
             provider: part.provider.clone(),
             model: part.model.clone(),

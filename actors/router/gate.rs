@@ -1,6 +1,8 @@
 //! The trust gate: everything that comes in passes it before it is anything else.
 
-use actix::{ActorFutureExt, AsyncContext, Context, WrapFuture};
+use std::sync::Arc;
+
+use actix::{ActorFutureExt, AsyncContext, Context, Handler, Message, WrapFuture};
 
 use super::{
     Router,
@@ -14,6 +16,7 @@ use crate::{
     channel_type::ChannelType,
     clock::{Timestamp, millis},
     event::ErrorBody,
+    identities::{Identities, Linked},
     ids::{ChannelId, MessageId, PrincipalId},
     store::{
         records::{Interaction, Said, Undecided, Writes},
@@ -72,6 +75,11 @@ impl Sender {
     }
 }
 
+/// From now on these say which senders are principals.
+#[derive(Message)]
+#[rtype(result = "()")]
+pub struct Identify(pub Arc<dyn Identities>);
+
 /// What the gate knows of a message that it let in.
 #[derive(Clone, Debug)]
 pub(super) struct Passed {
@@ -89,6 +97,15 @@ impl Router {
             sender: &sender.id,
         };
         trust::decide(&self.settings.trust, &self.grants, origin)
+    }
+
+    /// The principal that a sender was linked to. A claim is no proof, so that it links nobody.
+    pub(super) fn linked(&self, sender: &Sender) -> Option<Linked> {
+        if sender.asserted_by.is_some() {
+            return None;
+        }
+        let identities = self.identities.as_ref()?;
+        identities.linked(&sender.channel_type, &sender.id)
     }
 
     /// Lets a message in, or ends it here.
@@ -252,5 +269,13 @@ impl Router {
             Ok(keys) => router.forget_keys(keys, ctx),
             Err(error) => tracing::error!(%error, "old trust decisions cannot be looked up"),
         }));
+    }
+}
+
+impl Handler<Identify> for Router {
+    type Result = ();
+
+    fn handle(&mut self, Identify(identities): Identify, _: &mut Self::Context) {
+        self.identities = Some(identities);
     }
 }

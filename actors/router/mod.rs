@@ -20,6 +20,7 @@ use crate::{
     classifier::Classifier,
     clock::Clock,
     event::{Body, ErrorBody, Frame},
+    identities::Identities,
     ids::{ChannelId, Ids, MAIN, MessageId, PrincipalId, TaskId, TopicId},
     org::record::TeamRecord,
     queue::{Cancel, Progressed, Queue, causes::Counts, schedule::Full},
@@ -215,6 +216,8 @@ pub struct Router {
     /// … and control frames.
     control_buckets: HashMap<(ChannelType, String), Bucket>,
     grants: Grants,
+    /// Which senders are principals.
+    identities: Option<Arc<dyn Identities>>,
 }
 
 impl Router {
@@ -259,6 +262,7 @@ impl Router {
             buckets: HashMap::new(),
             control_buckets: HashMap::new(),
             grants: recovered.grants,
+            identities: None,
         }
     }
 

@@ -62,11 +62,15 @@ impl Router {
             return;
         };
         let sender = &conversation.sender;
+        let linked = self.linked(sender);
+        let may_approve = sender.may_approve || linked.as_ref().is_some_and(|who| who.approve);
+        let principal =
+            linked.map_or_else(|| conversation.row.principal.clone(), |who| who.principal);
         let by = Decider {
-            principal: conversation.row.principal.clone(),
+            principal,
             sender: Some((sender.channel_type.to_string(), sender.id.clone())),
         };
-        if !sender.may_approve {
+        if !may_approve {
             let refused = self.refused(&verdict, &by, &message);
             return self.respond(&message, NOT_AUTHORIZED.to_owned(), refused, ctx);
         }

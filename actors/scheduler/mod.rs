@@ -39,7 +39,7 @@ pub mod overlap;
 pub mod premises;
 mod rate;
 pub mod records;
-mod ring;
+pub mod ring;
 pub mod run;
 mod sweep;
 mod tell;

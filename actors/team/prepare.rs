@@ -149,6 +149,7 @@ impl Team {
                 ancestors,
                 options: task.options,
                 inner: task.kind == Kind::Agent,
+                reports: task.kind == Kind::Trigger,
             };
             // On a task of its own: a panic in there ends this turn, not the team.
             let brief = actix::spawn(async move { briefing.brief(assignment).await })

@@ -13,7 +13,7 @@ use futures_util::future::BoxFuture;
 use hivewright_actors::{
     briefing::{Assignment, Brief, BriefError, Briefing, Line, Speaker},
     clock::Timestamp,
-    ids::Ids,
+    ids::TeamKey,
     task::{Code, Ending, Label, Lane, Options, Task, TopicRef},
     tool::{Args, CallContext, Caller, ToolCall, ToolFault, ToolReply},
 };
@@ -25,8 +25,13 @@ use super::{Sources, Turns};
 use crate::{
     engines::{Engines, native::retry::RetryPolicy},
     logging::Secrets,
-    machine::{Randomness, WallClock},
-    memory::{Memory, NoSecrets},
+    memory::{
+        Memory,
+        chain::Draft,
+        doubles,
+        entry::{Actor, Key},
+        provenance::Provenance,
+    },
     providers::client,
     rulebook::Rulebook,
     sandbox::process::{Sandbox, SandboxSettings, layers::Layers},
@@ -74,6 +79,7 @@ struct Place {
     _folder: TempDir,
     home: Home,
     turns: Turns,
+    memory: Memory,
     sessions: Arc<Sessions>,
 }
 
@@ -101,17 +107,14 @@ fn place() -> Place {
         },
     );
     let sessions = Arc::new(Sessions::default());
+    let memory = doubles::Bench::new().memory;
     let turns = Turns::new(Sources {
-        rules: Rulebook::default(),
         live: Live::new(home.clone(), environment),
         home: home.clone(),
         engines: Engines::new(client::build().unwrap(), RetryPolicy::default()),
         toolbox: tools::all(),
-        memory: Memory::new(
-            Arc::new(WallClock),
-            Ids::new(Arc::new(Randomness)),
-            Arc::new(NoSecrets),
-        ),
+        rules: Rulebook::default(),
+        memory: memory.clone(),
         sandbox: Arc::new(sandbox),
         agents: Some(sessions.clone()),
         turn_timeout: Duration::from_secs(600),
@@ -125,6 +128,7 @@ fn place() -> Place {
         _folder: folder,
         home,
         turns,
+        memory,
         sessions,
     };
     place.write("config.yaml", "allowed_tools: [\"*\"]\nmax_steps: 9\n");
@@ -162,6 +166,7 @@ impl Place {
                     id: "t-1".into(),
                     name: "weather".into(),
                 }),
+                reports: false,
                 conversation: vec![Line {
                     at: Timestamp(0),
                     speaker: Speaker::Person("ann".into()),
@@ -556,7 +561,7 @@ async fn an_unknown_role_or_pattern_is_a_fault_of_the_settings() {
     assert_eq!(errors[0], "there is no subagent `cat`; known are `owl`");
     assert_eq!(
         errors[1],
-        "there is no skill `fly`; known are `write-skill`, `write-subagent`"
+        "there is no skill `fly`; known are `learning-cycle`, `reflection-cycle`, `write-skill`, `write-subagent`"
     );
     assert!(
         errors[2].contains("owl.md: allowed_tools: unknown tool group `@nothing`"),
@@ -601,4 +606,36 @@ async fn a_new_skill_or_subagent_counts_from_the_next_turn() {
     assert!(after.system.team.contains("- `look`: Does look."));
     assert_ne!(before.toolset_hash, after.toolset_hash);
     assert_eq!(after.toolset_hash, place.brief().await.toolset_hash);
+}
+
+/// SE-39, SE-80, MV-73
+#[actix::test]
+async fn what_the_team_remembers_is_told_to_it_and_to_its_subagents() {
+    let place = place();
+    place.subagent("owl", "");
+    let by = Actor::Operator("op".to_owned());
+    let saved = place.memory.save(Draft {
+        team: TeamKey::first("scouts"),
+        key: Key::parse("camp").unwrap(),
+        content: "by the river".to_owned(),
+        kind: None,
+        reason: None,
+        sources: Vec::new(),
+        provenance: Provenance::by(&by),
+        by,
+        call: None,
+        expires_at: None,
+    });
+    saved.await.unwrap();
+    let owl = Options {
+        subagent: Some("owl".to_owned()),
+        ..Options::default()
+    };
+
+    let team = place.brief_as(Options::default(), false).await.unwrap();
+    let inner = place.brief_as(owl, true).await.unwrap();
+
+    let told = "--- Memory ---\n\nContext:\n[camp]: by the river";
+    assert!(team.system.turn.starts_with(&format!("{told}\n\n# Topic")));
+    assert_eq!(inner.system.turn, told);
 }

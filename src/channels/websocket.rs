@@ -1,6 +1,7 @@
 //! WebSocket: one actor per connection. It translates, and holds no queue, topic or decision.
 
 use std::{
+    borrow::Cow,
     collections::VecDeque,
     sync::{
         Arc,
@@ -32,6 +33,8 @@ use super::{
     framing::{Framed, Verdict, Violation},
 };
 
+use crate::vault::scrubbers::Scrubbers;
+
 /// The largest frame, also of joined fragments.
 pub const LARGEST_FRAME: usize = 1024 * 1024;
 /// How often the client is asked for a sign of life.
@@ -51,6 +54,8 @@ pub struct Door {
     pub ids: Ids,
     /// Counts connections.
     pub connections: AtomicU64,
+    /// What must not be seen, of all teams.
+    pub secrets: Arc<Scrubbers>,
 }
 
 /// Who is at the other end, and how to learn that they may not be any more.
@@ -75,6 +80,7 @@ pub fn upgrade(
     let payload = Framed::new(payload, verdict.clone());
     let connection = Connection {
         router: door.router.clone(),
+        secrets: door.secrets.clone(),
         socket: Arc::new(Socket::new(
             door.connections.fetch_add(1, Ordering::Relaxed) + 1,
         )),
@@ -98,6 +104,7 @@ pub fn upgrade(
 
 struct Connection {
     router: Addr<Router>,
+    secrets: Arc<Scrubbers>,
     socket: Arc<Socket>,
     channel: ChannelId,
     guest: Option<Guest>,
@@ -162,8 +169,9 @@ impl Connection {
                 message_id,
             }) => {
                 self.used = true;
+                let clean = self.secrets.everything().scrub_known(&content).into_owned();
                 self.say(Inbound::Message {
-                    content,
+                    content: clean,
                     topic: topic_id,
                     id: message_id,
                 });
@@ -295,7 +303,13 @@ impl Actor for Connection {
 impl StreamHandler<Item> for Connection {
     fn handle(&mut self, item: Item, ctx: &mut Self::Context) {
         match item {
-            Item::Frame(text) => ctx.text(text),
+            Item::Frame(text) => {
+                let scrubber = self.secrets.everything();
+                match scrubber.scrub_known(&text) {
+                    Cow::Borrowed(_) => ctx.text(text),
+                    Cow::Owned(clean) => ctx.text(clean),
+                }
+            }
             Item::Adopted(channel) => {
                 self.channel = channel;
                 self.resumed();

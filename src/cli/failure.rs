@@ -7,6 +7,7 @@ use crate::{
     service::error::ServiceError,
     settings::error::StartError,
     storage::{backup::BackupError, open::OpenError, restore::RestoreError},
+    vault::error::VaultError,
 };
 
 /// What the process ends with.
@@ -152,6 +153,17 @@ impl From<ServiceError> for Failure {
 impl From<BackupError> for Failure {
     fn from(error: BackupError) -> Self {
         Self::failed(chain(&error))
+    }
+}
+
+impl From<VaultError> for Failure {
+    fn from(error: VaultError) -> Self {
+        let exit = match error.code() {
+            "not_found" => Exit::NotFound,
+            "internal" => Exit::Failed,
+            _ => Exit::Conflict,
+        };
+        Self::new(exit, chain(&error))
     }
 }
 

@@ -15,6 +15,7 @@ mod chat;
 mod doctor;
 mod exchange;
 pub mod failure;
+mod hidden;
 mod identity;
 mod import;
 mod inbox;
@@ -33,9 +34,13 @@ mod service;
 mod status;
 mod stopped;
 mod table;
+mod tasks;
+mod teams;
 mod token;
 mod transcript;
+mod trigger;
 mod trust;
+mod vault;
 
 use failure::{Exit, Failure};
 use screen::Screen;
@@ -99,10 +104,14 @@ enum Command {
     Status(status::Arguments),
     Send(send::Arguments),
     Chat(chat::Arguments),
+    Teams(teams::Arguments),
+    Tasks(tasks::Arguments),
     Token(token::Arguments),
+    Trigger(trigger::Arguments),
     Trust(trust::Arguments),
     Identity(identity::Arguments),
     Memory(memory::Arguments),
+    Vault(vault::Arguments),
     Approvals(approvals::Arguments),
     Questions(questions::Arguments),
     Policy(policy::Arguments),
@@ -198,10 +207,14 @@ fn dispatch(command: Option<Command>, context: Context) -> Result<(), Failure> {
         Some(Command::Status(arguments)) => wait_for(status::run(arguments, &context)),
         Some(Command::Send(arguments)) => wait_for(send::run(arguments, &context)),
         Some(Command::Chat(arguments)) => wait_for(chat::run(arguments, &context)),
+        Some(Command::Teams(arguments)) => wait_for(teams::run(arguments, &context)),
+        Some(Command::Tasks(arguments)) => wait_for(tasks::run(arguments, &context)),
         Some(Command::Token(arguments)) => wait_for(token::run(arguments, &context)),
+        Some(Command::Trigger(arguments)) => wait_for(trigger::run(arguments, &context)),
         Some(Command::Trust(arguments)) => wait_for(trust::run(arguments, &context)),
         Some(Command::Identity(arguments)) => wait_for(identity::run(arguments, &context)),
         Some(Command::Memory(arguments)) => wait_for(memory::run(arguments, &context)),
+        Some(Command::Vault(arguments)) => wait_for(vault::run(arguments, &context)),
         Some(Command::Approvals(arguments)) => wait_for(approvals::run(arguments, &context)),
         Some(Command::Questions(arguments)) => wait_for(questions::run(arguments, &context)),
         Some(Command::Policy(arguments)) => wait_for(policy::run(arguments, &context)),

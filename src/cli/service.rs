@@ -107,6 +107,14 @@ impl Service {
         self.ask(self.request(Method::GET, path)?).await
     }
 
+    /// The answer, also if it is no success.
+    pub(super) async fn get_any(&self, path: &str) -> Result<Value, Failure> {
+        let request = self.request(Method::GET, path)?.timeout(PATIENCE);
+        let answer = request.send().await.map_err(|error| self.lost(&error))?;
+        let text = answer.bytes().await.map_err(|error| self.lost(&error))?;
+        Ok(serde_json::from_slice(&text).unwrap_or_default())
+    }
+
     /// Asks for what fits these fields.
     pub(super) async fn search(
         &self,
@@ -119,6 +127,10 @@ impl Service {
 
     pub(super) async fn post(&self, path: &str, body: &Value) -> Result<Value, Failure> {
         self.ask(self.request(Method::POST, path)?.json(body)).await
+    }
+
+    pub(super) async fn put(&self, path: &str, body: &Value) -> Result<Value, Failure> {
+        self.ask(self.request(Method::PUT, path)?.json(body)).await
     }
 
     pub(super) async fn patch(&self, path: &str, body: &Value) -> Result<Value, Failure> {
@@ -135,6 +147,11 @@ impl Service {
         let request = self.client.delete(self.filtered(path, fields));
         self.send(self.signed(request).timeout(PATIENCE)).await?;
         Ok(())
+    }
+
+    /// Has something removed, and is told what became of it.
+    pub(super) async fn remove(&self, path: &str) -> Result<Value, Failure> {
+        self.ask(self.request(Method::DELETE, path)?).await
     }
 
     /// Has something done that is answered without words.

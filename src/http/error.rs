@@ -61,6 +61,26 @@ impl ApiError {
         }
     }
 
+    /// The same with a code of its own.
+    pub fn invalid_as(
+        field: impl Into<String>,
+        code: &'static str,
+        message: impl Into<String>,
+    ) -> Self {
+        Self {
+            field: Some(field.into().into_boxed_str()),
+            ..Self::new(StatusCode::BAD_REQUEST, code, message)
+        }
+    }
+
+    /// The same, about a field.
+    pub fn about(self, field: impl Into<String>) -> Self {
+        Self {
+            field: Some(field.into().into_boxed_str()),
+            ..self
+        }
+    }
+
     /// A credential stands in the address, where logs and histories keep it.
     pub fn token_in_url() -> Self {
         Self::new(

@@ -42,6 +42,11 @@ async fn show_ready(
     if state.access.principal(&request).is_ok() {
         let word = |good: bool| if good { "ok" } else { "error" };
         body["checks"] = json!({"store": word(store), "drain": word(!draining)});
+        let vault = state.vault.locked().map(|locked| locked.to_string());
+        body["checks"]["vault"] = json!(vault.as_deref().map_or("ok", |_| "locked"));
+        if let Some(reason) = vault {
+            body["vault"] = json!(reason);
+        }
     }
     let mut response = match ready {
         true => HttpResponse::Ok(),

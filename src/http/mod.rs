@@ -29,11 +29,16 @@ mod query;
 mod questions;
 mod routes;
 mod session;
+mod tasks;
+mod teams;
 #[cfg(test)]
 mod tests;
 pub mod tokens;
+mod triggers;
 mod trust;
 pub mod ui;
+mod vault;
+pub mod webhooks;
 
 use access::Access;
 use auth::identities::Identities;
@@ -43,7 +48,10 @@ use jobs::Jobs;
 use metrics::Metrics;
 use policies::Explainer;
 
-use crate::{memory::Memory, rulebook::Rulebook};
+use crate::{
+    memory::Memory, rulebook::Rulebook, tools::org::office::Office, triggers::desk::Desk,
+    vault::Vault,
+};
 
 /// For the server's `client_request_timeout`: the header has to be there by then.
 pub const SLOWEST_HEADER: Duration = Duration::from_secs(10);
@@ -92,6 +100,14 @@ pub struct State {
     pub rules: Rulebook,
     /// Judges calls that nobody makes.
     pub explainer: Arc<Explainer>,
+    /// The teams, and what is done to them.
+    pub office: Office,
+    /// What the service and its teams keep secret.
+    pub vault: Vault,
+    /// Where triggers are managed.
+    pub desk: Desk,
+    /// How often webhooks were called lately.
+    pub callers: webhooks::Callers,
     /// The service around them.
     pub service: Arc<dyn Service>,
     /// Figures.
@@ -124,6 +140,15 @@ pub fn configure(
             .service(trust::one())
             .service(identities::resource())
             .service(identities::one())
+            .service(triggers::resource())
+            .service(triggers::looks())
+            .service(triggers::enabling())
+            .service(triggers::disabling())
+            .service(triggers::running())
+            .service(triggers::runs())
+            .service(triggers::cursors())
+            .service(triggers::one())
+            .service(webhooks::resource())
             .service(overview::resource())
             .service(approvals::resource())
             .service(approvals::one())
@@ -135,12 +160,28 @@ pub fn configure(
             .service(inbox::resource())
             .service(inbox::all_read())
             .service(inbox::read())
+            .service(teams::resource())
+            .service(teams::tree())
+            .service(teams::acting::pause())
+            .service(teams::acting::resume())
+            .service(teams::acting::bootstrap())
+            .service(teams::acting::pause_all())
+            .service(teams::acting::resume_all())
+            .service(teams::one())
+            .service(tasks::resource())
+            .service(tasks::cancel())
+            .service(tasks::retry())
+            .service(tasks::one())
             .service(memories::resource())
             .service(memories::chain())
             .service(memories::rollback())
             .service(memories::review())
             .service(memories::pin())
             .service(memories::one())
+            .service(vault::resource())
+            .service(vault::audit())
+            .service(vault::rotation())
+            .service(vault::one())
             .service(backups::resource())
             .service(jobs::one())
             .service(health::alive())

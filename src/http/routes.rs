@@ -50,6 +50,16 @@ impl Methods {
         self
     }
 
+    pub(super) fn put<F, Args>(mut self, handler: F) -> Self
+    where
+        F: Handler<Args, Output = Result<HttpResponse, ApiError>>,
+        Args: FromRequest + 'static,
+    {
+        self.routes.push(web::put().to(handler));
+        self.names.push(Method::PUT);
+        self
+    }
+
     pub(super) fn delete<F, Args>(mut self, handler: F) -> Self
     where
         F: Handler<Args, Output = Result<HttpResponse, ApiError>>,

@@ -212,6 +212,14 @@ fn digest(text: &str) -> [u8; 8] {
 /// The skills that ship with the program, with their text.
 pub(super) const SHIPPED: &[(&str, &str)] = &[
     (
+        "learning-cycle/SKILL.md",
+        include_str!("../../config/skills/learning-cycle/SKILL.md"),
+    ),
+    (
+        "reflection-cycle/SKILL.md",
+        include_str!("../../config/skills/reflection-cycle/SKILL.md"),
+    ),
+    (
         "write-skill/SKILL.md",
         include_str!("../../config/skills/write-skill/SKILL.md"),
     ),

@@ -13,20 +13,15 @@ use std::{
 
 use actix::{Arbiter, ArbiterHandle};
 use actix_web::web;
-use futures_util::future::BoxFuture;
 use hivewright_actors::{
     budget::{Days, Ledger},
     channel::{CountConnections, Shutdown},
-    clock::{Clock, Timestamp},
+    clock::Clock,
     ids::Ids,
     org::{self, inboxes::Inboxes, tree::Tree, view::OrgView, work::Actors},
     queue::{self, schedule::Limits},
-    router::{self, rate::Rate, resolve},
-    scheduler::{
-        self,
-        premises::{Findings, Premises},
-        trigger::Trigger,
-    },
+    router::{self, gate::Identify, rate::Rate, resolve},
+    scheduler,
     spine::{self, Ports, Spine, Threads},
     supervisor,
 };
@@ -45,6 +40,7 @@ use crate::{
         jobs::Jobs,
         metrics::Metrics,
         origin::Gate,
+        webhooks::Callers,
     },
     logging::{self, Secrets},
     machine::{Randomness, WallClock, sha256},
@@ -73,7 +69,14 @@ use crate::{
         host::Toolbox,
         org::office::{self, Office},
     },
-    triggers::{calendar::Zones, expressions::LinearExpressions},
+    triggers::{
+        calendar::Zones,
+        desk::{self, Desk},
+        expressions::LinearExpressions,
+        premises::Outlook,
+        upkeep::{Triggers, Upkeep},
+    },
+    vault::scrubbers::Scrubbers,
 };
 
 pub mod error;
@@ -132,6 +135,7 @@ pub struct Service {
     server: actix_web::dev::ServerHandle,
     address_file: PathBuf,
     _reload: Reload,
+    _upkeep: Upkeep,
     _lock: Lock,
 }
 
@@ -216,6 +220,8 @@ impl Service {
         let toolbox = line.equip(toolbox);
         let office = Office::default();
         let toolbox = tools::org::add(toolbox, &office);
+        let desk = Desk::default();
+        let toolbox = tools::triggers::add(toolbox, &desk);
         let (settings_now, today) = (live.clone(), days.clone());
         let turns = Turns::new(Sources {
             rules: rules.clone(),
@@ -236,9 +242,11 @@ impl Service {
         let prompts = turns.clone();
         let explained = turns.clone();
         let roster: office::Roster = Arc::new(move |team| prompts.subagents(team));
+        let outlook = Outlook::new(home.clone(), turns.prompts(), view.clone());
         let tool_names = tools::BUILT_INS
             .iter()
             .chain(&tools::org::NAMES)
+            .chain(&tools::triggers::NAMES)
             .chain(&tools::memory::NAMES)
             .chain(&tools::trust::NAMES)
             .chain(&tools::vault::NAMES)
@@ -270,7 +278,7 @@ impl Service {
                 calendar: Arc::new(Zones),
                 expressions: Arc::new(LinearExpressions),
                 roster: Arc::new(view.clone()),
-                premises: Arc::new(Unconditional),
+                premises: Arc::new(outlook.clone()),
                 timezone: zone.name().to_owned(),
                 retention: RETENTION,
             },
@@ -288,13 +296,33 @@ impl Service {
         );
         memory.connect(spine.store.clone());
         rules.connect(spine.store.clone(), ids.clone());
+        notices.extend(vault::attach(&vault, &spine.store, &ids));
         spine.org.do_send(org::Settle {
             belongings: vec![
                 Arc::new(memory.clone()),
                 Arc::new(vault.clone()),
                 Arc::new(Inboxes(spine.store.clone())),
+                Arc::new(Triggers(spine.scheduler.clone())),
             ],
         });
+        outlook.connect(spine.store.clone());
+        desk.open(desk::Parts {
+            scheduler: spine.scheduler.clone(),
+            store: spine.store.clone(),
+            view: view.clone(),
+            clock: Arc::new(WallClock),
+            calendar: Arc::new(Zones),
+            expressions: Arc::new(LinearExpressions),
+            zone: zone.name().to_owned(),
+            subagents: roster.clone(),
+            secrets: Arc::new(vault.clone()),
+        });
+        let upkeep = Upkeep::start(
+            spine.scheduler.clone(),
+            view.clone(),
+            settings_now.clone(),
+            outlook,
+        );
         office.open(office::Parts {
             org: spine.org.clone(),
             view: view.clone(),
@@ -314,7 +342,6 @@ impl Service {
 
         gate.open(spine.router.clone());
         line.open(spine.approvals.clone());
-        notices.extend(vault::attach(&vault, &spine.store, &ids));
         let reload = Reload::start(
             home.clone(),
             environment,
@@ -340,6 +367,7 @@ impl Service {
         let identities = Identities::open(auth.clone(), spine.store.clone(), clock.clone())
             .await
             .map_err(|error| machine("identities cannot be opened", error))?;
+        spine.router.do_send(Identify(Arc::new(identities.clone())));
         let backups = backup_home(&home, &config);
         let archived = storage.clone();
         let state = http::State {
@@ -350,10 +378,14 @@ impl Service {
             identities,
             spine: spine.clone(),
             memory,
+            office,
             rules,
             explainer: Arc::new(move |team, tool, args, subject| {
                 explained.explain(team, tool, args, subject)
             }),
+            vault: vault.clone(),
+            desk,
+            callers: Callers::default(),
             service: Arc::new(Facts {
                 demo: demo.clone(),
                 draining: draining.clone(),
@@ -370,6 +402,7 @@ impl Service {
             router: spine.router.clone(),
             ids,
             connections: AtomicU64::new(0),
+            secrets: Arc::new(Scrubbers::new(vault, [])),
         };
         let listener = Listener::open(&config.server, web::Data::new(state), door)?;
         let url = public_url(&config.server, listener.address);
@@ -388,6 +421,7 @@ impl Service {
             server: listener.server,
             address_file,
             _reload: reload,
+            _upkeep: upkeep,
             _lock: lock,
         })
     }
@@ -433,6 +467,7 @@ impl Service {
     /// queue, clients are told to come back.
     pub async fn stop(self) {
         self.draining.store(true, Ordering::SeqCst);
+        self.spine.scheduler.do_send(scheduler::ring::Drain);
         self.spine.queue.do_send(queue::Drain);
         self.spine.supervisor.do_send(supervisor::Drain);
         let drained = tokio::time::timeout(DRAIN, self.no_turn_runs()).await;
@@ -585,13 +620,4 @@ fn write_address(file: &std::path::Path, url: &str) -> io::Result<()> {
     let mut options = std::fs::OpenOptions::new();
     options.write(true).create(true).truncate(true).mode(0o600);
     io::Write::write_all(&mut options.open(file)?, text.as_bytes())
-}
-
-/// Until triggers look at files.
-struct Unconditional;
-
-impl Premises for Unconditional {
-    fn look(&self, _: &Trigger, _: Option<Timestamp>) -> Option<BoxFuture<'static, Findings>> {
-        None
-    }
 }

@@ -175,6 +175,8 @@ mod tests {
     }
 
     proptest! {
+        #![proptest_config(ProptestConfig::with_cases(64))]
+
         /// OR-20: whatever words a model chooses, they stay words.
         #[test]
         fn any_text_survives_as_a_description(text in "\\PC{0,40}|[\\x00-\\x7f]{0,40}|[${}a-z:\"\\\\#\\n]{0,40}") {

@@ -1,4 +1,6 @@
-//! Teams as they lie on the disk: their folders and files, and what can be said of them from there.
+//! Teams as they lie on the disk and as operators see them.
 
+pub mod creation;
 pub mod file;
 pub mod folders;
+pub mod overview;

@@ -22,6 +22,7 @@ mod read;
 mod secrets;
 #[cfg(test)]
 mod tests;
+pub mod triggers;
 pub mod trust;
 pub mod use_skill;
 pub mod vault;

@@ -43,6 +43,7 @@ use crate::{
 
 mod memory;
 mod policy;
+mod triggers;
 mod vault;
 
 struct Bench {

@@ -15,6 +15,9 @@ use serde::{Deserialize, Serialize};
 
 use super::{error::VaultError, rows::AUDIT, scope::Scope};
 
+/// Stands for all scopes at once.
+const ANYWHERE: &str = "*";
+
 /// Who acts.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
@@ -76,7 +79,8 @@ pub enum Action {
 }
 
 impl Action {
-    const ALL: [Self; 8] = [
+    /// All of them.
+    pub const ALL: [Self; 8] = [
         Self::Set,
         Self::Delete,
         Self::Get,
@@ -151,9 +155,18 @@ impl AuditRow {
         }
     }
 
-    /// Whose entry; none only if the row was damaged.
-    pub fn scope(&self) -> Option<Scope> {
-        Scope::of_tag(&self.scope)
+    /// Whose entry, as people name it.
+    pub fn shown_scope(&self) -> String {
+        match Scope::of_tag(&self.scope) {
+            Some(scope) => scope.to_string(),
+            None => self.scope.clone(),
+        }
+    }
+
+    /// Of all scopes.
+    pub(super) fn everywhere(mut self) -> Self {
+        ANYWHERE.clone_into(&mut self.scope);
+        self
     }
 
     pub(super) fn with_tool(mut self, tool: &str) -> Self {
@@ -170,8 +183,8 @@ impl AuditRow {
 /// Which rows are wanted.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Wanted {
-    /// Of this scope.
-    pub scope: Option<Scope>,
+    /// Of this scope: `system`, or `team:<name>` in all its lives.
+    pub scope: Option<String>,
     /// Of this key.
     pub key: Option<String>,
     /// Of this kind.
@@ -187,7 +200,7 @@ impl Wanted {
         let scope = self
             .scope
             .as_ref()
-            .is_none_or(|scope| scope.tag() == row.scope);
+            .is_none_or(|scope| *scope == row.shown_scope());
         let key = self.key.is_none() || self.key == row.key;
         let action = self.action.is_none_or(|action| action == row.action);
         scope && key && action

@@ -145,7 +145,7 @@ impl Limit {
 /// How many entries a scope can have.
 pub fn most_entries(scope: &Scope) -> usize {
     match scope {
-        Scope::System => 1_000,
+        Scope::System | Scope::Aside => 1_000,
         Scope::Team(_) => 500,
     }
 }
@@ -177,12 +177,20 @@ pub(super) fn check(key: &str, put: &Put) -> Result<(), Limit> {
         let good = |pattern: &String| {
             (1..=LONGEST_PATTERN).contains(&pattern.len())
                 && pattern.bytes().all(|byte| byte.is_ascii_graphic())
+                && (name == "`tools`" || is_host(pattern))
         };
         if list.len() > MOST_PATTERNS || !list.iter().all(good) {
             return Err(Limit::Patterns(name));
         }
     }
     Ok(())
+}
+
+/// A host, or `*.` and what it ends with.
+fn is_host(pattern: &str) -> bool {
+    let name = pattern.strip_prefix("*.").unwrap_or(pattern);
+    let allowed = |byte: u8| byte.is_ascii_alphanumeric() || b"-.:[]".contains(&byte);
+    !name.is_empty() && name.bytes().all(allowed)
 }
 
 /// The entry after a wish. Its value, if it stays, is so long.
@@ -275,6 +283,8 @@ mod tests {
             ("k", noted(LONGEST_NOTE + 1)),
             ("k", hosts(&["*.example.org"])),
             ("k", hosts(&["a b"])),
+            ("k", hosts(&["https://example.org/"])),
+            ("k", hosts(&["*"])),
         ]);
 
         let key = Some("invalid_key");
@@ -292,6 +302,8 @@ mod tests {
             None,
             input,
             None,
+            input,
+            input,
             input,
         ];
         assert_eq!(found, expected);

@@ -34,8 +34,9 @@ pub enum VaultError {
     Limit(#[from] Limit),
     /// The entry may not be used in this tool.
     #[error(
-        "`{key}` may not be used in `{tool}`; an operator allows it with `hivewright vault set {key} {} --tool {tool} --keep-value`",
-        scope.flag()
+        "`{key}` may not be used in `{tool}`; an operator allows it with `hivewright vault set {key} {} --keep-value{}`",
+        scope.flag(),
+        flags("tool", tools, tool)
     )]
     ToolDenied {
         /// The key.
@@ -44,11 +45,14 @@ pub enum VaultError {
         scope: Scope,
         /// The tool.
         tool: String,
+        /// What it may be used in.
+        tools: Vec<String>,
     },
     /// The entry may not be sent to this host.
     #[error(
-        "`{key}` may not be sent to `{host}`; an operator allows it with `hivewright vault set {key} {} --host {host} --keep-value`",
-        scope.flag()
+        "`{key}` may not be sent to `{host}`; an operator allows it with `hivewright vault set {key} {} --keep-value{}`",
+        scope.flag(),
+        flags("host", hosts, host)
     )]
     HostDenied {
         /// The key.
@@ -57,6 +61,8 @@ pub enum VaultError {
         scope: Scope,
         /// The host.
         host: String,
+        /// Where it may be sent to.
+        hosts: Vec<String>,
     },
     /// A reference stands where none is expanded, or is none.
     #[error("{0}")]
@@ -128,6 +134,12 @@ impl VaultError {
             | Self::NotReady => "internal",
         }
     }
+}
+
+/// What a list would have to be, as flags of a command.
+fn flags(name: &str, list: &[String], more: &String) -> String {
+    let flags = list.iter().chain([more]);
+    flags.map(|text| format!(" --{name} '{text}'")).collect()
 }
 
 fn near_keys(near: &[String]) -> String {

@@ -92,6 +92,7 @@ impl Vault {
                     key: key.to_owned(),
                     scope: of.scope.clone(),
                     tool: of.tool.to_owned(),
+                    tools: item.entry.tools.clone(),
                 });
             }
             item.content.clone()

@@ -55,7 +55,7 @@ pub struct Locked {
 }
 
 impl Locked {
-    pub(super) fn new(reason: impl Into<String>) -> Self {
+    pub(crate) fn new(reason: impl Into<String>) -> Self {
         Self {
             reason: reason.into(),
         }
@@ -127,6 +127,14 @@ impl KeyFiles {
     /// Puts the new key into use. Blocks.
     pub(super) fn put_in_use(&self) -> Result<(), VaultError> {
         self.rename(Place::New, Place::Current)
+    }
+
+    /// Ends a rotation whose new key is the one that fits. Blocks.
+    pub(super) fn finish(&self) -> Result<(), VaultError> {
+        if self.path(Place::Current).is_some_and(|path| path.exists()) {
+            self.set_aside()?;
+        }
+        self.put_in_use()
     }
 
     /// Removes a key. Blocks.

@@ -7,8 +7,9 @@
 //! rows.rs    what is stored                          rotate.rs  another master key
 //! audit.rs   who did what                            expand.rs  references in arguments
 //! plan.rs    what a change would do                  teams.rs   entries that come and go with a team
-//! stash.rs   credentials on their way to a team      settings.rs  references in settings files
+//! aside.rs   credentials on their way to a team      settings.rs  references in settings files
 //! scrubbers.rs  what must not be seen                at_rest.rs  changes without a store
+//! health.rs  how it is, without changing it
 //! ```
 
 use std::{
@@ -29,12 +30,13 @@ use tokio::sync::OwnedMutexGuard;
 
 use crate::{machine::WallClock, scrub::Mask};
 
-mod aside;
+pub mod aside;
 mod at_rest;
 pub mod audit;
 pub mod entry;
 pub mod error;
 pub mod expand;
+pub mod health;
 pub mod master;
 mod plan;
 pub mod rotate;
@@ -43,12 +45,12 @@ pub mod scope;
 pub mod scrubbers;
 pub mod seal;
 mod settings;
-pub mod stash;
 mod state;
 pub mod teams;
 #[cfg(test)]
 pub(crate) mod tests;
 mod unlock;
+mod webhooks;
 
 use audit::{Action, Actor, AuditRow, Wanted};
 use entry::{Entry, Put};
@@ -125,7 +127,11 @@ impl Vault {
         if !batch.changes.is_empty() {
             storage.commit(&batch)?;
         }
-        Ok(Self(Arc::new(Inner {
+        Ok(Self::with(files, clock, state))
+    }
+
+    fn with(files: KeyFiles, clock: Arc<dyn Clock>, state: State) -> Self {
+        Self(Arc::new(Inner {
             files,
             clock,
             store: OnceLock::new(),
@@ -133,21 +139,13 @@ impl Vault {
             turn: Arc::default(),
             version: AtomicU64::new(1),
             listeners: Mutex::default(),
-        })))
+        }))
     }
 
     /// A vault that holds nothing and takes nothing, where no service runs.
     pub fn absent() -> Self {
-        let locked = Locked::new("there is none here");
-        Self(Arc::new(Inner {
-            files: KeyFiles::none(),
-            clock: Arc::new(WallClock),
-            store: OnceLock::new(),
-            state: RwLock::new(State::locked(locked)),
-            turn: Arc::default(),
-            version: AtomicU64::new(1),
-            listeners: Mutex::default(),
-        }))
+        let state = State::locked(Locked::new("there is none here"));
+        Self::with(KeyFiles::none(), Arc::new(WallClock), state)
     }
 
     /// Gives it the store, once that is started: from now on it can be changed.
@@ -247,6 +245,19 @@ impl Vault {
         Ok(entries)
     }
 
+    /// The same of the service and of all teams.
+    pub async fn list_all(
+        &self,
+        prefix: &str,
+        actor: &Actor,
+    ) -> Result<Vec<(Scope, Entry)>, VaultError> {
+        let row = self.row(&Scope::System, None, Action::List, actor);
+        let listed = self.everyones(prefix);
+        let listed = self.or_record(listed, row.clone().everywhere()).await?;
+        self.record([row.everywhere()]).await?;
+        Ok(listed)
+    }
+
     /// The same with the values of those that are no secrets.
     pub async fn show(
         &self,
@@ -268,7 +279,9 @@ impl Vault {
 
     /// The scopes that have entries.
     pub fn scopes(&self) -> Vec<Scope> {
-        self.state().scopes().cloned().collect()
+        let state = self.state();
+        let scopes = state.scopes().filter(|scope| **scope != Scope::Aside);
+        scopes.cloned().collect()
     }
 
     /// Deletes an entry; false if there was none. A team can delete no secret.
@@ -320,6 +333,16 @@ impl Vault {
         let entries = entries.map(|item| &item.entry);
         let wanted = entries.filter(|entry| entry.key.starts_with(prefix));
         Ok(wanted.cloned().collect())
+    }
+
+    fn everyones(&self, prefix: &str) -> Result<Vec<(Scope, Entry)>, VaultError> {
+        let mut listed = Vec::new();
+        for scope in self.scopes() {
+            let entries = self.entries(&scope, prefix)?.into_iter();
+            listed.extend(entries.map(|entry| (scope.clone(), entry)));
+        }
+        self.state().unlocked()?;
+        Ok(listed)
     }
 
     async fn look(&self, scope: &Scope, key: &str) -> Result<Seen, VaultError> {
@@ -437,7 +460,8 @@ impl Vault {
         AuditRow::new(self.now(), scope, key, action, actor)
     }
 
-    fn now(&self) -> Timestamp {
+    /// By its clock.
+    pub fn now(&self) -> Timestamp {
         self.0.clock.now()
     }
 

@@ -46,7 +46,7 @@ impl Step {
 }
 
 /// Where the commit of a rotation goes.
-pub(super) trait Sink {
+pub(super) trait Sink: Sync {
     fn commit(&self, change: Change) -> BoxFuture<'_, Result<(), VaultError>>;
 }
 
@@ -61,9 +61,9 @@ impl Sink for StoreHandle {
 }
 
 /// A storage that no store is running on.
-struct AtRest(Arc<dyn Storage>);
+struct AtRest<'a>(&'a dyn Storage);
 
-impl Sink for AtRest {
+impl Sink for AtRest<'_> {
     fn commit(&self, change: Change) -> BoxFuture<'_, Result<(), VaultError>> {
         async move { Ok(self.0.commit(&change.batch())?) }.boxed()
     }
@@ -160,15 +160,15 @@ impl Vault {
 
 /// Replaces the master key of a storage that no store is running on.
 pub async fn rotate_at_rest(
-    storage: Arc<dyn Storage>,
+    storage: &dyn Storage,
     files: KeyFiles,
     clock: Arc<dyn Clock>,
 ) -> Result<Rotated, VaultError> {
-    let vault = Vault::open(&*storage, files, clock)?;
+    let vault = Vault::open(storage, files, clock)?;
     let row = vault.row(&Scope::System, None, Action::Rotate, &Actor::System);
     let mut rotation = Rotation::new(&vault.state(), &vault.0.files, &row)?;
     for step in Step::ALL {
-        rotation.perform(step, &AtRest(storage.clone())).await?;
+        rotation.perform(step, &AtRest(storage)).await?;
     }
     Ok(Rotated {
         data_keys: rotation.data_keys,

@@ -11,6 +11,8 @@ pub enum Scope {
     System,
     /// One life of a team's.
     Team(TeamKey),
+    /// A team's that is not made yet.
+    Aside,
 }
 
 impl Scope {
@@ -19,13 +21,16 @@ impl Scope {
         match self {
             Self::System => "system".to_owned(),
             Self::Team(team) => team.to_string(),
+            Self::Aside => "aside".to_owned(),
         }
     }
 
     /// The scope of a tag.
     pub(super) fn of_tag(tag: &str) -> Option<Self> {
-        if tag == "system" {
-            return Some(Self::System);
+        match tag {
+            "system" => return Some(Self::System),
+            "aside" => return Some(Self::Aside),
+            _ => {}
         }
         let (name, generation) = tag.rsplit_once('~')?;
         Some(Self::Team(TeamKey {
@@ -37,7 +42,7 @@ impl Scope {
     /// As a command names it.
     pub(super) fn flag(&self) -> String {
         match self {
-            Self::System => "--system".to_owned(),
+            Self::System | Self::Aside => "--system".to_owned(),
             Self::Team(team) => format!("--team {}", team.name),
         }
     }
@@ -49,6 +54,7 @@ impl fmt::Display for Scope {
         match self {
             Self::System => f.write_str("system"),
             Self::Team(team) => write!(f, "team:{}", team.name),
+            Self::Aside => f.write_str("aside"),
         }
     }
 }
@@ -61,6 +67,7 @@ mod tests {
     fn a_tag_leads_back_to_its_scope() {
         let scopes = [
             Scope::System,
+            Scope::Aside,
             Scope::Team(TeamKey {
                 name: "system".into(),
                 generation: 12,

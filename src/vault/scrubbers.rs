@@ -82,7 +82,7 @@ impl Scrubbers {
 
     /// Own values first: where the service uses the same value, the team knows it by its key.
     fn build(&self, mut masks: Vec<Mask>) -> Scrubber {
-        masks.extend(self.vault.secrets_of([&Scope::System]));
+        masks.extend(self.vault.secrets_of([&Scope::System, &Scope::Aside]));
         masks.extend(self.others.iter().cloned());
         Scrubber::with(masks)
     }

@@ -63,11 +63,6 @@ impl Binding {
         Self::new(&["data-key", &scope.tag(), &version.to_string()])
     }
 
-    /// What was put aside under a name.
-    pub(super) fn aside(name: &str) -> Self {
-        Self::new(&["aside", name])
-    }
-
     /// The check value, which only the right master key opens.
     pub(super) fn check() -> Self {
         Self::new(&["check"])

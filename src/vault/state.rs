@@ -5,13 +5,13 @@ use std::collections::BTreeMap;
 use hivewright_actors::clock::Timestamp;
 
 use super::{
+    aside,
     entry::{Entry, Row, near},
     error::VaultError,
     master::{Locked, Place},
     rows::Stored,
     scope::Scope,
     seal::{Binding, Key, Plain},
-    stash,
     unlock::Unlocked,
 };
 use crate::scrub::Mask;
@@ -208,7 +208,7 @@ impl State {
         let scopes = self.scopes.iter();
         let keys = scopes.flat_map(|(scope, held)| {
             let items = held.entries.values();
-            let forgotten = items.filter(|item| stash::is_forgotten(&item.entry, now));
+            let forgotten = items.filter(|item| aside::is_forgotten(scope, &item.entry, now));
             forgotten.map(|item| (scope.clone(), item.entry.key.clone()))
         });
         keys.collect()
@@ -222,10 +222,10 @@ impl State {
 
     /// What must be recognised of a scope, and what stands in its place.
     pub(super) fn masks(&self, scope: &Scope) -> impl Iterator<Item = Mask> {
-        let is_system = *scope == Scope::System;
+        let has_no_name = !matches!(scope, Scope::Team(_));
         self.entries(scope)
             .filter_map(move |item| match &item.content {
-                Content::Secret(value) if is_system => Some(Mask::hide(value.shared())),
+                Content::Secret(value) if has_no_name => Some(Mask::hide(value.shared())),
                 Content::Secret(value) => Some(Mask::reference(value.shared(), &item.entry.key)),
                 _ => None,
             })

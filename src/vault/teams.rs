@@ -14,11 +14,9 @@ use super::{
     audit::{self, Action, Actor},
     entry::Put,
     error::VaultError,
-    plan::{self, Plan},
+    plan::Plan,
     rows::{self, Change},
     scope::Scope,
-    seal::Plain,
-    stash,
     state::Effect,
 };
 
@@ -52,50 +50,6 @@ impl std::fmt::Debug for Pending {
 }
 
 impl Vault {
-    /// The credentials of a team that is being made, as its secrets. One that is a reference to the
-    /// stash of the team that makes it (`from`) is the value it stands for, and leaves the stash.
-    pub async fn new_team(
-        &self,
-        team: &TeamKey,
-        from: Option<&TeamKey>,
-        credentials: impl IntoIterator<Item = (String, String)>,
-        actor: &Actor,
-    ) -> Result<Pending, VaultError> {
-        let scope = Scope::Team(team.clone());
-        let from = from.map(|team| Scope::Team(team.clone()));
-        let turn = self.turn().await;
-        let mut plan = Plan::default();
-        // A team of this key that was not made in the end has left nothing that counts.
-        plan.effects.push(Effect::Forget(scope.clone()));
-        let mut state = self.state().only(&Scope::System);
-        for (key, text) in credentials {
-            let stashed = from.as_ref().and_then(|from| {
-                stash::find(&self.state(), from, &text).map(|found| (from, found))
-            });
-            let value = match stashed {
-                Some((from, found)) => {
-                    let (stashed, value) = found?;
-                    plan.change.drop_entry(from, stashed);
-                    let effect = Effect::Drop(from.clone(), stashed.to_owned());
-                    plan.effects.push(effect);
-                    value
-                }
-                None => Plain::new(text),
-            };
-            let put = Put {
-                value: Some(value.clone()),
-                secret: Some(true),
-                note: Some("given when the team was made".to_owned()),
-                ..Put::default()
-            };
-            let (step, _) = plan::set(&state, &scope, &key, &put, Some(value), actor, self.now())?;
-            plan.follow(&mut state, step);
-            let row = self.row(&scope, Some(&key), Action::Set, actor);
-            plan.change.audit(audit::name(row.at), &row);
-        }
-        Ok(self.pending(turn, plan))
-    }
-
     /// Lets go of all entries of a team: they are gone from here at once, and from the store with
     /// these commits, of which the first takes the data key. May be repeated.
     pub async fn forget_team(&self, team: &TeamKey, actor: &Actor) -> Vec<Writes> {
@@ -126,7 +80,7 @@ impl Vault {
         Ok(self.store()?.read(read).await?)
     }
 
-    fn pending(&self, turn: Turn, plan: Plan) -> Pending {
+    pub(super) fn pending(&self, turn: Turn, plan: Plan) -> Pending {
         Pending {
             vault: self.clone(),
             writes: plan.change.writes(),

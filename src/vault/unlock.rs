@@ -24,63 +24,71 @@ pub(super) struct Unlocked {
 /// Finds the key, or makes the first one, and ends a rotation that was cut off. A key is never made
 /// where something is stored that it would not open. Blocks.
 pub(super) fn unlock(files: &KeyFiles, stored: &Stored) -> Result<Unlocked, VaultError> {
-    let mut candidates = files.candidates();
-    if stored.check.is_none() && stored.data_keys.is_empty() {
-        candidates.retain(|(place, _)| matches!(place, Place::Credential | Place::Current));
-        let (place, master) = match candidates.into_iter().next() {
-            Some(found) => found,
-            None => (Place::Current, Ok(files.create()?)),
-        };
-        let check = match &master {
-            Ok(key) => Some(check_row(key)?),
-            Err(_) => None,
-        };
-        return Ok(Unlocked {
-            master,
-            place,
-            others: Vec::new(),
-            check,
-        });
+    let mut unlocked = look(files, stored);
+    if is_fresh(stored)
+        && files
+            .path(Place::Current)
+            .is_some_and(|path| !path.exists())
+    {
+        if unlocked.place == Place::Current {
+            unlocked.master = Ok(files.create()?);
+        }
     }
-    let fits =
-        |(_, key): &(Place, Result<Key, Locked>)| key.as_ref().is_ok_and(|key| fits(key, stored));
-    let Some(at) = candidates.iter().position(fits) else {
-        return Ok(Unlocked {
-            master: Err(missing(files, candidates)),
-            place: Place::Current,
-            others: Vec::new(),
-            check: None,
-        });
+    let Ok(key) = &unlocked.master else {
+        return Ok(unlocked);
     };
-    let (place, key) = candidates.swap_remove(at);
-    match place {
+    if stored.check.is_none() {
+        unlocked.check = Some(check_row(key)?);
+    }
+    match unlocked.place {
         Place::Credential => {}
         // A rotation that got no further than writing its key.
         Place::Current => drop(files.remove(Place::New)?),
         Place::New => {
             tracing::warn!("a rotation of the master key was cut off; it is finished now");
-            if candidates.iter().any(|(place, _)| *place == Place::Current) {
-                files.set_aside()?;
-            }
-            files.put_in_use()?;
+            files.finish()?;
         }
         Place::Old => tracing::warn!(
             "the store is from before the last rotation of the master key; the replaced key is used"
         ),
     }
-    let check = match &key {
-        Ok(key) if stored.check.is_none() => Some(check_row(key)?),
-        _ => None,
+    Ok(unlocked)
+}
+
+/// Finds the key, and changes nothing. Blocks.
+pub(super) fn look(files: &KeyFiles, stored: &Stored) -> Unlocked {
+    let mut candidates = files.candidates();
+    let fitting = match is_fresh(stored) {
+        // Every key fits, so the first counts, and what is left of rotations doesn't.
+        true => {
+            candidates.retain(|(place, _)| matches!(place, Place::Credential | Place::Current));
+            (!candidates.is_empty()).then_some(0)
+        }
+        false => candidates
+            .iter()
+            .position(|(_, key)| key.as_ref().is_ok_and(|key| fits(key, stored))),
     };
-    Ok(Unlocked {
-        master: key,
+    let Some(fitting) = fitting else {
+        return Unlocked {
+            master: Err(missing(files, &candidates)),
+            place: Place::Current,
+            others: Vec::new(),
+            check: None,
+        };
+    };
+    let (place, master) = candidates.swap_remove(fitting);
+    let others = candidates.into_iter().filter_map(|(_, key)| key.ok());
+    Unlocked {
+        master,
         place,
-        others: candidates
-            .into_iter()
-            .filter_map(|(_, key)| key.ok())
-            .collect(),
-        check,
-    })
+        others: others.collect(),
+        check: None,
+    }
+}
+
+/// Nothing was ever sealed.
+fn is_fresh(stored: &Stored) -> bool {
+    stored.check.is_none() && stored.data_keys.is_empty()
 }
 
 /// The check value of a key.
@@ -100,7 +108,7 @@ fn fits(key: &Key, stored: &Stored) -> bool {
     }
 }
 
-fn missing(files: &KeyFiles, candidates: Vec<(Place, Result<Key, Locked>)>) -> Locked {
+fn missing(files: &KeyFiles, candidates: &[(Place, Result<Key, Locked>)]) -> Locked {
     let places = files.places();
     let broken = candidates.iter().find_map(|(_, key)| key.as_ref().err());
     match (candidates.is_empty(), broken) {

@@ -2,7 +2,7 @@
 
 use std::{fs, path::Path};
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::{
     cli::Ended,
@@ -60,6 +60,20 @@ fn leaks(folder: &Path) -> Vec<String> {
         found.extend(secrets.map(|value| format!("{value} in {}", path.display())));
     }
     found
+}
+
+/// What the tools of the last step said, as a model got it.
+fn results(body: &Value) -> Vec<Value> {
+    let messages = body["messages"].as_array().unwrap();
+    let content = messages.last().unwrap()["content"].as_array().unwrap();
+    let results = content.iter().filter(|part| part["type"] == "tool_result");
+    let texts = results.map(|result| match &result["content"] {
+        Value::String(text) => text.clone(),
+        parts => parts[0]["text"].as_str().unwrap().to_owned(),
+    });
+    texts
+        .map(|text| serde_json::from_str(&text).expect(&text))
+        .collect()
 }
 
 /// OR-25, OR-27
@@ -287,54 +301,147 @@ async fn an_installation_that_is_running_is_left_alone() {
     assert!(free.out.contains("research"), "{}", free.err);
 }
 
-/// OR-25, OR-28, OR-29: what was imported is there, and works.
+/// OR-29: keys, memory, rules and files of the source are used.
 #[actix::test]
 async fn the_service_starts_on_what_was_imported_and_main_answers() {
     let model = FakeModel::start();
     model.say([Reply::text("Hello, Ada.")]);
     let source = Installation::new(model.url());
     let mut service = Service::prepare();
-    let imported = run(&service, source.import(&["--json"])).await;
+    run(&service, source.import(&[])).await;
 
     service.launch().await;
     let mut client = service.connect().await;
     let answer = client.ask("Who am I?").await;
 
-    assert_eq!(
-        answer["content"],
-        "Hello, Ada.",
-        "{answer}\n{}",
-        service.log()
-    );
+    assert_eq!(answer["content"], "Hello, Ada.", "{}", service.log());
     let asked = model.requests();
-    let key = ("x-api-key".to_owned(), KEY.to_owned());
-    assert!(
-        asked[0].headers.contains(&key),
-        "the key comes from the vault"
+    assert_eq!(
+        asked[0].header("x-api-key"),
+        Some(KEY),
+        "it is in the vault"
     );
+    assert_eq!(asked[0].body["model"], "claude-sonnet-4-20250514");
     let prompt = asked[0].body["system"].to_string();
     for words in ["The operator is called Ada.", "Be kind.", "Be short."] {
         assert!(prompt.contains(words), "{words}: {prompt}");
     }
-    let (_, teams) = service.api("GET", "/api/v1/teams", None).await;
-    let state = |name: &str| {
-        let teams = teams["data"].as_array().expect(&teams.to_string());
-        let team = teams.iter().find(|team| team["name"] == name);
-        team.unwrap_or_else(|| panic!("{name} in {teams:#?}"))["state"].clone()
-    };
-    assert_eq!(state("main"), "active");
-    assert_eq!(state("research"), "paused");
-    assert_eq!(state("orphan"), "degraded");
     let text = |path: &str| fs::read_to_string(service.path(path)).unwrap();
     assert_eq!(text("run/teams/research/notes/list.txt"), "one\ntwo\n");
     assert!(text("run/teams/research/plugins/imported/lookup.ts").contains("description"));
     assert!(!service.path("run/teams/research/host").exists());
+    assert_eq!(leaks(service.home()), Vec::<String>::new());
+}
+
+/// OR-28, OR-29
+#[actix::test]
+async fn teams_come_paused_with_everything_that_is_theirs() {
+    let model = FakeModel::start();
+    model.say([
+        Reply::calls([
+            ("list_teams", json!({"recursive": true})),
+            ("get_status", json!({"team": "research"})),
+            (
+                "list_completed_tasks",
+                json!({"team": "research", "since": "2020-01-01T00:00:00Z"}),
+            ),
+            ("list_trusted_senders", json!({})),
+            ("list_triggers", json!({"team": "research"})),
+        ]),
+        Reply::text("So it is."),
+    ]);
+    let source = Installation::new(model.url());
+    let mut service = Service::prepare();
+    run(&service, source.import(&[])).await;
+
+    service.launch().await;
+    let mut client = service.connect().await;
+    client.ask("How is it?").await;
+    let memories = "/api/v1/memories?team=research";
+    let (_, memories) = service.api("GET", memories, None).await;
+
+    let results = results(&model.requests()[1].body);
+    let [teams, status, tasks, senders, triggers] = &results[..] else {
+        panic!("{results:#?}")
+    };
+    let state = |name: &str| find(&teams["teams"], "name", name)["state"].clone();
+    assert_eq!(state("research"), "paused");
+    assert_eq!(state("orphan"), "degraded");
+    let research = &status["teams"][0];
     assert_eq!(
-        leaks(service.home()),
-        Vec::<String>::new(),
-        "{}",
-        imported.out
+        (&research["queued"], &research["phase"]),
+        (&json!(2), &json!("ready"))
     );
-    let healthy = run(&service, vec!["doctor".into()]).await;
-    assert_eq!(healthy.code, Some(0), "{}{}", healthy.out, healthy.err);
+    let done = find(&tasks["tasks"], "id", "task-00000000000000a3");
+    assert_eq!(
+        done["result_snippet"],
+        "There are 12, found with ${vault:GITHUB_TOKEN}."
+    );
+    assert_eq!(
+        find(&senders["senders"], "sender_id", "42")["trust_level"],
+        "trusted"
+    );
+    assert_eq!(
+        find(&senders["senders"], "sender_id", "666")["channel_id"],
+        "112233"
+    );
+    let trigger = |name| find(&triggers["triggers"], "name", name);
+    assert_eq!(trigger("daily")["state"], "active");
+    assert_eq!(trigger("daily")["config"]["timezone"], "Europe/Berlin");
+    assert_eq!(trigger("watch")["state"], "pending");
+    let never = trigger("never");
+    assert_eq!(never["state"], "disabled");
+    let reason = never["disabled_reason"].as_str().unwrap();
+    assert!(reason.contains("config.cron"), "{reason}");
+    let memories = &memories["data"];
+    assert_eq!(find(memories, "key", "lesson:retry")["review"], "pending");
+    assert_eq!(
+        find(memories, "key", "login")["provenance"]["origin"],
+        "import"
+    );
+    let versions = memories.as_array().unwrap().iter();
+    let goals: Vec<_> = versions.filter(|entry| entry["key"] == "goal").collect();
+    assert_eq!(goals.len(), 2, "{memories:#}");
+    let new = goals.iter().find(|entry| entry["active"] == true).unwrap();
+    let old = goals.iter().find(|entry| entry["active"] == false).unwrap();
+    assert_eq!(new["supersedes_id"], old["id"]);
+}
+
+/// OR-29
+#[actix::test]
+async fn an_old_conversation_goes_on() {
+    let model = FakeModel::start();
+    model.say([Reply::text("Twelve.")]);
+    let source = Installation::new(model.url());
+    let mut service = Service::prepare();
+    run(&service, source.import(&[])).await;
+    service.launch().await;
+    let mut client = service.connect().await;
+
+    client.resume("ws:0badcafe", 0).await;
+    client.send(json!({"type": "topic_list_request"})).await;
+    let list = client.until(|frame| frame["type"] == "topic_list").await;
+    client
+        .say_in("t-00000000000000b1", "m1", "And how many are there?")
+        .await;
+    let answer = client.end_of("m1").await;
+
+    let papers = find(&list["topics"], "id", "t-00000000000000b1");
+    assert_eq!(
+        (&papers["name"], &papers["state"]),
+        (&json!("Papers"), &json!("idle"))
+    );
+    assert_eq!(find(&list["topics"], "name", "Lunch")["state"], "done");
+    assert_eq!(answer["content"], "Twelve.", "{answer}");
+    let prompt = model.requests()[0].body.to_string();
+    for words in ["What is new in papers?", "Nothing much."] {
+        assert!(prompt.contains(words), "{words}: {prompt}");
+    }
+}
+
+/// The row of a list whose field has this value.
+fn find<'a>(list: &'a Value, field: &str, value: &str) -> &'a Value {
+    let rows = list.as_array().unwrap_or_else(|| panic!("no list: {list}"));
+    let found = rows.iter().find(|row| row[field] == value);
+    found.unwrap_or_else(|| panic!("{value} in {list:#}"))
 }

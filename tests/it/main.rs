@@ -6,6 +6,7 @@
 mod approvals;
 mod bad_input;
 mod browser;
+mod canaries;
 mod cli;
 mod cli_chat;
 mod cli_service;
@@ -29,6 +30,8 @@ mod service;
 mod settings_files;
 mod skills;
 mod topics;
+mod triggers;
 mod trust;
+mod vault;
 mod webdriver;
 mod workspace;

@@ -90,11 +90,11 @@ impl World {
         }];
         let workspace = Workspace::open(&root.join("teams/alpha"), &allowed).unwrap();
         let tools = tools::all().for_team(Grant {
-            rules: Rulebook::default(),
             team: "alpha".into(),
             workspace: Arc::new(workspace),
             allowed: ToolFilter::parse(&["*"]).unwrap(),
             sandbox: Arc::clone(&sandbox),
+            rules: Rulebook::default(),
             secrets: Arc::new(Scrubbers::new(Vault::absent(), [])),
         });
         Self {

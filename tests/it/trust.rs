@@ -321,7 +321,31 @@ async fn a_changed_policy_counts_at_once_and_a_wrong_one_not_at_all() {
     assert!(opened, "the corrected policy does not count");
 }
 
-/// TO-127 to TO-130, OR-19: the tools of the main team.
+/// Has the main team call a tool, decides for it if it asks, and reads the tool's answer.
+async fn call(client: &mut Client, id: &str, tool: &str, args: Value) -> (Value, bool) {
+    let text = format!("#call {tool} {args}\n#reply {{result}}");
+    client.say(id, &text).await;
+    let mut asked = false;
+    loop {
+        let frame = client.frame().await;
+        let content = frame["content"].as_str().unwrap_or_default();
+        if frame["kind"] == "approval" && frame["status"] == "pending" {
+            let (_, command) = content.split_once("/approve ").expect("a command");
+            let short = command.split(' ').next().unwrap();
+            client
+                .say(&format!("{id}-yes"), &format!("/approve {short}"))
+                .await;
+            asked = true;
+        }
+        if frame["message_id"] == id && frame["type"] == "response" {
+            let answer = serde_json::from_str(content);
+            return (answer.unwrap_or_else(|_| json!(content)), asked);
+        }
+        assert_ne!(frame["type"], "error", "{frame}");
+    }
+}
+
+/// TO-25, TO-127 to TO-130, OR-19: the tools of the main team; a change is asked for.
 #[actix::test]
 async fn the_main_team_can_list_grant_and_revoke() {
     let service = Service::prepare()
@@ -337,33 +361,31 @@ async fn the_main_team_can_list_grant_and_revoke() {
         .await;
     let mut operator = service.connect().await;
     let mut ann = connect(&service, "ann").await;
-    let call = async |client: &mut Client, tool: &str, args: Value| {
-        let text = format!("#call {tool} {args}\n#reply {{result}}");
-        let end = client.ask(&text).await;
-        let text = end["content"].as_str().unwrap_or_default().to_owned();
-        serde_json::from_str::<Value>(&text).unwrap_or(Value::String(text))
-    };
     let of_ann = || json!({"channel_type": "ws", "sender_id": "ann"});
 
-    let added = call(&mut operator, "add_trusted_sender", of_ann()).await;
+    let added = call(&mut operator, "c1", "add_trusted_sender", of_ann()).await;
     let answer = ann.ask("#reply Come in.").await;
-    let listed = call(&mut operator, "list_trusted_senders", json!({})).await;
-    let removed = call(&mut operator, "revoke_sender_trust", of_ann()).await;
-    let again = call(&mut operator, "revoke_sender_trust", of_ann()).await;
+    let listed = call(&mut operator, "c2", "list_trusted_senders", json!({})).await;
+    let removed = call(&mut operator, "c3", "revoke_sender_trust", of_ann()).await;
+    let again = call(&mut operator, "c4", "revoke_sender_trust", of_ann()).await;
     let wrong = json!({"channel_type": "slack", "sender_id": "ann"});
-    let wrong = call(&mut operator, "add_trusted_sender", wrong).await;
+    let wrong = call(&mut operator, "c5", "add_trusted_sender", wrong).await;
 
+    let (added, was_asked) = added;
+    assert!(was_asked, "nobody was asked");
     assert_eq!(
         (&added["success"], &added["sender"]["trust_level"]),
         (&json!(true), &json!("trusted"))
     );
     assert_eq!(answer["content"], "Come in.");
+    let (listed, was_asked) = listed;
+    assert!(!was_asked, "somebody was asked for a look");
     assert_eq!(listed["senders"][0]["sender_id"], "ann");
     let by = listed["senders"][0]["granted_by"].as_str().unwrap();
     assert!(by.starts_with("main/task-"), "{by}");
-    assert_eq!(removed, json!({"success": true, "removed": 1}));
-    assert_eq!(again, json!({"success": true, "removed": 0}));
-    assert!(wrong.to_string().contains("`discord`"), "{wrong}");
+    assert_eq!(removed, (json!({"success": true, "removed": 1}), true));
+    assert_eq!(again.0, json!({"success": true, "removed": 0}));
+    assert!(wrong.0.to_string().contains("`discord`"), "{wrong:?}");
 }
 
 /// SC-29, OP-79, OP-123

@@ -3,7 +3,7 @@
 use std::{
     collections::{HashMap, HashSet},
     sync::{
-        Arc,
+        Arc, Mutex,
         atomic::{AtomicU64, Ordering},
     },
     time::Duration,
@@ -18,10 +18,11 @@ use crate::{
         engine::{Play, seconds},
         world::World,
     },
+    identities::{Identities, Linked},
     router::{
         Reconfigure,
         audit::AuditRow,
-        gate::Sender,
+        gate::{Identify, Sender},
         granting::{Grant, GrantError, ListGrants, Revoke, Which},
         grants::{Grantee, Level, SenderGrant},
         rate::Rate,
@@ -542,4 +543,62 @@ async fn decisions_are_kept_for_a_year() {
     }
 
     assert_eq!(kept, [1, 0]);
+}
+
+/// Links that a test makes and ends.
+#[derive(Default)]
+struct Links(Mutex<HashMap<String, Linked>>);
+
+impl Identities for Links {
+    fn linked(&self, channel_type: &ChannelType, sender: &str) -> Option<Linked> {
+        assert_eq!(*channel_type, ChannelType::Discord);
+        self.0.lock().unwrap().get(sender).cloned()
+    }
+}
+
+/// SC-25, SC-29, PL-77: a linked sender decides as its principal, while the link holds; a claim links
+/// nobody.
+#[actix::test]
+async fn a_linked_sender_may_decide_and_a_claimed_one_may_not() {
+    let mut world = world(TypeTrust::default());
+    world.settings.trust = Policy::Given(Trust {
+        default_policy: Stance::Allow,
+        ..Trust::default()
+    });
+    let spine = world.start();
+    let links = Arc::new(Links::default());
+    let link = |sender: &str, approve| {
+        let linked = Linked {
+            principal: "boss".into(),
+            chat: true,
+            approve,
+        };
+        links.0.lock().unwrap().insert(sender.to_owned(), linked);
+    };
+    link("1", true);
+    link("2", false);
+    spine.router.do_send(Identify(links.clone()));
+    let asks = async |sender: &str, asserted_by: Option<&str>| {
+        let client = world.connect_by(
+            Sender {
+                asserted_by: asserted_by.map(Into::into),
+                ..Sender::of(&sender.into(), ChannelType::Discord)
+            },
+            &spine,
+        );
+        client.say("m1", "/approvals");
+        client.hear().await != "done m1: Not authorized."
+    };
+
+    let linked = [
+        asks("1", None).await,
+        asks("2", None).await,
+        asks("3", None).await,
+        asks("1", Some("bridge")).await,
+    ];
+    links.0.lock().unwrap().clear();
+    let unlinked = asks("1", None).await;
+
+    assert_eq!(linked, [true, false, false, false]);
+    assert!(!unlinked);
 }

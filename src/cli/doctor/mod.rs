@@ -15,6 +15,7 @@ mod models;
 mod service;
 mod settings;
 mod store;
+mod vault;
 
 /// Check settings, store, models, sandbox and machine; each finding says what to do
 #[derive(Debug, PartialEq, Args)]
@@ -97,12 +98,14 @@ pub(super) async fn run(arguments: Arguments, context: &Context) -> Result<(), F
         }
         all.extend(findings);
     };
-    let settings = settings::check(context);
+    let running = service::find(context).await;
+    let looked = vault::check(context, &running).await;
+    let settings = settings::check(context, &looked.environment);
     add(settings.findings);
     add(machine::modes(context));
-    let running = service::find(context).await;
     add(service::check(&running, settings.config.as_ref()));
     add(store::check(context, &running, arguments.deep).await);
+    add(looked.findings);
     add(models::check(settings.providers, arguments.deep).await);
     add(machine::sandbox(context, settings.config.as_ref()).await);
     add(machine::disk(context));

@@ -2,7 +2,7 @@
 
 use std::{collections::HashMap, sync::Arc, time::Duration};
 
-use super::Finding;
+use super::{Finding, vault::UNKNOWN};
 use crate::{
     engines::{Engines, ModelChoice, Question, native::retry::RetryPolicy},
     providers::client,
@@ -68,6 +68,13 @@ async fn ask_all(providers: Providers) -> Vec<Finding> {
     let engines = Engines::new(http, RetryPolicy::default());
     let mut findings = Vec::new();
     for profile in providers.profiles.into_values() {
+        let key = profile.api_key.as_ref().map(|key| key.expose());
+        if key == Some(UNKNOWN) {
+            let message = format!("`{}` was not asked: its key is in the vault", profile.name);
+            let fix = "stop the service to have it asked, or send the main team a message";
+            findings.push(Finding::warn(ID, message, fix));
+            continue;
+        }
         findings.push(ask(&engines, profile).await);
     }
     findings

@@ -8,6 +8,7 @@ use crate::{
         load::{self, read_providers},
         problem::Problem,
         providers::Providers,
+        references::Environment,
     },
 };
 
@@ -20,8 +21,8 @@ pub(super) struct Settings {
     pub(super) providers: Option<Providers>,
 }
 
-pub(super) fn check(context: &Context) -> Settings {
-    let (home, environment) = (&context.home, &context.environment);
+pub(super) fn check(context: &Context, environment: &Environment) -> Settings {
+    let home = &context.home;
     let report = load::check(home, environment);
     let mut findings: Vec<_> = report.problems.0.iter().map(error).collect();
     findings.extend(report.warnings.iter().map(|warning| {

@@ -185,8 +185,19 @@ impl Registry {
     pub fn adopt_operator(&self, text: &Secret, now: Timestamp) -> Result<Change, AuthError> {
         let hash = Hash::of(text.expose());
         let former = self.operator();
-        if former.is_some_and(|former| former.hash == hash) {
-            return Ok(Change::default());
+        if let Some(former) = former.filter(|former| former.hash == hash) {
+            // A newer version may know more scopes.
+            let grants = match former.scopes == Scopes::all() {
+                true => Vec::new(),
+                false => vec![Grant {
+                    scopes: Scopes::all(),
+                    ..former.clone()
+                }],
+            };
+            return Ok(Change {
+                grants,
+                ..Change::default()
+            });
         }
         let mut change = former.map_or_else(Change::default, |former| self.without(&former.id));
         change.grants.push(Grant {

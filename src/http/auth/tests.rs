@@ -502,3 +502,22 @@ proptest! {
         }
     }
 }
+
+/// OP-11: what a newer version knows, the operator of an older one may do.
+#[test]
+fn the_operator_token_gets_the_scopes_that_came_after_it() {
+    let token = super::token::fresh(super::token::OPERATOR).unwrap();
+    let mut registry = Registry::default();
+    let mut made = registry.adopt_operator(&token, Timestamp(0)).unwrap();
+    made.grants[0].scopes = [Scope::Read, Scope::Admin].into_iter().collect();
+    registry.apply(&made);
+
+    let change = registry.adopt_operator(&token, Timestamp(1)).unwrap();
+    registry.apply(&change);
+
+    let operator = registry.operator().unwrap();
+    assert_eq!(operator.scopes, Scopes::all());
+    assert_eq!(operator.id, made.grants[0].id);
+    let again = registry.adopt_operator(&token, Timestamp(2)).unwrap();
+    assert!(again.is_empty());
+}

@@ -26,11 +26,11 @@ use actix_web::{
 use futures_util::{FutureExt, future::BoxFuture};
 use hivewright_actors::{
     briefing::{Assignment, Brief, BriefError, Briefing},
-    budget::Ledger,
+    budget::{Ledger, Spent},
     classifier::Classifier,
     clock::Timestamp,
     ids::{Entropy, Ids, TeamKey},
-    org::view::OrgView,
+    org::{Settle, view::OrgView, work::Actors},
     queue::schedule::Limits,
     router::{self, Recovered, rate::Rate, resolve},
     scheduler::{
@@ -39,6 +39,7 @@ use hivewright_actors::{
         trigger::Trigger,
     },
     spine::{Ports, Spine, Threads},
+    task::Code,
 };
 use serde_json::Value;
 use tempfile::TempDir;
@@ -68,11 +69,18 @@ use crate::{
     settings::{
         config::Server,
         home::{Flags, Home},
+        live::Live,
         references::Environment,
+        scaffold,
     },
     teams::folders::TeamFolders,
-    triggers::{calendar::Zones, expressions::LinearExpressions},
-    vault::Vault,
+    tools::org::office::{self, Office},
+    triggers::{
+        calendar::Zones,
+        desk::{self, Desk},
+        expressions::LinearExpressions,
+    },
+    vault::{Vault, master::KeyFiles},
 };
 
 mod approvals;
@@ -82,9 +90,14 @@ mod login;
 mod memories;
 mod pages;
 mod rights;
+mod tasks;
+mod teams;
+mod triggers;
 mod trust;
 mod upgrade;
+mod vault;
 mod watch;
+mod webhooks;
 mod wire;
 
 const HOST: (&str, &str) = ("Host", "localhost:8080");
@@ -102,7 +115,11 @@ struct NoTurns;
 
 impl Briefing for NoTurns {
     fn brief(&self, _: Assignment) -> BoxFuture<'static, Result<Brief, BriefError>> {
-        panic!("no test here asks a team")
+        let error = BriefError {
+            code: Code::NoProvider,
+            message: "no test here has a model".to_owned(),
+        };
+        async { Err(error) }.boxed()
     }
 }
 
@@ -157,6 +174,7 @@ struct Bench {
     clock: Arc<Hands>,
     surroundings: Arc<Surroundings>,
     folder: TempDir,
+    home: Home,
 }
 
 struct Answer {
@@ -233,8 +251,13 @@ impl Bench {
             ..Flags::default()
         };
         let home = Home::new(&flags, &Environment::fixed([])).unwrap();
+        home.prepare().unwrap();
+        scaffold::ensure_main(&home).unwrap();
+        let storage = Arc::new(Memory::default());
+        let files = KeyFiles::new(folder.path(), &Environment::fixed([]));
+        let vault = Vault::open(&*storage, files, clock.clone()).unwrap();
         let ports = Ports {
-            storage: Arc::new(Memory::default()),
+            storage: storage.clone(),
             on_store_failure: Box::new(|error| panic!("{error}")),
             on_store_group: Box::new({
                 let metrics = metrics.clone();
@@ -250,12 +273,12 @@ impl Bench {
             secrets: Arc::new(Vault::absent()),
             digester: sha256,
             approvals_last: Duration::from_secs(60),
-            folders: Arc::new(TeamFolders::new(home)),
+            folders: Arc::new(TeamFolders::new(home.clone())),
             view: view.clone(),
             triggers: scheduler::Ports {
                 calendar: Arc::new(Zones),
                 expressions: Arc::new(LinearExpressions),
-                roster: Arc::new(view),
+                roster: Arc::new(view.clone()),
                 premises: Arc::new(Unconditional),
                 timezone: "UTC".to_owned(),
                 retention: Duration::from_secs(60),
@@ -285,8 +308,41 @@ impl Bench {
             Recovered::default(),
         );
         let ids = Ids::new(Arc::new(Counted(AtomicU64::new(1 << 32))));
+        spine.org.do_send(Settle {
+            belongings: Vec::new(),
+        });
+        let office = Office::default();
+        office.open(office::Parts {
+            org: spine.org.clone(),
+            view: spine.view.clone(),
+            work: Arc::new(Actors {
+                queue: spine.queue.clone(),
+                supervisor: spine.supervisor.clone(),
+            }),
+            store: spine.store.clone(),
+            channel: spine.channel.clone(),
+            clock: clock.clone(),
+            ids: ids.clone(),
+            live: Live::new(home.clone(), Environment::fixed([])),
+            credentials: Arc::new(Vault::absent()),
+            roster: Arc::new(|_| Vec::new()),
+            spent: Arc::new(|_| Spent::default()),
+        });
+        let desk = Desk::default();
+        desk.open(desk::Parts {
+            scheduler: spine.scheduler.clone(),
+            store: spine.store.clone(),
+            view: spine.view.clone(),
+            clock: clock.clone(),
+            calendar: Arc::new(Zones),
+            expressions: Arc::new(LinearExpressions),
+            zone: "UTC".to_owned(),
+            subagents: Arc::new(|_| vec!["editor".to_owned()]),
+            secrets: Arc::new(webhooks::Keys),
+        });
         let memory = crate::memory::Memory::new(clock.clone(), ids, Arc::new(NoSecrets));
         memory.connect(spine.store.clone());
+        vault.attach(spine.store.clone());
         let auth = Authenticator::open(spine.store.clone(), clock.clone(), folder.path())
             .await
             .unwrap();
@@ -308,6 +364,11 @@ impl Bench {
         let rules = Rulebook::default();
         rules.connect(spine.store.clone(), Ids::new(Arc::new(Randomness)));
         let state = web::Data::new(State {
+            desk,
+            office,
+            callers: super::webhooks::Callers::default(),
+            rules,
+            explainer: Arc::new(|_, _, _, _| Err("there are no tools here".to_owned())),
             identities,
             access: Access {
                 auth,
@@ -315,8 +376,7 @@ impl Bench {
             },
             spine,
             memory,
-            rules,
-            explainer: Arc::new(|_, _, _, _| Err("there are no tools here".to_owned())),
+            vault,
             service: surroundings.clone(),
             metrics,
             jobs: Jobs::new(clock.clone()),
@@ -328,6 +388,7 @@ impl Bench {
             clock,
             surroundings,
             folder,
+            home,
         }
     }
 

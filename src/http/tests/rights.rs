@@ -46,6 +46,24 @@ const TABLE: &[(&str, &str, Needs)] = &[
         Needs::Scope(Scope::Admin),
     ),
     ("GET", "/api/v1/overview", Needs::Scope(Scope::Read)),
+    ("GET", "/api/v1/vault", Needs::Scope(Scope::Secrets)),
+    ("GET", "/api/v1/vault/audit", Needs::Scope(Scope::Secrets)),
+    ("POST", "/api/v1/vault/rotate", Needs::Scope(Scope::Admin)),
+    (
+        "GET",
+        "/api/v1/vault/system/KEY",
+        Needs::Scope(Scope::Secrets),
+    ),
+    (
+        "PUT",
+        "/api/v1/vault/system/KEY",
+        Needs::Scope(Scope::Secrets),
+    ),
+    (
+        "DELETE",
+        "/api/v1/vault/system/KEY",
+        Needs::Scope(Scope::Secrets),
+    ),
     ("GET", "/api/v1/memories", Needs::Scope(Scope::Read)),
     ("POST", "/api/v1/memories", Needs::Scope(Scope::Operate)),
     ("GET", "/api/v1/memories/mem-0", Needs::Scope(Scope::Read)),
@@ -86,7 +104,7 @@ const TABLE: &[(&str, &str, Needs)] = &[
 fn of_table(method: &str, path: &str) -> TestRequest {
     let request = request(method.parse().unwrap(), path);
     match method {
-        "POST" => request.set_json(serde_json::json!({})),
+        "POST" | "PUT" => request.set_json(serde_json::json!({})),
         _ => request,
     }
 }

@@ -30,7 +30,7 @@ async fn health_is_told_to_everyone_and_detail_to_whoever_is_logged_in() {
     );
     assert_eq!(
         detail.json(),
-        json!({"ready": true, "checks": {"store": "ok", "drain": "ok"}})
+        json!({"ready": true, "checks": {"store": "ok", "drain": "ok", "vault": "ok"}})
     );
 }
 
@@ -71,6 +71,9 @@ async fn the_overview_shows_the_service_at_a_glance() {
             "tasks": {"queued": 0, "running": 0},
             "channels": [{"type": "ws", "state": "on", "connected": 0}],
             "drain": false,
+            "approvals_open": 0,
+            "questions_open": 0,
+            "inbox_unread": 0,
         })
     );
 }

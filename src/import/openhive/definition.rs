@@ -6,7 +6,7 @@ use hivewright_actors::{
     ids::ChannelId,
     scheduler::{
         config::{Config, Listen, Schedule, Span, When, Window},
-        trigger::{Definition, OverlapPolicy},
+        trigger::{Definition, MissedPolicy, OverlapPolicy},
     },
 };
 use serde_json::{Map, Value};
@@ -40,6 +40,8 @@ pub(super) fn of(trigger: &Trigger) -> (Definition, Option<String>) {
     definition.subagent = trigger.subagent.clone();
     definition.max_steps = Some(trigger.max_steps);
     definition.failure_threshold = trigger.failure_threshold;
+    // OpenHive made nothing up that fell into a time when it was off.
+    definition.missed = MissedPolicy::Skip;
     definition.overlap_policy = match trigger.overlap_policy.as_str() {
         "always-skip" => OverlapPolicy::AlwaysSkip,
         "always-replace" => OverlapPolicy::AlwaysReplace,
@@ -148,5 +150,104 @@ impl Fields {
             stop_on_first_hit: false,
             backoff: false,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn trigger(kind: &str, config: Value) -> Trigger {
+        Trigger {
+            name: "daily".into(),
+            kind: kind.into(),
+            config,
+            task: "Look.".into(),
+            subagent: Some("scout".into()),
+            max_steps: 20,
+            failure_threshold: 5,
+            consecutive_failures: 0,
+            overlap_policy: "always-replace".into(),
+            state: "active".into(),
+            disabled_reason: None,
+            channel: Some("discord:7".into()),
+            created_at: None,
+            updated_at: None,
+            changes: Vec::new(),
+        }
+    }
+
+    /// OR-29
+    #[test]
+    fn every_type_means_here_what_it_meant_there() {
+        let config = |kind, config| {
+            let (definition, problem) = of(&trigger(kind, config));
+            assert_eq!(problem, None);
+            definition.config
+        };
+
+        assert_eq!(
+            config(
+                "schedule",
+                json!({"cron": "0 8 * * *", "timezone": "Europe/Berlin"})
+            ),
+            Config::Schedule(Schedule {
+                when: When::Cron("0 8 * * *".into()),
+                timezone: Some("Europe/Berlin".into()),
+            })
+        );
+        assert_eq!(
+            config("message", json!({"pattern": "^hi", "channel": "discord:9"})),
+            Config::Message(Listen {
+                pattern: "^hi".into(),
+                channels: vec!["9".into()],
+                ..Listen::default()
+            })
+        );
+        let window = json!({"watch": "* 9 * * *", "tick_interval": "1m", "max_ticks_per_window": 3,
+            "max_tokens_per_window": 500});
+        assert_eq!(
+            config("window", window),
+            Config::Window(Window {
+                span: Span::Watch("* 9 * * *".into()),
+                timezone: None,
+                tick_interval: Duration::from_secs(60),
+                max_ticks: 3,
+                max_tokens: Some(500),
+                max_usd: None,
+                stop_on_first_hit: false,
+                backoff: false,
+            })
+        );
+    }
+
+    #[test]
+    fn what_stands_beside_the_configuration_is_kept() {
+        let (definition, _) = of(&trigger("schedule", json!({"cron": "0 8 * * *"})));
+
+        assert_eq!(definition.subagent.as_deref(), Some("scout"));
+        assert_eq!(definition.max_steps, Some(20));
+        assert_eq!(definition.failure_threshold, 5);
+        assert_eq!(definition.missed, MissedPolicy::Skip);
+        assert_eq!(definition.overlap_policy, OverlapPolicy::AlwaysReplace);
+        assert_eq!(definition.notify_channel, Some("7".into()));
+    }
+
+    /// TR-02
+    #[test]
+    fn what_cannot_be_understood_is_named_by_its_field() {
+        let problem = |kind, config| of(&trigger(kind, config)).1.unwrap_or_default();
+
+        assert_eq!(problem("schedule", json!({})), "config.cron: is missing");
+        assert_eq!(
+            problem("keyword", json!({"pattern": "x", "volume": 11})),
+            "config.volume: unknown field"
+        );
+        assert_eq!(
+            problem("window", json!({"watch": "* 9 * * *", "tick_interval": 5})),
+            "config.tick_interval: expected text"
+        );
     }
 }

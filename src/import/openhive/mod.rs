@@ -30,6 +30,7 @@ mod rows;
 mod schema;
 mod settings;
 pub mod source;
+mod tables;
 mod target;
 mod tasks;
 mod teams;

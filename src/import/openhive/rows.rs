@@ -3,8 +3,9 @@
 use rusqlite::Row;
 
 use super::{
-    schema::{self, Table},
+    schema,
     source::{Copy, SourceError},
+    tables::{self, Table},
 };
 
 /// A row of a table that is read.
@@ -63,7 +64,7 @@ macro_rules! record {
         }
 
         impl Record for $name {
-            const TABLE: &'static Table = &schema::$table;
+            const TABLE: &'static Table = &tables::$table;
             const ORDER: &'static str = $order;
 
             fn read(row: &Row<'_>) -> rusqlite::Result<Self> {
@@ -283,7 +284,7 @@ pub(super) struct Tables {
 impl Tables {
     /// Reads them all.
     pub(super) fn read(copy: &Copy, with_logs: bool) -> Result<Self, SourceError> {
-        let derived = schema::DERIVED.map(|table| (table, copy.count(table)));
+        let derived = tables::DERIVED.map(|table| (table, copy.count(table)));
         Ok(Self {
             teams: copy.all()?,
             keywords: copy.all()?,
@@ -299,7 +300,7 @@ impl Tables {
             plugins: copy.all()?,
             logs: with_logs.then(|| copy.all()).transpose()?,
             derived: derived.into_iter().filter(|(_, rows)| *rows > 0).collect(),
-            log_count: copy.count(schema::LOG_ENTRIES.name),
+            log_count: copy.count(tables::LOG_ENTRIES.name),
         })
     }
 }

@@ -23,6 +23,13 @@ pub(super) struct Job {
     pub(super) changes: Vec<String>,
 }
 
+impl Job {
+    /// It has no end yet.
+    pub(super) fn is_open(&self) -> bool {
+        matches!(self.state, State::Accepted { .. })
+    }
+}
+
 /// How far it has come.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum State {

@@ -74,7 +74,12 @@ impl Office {
         let _already = self.0.set(parts);
     }
 
-    /// What is in it.
+    /// What is in it, once it is open.
+    pub fn get(&self) -> Option<&Parts> {
+        self.0.get()
+    }
+
+    /// What is in it, for a tool.
     pub(super) fn parts(&self) -> Result<&Parts, ToolError> {
         self.0
             .get()

@@ -1,1 +1,414 @@
-//! The tools over a real organisation.
+//! The tools over a real organisation, with a queue that keeps what it is given.
+#![allow(clippy::unwrap_used, clippy::panic)]
+
+use std::{
+    collections::{BTreeMap, HashMap},
+    path::PathBuf,
+    sync::{Arc, Mutex},
+};
+
+use actix::{Actor, Addr, Arbiter};
+use futures_util::future::BoxFuture;
+use hivewright_actors::{
+    budget::Spent,
+    channel::Channel,
+    clock::{Clock, Timestamp},
+    ids::{Ids, TaskId, TeamKey, TeamName},
+    org::{self, Alongside, Org, Settle, record::TeamState, view::OrgView, work::Work},
+    queue::submit::{OpenState, OpenTask, Refusal, Submission, Submit},
+    store::{
+        Store, StoreHandle,
+        records::{EdgeKey, Writes},
+    },
+    task::{Code, Ending, Kind, Label, Lane, Outcome, Source, Task, TopicRef},
+    tool::{Args as CallArgs, CallContext, Caller, Checked, ToolCall, ToolReply, Toolset},
+    usage::Usage,
+};
+use serde_json::{Value, json};
+use tokio_util::sync::CancellationToken;
+
+use super::{
+    credentials::Credentials,
+    office::{Office, Parts},
+};
+use crate::{
+    http::doubles::{Hands, Memory},
+    machine::Randomness,
+    rulebook::Rulebook,
+    sandbox::{
+        process::{Sandbox, SandboxSettings, layers::Layers},
+        workspace::Workspace,
+    },
+    settings::{
+        live::Live,
+        scaffold,
+        tests::{Place, place},
+    },
+    teams::folders::TeamFolders,
+    tools::{
+        filter::ToolFilter,
+        host::{Grant, Toolbox},
+    },
+    vault::{Vault, scrubbers::Scrubbers},
+};
+
+mod asking;
+mod giving;
+mod looking;
+mod making;
+mod telling;
+
+/// A queue that stores what it is given, and ends what it is told to.
+struct Kept {
+    store: StoreHandle,
+    given: Mutex<Vec<Submit>>,
+    /// Says this instead of storing.
+    says: Mutex<Option<Result<Submission, Refusal>>>,
+    /// How questions to a team end.
+    ends: Mutex<HashMap<TeamName, Outcome>>,
+    open: Mutex<Vec<OpenTask>>,
+    cancelled: Mutex<Vec<TaskId>>,
+    told: Mutex<Vec<Lane>>,
+}
+
+impl Work for Kept {
+    fn submit(&self, submit: Submit) -> BoxFuture<'static, Result<Submission, Refusal>> {
+        if let Some(said) = self.says.lock().unwrap().clone() {
+            return Box::pin(std::future::ready(said));
+        }
+        let committed = self.store.commit(submit.writes.clone().task(&submit.task));
+        self.given.lock().unwrap().push(submit);
+        Box::pin(async move {
+            committed.await.unwrap();
+            let in_flight = Vec::new();
+            Ok(Submission::Enqueued { in_flight })
+        })
+    }
+
+    fn wait(&self, task: TaskId, _: Option<Lane>) -> BoxFuture<'static, Option<Outcome>> {
+        let given = self.given.lock().unwrap();
+        let team = given.iter().find(|given| given.task.id == task);
+        let team = team.map(|given| given.task.lane.team.clone());
+        let ends = self.ends.lock().unwrap();
+        match team.and_then(|team| ends.get(&team).cloned()) {
+            Some(outcome) => Box::pin(std::future::ready(Some(outcome))),
+            None => Box::pin(std::future::pending()),
+        }
+    }
+
+    fn cancel(&self, task: TaskId, _: String) -> BoxFuture<'static, bool> {
+        self.cancelled.lock().unwrap().push(task);
+        Box::pin(std::future::ready(true))
+    }
+
+    fn cancel_soon(&self, task: TaskId, _: String) {
+        self.cancelled.lock().unwrap().push(task);
+    }
+
+    fn cancel_team(&self, _: TeamName, _: String) -> BoxFuture<'static, usize> {
+        Box::pin(std::future::ready(2))
+    }
+
+    fn open(&self, team: Option<TeamName>) -> BoxFuture<'static, Vec<OpenTask>> {
+        let open = self.open.lock().unwrap();
+        let meant = open
+            .iter()
+            .filter(|task| team.as_ref().is_none_or(|team| task.team == *team))
+            .cloned()
+            .collect();
+        Box::pin(std::future::ready(meant))
+    }
+
+    fn set_state(&self, _: &TeamName, _: TeamState) {}
+
+    fn dismiss(&self, _: &TeamName) {}
+
+    fn told(&self, lane: Lane, _: u32) {
+        self.told.lock().unwrap().push(lane);
+    }
+}
+
+/// A vault whose cipher turns a text around.
+struct Mirror {
+    aside: Mutex<BTreeMap<String, BTreeMap<String, String>>>,
+    locked: bool,
+}
+
+impl Credentials for Mirror {
+    fn put_aside(&self, name: &str, values: &BTreeMap<String, String>) -> Result<Writes, String> {
+        if self.locked {
+            return Err("the vault is locked".to_owned());
+        }
+        let sealed = |text: &String| text.chars().rev().collect::<String>();
+        let sealed: BTreeMap<String, String> = values
+            .iter()
+            .map(|(key, value)| (key.clone(), sealed(value)))
+            .collect();
+        let mut aside = self.aside.lock().unwrap();
+        aside.insert(name.to_owned(), sealed.clone());
+        Ok(Writes::new().edge(&EdgeKey::new("aside", name), &sealed))
+    }
+
+    fn hand_over(
+        &self,
+        name: &str,
+        keys: Vec<String>,
+        team: TeamKey,
+    ) -> BoxFuture<'static, Result<Alongside, String>> {
+        let aside = self.aside.lock().unwrap().remove(name).unwrap_or_default();
+        let missing = keys.iter().find(|key| !aside.contains_key(*key));
+        let handed = match missing {
+            Some(key) => Err(format!("nothing was kept for {key}")),
+            None => Ok(Alongside {
+                writes: Writes::new()
+                    .edge(&EdgeKey::new("sealed", team.to_string()), &aside)
+                    .drop_edge(&EdgeKey::new("aside", name)),
+                then: Box::pin(std::future::ready(())),
+            }),
+        };
+        Box::pin(std::future::ready(handed))
+    }
+}
+
+struct Bench {
+    place: Place,
+    storage: Arc<Memory>,
+    store: StoreHandle,
+    org: Addr<Org>,
+    view: OrgView,
+    work: Arc<Kept>,
+    clock: Arc<Hands>,
+    office: Office,
+    toolbox: Toolbox,
+    sandbox: Arc<Sandbox>,
+}
+
+/// main ─ scouts ─ guides, and main ─ smiths.
+async fn bench() -> Bench {
+    let bench = Bench::new(false);
+    for (name, parent) in [("scouts", "main"), ("guides", "scouts"), ("smiths", "main")] {
+        bench.make(name, parent).await;
+    }
+    bench
+}
+
+impl Bench {
+    fn new(locked: bool) -> Self {
+        let place = place();
+        scaffold::ensure_main(&place.home).unwrap();
+        let storage = Arc::new(Memory::default());
+        let store = Store::start(
+            &Arbiter::current(),
+            storage.clone(),
+            Box::new(|error| panic!("{error}")),
+            Box::new(|_, _| ()),
+        );
+        let work = Arc::new(Kept {
+            store: store.clone(),
+            given: Mutex::default(),
+            says: Mutex::default(),
+            ends: Mutex::default(),
+            open: Mutex::default(),
+            cancelled: Mutex::default(),
+            told: Mutex::default(),
+        });
+        let clock = Arc::new(Hands::default());
+        let ids = Ids::new(Arc::new(Randomness));
+        let view = OrgView::default();
+        let channel = Channel::new(store.clone(), clock.clone()).start();
+        let parts = org::Parts {
+            store: store.clone(),
+            work: work.clone(),
+            folders: Arc::new(TeamFolders::new(place.home.clone())),
+            clock: clock.clone(),
+            ids: ids.clone(),
+            view: view.clone(),
+            channel: channel.clone().recipient(),
+        };
+        let org = Org::new(parts, Vec::new()).start();
+        org.do_send(Settle {
+            belongings: Vec::new(),
+        });
+        let office = Office::default();
+        office.open(Parts {
+            org: org.clone(),
+            view: view.clone(),
+            work: work.clone(),
+            store: store.clone(),
+            channel,
+            clock: clock.clone(),
+            ids,
+            live: Live::new(place.home.clone(), place.environment.clone()),
+            credentials: Arc::new(Mirror {
+                aside: Mutex::default(),
+                locked,
+            }),
+            roster: Arc::new(|_| vec!["miner".to_owned(), "welder".to_owned()]),
+            spent: Arc::new(|_| Spent {
+                usd: 1.5,
+                tokens: 10,
+            }),
+        });
+        let sandbox = Sandbox::with_layers(
+            SandboxSettings {
+                launcher: PathBuf::from("/nonexistent"),
+                memory: 1 << 30,
+                scratch: place.home.run().join("scratch"),
+                private: Vec::new(),
+            },
+            Layers {
+                landlock: 6,
+                seccomp: true,
+                namespaces: true,
+            },
+        );
+        Self {
+            toolbox: super::add(Toolbox::default(), &office),
+            office,
+            sandbox: Arc::new(sandbox),
+            place,
+            storage,
+            store,
+            org,
+            view,
+            work,
+            clock,
+        }
+    }
+
+    /// A team that is there from the start.
+    async fn make(&self, name: &str, parent: &str) {
+        let args = json!({"name": name, "scope_accepts": [name]});
+        let made = self.call(parent, "spawn_team", args).await;
+        assert_eq!(made["success"], true, "{made}");
+        self.work.given.lock().unwrap().clear();
+    }
+
+    fn tools(&self, team: &str) -> Arc<dyn Toolset> {
+        let workspace = Workspace::open(&self.place.home.team(team), &[]).unwrap();
+        self.toolbox.for_team(Grant {
+            team: team.into(),
+            workspace: Arc::new(workspace),
+            allowed: ToolFilter::parse(&["@org"]).unwrap(),
+            sandbox: self.sandbox.clone(),
+            secrets: Arc::new(Scrubbers::new(Vault::absent(), [])),
+            rules: Rulebook::default(),
+        })
+    }
+
+    async fn call(&self, team: &str, tool: &str, args: Value) -> Value {
+        self.call_as(self.context(team), tool, args).await
+    }
+
+    async fn call_as(&self, cx: CallContext, tool: &str, args: Value) -> Value {
+        let tools = self.tools(cx.caller.team.name.as_str());
+        said(&tools.run(call(tool, args), cx).await)
+    }
+
+    fn check(&self, team: &str, call: &ToolCall) -> Result<Checked, ToolReply> {
+        let caller = self.context(team).caller;
+        self.tools(team).check(call, &caller, Label::Trusted)
+    }
+
+    /// A turn of a team, about a message in topic `t-1` of channel `ws:1`.
+    fn context(&self, team: &str) -> CallContext {
+        let source = Source {
+            channel: "ws:1".into(),
+            message: Some("m-1".into()),
+            topic: Some(TopicRef {
+                id: "t-1".into(),
+                name: "Ore".to_owned(),
+            }),
+        };
+        self.context_of(team, Some(source))
+    }
+
+    fn context_of(&self, team: &str, source: Option<Source>) -> CallContext {
+        let lane = Lane {
+            team: team.into(),
+            topic: (team == "main").then(|| "t-1".into()),
+        };
+        let task = Task {
+            source,
+            deadline_at: self.clock.now() + std::time::Duration::from_secs(3_600),
+            ..Task::new(
+                "task-caller".into(),
+                lane,
+                "words".to_owned(),
+                "ann".to_owned(),
+                self.clock.now(),
+            )
+        };
+        CallContext {
+            caller: Arc::new(Caller::of(&task)),
+            label: Label::Untrusted,
+            turn: "turn-1".into(),
+            step: 3,
+            key: "key-1".to_owned(),
+            rerun: false,
+            cancel: CancellationToken::new(),
+        }
+    }
+
+    /// What was given to the queue last.
+    fn last(&self) -> Task {
+        let given = self.work.given.lock().unwrap();
+        given.last().unwrap().task.clone()
+    }
+
+    fn given(&self) -> usize {
+        self.work.given.lock().unwrap().len()
+    }
+
+    /// Questions to a team end so.
+    fn ends(&self, team: &str, ending: Ending, text: &str) {
+        let outcome = Outcome {
+            ending,
+            code: (ending != Ending::Done).then_some(Code::Internal),
+            message: (ending != Ending::Done).then(|| "it broke".to_owned()),
+            text: text.to_owned(),
+            usage: Usage::default(),
+            report: None,
+            finished_at: self.clock.now(),
+        };
+        self.work.ends.lock().unwrap().insert(team.into(), outcome);
+    }
+}
+
+fn call(name: &str, args: Value) -> ToolCall {
+    ToolCall {
+        id: "call-1".into(),
+        name: name.to_owned(),
+        args: CallArgs::Json(args),
+    }
+}
+
+/// The answer, whose form and fault go together.
+fn said(reply: &ToolReply) -> Value {
+    let value: Value = serde_json::from_str(&reply.content)
+        .unwrap_or_else(|_| panic!("no JSON: {}", reply.content));
+    assert_eq!(value["success"], reply.fault.is_none(), "{value}");
+    value
+}
+
+/// The code of a refusal.
+fn code(answer: &Value) -> &str {
+    assert!(
+        answer["message"]
+            .as_str()
+            .is_some_and(|text| !text.is_empty()),
+        "{answer}"
+    );
+    answer["error"].as_str().unwrap()
+}
+
+fn busy(team: &str, kind: Kind) -> OpenTask {
+    OpenTask {
+        task_id: "task-busy".into(),
+        team: team.into(),
+        kind,
+        state: OpenState::Running,
+        age_ms: 700_000,
+        stale: true,
+    }
+}

@@ -10,7 +10,7 @@ use super::{
         answer,
         contract::{Limits, Tool, ToolContext, ToolError},
     },
-    Gate, LIMITS, TrustLevel, grantee, shown,
+    CLASS, Gate, LIMITS, TrustLevel, grantee, shown,
 };
 
 pub(super) struct AddTrustedSender(pub(super) Gate);
@@ -36,7 +36,7 @@ impl Tool for AddTrustedSender {
     const EFFECT: Effect = Effect::Idempotent;
     const EXCLUSIVE: bool = true;
     const LIMITS: Limits = LIMITS;
-    const CLASS: &'static str = super::CLASS;
+    const CLASS: &'static str = CLASS;
     type Args = Args;
 
     fn accept(args: &Args) -> Result<(), String> {

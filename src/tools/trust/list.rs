@@ -14,7 +14,7 @@ use super::{
         answer,
         contract::{Limits, Tool, ToolContext, ToolError},
     },
-    Gate, LIMITS, TrustLevel, shown,
+    CLASS, Gate, LIMITS, TrustLevel, shown,
 };
 
 pub(super) struct ListTrustedSenders(pub(super) Gate);
@@ -40,7 +40,7 @@ impl Tool for ListTrustedSenders {
     const EFFECT: Effect = Effect::Pure;
     const EXCLUSIVE: bool = false;
     const LIMITS: Limits = LIMITS;
-    const CLASS: &'static str = super::CLASS;
+    const CLASS: &'static str = CLASS;
     type Args = Args;
 
     fn accept(args: &Args) -> Result<(), String> {

@@ -1,5 +1,5 @@
-//! Tools of the main team that change who is let in. All but the list have the policy class `trust`,
-//! so that an operator is asked.
+//! Tools of the main team about who is let in. Those that change it ask an operator first, by their
+//! policy class.
 
 use std::{
     sync::{Arc, OnceLock},

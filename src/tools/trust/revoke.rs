@@ -13,7 +13,7 @@ use super::{
         answer,
         contract::{Limits, Tool, ToolContext, ToolError},
     },
-    Gate, LIMITS, grantee,
+    CLASS, Gate, LIMITS, grantee,
 };
 
 pub(super) struct RevokeSenderTrust(pub(super) Gate);
@@ -36,7 +36,7 @@ impl Tool for RevokeSenderTrust {
     const EFFECT: Effect = Effect::Idempotent;
     const EXCLUSIVE: bool = true;
     const LIMITS: Limits = LIMITS;
-    const CLASS: &'static str = super::CLASS;
+    const CLASS: &'static str = CLASS;
     type Args = Args;
 
     fn accept(args: &Args) -> Result<(), String> {

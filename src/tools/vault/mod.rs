@@ -9,6 +9,7 @@ use super::{
 };
 use crate::vault::{audit::Actor, scope::Scope};
 
+mod credentials;
 mod delete;
 mod get;
 mod list;

@@ -213,7 +213,7 @@ async fn every_act_and_every_refusal_is_in_the_audit() {
     };
     let rows = bench.vault.audit(all.clone()).await.unwrap();
     let refused = bench.vault.audit(Wanted {
-        scope: Some(ops.clone()),
+        scope: Some("team:ops".to_owned()),
         key: Some("K".to_owned()),
         action: Some(Action::Delete),
         limit: 1,

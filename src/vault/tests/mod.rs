@@ -34,6 +34,7 @@ mod teams;
 pub(crate) struct Bench {
     pub(crate) vault: Vault,
     pub(crate) disk: Arc<Disk>,
+    clock: Arc<Hands>,
     folder: TempDir,
 }
 
@@ -107,10 +108,12 @@ impl Disk {
 impl Bench {
     pub(crate) fn new() -> Self {
         let (disk, folder) = (Arc::new(Disk::default()), tempfile::tempdir().unwrap());
-        let vault = start(&disk, &folder);
+        let clock = Arc::new(Hands::default());
+        let vault = start(&disk, &folder, &clock);
         Self {
             vault,
             disk,
+            clock,
             folder,
         }
     }
@@ -125,7 +128,7 @@ impl Bench {
 
     /// Starts anew over what is stored.
     fn restart(&mut self) {
-        self.vault = start(&self.disk, &self.folder);
+        self.vault = start(&self.disk, &self.folder, &self.clock);
     }
 
     fn key_file(&self, suffix: &str) -> PathBuf {
@@ -147,8 +150,8 @@ fn files(folder: &TempDir) -> KeyFiles {
     KeyFiles::new(folder.path(), &Environment::fixed([]))
 }
 
-fn start(disk: &Arc<Disk>, folder: &TempDir) -> Vault {
-    let vault = Vault::open(&**disk, files(folder), Arc::new(Hands::default())).unwrap();
+fn start(disk: &Arc<Disk>, folder: &TempDir, clock: &Arc<Hands>) -> Vault {
+    let vault = Vault::open(&**disk, files(folder), clock.clone()).unwrap();
     let store = Store::start(
         &Arbiter::new().handle(),
         disk.clone(),

@@ -114,7 +114,7 @@ async fn a_reference_that_may_not_be_used_is_refused_and_recorded() {
         .unwrap_err();
     let said = denied.to_string();
     assert!(
-        said.contains("`DEFAULT`") && said.contains("--tool bash"),
+        said.contains("`DEFAULT`") && said.contains("--keep-value --tool '*' --tool 'bash'"),
         "{said}"
     );
     let wanted = Wanted {

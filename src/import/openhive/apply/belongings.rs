@@ -59,6 +59,9 @@ impl Work<'_> {
             self.commit(writes, 1)?;
             return Ok(TeamKey::first(MAIN));
         }
+        let waits = |job: &&Job| job.kind == Kind::Bootstrap && job.is_open();
+        let mut jobs = team.tasks.iter().map(|job| &job.thing);
+        let bootstrap = jobs.find(waits).map(|job| TaskId::from(job.id.as_str()));
         let record = TeamRecord {
             name: place.name.as_str().into(),
             generation: newest + 1,
@@ -67,10 +70,12 @@ impl Work<'_> {
                 Some(_) => TeamState::Degraded,
                 None => TeamState::Paused,
             },
-            phase: match place.ready {
-                true => Phase::Ready,
-                false => Phase::Initializing,
+            phase: match (place.ready, &bootstrap) {
+                (true, _) => Phase::Ready,
+                (false, Some(_)) => Phase::Initializing,
+                (false, None) => Phase::Failed,
             },
+            bootstrap_task: bootstrap.filter(|_| !place.ready),
             scope: place.scope.clone(),
             created_at: place.created_at.unwrap_or(self.site.now),
             created_by: IMPORT.to_owned(),

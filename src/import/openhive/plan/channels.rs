@@ -67,6 +67,8 @@ impl Plan {
                 Ok(mut thing) => {
                     let mut changes = Vec::new();
                     cast.redactor.clean(&mut thing.text, &mut changes);
+                    // A topic in which something was just said would be active.
+                    thing.at = thing.at.min(target.now - target.idle_after);
                     let kind = Kind::Interactions;
                     let channel = thing.channel.clone();
                     self.sayings.push(Marked { mark, thing });

@@ -22,6 +22,9 @@ use super::{
 };
 use crate::settings::secret::Secret;
 
+/// The most entries of a team's vault.
+const MOST_ENTRIES: usize = 500;
+
 /// Who the teams of the source are here.
 #[derive(Debug, Default)]
 pub(super) struct Cast {
@@ -270,6 +273,10 @@ fn secrets(
             _ if target.has(&mark) => Item::left(Kind::Vault, key, BEFORE),
             Ok(entry) if !taken.insert(entry.key.clone()) => {
                 let reason = format!("the key `{}` is used already", entry.key);
+                Item::faulty(Kind::Vault, key, reason)
+            }
+            Ok(_) if entries.len() >= MOST_ENTRIES => {
+                let reason = format!("a vault has at most {MOST_ENTRIES} entries");
                 Item::faulty(Kind::Vault, key, reason)
             }
             Ok(thing) => {

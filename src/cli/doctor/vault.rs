@@ -1,0 +1,221 @@
+//! The vault: whether its key fits, and whether all of it can be read.
+
+use std::{collections::BTreeSet, sync::Arc};
+
+use serde_json::Value;
+
+use super::{Finding, service::Running};
+use crate::{
+    cli::{
+        Context,
+        backup::blocking,
+        service::Service,
+        stopped::{self, Stopped},
+    },
+    machine::WallClock,
+    settings::references::{Environment, SystemVault},
+    vault::{Vault, health::Health, master::KeyFiles},
+};
+
+const ID: &str = "vault";
+/// Rows of one answer.
+const PAGE: usize = 200;
+
+/// What was found, and the environment with the secrets that settings may refer to.
+pub(super) struct Looked {
+    pub(super) findings: Vec<Finding>,
+    pub(super) environment: Environment,
+}
+
+pub(super) async fn check(context: &Context, running: &Running) -> Looked {
+    let environment = context.environment.clone();
+    match running {
+        Running::Ready { .. } | Running::NotReady { .. } => ask(context, environment).await,
+        Running::Silent { .. } => Looked {
+            findings: vec![Finding::warn(
+                ID,
+                "was not looked at: the service does not answer",
+                "mend that first, then look again",
+            )],
+            environment,
+        },
+        Running::No if !stopped::has_store(context) => Looked {
+            findings: vec![Finding::ok(
+                ID,
+                "there is none yet; the first start makes it",
+            )],
+            environment,
+        },
+        Running::No => {
+            let cloned = context.clone();
+            match blocking(move || look(&cloned)).await {
+                Ok((vault, health)) => Looked {
+                    findings: vec![judge(&health)],
+                    environment: environment.with_vault(vault),
+                },
+                // What is wrong with the store is told elsewhere.
+                Err(_) => Looked {
+                    findings: vec![Finding::warn(
+                        ID,
+                        "was not looked at: the store cannot be opened",
+                        "mend that first, then look again",
+                    )],
+                    environment,
+                },
+            }
+        }
+    }
+}
+
+/// Looks at the vault of a service that is stopped, and changes nothing.
+fn look(context: &Context) -> Result<(Vault, Health), crate::cli::failure::Failure> {
+    let stopped = Stopped::open(context, &|_| {})?;
+    let files = KeyFiles::new(&context.home.secrets(), &context.environment);
+    let vault = Vault::peek(&stopped.storage, files, Arc::new(WallClock))?;
+    let health = vault.health();
+    Ok((vault, health))
+}
+
+fn judge(health: &Health) -> Finding {
+    if let Some(locked) = &health.locked {
+        return Finding::error(
+            ID,
+            format!("is locked: {locked}"),
+            "without that key its secrets are lost, and must be set anew after the old ones are deleted",
+        );
+    }
+    let mut corrupt = health.corrupt.iter();
+    if let Some((scope, key)) = corrupt.next() {
+        let more = match corrupt.len() {
+            0 => String::new(),
+            more => format!(" and {more} more"),
+        };
+        return Finding::error(
+            ID,
+            format!("entry `{key}` of {scope}{more} cannot be read"),
+            "set it anew with `hivewright vault set`",
+        );
+    }
+    let Health {
+        entries, secrets, ..
+    } = health;
+    Finding::ok(
+        ID,
+        format!("its key fits; {entries} entries, {secrets} of them secret"),
+    )
+}
+
+/// Asks the running service, which shows no values.
+async fn ask(context: &Context, environment: Environment) -> Looked {
+    let answered = async {
+        let service = Service::find(context)?;
+        let ready = service.get_any("/readyz").await?;
+        let locked = ready["vault"].as_str().map(str::to_owned);
+        let keys = match locked {
+            Some(_) => BTreeSet::new(),
+            None => keys(&service).await?,
+        };
+        Ok::<_, crate::cli::failure::Failure>((locked, keys))
+    };
+    match answered.await {
+        Ok((Some(locked), keys)) => Looked {
+            findings: vec![Finding::error(
+                ID,
+                format!("is locked: {locked}"),
+                "put the key file back and start the service again",
+            )],
+            environment: environment.with_vault(Listed(keys)),
+        },
+        Ok((None, keys)) => Looked {
+            findings: vec![Finding::ok(ID, "its key fits, says the running service")],
+            environment: environment.with_vault(Listed(keys)),
+        },
+        Err(failure) => Looked {
+            findings: vec![Finding::warn(
+                ID,
+                format!("was not looked at: {failure}"),
+                "use a token with scope `secrets`",
+            )],
+            environment,
+        },
+    }
+}
+
+/// The service's own secrets by name.
+async fn keys(service: &Service) -> Result<BTreeSet<String>, crate::cli::failure::Failure> {
+    let mut keys = BTreeSet::new();
+    loop {
+        let fields = [
+            ("scope", "system".to_owned()),
+            ("limit", PAGE.to_string()),
+            ("offset", keys.len().to_string()),
+        ];
+        let answer = service.search("/api/v1/vault", fields).await?;
+        let rows = answer["data"].as_array().map(Vec::as_slice);
+        let rows = rows.unwrap_or_default();
+        let secret = |row: &&Value| row["secret"] == true;
+        let names = rows.iter().filter(secret);
+        keys.extend(names.filter_map(|row| row["key"].as_str().map(str::to_owned)));
+        if rows.len() < PAGE {
+            return Ok(keys);
+        }
+    }
+}
+
+/// Secrets that are known to be there. What they are is not known here.
+struct Listed(BTreeSet<String>);
+
+/// Stands for a key that only the running service knows.
+pub(super) const UNKNOWN: &str = "known to the running service alone";
+
+impl SystemVault for Listed {
+    fn value(&self, key: &str) -> Result<String, String> {
+        match self.0.contains(key) {
+            true => Ok(UNKNOWN.to_owned()),
+            false => Err(format!(
+                "there is no such secret; `hivewright vault set {key} --system` sets it"
+            )),
+        }
+    }
+
+    fn version(&self) -> u64 {
+        1
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::vault::{master::Locked, scope::Scope};
+
+    /// OP-76, MV-57, MV-60
+    #[test]
+    fn a_locked_vault_and_a_corrupt_entry_are_errors() {
+        let good = Health {
+            locked: None,
+            entries: 3,
+            secrets: 2,
+            corrupt: Vec::new(),
+        };
+        let corrupt = Health {
+            corrupt: vec![
+                (Scope::System, "KEY".to_owned()),
+                (Scope::System, "B".to_owned()),
+            ],
+            ..good.clone()
+        };
+        let locked = Health {
+            locked: Some(Locked::new("there is no key")),
+            ..good.clone()
+        };
+
+        let found = [good, corrupt, locked].map(|health| judge(&health).message);
+
+        let expected = [
+            "its key fits; 3 entries, 2 of them secret",
+            "entry `KEY` of system and 1 more cannot be read",
+            "is locked: there is no key",
+        ];
+        assert_eq!(found, expected);
+    }
+}

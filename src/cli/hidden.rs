@@ -1,0 +1,98 @@
+//! Asking for something that is not shown while it is typed.
+
+use std::io::{self, Read, Write};
+
+use rustix::termios::{
+    LocalModes, OptionalActions, SpecialCodeIndex, Termios, tcgetattr, tcsetattr,
+};
+use zeroize::Zeroizing;
+
+use super::failure::{Exit, Failure};
+
+/// Asks the person at the terminal. Nothing they type is shown.
+pub(super) fn ask(question: &str) -> Result<Zeroizing<Vec<u8>>, Failure> {
+    let cannot = |error: io::Error| Failure::system("the terminal cannot be used", error);
+    let silence = Silence::new().map_err(|error| cannot(error.into()))?;
+    let mut out = io::stderr().lock();
+    let said = out
+        .write_all(question.as_bytes())
+        .and_then(|()| out.flush());
+    said.map_err(cannot)?;
+    let line = line(io::stdin().lock()).map_err(cannot)?;
+    drop(silence);
+    // The line that was begun with the question ends here.
+    let _gone = writeln!(out);
+    line.ok_or_else(|| Failure::new(Exit::Interrupted, "nothing was set"))
+}
+
+/// Keeps the terminal from showing what is typed, and from ending us before it shows it again.
+struct Silence(Termios);
+
+impl Silence {
+    fn new() -> rustix::io::Result<Self> {
+        let before = tcgetattr(io::stdin())?;
+        let mut silent = before.clone();
+        silent
+            .local_modes
+            .remove(LocalModes::ECHO | LocalModes::ECHONL | LocalModes::ICANON | LocalModes::ISIG);
+        silent.special_codes[SpecialCodeIndex::VMIN] = 1;
+        silent.special_codes[SpecialCodeIndex::VTIME] = 0;
+        tcsetattr(io::stdin(), OptionalActions::Flush, &silent)?;
+        Ok(Self(before))
+    }
+}
+
+impl Drop for Silence {
+    fn drop(&mut self) {
+        // A terminal that is gone needs no mending.
+        let _ = tcsetattr(io::stdin(), OptionalActions::Flush, &self.0);
+    }
+}
+
+/// One line as a terminal without its own editing sends it; none if it was broken off.
+fn line(input: impl Read) -> io::Result<Option<Zeroizing<Vec<u8>>>> {
+    const INTERRUPT: u8 = 0x03;
+    const END: u8 = 0x04;
+    const CLEAR: u8 = 0x15;
+    let mut line = Zeroizing::new(Vec::with_capacity(256));
+    for byte in input.bytes() {
+        match byte? {
+            b'\r' | b'\n' => return Ok(Some(line)),
+            END if line.is_empty() => return Ok(None),
+            END => return Ok(Some(line)),
+            INTERRUPT => return Ok(None),
+            CLEAR => line.clear(),
+            0x08 | 0x7f => {
+                // A character may have several bytes.
+                while line.pop().is_some_and(|byte| byte & 0xc0 == 0x80) {}
+            }
+            byte => line.push(byte),
+        }
+    }
+    Ok((!line.is_empty()).then_some(line))
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use super::*;
+
+    /// MV-66
+    #[test]
+    fn a_line_is_read_as_it_was_meant() {
+        let typed = |keys: &str| {
+            let line = line(keys.as_bytes()).unwrap();
+            line.map(|line| String::from_utf8(line.to_vec()).unwrap())
+        };
+        let some = |text: &str| Some(text.to_owned());
+
+        assert_eq!(typed("hunter22\r"), some("hunter22"));
+        assert_eq!(typed("huü\u{7f}nterx\u{8}22\nmore"), some("hunter22"));
+        assert_eq!(typed("wrong\u{15}hunter22\n"), some("hunter22"));
+        assert_eq!(typed("\u{7f}a\u{4}"), some("a"));
+        assert_eq!(typed("hunter22\u{3}"), None);
+        assert_eq!(typed("\u{4}"), None);
+        assert_eq!(typed(""), None);
+    }
+}

@@ -1,0 +1,383 @@
+//! `/hooks/<team>/<name>`: where other programs start work. Calls prove by their signature where they
+//! come from; no login is asked for.
+
+use std::{borrow::Cow, time::Duration};
+
+use actix_web::{
+    HttpRequest, HttpResponse, Resource,
+    http::{StatusCode, header},
+    web,
+};
+use dashmap::DashMap;
+use futures_util::StreamExt;
+use hivewright_actors::{
+    clock::Timestamp,
+    ids::TriggerId,
+    router::rate::{Bucket, Rate},
+    scheduler::{
+        Refusal,
+        call::{Call, FindHook, Hook},
+        config::{Condition, Encoding, Scheme, Signed, Test, Webhook},
+        matcher::Language,
+        run::Decision,
+    },
+};
+use serde_json::{Value, json};
+
+use super::{
+    State,
+    error::ApiError,
+    routes::{self, Methods},
+};
+use crate::triggers::{desk::Parts, signature};
+
+/// A body that does not arrive in this time is given up.
+const SLOWEST_BODY: Duration = Duration::from_secs(10);
+/// An actor that does not answer in this time is in trouble.
+const PATIENCE: Duration = Duration::from_secs(20);
+/// The longest name of a delivery.
+const LONGEST_ID: usize = 256;
+
+/// How often each webhook was called lately.
+#[derive(Default)]
+pub struct Callers(DashMap<TriggerId, (u32, Bucket)>);
+
+pub(super) fn resource() -> Resource {
+    routes::resource("/hooks/{team}/{name}", Methods::new().post(receive))
+}
+
+async fn receive(
+    state: web::Data<State>,
+    request: HttpRequest,
+    path: web::Path<(String, String)>,
+    payload: web::Payload,
+) -> Result<HttpResponse, ApiError> {
+    let desk = state.desk.parts()?;
+    let (team, name) = path.into_inner();
+    let find = FindHook {
+        team: team.into(),
+        name,
+    };
+    let found = desk.scheduler.send(find).timeout(PATIENCE).await;
+    // Whether it is unknown or off is nobody's business.
+    let hook = found
+        .map_err(ApiError::internal)?
+        .ok_or_else(|| ApiError::not_found("there is no such webhook"))?;
+    let now = desk.now();
+    state.callers.admit(&hook, now)?;
+    if state.service.is_draining() {
+        return Err(ApiError::draining());
+    }
+    let proof = Proof::read(&request, &hook.webhook)?;
+    let content_type = content_type(&request, &hook.webhook)?;
+    proof.check_time(&hook.webhook, now)?;
+    let most = usize::try_from(hook.webhook.max_body).unwrap_or(usize::MAX);
+    check_length(&request, most)?;
+    let body = tokio::time::timeout(SLOWEST_BODY, collect(payload, most))
+        .await
+        .map_err(|_| ApiError::too_slow())??;
+    proof.check(desk, &hook, &body, now)?;
+    let filtered = filter(desk, &hook.webhook, &content_type, &body)?;
+    let call = Call {
+        trigger: hook.id.clone(),
+        key: proof.key(),
+        headers: passed(&request, &hook.webhook),
+        payload: String::from_utf8_lossy(&body).into_owned(),
+        filtered,
+    };
+    let answer = desk.scheduler.send(call).timeout(PATIENCE).await;
+    let answer = match answer.map_err(ApiError::internal)? {
+        Ok(answer) => answer,
+        Err(Refusal::QueueFull(reason)) => return Err(ApiError::rate_limited(reason)),
+        Err(Refusal::NotFound) => return Err(ApiError::not_found("there is no such webhook")),
+        Err(_) => return Err(ApiError::draining()),
+    };
+    let run = answer.run;
+    if let Some(first) = answer.first {
+        return Ok(HttpResponse::Ok().json(json!({ "duplicate": true, "run_id": first })));
+    }
+    Ok(match run.decision {
+        Decision::Enqueued | Decision::Replaced => {
+            HttpResponse::Accepted().json(json!({ "run_id": run.id, "task_id": run.task_id }))
+        }
+        Decision::RateLimited => {
+            return Err(ApiError::rate_limited(
+                "the team gets too many tasks from triggers",
+            ));
+        }
+        Decision::NotActive => return Err(ApiError::not_found("there is no such webhook")),
+        Decision::Filtered => HttpResponse::Ok().json(json!({ "ignored": true })),
+        decision => HttpResponse::Ok().json(json!({
+            "ignored": true, "run_id": run.id, "decision": decision.as_str(),
+        })),
+    })
+}
+
+impl Callers {
+    fn admit(&self, hook: &Hook, now: Timestamp) -> Result<(), ApiError> {
+        let most = hook.webhook.rate;
+        let rate = Rate {
+            per_minute: most,
+            burst: most,
+        };
+        let fresh = || (most, Bucket::new(rate, now));
+        let mut caller = self.0.entry(hook.id.clone()).or_insert_with(fresh);
+        if caller.0 != most {
+            *caller = fresh();
+        }
+        match caller.1.take(now) {
+            Ok(()) => Ok(()),
+            Err(_) => Err(ApiError::rate_limited("too many calls; slow down")),
+        }
+    }
+}
+
+/// What a call brings to prove where it comes from.
+#[derive(Debug)]
+struct Proof {
+    /// The name of the delivery, where the signature covers it.
+    id: Option<String>,
+    /// The time, as it was written.
+    timestamp: Option<String>,
+    /// Signatures, of which one has to be right.
+    signatures: Vec<Vec<u8>>,
+}
+
+fn text<'a>(request: &'a HttpRequest, name: &str) -> Option<&'a str> {
+    request.headers().get(name)?.to_str().ok().map(str::trim)
+}
+
+fn malformed(header: &str) -> ApiError {
+    ApiError::invalid(format!("the header `{header}` is missing or malformed"))
+}
+
+fn unproved() -> ApiError {
+    ApiError::new(
+        StatusCode::UNAUTHORIZED,
+        "unauthenticated",
+        "the signature or its time is not right",
+    )
+}
+
+impl Proof {
+    fn read(request: &HttpRequest, webhook: &Webhook) -> Result<Self, ApiError> {
+        let needed = |name: &str| text(request, name).ok_or_else(|| malformed(name));
+        match &webhook.scheme {
+            Scheme::Standard => {
+                let id = needed("webhook-id")?;
+                let is_name = |byte: u8| byte.is_ascii_graphic();
+                if id.is_empty() || id.len() > LONGEST_ID || !id.bytes().all(is_name) {
+                    return Err(malformed("webhook-id"));
+                }
+                let signatures: Vec<Vec<u8>> = needed("webhook-signature")?
+                    .split_ascii_whitespace()
+                    .filter_map(|one| one.strip_prefix("v1,"))
+                    .filter_map(|one| signature::decode(one, Encoding::Base64))
+                    .collect();
+                if signatures.is_empty() {
+                    return Err(malformed("webhook-signature"));
+                }
+                Ok(Self {
+                    id: Some(id.to_owned()),
+                    timestamp: Some(needed("webhook-timestamp")?.to_owned()),
+                    signatures,
+                })
+            }
+            Scheme::Github => {
+                let name = "x-hub-signature-256";
+                let signature = needed(name)?
+                    .strip_prefix("sha256=")
+                    .and_then(|digits| signature::decode(digits, Encoding::Hex))
+                    .ok_or_else(|| malformed(name))?;
+                Ok(Self {
+                    id: None,
+                    timestamp: None,
+                    signatures: vec![signature],
+                })
+            }
+            Scheme::Custom {
+                header,
+                prefix,
+                encoding,
+                timestamp_header,
+                ..
+            } => {
+                let coded = needed(header)?;
+                let coded = match prefix {
+                    Some(prefix) => coded.strip_prefix(prefix.as_str()),
+                    None => Some(coded),
+                };
+                let signature = coded
+                    .and_then(|coded| signature::decode(coded, *encoding))
+                    .ok_or_else(|| malformed(header))?;
+                let timestamp = timestamp_header.as_deref().map(needed).transpose()?;
+                Ok(Self {
+                    id: None,
+                    timestamp: timestamp.map(str::to_owned),
+                    signatures: vec![signature],
+                })
+            }
+        }
+    }
+
+    fn check_time(&self, webhook: &Webhook, now: Timestamp) -> Result<(), ApiError> {
+        let Some(text) = &self.timestamp else {
+            return Ok(());
+        };
+        let seconds: u64 = text
+            .parse()
+            .map_err(|_| ApiError::invalid("the timestamp is no number of seconds since 1970"))?;
+        let sent = Timestamp(seconds.saturating_mul(1_000));
+        let off = now.since(sent).max(sent.since(now));
+        match off <= webhook.tolerance {
+            true => Ok(()),
+            false => Err(unproved()),
+        }
+    }
+
+    /// One of the secrets that are good now made one of the signatures.
+    fn check(
+        &self,
+        desk: &Parts,
+        hook: &Hook,
+        body: &[u8],
+        now: Timestamp,
+    ) -> Result<(), ApiError> {
+        let webhook = &hook.webhook;
+        let (id, timestamp) = (
+            self.id.as_deref().unwrap_or_default().as_bytes(),
+            self.timestamp.as_deref().unwrap_or_default().as_bytes(),
+        );
+        let signed: Vec<&[u8]> = match &webhook.scheme {
+            Scheme::Standard => vec![id, b".", timestamp, b".", body],
+            Scheme::Custom {
+                signed: Signed::TimestampBody,
+                ..
+            } => vec![timestamp, b".", body],
+            Scheme::Github | Scheme::Custom { .. } => vec![body],
+        };
+        let former = webhook
+            .secret_previous
+            .as_ref()
+            .filter(|_| webhook.previous_until.is_some_and(|until| now < until));
+        for name in [Some(&webhook.secret), former].into_iter().flatten() {
+            let Some(secret) = desk.secrets.secret(&hook.team, name) else {
+                tracing::error!(trigger = %hook.id, team = %hook.team, secret = %name, "a webhook was called, and its secret is not in the vault");
+                continue;
+            };
+            let key = match webhook.scheme {
+                Scheme::Standard => signature::standard_key(&secret),
+                _ => secret,
+            };
+            // All are tried, so that the time it takes tells nothing.
+            let right = self
+                .signatures
+                .iter()
+                .map(|one| signature::is_signed(&key, &signed, one))
+                .fold(false, |any, right| any | right);
+            if right {
+                desk.secrets.used(&hook.team, name);
+                return Ok(());
+            }
+        }
+        Err(unproved())
+    }
+
+    /// What tells this delivery from others: its name where that is signed, else the signature itself,
+    /// by its bytes and not by how they were written.
+    fn key(&self) -> String {
+        match (&self.id, self.signatures.first()) {
+            (Some(id), _) => format!("id:{id}"),
+            (None, Some(signature)) => format!("sig:{}", signature::hex(signature)),
+            (None, None) => String::new(),
+        }
+    }
+}
+
+fn content_type(request: &HttpRequest, webhook: &Webhook) -> Result<String, ApiError> {
+    let named = text(request, header::CONTENT_TYPE.as_str()).unwrap_or_default();
+    let kind = named.split(';').next().unwrap_or_default().trim();
+    let kind = kind.to_ascii_lowercase();
+    match webhook.content_types.contains(&kind) {
+        true => Ok(kind),
+        false => Err(ApiError::new(
+            StatusCode::UNSUPPORTED_MEDIA_TYPE,
+            "unsupported_media_type",
+            format!(
+                "this webhook takes `{}`",
+                webhook.content_types.join("`, `")
+            ),
+        )),
+    }
+}
+
+fn check_length(request: &HttpRequest, most: usize) -> Result<(), ApiError> {
+    match text(request, header::CONTENT_LENGTH.as_str()).map(str::parse::<usize>) {
+        Some(Ok(length)) if length > most => Err(ApiError::too_large(most)),
+        Some(Ok(_)) => Ok(()),
+        _ => Err(ApiError::new(
+            StatusCode::LENGTH_REQUIRED,
+            "length_required",
+            "a call needs `Content-Length`",
+        )),
+    }
+}
+
+async fn collect(mut payload: web::Payload, most: usize) -> Result<Vec<u8>, ApiError> {
+    let mut bytes = Vec::new();
+    while let Some(chunk) = payload.next().await {
+        let chunk = chunk.map_err(|_| ApiError::invalid("the body broke off"))?;
+        if bytes.len() + chunk.len() > most {
+            return Err(ApiError::too_large(most));
+        }
+        bytes.extend_from_slice(&chunk);
+    }
+    Ok(bytes)
+}
+
+/// Why a body does not concern the trigger.
+fn filter(
+    desk: &Parts,
+    webhook: &Webhook,
+    content_type: &str,
+    body: &[u8],
+) -> Result<Option<String>, ApiError> {
+    if content_type != "application/json" {
+        let reason = "the body is no JSON, which the filter needs";
+        return Ok((!webhook.filter.is_empty()).then(|| reason.to_owned()));
+    }
+    let document: Value = serde_json::from_slice(body)
+        .map_err(|_| ApiError::invalid("the body is not valid JSON"))?;
+    let fails = webhook
+        .filter
+        .iter()
+        .find(|condition| !holds(desk, condition, &document));
+    Ok(fails.map(|condition| format!("the filter on `{}` does not hold", condition.pointer)))
+}
+
+fn holds(desk: &Parts, condition: &Condition, document: &Value) -> bool {
+    let Some(found) = document.pointer(&condition.pointer) else {
+        return false;
+    };
+    match &condition.test {
+        Test::Equals(value) => found == value,
+        Test::Matches(pattern) => {
+            let text = match found {
+                Value::String(text) => Cow::Borrowed(text.as_str()),
+                other => Cow::Owned(other.to_string()),
+            };
+            let read = desk.expressions.read(Language::Message, pattern, None);
+            read.is_ok_and(|matcher| matcher.find(&text).is_some())
+        }
+    }
+}
+
+/// The header fields that the team is shown.
+fn passed(request: &HttpRequest, webhook: &Webhook) -> Vec<(String, String)> {
+    let names = webhook.pass_headers.iter();
+    let found = names.filter_map(|name| {
+        let value = text(request, name)?;
+        Some((name.to_ascii_lowercase(), value.to_owned()))
+    });
+    found.collect()
+}

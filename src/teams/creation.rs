@@ -1,0 +1,180 @@
+//! A team that someone wants: what can be said against it, and what it is made of.
+
+use std::sync::Arc;
+
+use hivewright_actors::{
+    budget::Caps,
+    clock::Timestamp,
+    ids::{TaskId, TeamName},
+    org::{self, error::OrgError, folders::FolderPlan, names, tree::By},
+    store::records::Writes,
+    task::{Cause, Kind, Lane, OnResult, Priority, Task},
+};
+use serde::Deserialize;
+
+use super::file::TeamFile;
+use crate::{
+    settings::{config::Config, live::Live},
+    tools::filter::ToolFilter,
+};
+
+/// What a new team is asked to do first.
+pub const BOOTSTRAP: &str = include_str!("../../config/prompt/bootstrap.md");
+/// The longest description, in characters.
+const LONGEST_DESCRIPTION: usize = 500;
+/// The longest context, in characters.
+const LONGEST_CONTEXT: usize = 20_000;
+
+/// A team that is wanted.
+#[derive(Clone, Debug, Default, Deserialize)]
+pub struct Wish {
+    /// Its name.
+    pub name: String,
+    /// Who is above it; none is the main team.
+    pub parent: Option<String>,
+    /// What it is for.
+    #[serde(default)]
+    pub description: String,
+    /// Words for what it takes on.
+    pub scope_accepts: Vec<String>,
+    /// What it should know from the start.
+    pub init_context: Option<String>,
+    /// Patterns of tools; none are the usual ones.
+    pub allowed_tools: Option<Vec<String>>,
+    /// The profile of its model; none is the default one.
+    pub provider_profile: Option<String>,
+    /// What it may spend.
+    pub budgets: Option<Caps>,
+}
+
+/// Why a team cannot be made as it is wanted.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum WishError {
+    /// A field cannot be meant.
+    #[error("{reason}")]
+    Field {
+        /// Which.
+        field: &'static str,
+        /// What is wrong with it.
+        reason: String,
+    },
+    /// The settings that say how cannot be read.
+    #[error("{0}")]
+    Settings(String),
+    /// The organisation says no.
+    #[error(transparent)]
+    Refused(#[from] OrgError),
+}
+
+impl Wish {
+    /// What is wrong with it in itself, by field.
+    pub fn fault(&self) -> Option<(&'static str, String)> {
+        let too_long = |text: &str, most| match text.chars().count() {
+            length if length > most => {
+                Some(format!("{length} characters; at most {most} are allowed"))
+            }
+            _ => None,
+        };
+        if let Some(reason) = too_long(&self.description, LONGEST_DESCRIPTION) {
+            return Some(("description", reason));
+        }
+        let context = self.init_context.as_deref().unwrap_or_default();
+        if let Some(reason) = too_long(context, LONGEST_CONTEXT) {
+            return Some(("init_context", reason));
+        }
+        let tools = self.allowed_tools.as_deref().unwrap_or_default();
+        if let Err(error) = ToolFilter::parse(tools) {
+            return Some(("allowed_tools", error.to_string()));
+        }
+        let Caps {
+            usd_per_day,
+            tokens_per_day,
+            usd_per_task,
+        } = self.budgets.unwrap_or_default();
+        let money = |cap: Option<f64>| cap.is_none_or(|cap| cap.is_finite() && cap > 0.0);
+        if !money(usd_per_day) || !money(usd_per_task) || tokens_per_day == Some(0) {
+            return Some(("budgets", "a cap is a number above 0".to_owned()));
+        }
+        None
+    }
+
+    /// Looks at what needs no organisation to be judged. Returns the settings that hold for it.
+    pub async fn check(&self, live: &Live) -> Result<Arc<Config>, WishError> {
+        if let Some((field, reason)) = self.fault() {
+            return Err(WishError::Field { field, reason });
+        }
+        if let Some(profile) = &self.provider_profile {
+            let providers = live.providers().await;
+            let providers = providers.map_err(|found| WishError::Settings(found.to_string()))?;
+            if !providers.profiles.contains_key(profile) {
+                let known: Vec<_> = providers.profiles.keys().map(String::as_str).collect();
+                let known = known.join("`, `");
+                return Err(WishError::Field {
+                    field: "provider_profile",
+                    reason: format!("there is no profile `{profile}`; there are `{known}`"),
+                });
+            }
+        }
+        let config = live.config().await;
+        config.map_err(|found| WishError::Settings(found.to_string()))
+    }
+
+    /// The file of the team.
+    pub fn file(&self, config: &Config) -> TeamFile {
+        let tools = self.allowed_tools.as_ref();
+        TeamFile {
+            description: self.description.clone(),
+            provider_profile: self.provider_profile.clone(),
+            allowed_tools: tools.unwrap_or(&config.defaults.allowed_tools).clone(),
+            budgets: self.budgets.unwrap_or_default(),
+        }
+    }
+
+    /// The order that makes it, on behalf of an operator.
+    pub async fn order(
+        self,
+        live: &Live,
+        operator: &str,
+        task: TaskId,
+        now: Timestamp,
+    ) -> Result<org::Spawn, WishError> {
+        let config = self.check(live).await?;
+        let name = names::check_name(&self.name)?;
+        let file = self.file(&config);
+        Ok(org::Spawn {
+            parent: self
+                .parent
+                .unwrap_or_else(|| hivewright_actors::ids::MAIN.to_owned())
+                .into(),
+            by: By::Operator(operator.to_owned()),
+            scope: self.scope_accepts,
+            limits: config.limits,
+            plan: FolderPlan {
+                config: file.text(&name),
+                context: self.init_context,
+            },
+            bootstrap: bootstrap(&name, operator, task, now),
+            giver: None,
+            writes: Writes::new(),
+            beside: None,
+            name: self.name,
+        })
+    }
+}
+
+/// The first work of a team, given by an operator.
+pub fn bootstrap(team: &TeamName, operator: &str, task: TaskId, now: Timestamp) -> Task {
+    let lane = Lane {
+        team: team.clone(),
+        topic: None,
+    };
+    Task {
+        kind: Kind::Bootstrap,
+        priority: Priority::Critical,
+        on_result: OnResult::Silent,
+        cause: Some(Cause::Operator {
+            name: operator.to_owned(),
+        }),
+        ..Task::new(task, lane, BOOTSTRAP.to_owned(), operator.to_owned(), now)
+    }
+}

@@ -1,0 +1,161 @@
+//! What teams see of each other.
+
+use std::time::Duration;
+
+use super::*;
+
+/// OR-51
+#[actix_web::test]
+async fn a_team_sees_what_is_below_it() {
+    let bench = bench().await;
+    bench.work.open.lock().unwrap().extend([
+        busy("scouts", Kind::Delegate),
+        OpenTask {
+            state: OpenState::Accepted,
+            ..busy("scouts", Kind::Query)
+        },
+    ]);
+
+    let flat = bench.call("main", "list_teams", json!({})).await;
+    let deep = bench
+        .call("main", "list_teams", json!({"recursive": true}))
+        .await;
+
+    assert_eq!(
+        flat["teams"][0],
+        json!({
+            "name": "scouts", "description": "", "scope": ["guides", "scouts"], "state": "active",
+            "phase": "initializing", "pending": 1, "running": 1,
+        })
+    );
+    let names = |teams: &Value| {
+        let teams = teams.as_array().unwrap();
+        teams
+            .iter()
+            .map(|team| team["name"].clone())
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(names(&flat["teams"]), ["scouts", "smiths"]);
+    assert_eq!(names(&deep["teams"][0]["children"]), ["guides"]);
+    let below = bench.call("guides", "list_teams", json!({})).await;
+    assert_eq!(below["teams"], json!([]));
+}
+
+/// OR-52
+#[actix_web::test]
+async fn a_team_sees_what_runs_below_it() {
+    let bench = bench().await;
+    let parked = OpenState::Parked(hivewright_actors::task::WaitReason::Approval);
+    bench.work.open.lock().unwrap().extend([
+        OpenTask {
+            state: parked,
+            ..busy("guides", Kind::Trigger)
+        },
+        OpenTask {
+            state: OpenState::Accepted,
+            ..busy("guides", Kind::Query)
+        },
+    ]);
+    bench.place.write(
+        &bench.place.home.team_file("guides"),
+        "budgets: {usd_per_day: 3}\n",
+    );
+
+    let one = bench
+        .call("scouts", "get_status", json!({"team": "guides"}))
+        .await;
+    let all = bench.call("scouts", "get_status", json!({})).await;
+
+    assert_eq!(
+        one["teams"],
+        json!([{
+            "name": "guides", "state": "active", "phase": "initializing",
+            "running": [{"task_id": "task-busy", "type": "trigger", "age_ms": 700_000, "wait_reason": "approval"}],
+            "queued": 1, "oldest_wait_ms": 700_000,
+            "budget": {
+                "spent": {"usd": 1.5, "tokens": 10},
+                "limit": {"usd_per_day": 3.0, "tokens_per_day": null, "usd_per_task": null},
+            },
+        }])
+    );
+    assert_eq!(all["teams"].as_array().unwrap().len(), 2);
+    let above = bench
+        .call("guides", "get_status", json!({"team": "scouts"}))
+        .await;
+    assert_eq!(code(&above), "not_authorized");
+}
+
+/// OR-59
+#[actix_web::test]
+async fn finished_work_is_listed_newest_first() {
+    let bench = bench().await;
+    let finish = async |id: &str, team: &str, generation: u32, text: &str| {
+        bench.ends(team, Ending::Done, text);
+        let lane = Lane {
+            team: team.into(),
+            topic: None,
+        };
+        let task = Task {
+            generation,
+            kind: Kind::Delegate,
+            outcome: bench.work.ends.lock().unwrap().get(team).cloned(),
+            ..Task::new(
+                id.into(),
+                lane,
+                String::new(),
+                String::new(),
+                Timestamp(bench.clock.now().0 - 1_500),
+            )
+        };
+        bench
+            .store
+            .commit(Writes::new().finished(&task))
+            .await
+            .unwrap();
+        bench.clock.turn(Duration::from_secs(24 * 60 * 60));
+    };
+    finish("task-1", "scouts", 1, "first").await;
+    finish("task-2", "scouts", 1, &"x".repeat(300)).await;
+    // Of a team that had the name before, and of another one.
+    finish("task-3", "scouts", 2, "other life").await;
+    finish("task-4", "smiths", 1, "other team").await;
+    let list = async |args: Value| {
+        let answer = bench.call("main", "list_completed_tasks", args).await;
+        let tasks = answer["tasks"].as_array().unwrap().clone();
+        tasks
+            .iter()
+            .map(|task| task["id"].clone())
+            .collect::<Vec<_>>()
+    };
+
+    assert_eq!(list(json!({"team": "scouts"})).await, ["task-2", "task-1"]);
+    assert_eq!(
+        list(json!({"team": "scouts", "limit": 1})).await,
+        ["task-2"]
+    );
+    assert_eq!(
+        list(json!({"team": "scouts", "since": "3d"})).await,
+        ["task-2"]
+    );
+    assert_eq!(list(json!({"team": "smiths"})).await, ["task-4"]);
+    bench.clock.turn(Duration::from_secs(3 * 24 * 60 * 60 + 1));
+    assert_eq!(list(json!({"team": "scouts"})).await, ["task-2"]);
+    let answer = bench
+        .call("scouts", "list_completed_tasks", json!({}))
+        .await;
+    assert_eq!(
+        answer["tasks"][0],
+        json!({
+            "id": "task-2", "team": "scouts", "type": "delegate", "state": "done", "duration_ms": 1_500,
+            "result_snippet": "x".repeat(200), "finished_at": "2023-11-15T22:13:20.000Z",
+        })
+    );
+    let refused = bench
+        .call("scouts", "list_completed_tasks", json!({"team": "smiths"}))
+        .await;
+    assert_eq!(code(&refused), "not_authorized");
+    let refused = bench
+        .call("scouts", "list_completed_tasks", json!({"limit": 201}))
+        .await;
+    assert_eq!(code(&refused), "invalid_input");
+}

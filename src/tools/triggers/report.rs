@@ -1,0 +1,168 @@
+//! `report_run`: how a run of a trigger says how it went. Turns of triggers have it beside their team's
+//! tools, whatever the team is allowed; no other turn does.
+
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
+
+use futures_util::future::BoxFuture;
+use hivewright_actors::{
+    scheduler::{manage::check_cursors, run::ReportedOutcome},
+    task::Label,
+    team::turn::REPORT_RUN,
+    tool::{
+        Args, CallContext, Caller, Checked, Effect, ToolCall, ToolFault, ToolReply, ToolSpec,
+        Toolset,
+    },
+};
+use schemars::JsonSchema;
+use serde::Deserialize;
+use serde_json::Value;
+
+use crate::tools::answer;
+
+/// The longest reason, in characters.
+const LONGEST_REASON: usize = 500;
+/// It only says something.
+const LIMIT: Duration = Duration::from_secs(5);
+
+const DESCRIPTION: &str = "Says how this run of the trigger went. Call it once, when you are done; the last call counts. \
+    `notify` decides whether a person hears of the run: prefer false when nothing needs their attention.";
+
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct Report {
+    /// A person should hear of this run.
+    #[expect(dead_code, reason = "read from the journal once the turn has ended")]
+    notify: bool,
+    /// `ok`, `noop` (there was nothing to do) or `failed`.
+    #[expect(dead_code, reason = "read from the journal once the turn has ended")]
+    outcome: ReportedOutcome,
+    /// Why, in one sentence, at most 500 characters.
+    #[serde(default)]
+    reason: String,
+    /// What the next run should know, by name: all of it, since it replaces what was there. At most 16 texts of 4 KiB.
+    #[serde(default)]
+    cursors: Option<BTreeMap<String, String>>,
+}
+
+/// The tools of a turn with this one.
+pub fn with_report(tools: Arc<dyn Toolset>) -> Arc<dyn Toolset> {
+    let mut schema = schemars::schema_for!(Report);
+    for key in ["$schema", "title", "description"] {
+        schema.remove(key);
+    }
+    let spec = ToolSpec {
+        name: REPORT_RUN.to_owned(),
+        description: DESCRIPTION.to_owned(),
+        schema: schema.to_value(),
+    };
+    let specs = tools.specs().iter().cloned().chain([spec]).collect();
+    Arc::new(Reporting { tools, specs })
+}
+
+struct Reporting {
+    tools: Arc<dyn Toolset>,
+    specs: Arc<[ToolSpec]>,
+}
+
+fn check(call: &ToolCall) -> Result<Checked, ToolReply> {
+    let refuse = |reason: String| {
+        let message = answer::refuse("invalid_input", reason).message;
+        ToolReply::failed(ToolFault::InvalidArguments, message)
+    };
+    let args = match &call.args {
+        Args::Json(args) => args,
+        Args::Unreadable { reason, .. } => {
+            return Err(refuse(format!("arguments are not JSON: {reason}")));
+        }
+    };
+    let report: Report = serde_path_to_error::deserialize(args).map_err(|error| {
+        let path = error.path().to_string();
+        let reason = error.into_inner();
+        refuse(match path.as_str() {
+            "." => reason.to_string(),
+            path => format!("`{path}`: {reason}"),
+        })
+    })?;
+    if report.reason.chars().count() > LONGEST_REASON {
+        let message = format!("`reason`: at most {LONGEST_REASON} characters are allowed");
+        return Err(refuse(message));
+    }
+    if let Some(cursors) = &report.cursors {
+        check_cursors(cursors).map_err(|problem| refuse(problem.to_string()))?;
+    }
+    Ok(Checked::allowed(Effect::Idempotent, false, LIMIT))
+}
+
+impl Toolset for Reporting {
+    fn specs(&self) -> Arc<[ToolSpec]> {
+        self.specs.clone()
+    }
+
+    fn clean(&self, call: &ToolCall) -> Option<Value> {
+        self.tools.clean(call)
+    }
+
+    fn check(&self, call: &ToolCall, caller: &Caller, label: Label) -> Result<Checked, ToolReply> {
+        match call.name == REPORT_RUN {
+            true => check(call),
+            false => self.tools.check(call, caller, label),
+        }
+    }
+
+    fn run(&self, call: ToolCall, cx: CallContext) -> BoxFuture<'static, ToolReply> {
+        if call.name != REPORT_RUN {
+            return self.tools.run(call, cx);
+        }
+        // The turn keeps what was said, and it becomes durable with the turn's outcome.
+        Box::pin(std::future::ready(ToolReply {
+            content: answer::ok(serde_json::json!({})),
+            fault: None,
+            truncated: false,
+            taints: false,
+        }))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn checked(args: Value) -> Result<Checked, ToolReply> {
+        check(&ToolCall {
+            id: "c1".into(),
+            name: REPORT_RUN.to_owned(),
+            args: Args::Json(args),
+        })
+    }
+
+    /// TR-45
+    #[test]
+    fn a_report_has_its_bounds() {
+        let good = json!({
+            "notify": false, "outcome": "noop", "reason": "nothing new", "cursors": {"last_scan": "7"},
+        });
+        assert!(checked(good).is_ok());
+        for (bad, part) in [
+            (json!({"notify": "no", "outcome": "ok"}), "notify"),
+            (json!({"notify": true, "outcome": "fine"}), "outcome"),
+            (json!({"notify": true}), "outcome"),
+            (
+                json!({"notify": true, "outcome": "ok", "reason": "x".repeat(501)}),
+                "reason",
+            ),
+            (
+                json!({"notify": true, "outcome": "ok", "cursors": {"a b": ""}}),
+                "cursors",
+            ),
+            (
+                json!({"notify": true, "outcome": "ok", "noise": 1}),
+                "noise",
+            ),
+        ] {
+            let reply = checked(bad).err().map(|reply| reply.content);
+            assert!(reply.is_some_and(|text| text.contains(part)), "{part}");
+        }
+    }
+}

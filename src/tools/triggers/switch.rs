@@ -1,0 +1,112 @@
+//! `enable_trigger` and `disable_trigger`.
+
+use hivewright_actors::{scheduler::manage::Disable, tool::Effect};
+use schemars::JsonSchema;
+use serde::Deserialize;
+use serde_json::json;
+
+use super::{Desk, LIMITS, NEXT_SHOWN, no, which};
+use crate::{
+    tools::{
+        answer,
+        contract::{Limits, Tool, ToolContext, ToolError},
+    },
+    triggers::show,
+};
+
+/// The longest reason, in characters.
+const LONGEST_REASON: usize = 2_000;
+
+pub(super) struct EnableTrigger(pub(super) Desk);
+
+pub(super) struct DisableTrigger(pub(super) Desk);
+
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Which {
+    /// The team it belongs to.
+    team: String,
+    /// Its name.
+    trigger_name: String,
+}
+
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Off {
+    /// The team it belongs to.
+    team: String,
+    /// Its name.
+    trigger_name: String,
+    /// Why.
+    #[serde(default)]
+    reason: Option<String>,
+    /// Also stop the task that it started last.
+    #[serde(default)]
+    cancel_running: bool,
+}
+
+impl Tool for EnableTrigger {
+    const NAME: &'static str = "enable_trigger";
+    const DESCRIPTION: &'static str = "Lets a trigger fire from now on. The time it was off is not made up, and its \
+        failures are forgotten.";
+    const EFFECT: Effect = Effect::Idempotent;
+    const EXCLUSIVE: bool = true;
+    const LIMITS: Limits = LIMITS;
+    const CLASS: &'static str = "trigger.enable_trigger";
+    type Args = Which;
+
+    fn misfit(reason: String) -> ToolError {
+        answer::refuse("invalid_input", reason)
+    }
+
+    async fn call(&self, args: Which, cx: &ToolContext) -> Result<String, ToolError> {
+        let parts = self.0.parts().map_err(no)?;
+        let which = which(parts, cx, &args.team, &args.trigger_name)?;
+        let trigger = parts.enable(which).await.map_err(no)?;
+        let shown = show::trigger(&trigger);
+        let mut fields = json!({ "state": shown["state"], "next_due_at": shown["next_due_at"] });
+        let next = parts.next_times(&trigger, NEXT_SHOWN);
+        if !next.is_empty() {
+            fields["next_due"] = json!(next);
+        }
+        Ok(answer::ok(fields))
+    }
+}
+
+impl Tool for DisableTrigger {
+    const NAME: &'static str = "disable_trigger";
+    const DESCRIPTION: &'static str = "Lets a trigger fire no more, until it is enabled again. Work that it started goes on unless `cancel_running` is set.";
+    const EFFECT: Effect = Effect::Idempotent;
+    const EXCLUSIVE: bool = true;
+    const LIMITS: Limits = LIMITS;
+    const CLASS: &'static str = "trigger.disable_trigger";
+    type Args = Off;
+
+    fn misfit(reason: String) -> ToolError {
+        answer::refuse("invalid_input", reason)
+    }
+
+    fn accept(args: &Off) -> Result<(), String> {
+        match &args.reason {
+            Some(reason) if reason.chars().count() > LONGEST_REASON => Err(format!(
+                "`reason`: at most {LONGEST_REASON} characters are allowed"
+            )),
+            _ => Ok(()),
+        }
+    }
+
+    async fn call(&self, args: Off, cx: &ToolContext) -> Result<String, ToolError> {
+        let parts = self.0.parts().map_err(no)?;
+        let which = which(parts, cx, &args.team, &args.trigger_name)?;
+        let by = format!("disabled by team {}", cx.caller.team.name);
+        let disable = Disable {
+            which,
+            reason: args.reason.unwrap_or(by),
+            cancel_running: args.cancel_running,
+        };
+        let trigger = parts.disable(disable).await.map_err(no)?;
+        Ok(answer::ok(
+            json!({ "state": show::trigger(&trigger)["state"] }),
+        ))
+    }
+}

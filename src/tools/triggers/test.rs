@@ -1,0 +1,139 @@
+//! `test_trigger`: a run right now, which the trigger does not remember.
+
+use hivewright_actors::{
+    scheduler::{
+        hand::{ByHand, Fire, Overlap},
+        run::Cause,
+    },
+    tool::Effect,
+};
+use schemars::JsonSchema;
+use serde::Deserialize;
+use serde_json::json;
+
+use super::{Desk, LIMITS, no, which};
+use crate::tools::{
+    answer,
+    contract::{Limits, Tool, ToolContext, ToolError},
+};
+
+/// The longest sample, in characters.
+const LONGEST_SAMPLE: usize = 20_000;
+
+pub(super) struct TestTrigger(pub(super) Desk);
+
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Args {
+    /// The team it belongs to.
+    team: String,
+    /// Its name.
+    trigger_name: String,
+    /// The most model calls of this run, 1 to 500.
+    #[serde(default)]
+    max_steps: Option<u32>,
+    /// What to do if the trigger's last task is unfinished: `confirm` says so and starts nothing, `allow` starts behind
+    /// it, `skip` does not start, `replace` stops it first.
+    #[serde(default)]
+    overlap_policy: Policy,
+    /// For `keyword` and `message` a message, for `webhook` a body, as it would have come.
+    #[serde(default)]
+    sample: Option<String>,
+}
+
+#[derive(Clone, Copy, Debug, Default, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+enum Policy {
+    #[default]
+    Confirm,
+    Allow,
+    Skip,
+    Replace,
+}
+
+impl Policy {
+    fn as_str(self) -> &'static str {
+        match self {
+            Self::Confirm => "confirm",
+            Self::Allow => "allow",
+            Self::Skip => "skip",
+            Self::Replace => "replace",
+        }
+    }
+}
+
+impl From<Policy> for Overlap {
+    fn from(policy: Policy) -> Self {
+        match policy {
+            Policy::Confirm => Self::Confirm,
+            Policy::Allow => Self::Allow,
+            Policy::Skip => Self::Skip,
+            Policy::Replace => Self::Replace,
+        }
+    }
+}
+
+impl Tool for TestTrigger {
+    const NAME: &'static str = "test_trigger";
+    const DESCRIPTION: &'static str = "Starts a run of a trigger right now, whatever its state, to see whether it does what \
+        it should. Its schedule, its failures and its cursors stay as they are.";
+    const EFFECT: Effect = Effect::Idempotent;
+    const EXCLUSIVE: bool = false;
+    const LIMITS: Limits = LIMITS;
+    const CLASS: &'static str = "trigger.test_trigger";
+    type Args = Args;
+
+    fn misfit(reason: String) -> ToolError {
+        answer::refuse("invalid_input", reason)
+    }
+
+    fn accept(args: &Args) -> Result<(), String> {
+        if args
+            .max_steps
+            .is_some_and(|steps| !(1..=500).contains(&steps))
+        {
+            return Err("`max_steps`: expected a number from 1 to 500".to_owned());
+        }
+        match &args.sample {
+            Some(sample) if sample.chars().count() > LONGEST_SAMPLE => Err(format!(
+                "`sample`: at most {LONGEST_SAMPLE} characters are allowed"
+            )),
+            _ => Ok(()),
+        }
+    }
+
+    async fn call(&self, args: Args, cx: &ToolContext) -> Result<String, ToolError> {
+        let parts = self.0.parts().map_err(no)?;
+        let which = which(parts, cx, &args.team, &args.trigger_name)?;
+        let fired = parts.fire(Fire {
+            which,
+            cause: Cause::Test,
+            key: cx.key.clone(),
+            max_steps: args.max_steps,
+            overlap: args.overlap_policy.into(),
+            sample: args.sample,
+            principal: cx.caller.cause.clone(),
+            source: cx.caller.source.clone(),
+        });
+        let applied = args.overlap_policy.as_str();
+        Ok(answer::ok(match fired.await.map_err(no)? {
+            ByHand::NeedsConfirmation(task) => json!({
+                "enqueued": false,
+                "requires_confirmation": true,
+                "overlap_policy_applied": applied,
+                "in_flight": [{ "task_id": task }],
+            }),
+            ByHand::Fired(answer) => {
+                let run = answer.run;
+                json!({
+                    "run_id": answer.first.unwrap_or(run.id),
+                    "task_id": run.task_id,
+                    "enqueued": run.decision.made_a_task(),
+                    "decision": run.decision.as_str(),
+                    "reason": run.reason,
+                    "overlap_policy_applied": applied,
+                })
+            }
+        }))
+    }
+}

@@ -1,0 +1,434 @@
+//! The desk: where teams and operators manage triggers. What it lets through, the scheduler decides.
+
+use std::{
+    sync::{Arc, OnceLock},
+    time::Duration,
+};
+
+use actix::{Addr, dev::ToEnvelope};
+use hivewright_actors::{
+    clock::{Clock, Timestamp},
+    ids::{MAIN, TeamKey, TeamName, TriggerId},
+    org::{
+        record::{Capability, TeamState},
+        view::OrgView,
+    },
+    scheduler::{
+        Refusal, Scheduler,
+        calendar::Calendar,
+        config::Config,
+        hand::{ByHand, Fire},
+        manage::{Create, Delete, Disable, Enable, Get, List, Listed, SetCursors, Update, Which},
+        matcher::Expressions,
+        records,
+        run::Run,
+        trigger::{Definition, Problem, Trigger},
+    },
+    store::StoreHandle,
+    task::Source,
+    tool::Caller,
+};
+use serde_json::{Map, Value, json};
+
+use super::form::Writer;
+
+/// An actor that does not answer in this time is in trouble.
+const PATIENCE: Duration = Duration::from_secs(20);
+/// A shorter secret of a webhook can be guessed.
+const SHORTEST_SECRET: usize = 24;
+
+/// The subagents of a team, by name. May block.
+pub type Subagents = Arc<dyn Fn(&TeamName) -> Vec<String> + Send + Sync>;
+
+/// Knows the secrets of teams.
+pub trait SecretSource: Send + Sync + 'static {
+    /// The value of a secret, which is wiped when it is dropped.
+    fn secret(&self, team: &TeamKey, key: &str) -> Option<zeroize::Zeroizing<Vec<u8>>>;
+    /// The team has secrets at all.
+    fn has_secrets(&self, team: &TeamKey) -> bool;
+    /// A secret has proved that a call from outside is genuine.
+    fn used(&self, team: &TeamKey, key: &str);
+}
+
+/// What is at the desk.
+#[derive(Clone)]
+pub struct Parts {
+    /// Triggers.
+    pub scheduler: Addr<Scheduler>,
+    /// Records.
+    pub store: StoreHandle,
+    /// Who is above whom.
+    pub view: OrgView,
+    /// Wall time.
+    pub clock: Arc<dyn Clock>,
+    /// Patterns and zones.
+    pub calendar: Arc<dyn Calendar>,
+    /// Expressions.
+    pub expressions: Arc<dyn Expressions>,
+    /// The zone of the settings.
+    pub zone: String,
+    /// Who works in a team.
+    pub subagents: Subagents,
+    /// Secrets of webhooks.
+    pub secrets: Arc<dyn SecretSource>,
+}
+
+/// The desk is there before the service is up, since turns need tools to begin; it opens with it.
+#[derive(Clone, Default)]
+pub struct Desk(Arc<OnceLock<Parts>>);
+
+/// Who stands at the desk.
+#[derive(Clone, Copy)]
+pub enum Author<'a> {
+    /// A team, by its turn.
+    Team(&'a Caller),
+    /// An operator, by name.
+    Operator(&'a str),
+}
+
+impl Author<'_> {
+    fn name(&self) -> String {
+        match self {
+            Self::Team(caller) => caller.team.name.to_string(),
+            Self::Operator(name) => format!("operator:{name}"),
+        }
+    }
+
+    fn source(&self) -> Option<&Source> {
+        match self {
+            Self::Team(caller) => caller.source.as_ref(),
+            Self::Operator(_) => None,
+        }
+    }
+
+    fn is_operator(&self) -> bool {
+        matches!(self, Self::Operator(_))
+    }
+}
+
+/// Why something is not done at the desk.
+#[derive(Clone, Debug, PartialEq)]
+pub struct DeskError {
+    /// For code.
+    pub code: &'static str,
+    /// Where, if it is about a field.
+    pub field: Option<String>,
+    /// For people and models.
+    pub message: String,
+    /// More, by code.
+    pub details: Option<Value>,
+}
+
+impl DeskError {
+    fn new(code: &'static str, message: impl Into<String>) -> Self {
+        Self {
+            code,
+            field: None,
+            message: message.into(),
+            details: None,
+        }
+    }
+}
+
+impl From<Problem> for DeskError {
+    fn from(problem: Problem) -> Self {
+        Self {
+            field: Some(problem.field.clone()),
+            ..Self::new("invalid_input", problem.to_string())
+        }
+    }
+}
+
+impl From<Refusal> for DeskError {
+    fn from(refusal: Refusal) -> Self {
+        match refusal {
+            Refusal::Invalid(problem) => problem.into(),
+            refusal => Self::new(refusal.code(), refusal.to_string()),
+        }
+    }
+}
+
+impl Desk {
+    /// Opens it. Once is enough.
+    pub fn open(&self, parts: Parts) {
+        let _already = self.0.set(parts);
+    }
+
+    /// What is at it.
+    pub fn parts(&self) -> Result<&Parts, DeskError> {
+        let starting = || DeskError::new("busy", "the service is still starting; try again");
+        self.0.get().ok_or_else(starting)
+    }
+}
+
+impl std::fmt::Debug for Desk {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Desk")
+    }
+}
+
+impl Parts {
+    /// The present.
+    pub fn now(&self) -> Timestamp {
+        self.clock.now()
+    }
+
+    /// Who fills in a form.
+    pub fn writer<'a>(&'a self, author: &'a Author<'_>) -> Writer<'a> {
+        Writer {
+            calendar: &*self.calendar,
+            zone: &self.zone,
+            now: self.now(),
+            source: author.source(),
+            is_operator: author.is_operator(),
+        }
+    }
+
+    /// Under which the triggers of a team are kept, if the author may manage them.
+    pub fn team(&self, author: &Author<'_>, name: &str) -> Result<TeamKey, DeskError> {
+        let tree = self.view.now();
+        let unknown = || DeskError::new("not_found", format!("`team`: there is no team `{name}`"));
+        let team = tree.get(name).ok_or_else(unknown)?;
+        if team.state == TeamState::Draining {
+            let message = format!("team `{name}` is being shut down");
+            return Err(DeskError::new("team_draining", message));
+        }
+        let Author::Team(caller) = author else {
+            return Ok(team.key());
+        };
+        let own = caller.team == team.key();
+        let is_parent = team.parent.as_ref() == Some(&caller.team.name);
+        let may_own = name == MAIN || team.capabilities.contains(&Capability::Triggers);
+        match is_parent || own && may_own {
+            true => Ok(team.key()),
+            false => Err(DeskError::new(
+                "not_authorized",
+                format!(
+                    "the triggers of team `{name}` are managed by its direct parent{}",
+                    match own {
+                        true =>
+                            "; ask it, or let an operator give this team the capability `triggers`",
+                        false => "",
+                    }
+                ),
+            )),
+        }
+    }
+
+    /// The same for looking: a team may always see its own.
+    pub fn team_to_see(&self, author: &Author<'_>, name: &str) -> Result<TeamKey, DeskError> {
+        match author {
+            Author::Team(caller) if caller.team.name.as_str() == name => Ok(caller.team.clone()),
+            _ => self.team(author, name),
+        }
+    }
+
+    /// Makes a trigger. A call that is made again after it took effect gives what it gave.
+    pub async fn create(
+        &self,
+        author: &Author<'_>,
+        team: TeamKey,
+        form: &Map<String, Value>,
+        enable: bool,
+        rerun: bool,
+    ) -> Result<Trigger, DeskError> {
+        let definition = self.writer(author).definition(form)?;
+        self.check(&team, &definition, enable).await?;
+        let which = Which::Named {
+            team: team.clone(),
+            name: definition.name.clone(),
+        };
+        if rerun
+            && let Some(made) = self.find(which).await?
+            && made.trigger.definition == definition
+            && made.trigger.created_by == author.name()
+        {
+            return Ok(made.trigger);
+        }
+        self.ask(Create {
+            team,
+            definition,
+            enable,
+            by: author.name(),
+        })
+        .await
+    }
+
+    /// Changes a trigger: the fields of the form take the place of its own.
+    pub async fn update(
+        &self,
+        author: &Author<'_>,
+        which: Which,
+        form: Map<String, Value>,
+    ) -> Result<Trigger, DeskError> {
+        let present = self.known(which.clone()).await?.trigger;
+        let definition = self.writer(author).changed(&present, &form)?;
+        self.check(&present.team, &definition, present.is_active())
+            .await?;
+        // Worked out again where nothing can come between.
+        let (parts, source) = (self.clone(), author.source().cloned());
+        let is_operator = author.is_operator();
+        let change = Box::new(move |trigger: &Trigger| {
+            let writer = Writer {
+                calendar: &*parts.calendar,
+                zone: &parts.zone,
+                now: parts.now(),
+                source: source.as_ref(),
+                is_operator,
+            };
+            writer.changed(trigger, &form)
+        });
+        self.ask(Update { which, change }).await
+    }
+
+    /// Lets a trigger fire from now on.
+    pub async fn enable(&self, which: Which) -> Result<Trigger, DeskError> {
+        let present = self.known(which.clone()).await?.trigger;
+        self.check(&present.team, &present.definition, true).await?;
+        self.ask(Enable { which }).await
+    }
+
+    /// Lets a trigger fire no more.
+    pub async fn disable(&self, disable: Disable) -> Result<Trigger, DeskError> {
+        self.ask(disable).await
+    }
+
+    /// Removes a trigger.
+    pub async fn delete(&self, which: Which) -> Result<Trigger, DeskError> {
+        self.ask(Delete { which }).await
+    }
+
+    /// Sets what runs leave for one another.
+    pub async fn set_cursors(&self, set: SetCursors) -> Result<Trigger, DeskError> {
+        self.ask(set).await
+    }
+
+    /// Fires a trigger by hand.
+    pub async fn fire(&self, fire: Fire) -> Result<ByHand, DeskError> {
+        self.ask(fire).await
+    }
+
+    /// The triggers of a team, or all.
+    pub async fn list(&self, team: Option<TeamKey>) -> Result<Vec<Listed>, DeskError> {
+        let listed = self.scheduler.send(List { team }).timeout(PATIENCE).await;
+        listed.map_err(|_| stopping())
+    }
+
+    /// A trigger, if there is one.
+    pub async fn find(&self, which: Which) -> Result<Option<Listed>, DeskError> {
+        let found = self.scheduler.send(Get { which }).timeout(PATIENCE).await;
+        found.map_err(|_| stopping())
+    }
+
+    /// A trigger.
+    pub async fn known(&self, which: Which) -> Result<Listed, DeskError> {
+        let named = match &which {
+            Which::Named { team, name } => format!("team `{}` has no trigger `{name}`", team.name),
+            Which::Id(_) => Refusal::NotFound.to_string(),
+        };
+        let found = self.find(which).await?;
+        found.ok_or_else(|| DeskError::new("not_found", named))
+    }
+
+    /// Runs of a trigger, newest first.
+    pub async fn runs(
+        &self,
+        team: TeamKey,
+        trigger: TriggerId,
+        before: Option<Timestamp>,
+        most: usize,
+    ) -> Result<Vec<Run>, DeskError> {
+        let read = self
+            .store
+            .read(move |storage| records::runs(storage, &team, &trigger, before, most));
+        read.await
+            .map_err(|error| DeskError::new("internal", error.to_string()))
+    }
+
+    /// The next times of a trigger, as people of its zone read them.
+    pub fn next_times(&self, trigger: &Trigger, most: usize) -> Vec<String> {
+        super::preview::times(self, &trigger.definition, trigger.anchor_at, most)
+            .into_iter()
+            .map(|(_, text)| text)
+            .collect()
+    }
+
+    /// What only files and the vault can tell.
+    async fn check(
+        &self,
+        team: &TeamKey,
+        definition: &Definition,
+        enable: bool,
+    ) -> Result<(), DeskError> {
+        if let Some(subagent) = &definition.subagent {
+            let (subagents, of) = (self.subagents.clone(), team.name.clone());
+            let known = tokio::task::spawn_blocking(move || subagents(&of)).await;
+            let known = known.unwrap_or_default();
+            if !known.contains(subagent) {
+                return Err(unknown_subagent(&team.name, subagent, &known));
+            }
+        }
+        let Config::Webhook(webhook) = &definition.config else {
+            return Ok(());
+        };
+        let secrets = &self.secrets;
+        for (field, key) in [
+            ("config.secret", Some(&webhook.secret)),
+            ("config.secret_previous", webhook.secret_previous.as_ref()),
+        ] {
+            let Some(key) = key else { continue };
+            let reason = match secrets.secret(team, key) {
+                None => format!(
+                    "the vault of team `{0}` has no secret `{key}`; `hivewright vault set {key} --team {0}` sets it",
+                    team.name
+                ),
+                Some(value) if value.len() < SHORTEST_SECRET => {
+                    format!("the secret `{key}` has less than {SHORTEST_SECRET} bytes")
+                }
+                Some(_) => continue,
+            };
+            return Err(Problem::new(field, reason).into());
+        }
+        // The secret of the webhook itself is one already, so this holds for every webhook.
+        if enable && !definition.allow_untrusted && secrets.has_secrets(team) {
+            let message = format!(
+                "what a webhook brings is not to be trusted, and team `{}` has secrets: an operator must set `allow_untrusted` before it can be enabled",
+                team.name
+            );
+            return Err(DeskError::new("not_approved", message));
+        }
+        Ok(())
+    }
+
+    async fn ask<M, T>(&self, message: M) -> Result<T, DeskError>
+    where
+        M: actix::Message<Result = Result<T, Refusal>> + Send + 'static,
+        T: Send + 'static,
+        Scheduler: actix::Handler<M>,
+        <Scheduler as actix::Actor>::Context: ToEnvelope<Scheduler, M>,
+    {
+        match self.scheduler.send(message).timeout(PATIENCE).await {
+            Ok(answer) => Ok(answer?),
+            Err(_) => Err(stopping()),
+        }
+    }
+}
+
+fn stopping() -> DeskError {
+    Refusal::Stopping.into()
+}
+
+fn unknown_subagent(team: &TeamName, subagent: &str, known: &[String]) -> DeskError {
+    let listed = match known {
+        [] => "it has none".to_owned(),
+        known => format!("there are {}", known.join(", ")),
+    };
+    DeskError {
+        field: Some("subagent".to_owned()),
+        details: Some(json!({ "known": known })),
+        ..DeskError::new(
+            "unknown_subagent",
+            format!("subagent: team `{team}` has no subagent `{subagent}`; {listed}"),
+        )
+    }
+}

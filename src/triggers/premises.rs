@@ -1,0 +1,240 @@
+//! What a firing depends on beyond its trigger: subagents, the heartbeat list, whether there is
+//! anything to learn from.
+
+use std::{
+    io::{self, Read},
+    path::Path,
+    sync::{Arc, OnceLock},
+};
+
+use futures_util::future::BoxFuture;
+use hivewright_actors::{
+    clock::Timestamp,
+    ids::{TeamKey, TeamName},
+    org::{record::Phase, view::OrgView},
+    scheduler::{
+        maintain::HEARTBEAT_OK,
+        premises::{Findings, Premises},
+        trigger::{Problem, SystemKind, Trigger},
+    },
+    store::{StoreHandle, reads},
+    task::{Kind, Lane, Task},
+};
+
+use crate::{prompt::compose::Prompts, settings::home::Home};
+
+/// The list that a heartbeat goes through.
+const HEARTBEAT_FILE: &str = "HEARTBEAT.md";
+/// The longest such list, in bytes.
+const LONGEST_LIST: u64 = 64 * 1024;
+
+/// See [`Premises`]. Cheap to clone.
+#[derive(Clone)]
+pub struct Outlook(Arc<Inner>);
+
+struct Inner {
+    home: Home,
+    prompts: Prompts,
+    view: OrgView,
+    store: OnceLock<StoreHandle>,
+}
+
+impl Outlook {
+    /// Looks into the folders of this home.
+    pub fn new(home: Home, prompts: Prompts, view: OrgView) -> Self {
+        Self(Arc::new(Inner {
+            home,
+            prompts,
+            view,
+            store: OnceLock::new(),
+        }))
+    }
+
+    /// From now on there are records to look at.
+    pub fn connect(&self, store: StoreHandle) {
+        let _already = self.0.store.set(store);
+    }
+
+    /// The subagents of a team, by name. Blocks.
+    pub fn subagents(&self, team: &TeamName) -> Vec<String> {
+        let library = self.0.prompts.library(team);
+        let names = library.subagents().map(|subagent| subagent.name.clone());
+        names.collect()
+    }
+
+    async fn heartbeat(&self, team: &TeamKey) -> Findings {
+        let folder = self.0.home.team(team.name.as_str());
+        let list = tokio::task::spawn_blocking(move || read_list(&folder)).await;
+        let list = match list.unwrap_or_else(|error| Err(io::Error::other(error))) {
+            Ok(list) => list,
+            Err(error) => {
+                tracing::warn!(team = %team.name, %error, "{HEARTBEAT_FILE} cannot be read");
+                String::new()
+            }
+        };
+        if list.trim().is_empty() && !self.has_mail(team).await {
+            return Findings {
+                nothing_to_do: Some("nothing to check".to_owned()),
+                ..Findings::default()
+            };
+        }
+        let order = format!(
+            "This is your heartbeat. Go through the list below and through what is in your inbox, and say what needs a person's attention. \
+             If nothing does, report `noop`, or answer {HEARTBEAT_OK} and nothing else.\n\n## {HEARTBEAT_FILE}\n\n{}",
+            match list.trim() {
+                "" => "(the list is empty)",
+                list => list,
+            }
+        );
+        Findings {
+            order: Some(order),
+            ..Findings::default()
+        }
+    }
+
+    async fn has_mail(&self, team: &TeamKey) -> bool {
+        let Some(store) = self.0.store.get() else {
+            return false;
+        };
+        let (generation, lane) = (team.generation, lane(team));
+        let read = store.read(move |storage| reads::inbox(storage, &lane, generation));
+        read.await.is_ok_and(|events| !events.is_empty())
+    }
+
+    async fn cycle(
+        &self,
+        kind: SystemKind,
+        trigger: &Trigger,
+        last: Option<Timestamp>,
+    ) -> Findings {
+        let nothing = |reason: &str| Findings {
+            nothing_to_do: Some(reason.to_owned()),
+            ..Findings::default()
+        };
+        let team = &trigger.team;
+        {
+            let tree = self.0.view.now();
+            match tree.get(team.name.as_str()) {
+                Some(record) if record.phase != Phase::Ready => {
+                    return nothing("the team has not set itself up");
+                }
+                Some(record) if record.scope.is_empty() => return nothing("the team has no scope"),
+                Some(_) => {}
+                None => return nothing("the team is gone"),
+            }
+        }
+        if !self.worked_since(team, last.unwrap_or_default()).await {
+            return nothing("nothing happened since the last cycle");
+        }
+        let name = match kind {
+            SystemKind::Learning => "learning-cycle",
+            _ => "reflection-cycle",
+        };
+        let (this, of) = (self.clone(), team.name.clone());
+        let text = tokio::task::spawn_blocking(move || {
+            let library = this.0.prompts.library(&of);
+            let skill = library.skill(name)?;
+            library.body(skill).ok()
+        });
+        // In full, also where a subagent does it, which has skills of its own.
+        match text.await.unwrap_or_default() {
+            Some(text) => Findings {
+                order: Some(format!("{}\n\n{text}", trigger.definition.task)),
+                ..Findings::default()
+            },
+            None => Findings {
+                problem: Some(Problem::new("skill", format!("`{name}` cannot be read"))),
+                ..Findings::default()
+            },
+        }
+    }
+
+    /// The team has ended something that is no cycle itself.
+    async fn worked_since(&self, team: &TeamKey, since: Timestamp) -> bool {
+        let Some(store) = self.0.store.get() else {
+            return true;
+        };
+        let key = team.clone();
+        let read = store.read(move |storage| {
+            let of = |name: &TeamName| *name == key.name;
+            let wanted = |task: &Task| {
+                let of_cycle = task.kind == Kind::Trigger
+                    && (task.from.starts_with("trigger learning-cycle")
+                        || task.from.starts_with("trigger reflection-cycle"));
+                task.generation == key.generation && !of_cycle
+            };
+            reads::ended_tasks(storage, since, 1, of, wanted)
+        });
+        // A look that fails keeps nobody from learning.
+        read.await.map_or(true, |tasks| !tasks.is_empty())
+    }
+
+    async fn subagent(&self, team: &TeamKey, subagent: &str) -> Option<Problem> {
+        let (this, of) = (self.clone(), team.name.clone());
+        let known = tokio::task::spawn_blocking(move || this.subagents(&of)).await;
+        let known = known.ok()?;
+        if known.iter().any(|name| name == subagent) {
+            return None;
+        }
+        let listed = match &known[..] {
+            [] => "it has none".to_owned(),
+            known => format!("there are {}", known.join(", ")),
+        };
+        let reason = format!(
+            "team `{}` has no subagent `{subagent}`; {listed}",
+            team.name
+        );
+        Some(Problem::new("subagent", reason))
+    }
+}
+
+fn lane(team: &TeamKey) -> Lane {
+    Lane {
+        team: team.name.clone(),
+        topic: None,
+    }
+}
+
+/// The list of a team; empty if there is none.
+fn read_list(folder: &Path) -> io::Result<String> {
+    let file = match std::fs::File::open(folder.join(HEARTBEAT_FILE)) {
+        Ok(file) => file,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(String::new()),
+        Err(error) => return Err(error),
+    };
+    let mut bytes = Vec::new();
+    file.take(LONGEST_LIST).read_to_end(&mut bytes)?;
+    Ok(String::from_utf8_lossy(&bytes).into_owned())
+}
+
+impl Premises for Outlook {
+    fn look(
+        &self,
+        trigger: &Trigger,
+        last: Option<Timestamp>,
+    ) -> Option<BoxFuture<'static, Findings>> {
+        if trigger.system.is_none() && trigger.definition.subagent.is_none() {
+            return None;
+        }
+        let (this, trigger) = (self.clone(), trigger.clone());
+        Some(Box::pin(async move {
+            if let Some(subagent) = &trigger.definition.subagent
+                && let Some(problem) = this.subagent(&trigger.team, subagent).await
+            {
+                return Findings {
+                    problem: Some(problem),
+                    ..Findings::default()
+                };
+            }
+            match trigger.system {
+                None => Findings::default(),
+                Some(SystemKind::Heartbeat) => this.heartbeat(&trigger.team).await,
+                Some(kind) => this.cycle(kind, &trigger, last).await,
+            }
+        }))
+    }
+}
+
+#[cfg(test)]
+#[path = "tests/premises.rs"]
+mod tests;

@@ -1,0 +1,116 @@
+//! What a trigger would do: its next times, or whether a sample fits it.
+
+use hivewright_actors::{
+    clock::Timestamp,
+    scheduler::{
+        check::Check,
+        config::{Config, Span},
+        due,
+        matcher::Language,
+        trigger::{Definition, Problem},
+        window::{self, View},
+    },
+};
+use serde_json::{Map, Value, json};
+
+use super::{
+    desk::{Author, DeskError, Parts},
+    form, show,
+};
+
+/// Times that a preview shows.
+const SHOWN: usize = 10;
+
+/// What a type and a config would do.
+pub fn preview(
+    parts: &Parts,
+    author: &Author<'_>,
+    kind: &str,
+    config: &Map<String, Value>,
+    sample: Option<&str>,
+) -> Result<Value, DeskError> {
+    let definition = form::sketch(&parts.writer(author), kind, config)?;
+    let check = Check {
+        calendar: &*parts.calendar,
+        expressions: &*parts.expressions,
+        zone: &parts.zone,
+        now: parts.now(),
+        is_new: true,
+    };
+    check.run(&definition)?;
+    let (language, listen) = match &definition.config {
+        Config::Keyword(listen) => (Language::Keyword, listen),
+        Config::Message(listen) => (Language::Message, listen),
+        Config::Webhook(_) => return Ok(json!({ "type": kind, "valid": true })),
+        Config::Schedule(_) | Config::Window(_) => {
+            let times = times(parts, &definition, Some(parts.now()), SHOWN);
+            let times: Vec<Value> = times
+                .into_iter()
+                .map(|(at, text)| json!({ "at": show::date(at), "local": text }))
+                .collect();
+            return Ok(json!({ "type": kind, "due": times }));
+        }
+    };
+    let Some(sample) = sample else {
+        return Ok(json!({ "type": kind, "valid": true }));
+    };
+    let matcher = parts
+        .expressions
+        .read(language, &listen.pattern, listen.flags.as_deref())
+        .map_err(|reason| Problem::new("config.pattern", reason))?;
+    let found = matcher.find(sample);
+    let captures: Map<String, Value> = found
+        .iter()
+        .flatten()
+        .map(|(name, value)| (name.clone(), value.as_str().into()))
+        .collect();
+    Ok(json!({ "type": kind, "matches": found.is_some(), "captures": captures }))
+}
+
+/// The next times of a definition: of a window, when it opens.
+pub(super) fn times(
+    parts: &Parts,
+    definition: &Definition,
+    anchor: Option<Timestamp>,
+    most: usize,
+) -> Vec<(Timestamp, String)> {
+    let mut after = parts.now();
+    let anchor = anchor.or(Some(after));
+    let mut times = Vec::new();
+    while times.len() < most {
+        let (next, zone) = match &definition.config {
+            Config::Schedule(schedule) => (
+                due::next(schedule, &parts.zone, anchor, after, &*parts.calendar),
+                schedule.timezone.as_deref(),
+            ),
+            Config::Window(window) => {
+                let view = View {
+                    window,
+                    zone: &parts.zone,
+                    calendar: &*parts.calendar,
+                    now: after,
+                    since: after,
+                };
+                let opening = window::opening(view, after);
+                // A watched window that is open at this moment began before it.
+                let next = match (&window.span, opening) {
+                    (Span::Watch(_), Some((opens, closes))) if opens <= after => {
+                        let view = View {
+                            now: closes,
+                            ..view
+                        };
+                        window::opening(view, closes)
+                    }
+                    (_, opening) => opening,
+                };
+                (next.map(|(opens, _)| opens), window.timezone.as_deref())
+            }
+            _ => (None, None),
+        };
+        let Some(next) = next else { break };
+        let zone = zone.unwrap_or(&parts.zone);
+        times.push((next, parts.calendar.show(zone, next)));
+        after = next;
+    }
+    times
+}

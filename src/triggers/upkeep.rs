@@ -1,0 +1,135 @@
+//! Upkeep: the triggers that team files ask for are kept, and the scheduler hears of teams that rest,
+//! work again or are gone.
+
+use std::{collections::HashMap, sync::Arc, time::Duration};
+
+use actix::Addr;
+use futures_util::future::BoxFuture;
+use hivewright_actors::{
+    ids::{MAIN, TeamKey},
+    org::{belongings::Belongings, record::TeamState, tree::Tree, view::OrgView},
+    scheduler::{
+        Scheduler,
+        maintain::{Maintain, Wanted},
+        manage::Forget,
+        ring::TeamsChanged,
+    },
+    store::records::Writes,
+};
+use tokio::{task::JoinHandle, time::MissedTickBehavior};
+
+use super::premises::Outlook;
+use crate::settings::live::Live;
+
+/// How soon the scheduler hears of a team that changed.
+const LOOK_EVERY: Duration = Duration::from_secs(1);
+/// How soon a change of a team file counts.
+const READ_EVERY: u32 = 10;
+
+/// Ends when it is dropped.
+pub struct Upkeep(JoinHandle<()>);
+
+impl Drop for Upkeep {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
+}
+
+impl Upkeep {
+    /// Begins, and goes on as long as the service runs.
+    pub fn start(scheduler: Addr<Scheduler>, view: OrgView, live: Live, outlook: Outlook) -> Self {
+        let keeper = Keeper {
+            scheduler,
+            view,
+            live,
+            outlook,
+            kept: HashMap::new(),
+        };
+        Self(actix::spawn(keeper.run()))
+    }
+}
+
+struct Keeper {
+    scheduler: Addr<Scheduler>,
+    view: OrgView,
+    live: Live,
+    outlook: Outlook,
+    kept: HashMap<TeamKey, Wanted>,
+}
+
+impl Keeper {
+    async fn run(mut self) {
+        let mut seen: Option<Arc<Tree>> = None;
+        let mut looks = tokio::time::interval(LOOK_EVERY);
+        looks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        let mut rounds = 0_u32;
+        loop {
+            looks.tick().await;
+            let tree = self.view.now();
+            let changed = seen.as_ref().is_none_or(|seen| !Arc::ptr_eq(seen, &tree));
+            if changed && seen.is_some() {
+                self.scheduler.do_send(TeamsChanged);
+            }
+            if (changed || rounds.is_multiple_of(READ_EVERY)) && !tree.is_empty() {
+                self.maintain(&tree).await;
+            }
+            rounds = rounds.wrapping_add(1);
+            seen = Some(tree);
+        }
+    }
+
+    async fn maintain(&mut self, tree: &Tree) {
+        let teams: Vec<TeamKey> = tree
+            .iter()
+            .filter(|team| team.state != TeamState::Draining)
+            .map(|team| team.key())
+            .collect();
+        self.kept.retain(|team, _| teams.contains(team));
+        for team in teams {
+            // A file that is wrong takes nothing away.
+            let Ok(file) = self.live.team(&team.name).await else {
+                continue;
+            };
+            let learning = match file.learning && team.name.as_str() != MAIN {
+                true => Some(self.subagents(&team).await),
+                false => None,
+            };
+            let wanted = Wanted {
+                heartbeat: file.heartbeat,
+                learning,
+            };
+            let known = self.kept.get(&team);
+            // Nothing was wanted and nothing is: the usual case costs no message after the first.
+            if known == Some(&wanted) {
+                continue;
+            }
+            let maintain = Maintain {
+                team: team.clone(),
+                wanted: wanted.clone(),
+            };
+            if let Ok(Ok(())) = self.scheduler.send(maintain).await {
+                self.kept.insert(team, wanted);
+            }
+        }
+    }
+
+    async fn subagents(&self, team: &TeamKey) -> Vec<String> {
+        let (outlook, of) = (self.outlook.clone(), team.name.clone());
+        let names = tokio::task::spawn_blocking(move || outlook.subagents(&of)).await;
+        names.unwrap_or_default()
+    }
+}
+
+/// The triggers of a team that is being shut down.
+pub struct Triggers(pub Addr<Scheduler>);
+
+impl Belongings for Triggers {
+    fn forget(&self, team: &TeamKey) -> BoxFuture<'static, Vec<Writes>> {
+        let forgotten = self.0.send(Forget { team: team.clone() });
+        Box::pin(async move {
+            // The scheduler has deleted them itself: it alone knows what it is about to write.
+            let _gone = forgotten.await;
+            Vec::new()
+        })
+    }
+}

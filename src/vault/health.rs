@@ -1,0 +1,64 @@
+//! Health: what can be said of a vault without changing it.
+
+use std::sync::Arc;
+
+use hivewright_actors::{clock::Clock, storage::Storage};
+
+use super::{
+    Vault,
+    error::VaultError,
+    master::{KeyFiles, Locked},
+    rows,
+    scope::Scope,
+    state::{Content, State},
+    unlock,
+};
+
+/// How a vault is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Health {
+    /// Why it cannot be used.
+    pub locked: Option<Locked>,
+    /// How many entries it has.
+    pub entries: usize,
+    /// How many of them are secrets.
+    pub secrets: usize,
+    /// Those that cannot be read.
+    pub corrupt: Vec<(Scope, String)>,
+}
+
+impl Vault {
+    /// Looks at the vault of a storage that no store is running on, and changes neither that nor
+    /// any key. It cannot be written to. Blocks.
+    pub fn peek(
+        storage: &dyn Storage,
+        files: KeyFiles,
+        clock: Arc<dyn Clock>,
+    ) -> Result<Self, VaultError> {
+        let stored = rows::read(storage)?;
+        let (state, _) = State::new(unlock::look(&files, &stored), stored);
+        Ok(Self::with(files, clock, state))
+    }
+
+    /// How it is.
+    pub fn health(&self) -> Health {
+        let state = self.state();
+        let mut health = Health {
+            locked: state.master.as_ref().err().cloned(),
+            entries: 0,
+            secrets: 0,
+            corrupt: Vec::new(),
+        };
+        for scope in state.scopes() {
+            for item in state.entries(scope) {
+                health.entries += 1;
+                health.secrets += usize::from(item.entry.secret);
+                if matches!(item.content, Content::Corrupt) {
+                    let place = (scope.clone(), item.entry.key.clone());
+                    health.corrupt.push(place);
+                }
+            }
+        }
+        health
+    }
+}
