@@ -267,7 +267,7 @@ fn read(storage: &dyn Storage) -> Result<Vec<Rule>, StorageError> {
     let mut rules = Vec::new();
     let end = after_prefix(&prefix);
     storage.scan(&prefix, &end, Order::Rising, &mut |key, value| {
-        match value.and_then(|value| Ok((value, decode::<Rule>(key, value)))) {
+        match value.map(|value| (value, decode::<Rule>(key, value))) {
             Ok((_, Ok(rule))) => rules.push(rule),
             Ok((value, Err(error))) => {
                 let closed = closed(key, value);

@@ -104,7 +104,7 @@ impl Matcher for Word {
 fn fits(pattern: &str, minute: u64) -> bool {
     let minute = minute % 60;
     match (pattern.strip_prefix("*/"), pattern.split_once('-')) {
-        (Some(step), _) => minute % step.parse::<u64>().unwrap_or(1) == 0,
+        (Some(step), _) => minute.is_multiple_of(step.parse::<u64>().unwrap_or(1)),
         (_, Some((from, to))) => {
             let bound = |text: &str| text.parse::<u64>().unwrap_or_default();
             (bound(from)..=bound(to)).contains(&minute)

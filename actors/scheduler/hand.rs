@@ -56,7 +56,7 @@ pub enum Overlap {
 #[derive(Clone, Debug, PartialEq)]
 pub enum ByHand {
     /// It fired.
-    Fired(Answer),
+    Fired(Box<Answer>),
     /// Someone must decide what becomes of this task.
     NeedsConfirmation(TaskId),
 }
@@ -130,7 +130,7 @@ impl Handler<Fire> for Scheduler {
         Box::pin(async move {
             let fired = told.await.map_err(|_| Refusal::Stopping)?;
             let answer = fired.await.map_err(|_| Refusal::Stopping)?;
-            answer.map(ByHand::Fired)
+            answer.map(|answer| ByHand::Fired(Box::new(answer)))
         })
     }
 }

@@ -341,7 +341,7 @@ impl Team {
                 // Leases that were stored together may arrive in any order.
                 running.joined.sort_by_key(|(task, _)| task.arrival);
                 self.expect_ack_of(&task, topic, &turn, ctx);
-                self.hear(topic, &turn, Input::Steered(task), ctx);
+                self.hear(topic, &turn, Input::Steered(Box::new(task)), ctx);
             }
             _ => self.queue.do_send(Return {
                 task,

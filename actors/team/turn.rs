@@ -48,7 +48,7 @@ pub enum Input {
         took: Duration,
     },
     /// A message joins the turn.
-    Steered(Task),
+    Steered(Box<Task>),
     /// It cannot go on before something outside has happened.
     Wait {
         /// What.
@@ -237,7 +237,7 @@ impl Turn {
             Input::Failed(failure) => self.failed(failure),
             Input::Called { id, reply, took } => self.called(&id, reply, took),
             Input::Steered(task) => {
-                self.steered.push(task);
+                self.steered.push(*task);
                 self.steered.sort_by_key(|task| task.arrival);
                 Vec::new()
             }

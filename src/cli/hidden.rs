@@ -50,13 +50,15 @@ impl Drop for Silence {
 }
 
 /// One line as a terminal without its own editing sends it; none if it was broken off.
-fn line(input: impl Read) -> io::Result<Option<Zeroizing<Vec<u8>>>> {
+fn line(mut input: impl Read) -> io::Result<Option<Zeroizing<Vec<u8>>>> {
     const INTERRUPT: u8 = 0x03;
     const END: u8 = 0x04;
     const CLEAR: u8 = 0x15;
     let mut line = Zeroizing::new(Vec::with_capacity(256));
-    for byte in input.bytes() {
-        match byte? {
+    // One byte at a time: what stands behind the line is not ours to take.
+    let mut byte = Zeroizing::new([0; 1]);
+    while input.read(&mut *byte)? == 1 {
+        match byte[0] {
             b'\r' | b'\n' => return Ok(Some(line)),
             END if line.is_empty() => return Ok(None),
             END => return Ok(Some(line)),

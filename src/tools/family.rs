@@ -55,10 +55,7 @@ pub(super) fn family(key: &str) -> usize {
         key == *entry || is_prefix && key.starts_with(*entry)
     };
     let plugins = FAMILIES.len();
-    match FAMILIES
-        .iter()
-        .position(|family| family.iter().any(|entry| names(entry)))
-    {
+    match FAMILIES.iter().position(|family| family.iter().any(&names)) {
         Some(place) => place,
         None if key.starts_with("mcp.") => plugins + 1,
         None => plugins,

@@ -29,10 +29,9 @@ pub(super) fn unlock(files: &KeyFiles, stored: &Stored) -> Result<Unlocked, Vaul
         && files
             .path(Place::Current)
             .is_some_and(|path| !path.exists())
+        && unlocked.place == Place::Current
     {
-        if unlocked.place == Place::Current {
-            unlocked.master = Ok(files.create()?);
-        }
+        unlocked.master = Ok(files.create()?);
     }
     let Ok(key) = &unlocked.master else {
         return Ok(unlocked);

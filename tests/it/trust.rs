@@ -345,7 +345,7 @@ async fn call(client: &mut Client, id: &str, tool: &str, args: Value) -> (Value,
     }
 }
 
-/// TO-25, TO-127 to TO-130, OR-19: the tools of the main team; a change is asked for.
+/// TO-25, TO-127 to TO-130, OR-19: the tools of the main team; a change is asked for, a look is not.
 #[actix::test]
 async fn the_main_team_can_list_grant_and_revoke() {
     let service = Service::prepare()

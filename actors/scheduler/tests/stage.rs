@@ -136,7 +136,7 @@ impl Stage {
             source: None,
         };
         match self.spine.scheduler.send(fire).await.unwrap()? {
-            hand::ByHand::Fired(answer) => Ok(answer.run),
+            hand::ByHand::Fired(answer) => Ok(answer.run.clone()),
             hand::ByHand::NeedsConfirmation(task) => panic!("{task} is in the way"),
         }
     }

@@ -493,8 +493,8 @@ fn words_that_join_come_after_the_results_and_before_the_next_call() {
     while shell.perform() {}
     shell.answer();
     while shell.perform() {}
-    shell.hear(Input::Steered(task(2, 1)));
-    shell.hear(Input::Steered(task(1, 1)));
+    shell.hear(Input::Steered(Box::new(task(2, 1))));
+    shell.hear(Input::Steered(Box::new(task(1, 1))));
     shell.run_to_the_end();
 
     let tail = &shell.shown[&2][2..];

@@ -115,7 +115,7 @@ impl Installation {
     }
 
     /// The command that imports it.
-    pub(crate) fn import<'a>(&self, more: &[&'a str]) -> Vec<String> {
+    pub(crate) fn import(&self, more: &[&str]) -> Vec<String> {
         let mut words = ["import", "openhive", "--data", "DATA", "--run", "RUN"].map(str::to_owned);
         words[3] = self.path("data").to_str().unwrap().to_owned();
         words[5] = self.path("run").to_str().unwrap().to_owned();
