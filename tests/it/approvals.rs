@@ -410,7 +410,7 @@ async fn an_answer_comes_back_to_the_team_that_asked() {
     assert_eq!(late.code, Some(6), "{late:?}");
 }
 
-/// PL-88, PL-87, SC-09: a secret goes into the vault, and nowhere else.
+/// PL-88, PL-87: a secret goes into the vault, and nowhere else.
 #[actix::test]
 async fn a_secret_answer_is_seen_nowhere_but_in_the_vault() {
     let service = home().started().await;
