@@ -253,6 +253,9 @@ fn every_tool_has_a_class_that_rules_know() {
     let toolbox = crate::tools::trust::Gate::default().equip(toolbox);
     let toolbox = crate::tools::org::add(toolbox, &crate::tools::org::office::Office::default());
 
+    let desk = crate::triggers::desk::Desk::default();
+    let toolbox = crate::tools::triggers::add(toolbox, &desk);
+
     for (key, class) in toolbox.classes() {
         assert_eq!(
             (key, hivewright_actors::policy::class::check(class)),
