@@ -106,6 +106,20 @@ impl Rulebook {
         Ok(book)
     }
 
+    /// These rules and no others: they are not stored.
+    pub fn fixed(rules: Vec<Rule>) -> Self {
+        let book = Self::default();
+        book.fix(rules);
+        book
+    }
+
+    /// The same from now on.
+    pub fn fix(&self, stored: Vec<Rule>) {
+        let mut rules = self.rules();
+        rules.stored = stored;
+        self.renew(&mut rules);
+    }
+
     /// From now on rules can be stored.
     pub fn connect(&self, store: StoreHandle, ids: Ids) {
         let mut place = self.0.store.write().unwrap_or_else(PoisonError::into_inner);

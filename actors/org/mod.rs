@@ -27,6 +27,7 @@ pub mod names;
 pub mod record;
 pub mod tree;
 pub mod view;
+pub mod waiting;
 pub mod work;
 
 mod bootstrap;

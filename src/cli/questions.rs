@@ -11,6 +11,7 @@ use super::{
     Context,
     approvals::safe,
     failure::{Exit, Failure},
+    hidden,
     service::Service,
     table::{moment, table},
 };
@@ -42,7 +43,7 @@ pub(super) enum Action {
         #[arg(long)]
         team: Option<String>,
     },
-    /// Answer a question; what it wants to keep secret is read from standard input
+    /// Answer a question; a secret is asked for, or read from standard input
     #[command(after_help = "Examples:\n  \
         hivewright questions answer qst-61c8864680b583eb --select red --select blue\n  \
         hivewright questions answer qst-61c8864680b583eb --text \"neither\"\n  \
@@ -80,7 +81,7 @@ pub(super) async fn run(arguments: Arguments, context: &Context) -> Result<(), F
             let text = match (secret, text) {
                 (true, Some(_)) => {
                     let message = "it asks for a secret, which must not stand on the command line; \
-                        give it on standard input";
+                        leave `--text` out";
                     return Err(Failure::new(Exit::Usage, message));
                 }
                 (true, None) => read_secret()?,
@@ -107,20 +108,26 @@ async fn is_secret(service: &Service, id: &str) -> Result<bool, Failure> {
     Ok(found.is_some_and(|row| row.kind == "secret"))
 }
 
+/// The secret, from the keyboard without showing it, or from standard input.
 fn read_secret() -> Result<Zeroizing<String>, Failure> {
-    if io::stdin().is_terminal() {
-        let message = "it asks for a secret; give it on standard input, for example from a file";
-        return Err(Failure::new(Exit::Usage, message));
+    let mut bytes = match io::stdin().is_terminal() {
+        true => hidden::ask("Secret: ")?,
+        false => {
+            let mut bytes = Zeroizing::new(Vec::new());
+            io::stdin()
+                .take(LARGEST + 2)
+                .read_to_end(&mut bytes)
+                .map_err(|error| Failure::system("standard input cannot be read", error))?;
+            bytes
+        }
+    };
+    if bytes.ends_with(b"\n") {
+        bytes.pop();
     }
-    let mut text = Zeroizing::new(String::new());
-    io::stdin()
-        .take(LARGEST + 2)
-        .read_to_string(&mut text)
-        .map_err(|error| Failure::system("standard input cannot be read", error))?;
-    if text.ends_with('\n') {
-        text.pop();
+    match std::str::from_utf8(&bytes) {
+        Ok(text) => Ok(Zeroizing::new(text.to_owned())),
+        Err(_) => Err(Failure::new(Exit::Usage, "the secret is no text")),
     }
-    Ok(text)
 }
 
 #[derive(Debug, Deserialize)]

@@ -18,7 +18,9 @@ use hivewright_actors::{
     channel::{CountConnections, Shutdown},
     clock::Clock,
     ids::Ids,
-    org::{self, inboxes::Inboxes, tree::Tree, view::OrgView, work::Actors},
+    org::{
+        self, inboxes::Inboxes, tree::Tree, view::OrgView, waiting::Waiting, work::Actors,
+    },
     queue::{self, schedule::Limits},
     router::{self, gate::Identify, rate::Rate, resolve},
     scheduler,
@@ -303,6 +305,7 @@ impl Service {
                 Arc::new(vault.clone()),
                 Arc::new(Inboxes(spine.store.clone())),
                 Arc::new(Triggers(spine.scheduler.clone())),
+                Arc::new(Waiting(spine.approvals.clone())),
             ],
         });
         outlook.connect(spine.store.clone());

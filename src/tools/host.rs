@@ -102,6 +102,11 @@ impl Toolbox {
         self
     }
 
+    /// The class of each tool, by its key.
+    pub fn classes(&self) -> impl Iterator<Item = (&'static str, &'static str)> {
+        self.tools.iter().map(|(key, tool)| (*key, tool.class()))
+    }
+
     /// The tools of a team, bound to its folders. Later changes to the grant need another set.
     pub fn for_team(&self, grant: Grant) -> Arc<dyn Toolset> {
         Arc::new(self.assemble(grant, Vec::new()))

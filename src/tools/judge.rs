@@ -110,7 +110,10 @@ impl Sight {
             Some((summary, rest)) => (format!("{summary}."), Some(rest.to_owned())),
             None => (format!("{}.", caution.why), None),
         };
+        // A value in the clear becomes a reference before anything is written down.
+        let shown = secrets::clean(args, grant);
         Asking {
+            secrets: versions(shown.as_ref().unwrap_or(args), caller, grant),
             kind: caution.kind.as_str().to_owned(),
             summary: capitalized(&summary),
             rule: match by {
@@ -118,10 +121,9 @@ impl Sight {
                 By::NoMatchingRule | By::Default => format!("default of {}", self.class),
             },
             high_risk: caution.risk == Risk::High,
-            shown: secrets::clean(args, grant),
+            shown,
             diff,
             cwd: (self.class == "exec").then(|| grant.workspace.path().display().to_string()),
-            secrets: versions(args, caller, grant),
         }
     }
 

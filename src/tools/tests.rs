@@ -42,6 +42,7 @@ use crate::{
 };
 
 mod memory;
+mod policy;
 mod triggers;
 mod vault;
 
@@ -59,7 +60,15 @@ impl Bench {
         Self::with_vault(toolbox, allowed, Vault::absent())
     }
 
+    fn with_rules(rules: Rulebook) -> Self {
+        Self::with_all(super::all(), &["*"], Vault::absent(), rules)
+    }
+
     fn with_vault(toolbox: Toolbox, allowed: &[&str], vault: Vault) -> Self {
+        Self::with_all(toolbox, allowed, vault, Rulebook::default())
+    }
+
+    fn with_all(toolbox: Toolbox, allowed: &[&str], vault: Vault, rules: Rulebook) -> Self {
         let dir = tempfile::tempdir().unwrap();
         let folder = dir.path().join("team");
         fs::create_dir_all(&folder).unwrap();
@@ -82,7 +91,7 @@ impl Bench {
             allowed: ToolFilter::parse(allowed).unwrap(),
             sandbox: Arc::new(sandbox),
             secrets: Arc::new(Scrubbers::new(vault, [Mask::hidden("hunter2")])),
-            rules: Rulebook::default(),
+            rules,
         });
         Self { dir, tools }
     }

@@ -83,6 +83,7 @@ use crate::{
     vault::{Vault, master::KeyFiles},
 };
 
+mod approvals;
 mod input;
 mod log;
 mod login;

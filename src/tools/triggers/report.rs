@@ -15,6 +15,7 @@ use hivewright_actors::{
 };
 use schemars::JsonSchema;
 use serde::Deserialize;
+use serde_json::Value;
 
 use crate::tools::answer;
 
@@ -97,6 +98,10 @@ impl Toolset for Reporting {
         self.specs.clone()
     }
 
+    fn clean(&self, call: &ToolCall) -> Option<Value> {
+        self.tools.clean(call)
+    }
+
     fn check(&self, call: &ToolCall, caller: &Caller, label: Label) -> Result<Checked, ToolReply> {
         match call.name == REPORT_RUN {
             true => check(call),
@@ -120,7 +125,7 @@ impl Toolset for Reporting {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::{Value, json};
+    use serde_json::json;
 
     use super::*;
 

@@ -1,0 +1,265 @@
+//! The operator's rules over the tools of a team.
+
+use hivewright_actors::{
+    policy::draft::Draft,
+    task::Cause,
+    tool::{Asking, Verdict},
+};
+
+use super::*;
+use crate::rulebook::Rulebook;
+
+fn rule(effect: &str, resource: &str) -> Draft {
+    Draft {
+        id: format!("{effect}-{}", resource.replace([':', '*', ' '], "-")),
+        effect: effect.to_owned(),
+        resource: resource.to_owned(),
+        ..Draft::default()
+    }
+}
+
+fn bench(rules: &[Draft]) -> Bench {
+    let rules = rules.iter().cloned().map(|draft| draft.check().unwrap());
+    Bench::with_rules(Rulebook::fixed(rules.collect()))
+}
+
+fn names(bench: &Bench) -> Vec<String> {
+    bench
+        .tools
+        .specs()
+        .iter()
+        .map(|spec| spec.name.clone())
+        .collect()
+}
+
+fn asking(bench: &Bench, call: &ToolCall, label: Label) -> Option<Asking> {
+    match bench.tools.check(call, &caller(), label).unwrap().verdict {
+        Verdict::Allow => None,
+        Verdict::Ask(asking) => Some(asking),
+    }
+}
+
+fn write(path: &str) -> ToolCall {
+    call("write", json!({"file_path": path, "content": "x"}))
+}
+
+fn bash(command: &str) -> ToolCall {
+    call("bash", json!({"command": command}))
+}
+
+/// PL-71, TO-28
+#[tokio::test]
+async fn a_denied_tool_is_neither_shown_nor_callable() {
+    let bench = bench(&[rule("deny", "class:file.write")]);
+
+    let ran = bench
+        .call("write", json!({"file_path": "a", "content": "x"}))
+        .await;
+
+    assert_eq!(names(&bench), ["bash", "glob", "grep", "read"]);
+    assert_eq!(ran.fault, Some(ToolFault::NotAvailable));
+    assert!(!bench.path("a").exists());
+}
+
+/// PL-71
+#[test]
+fn a_tool_that_asks_says_so_in_its_description() {
+    let bench = bench(&[rule("require_approval", "tool:bash")]);
+
+    let specs = bench.tools.specs();
+    let asks = |name: &str| {
+        let spec = specs.iter().find(|spec| spec.name == name).unwrap();
+        spec.description.ends_with("(asks the operator)")
+    };
+
+    assert!(asks("bash"));
+    assert!(!asks("read"));
+}
+
+/// TO-10: visible by policy → schema → policy on the final arguments.
+#[test]
+fn a_call_that_fits_no_schema_is_refused_before_anyone_is_asked() {
+    let bench = bench(&[rule("require_approval", "tool:bash")]);
+
+    let refused = bench.look(&call("bash", json!({"cmd": "ls"}))).unwrap_err();
+
+    assert_eq!(refused.fault, Some(ToolFault::InvalidArguments));
+}
+
+/// PL-66, PL-67
+#[test]
+fn a_rule_about_arguments_asks_for_those_alone() {
+    let bench = bench(&[rule("require_approval", "exec:git push")]);
+
+    let pushed = asking(&bench, &bash("git push origin main"), Label::Trusted).unwrap();
+
+    assert_eq!(pushed.kind, "tool");
+    assert_eq!(pushed.rule, "require_approval-exec-git-push");
+    assert!(!pushed.high_risk);
+    assert_eq!(
+        pushed.cwd,
+        Some(
+            bench
+                .path("")
+                .display()
+                .to_string()
+                .trim_end_matches('/')
+                .to_owned()
+        )
+    );
+    assert_eq!(asking(&bench, &bash("git status"), Label::Trusted), None);
+    assert!(
+        asking(&bench, &bash("cd x && git status"), Label::Trusted).is_some(),
+        "hidden"
+    );
+}
+
+/// PL-67: deny is a refusal, and what is refused does not run.
+#[tokio::test]
+async fn a_denied_call_is_refused_with_the_rule_that_denies_it() {
+    let closed = Draft {
+        mode: Some("w".to_owned()),
+        ..rule("deny", "file:docs")
+    };
+    let bench = bench(&[closed]);
+    std::fs::create_dir(bench.path("docs")).unwrap();
+
+    let refused = bench.look(&write("docs/a")).unwrap_err();
+    let ran = bench
+        .call(
+            "write",
+            json!({"file_path": "./docs/../docs/a", "content": "x"}),
+        )
+        .await;
+    let beside = bench
+        .call("write", json!({"file_path": "a", "content": "x"}))
+        .await;
+
+    assert_eq!(refused.fault, Some(ToolFault::Denied));
+    assert!(
+        refused.content.contains("`deny-file-docs`"),
+        "{}",
+        refused.content
+    );
+    assert_eq!(ran.fault, Some(ToolFault::Denied));
+    assert!(!bench.path("docs/a").exists());
+    assert_eq!(beside.fault, None);
+}
+
+/// A link is no way around a rule.
+#[test]
+fn a_rule_about_a_folder_holds_on_every_way_there() {
+    let bench = bench(&[rule("deny", "file:private")]);
+    std::fs::create_dir(bench.path("private")).unwrap();
+    std::os::unix::fs::symlink("private", bench.path("open")).unwrap();
+    let read = call("read", json!({"file_path": "open/a"}));
+    let search = call("grep", json!({"pattern": "x", "path": "."}));
+    let other = call("grep", json!({"pattern": "x", "path": "docs"}));
+
+    let fault = |call: &ToolCall| bench.look(call).err().and_then(|reply| reply.fault);
+
+    assert_eq!(fault(&read), Some(ToolFault::Denied));
+    assert_eq!(fault(&search), Some(ToolFault::Denied));
+    assert_eq!(fault(&other), None);
+}
+
+/// PL-67: an allow list is a list.
+#[test]
+fn what_is_not_on_a_list_is_denied() {
+    let bench = bench(&[rule("allow", "exec:git *")]);
+
+    let listed = asking(&bench, &bash("git log"), Label::Trusted);
+    let refused = bench.look(&bash("rm x")).unwrap_err();
+
+    assert_eq!(listed, None);
+    assert_eq!(refused.fault, Some(ToolFault::Denied));
+    assert!(
+        refused.content.contains("not on the list"),
+        "{}",
+        refused.content
+    );
+}
+
+/// SC-42
+#[test]
+fn an_untrusted_turn_asks_before_it_changes_what_the_team_is() {
+    let bench = bench(&[]);
+    std::fs::create_dir(bench.path("team-rules")).unwrap();
+
+    let asked = asking(&bench, &write("team-rules/new.md"), Label::Untrusted).unwrap();
+
+    assert_eq!(asked.kind, "self_change");
+    assert_eq!(
+        asking(&bench, &write("team-rules/new.md"), Label::Trusted),
+        None
+    );
+    assert_eq!(asking(&bench, &write("notes.md"), Label::Untrusted), None);
+}
+
+/// PL-68: the rule looks at who is behind the stored task.
+#[test]
+fn a_rule_for_some_people_looks_at_whoever_caused_the_task() {
+    let guests = Draft {
+        principal: Some("user:discord:42".to_owned()),
+        ..rule("deny", "tool:bash")
+    };
+    let bench = bench(&[guests]);
+    let by = |channel_type: &str, id: &str| {
+        let caller = Caller {
+            cause: Cause::Sender {
+                channel_type: channel_type.to_owned(),
+                id: id.to_owned(),
+            },
+            ..caller()
+        };
+        bench
+            .tools
+            .check(&bash("ls"), &caller, Label::Trusted)
+            .is_ok()
+    };
+
+    assert_eq!(
+        (by("discord", "42"), by("discord", "43"), by("ws", "42")),
+        (false, true, true)
+    );
+    assert!(
+        names(&bench).contains(&"bash".to_owned()),
+        "others may use it"
+    );
+}
+
+/// PL-73: what a rule forbids after a call was looked at does not run any more.
+#[tokio::test]
+async fn a_rule_that_came_meanwhile_stops_a_call_that_was_let_through() {
+    let rules = Rulebook::default();
+    let bench = Bench::with_rules(rules.clone());
+    let before = bench.look(&write("a")).is_ok();
+
+    rules.fix(vec![rule("deny", "tool:write").check().unwrap()]);
+    let ran = bench
+        .call("write", json!({"file_path": "a", "content": "x"}))
+        .await;
+
+    assert!(before);
+    assert_eq!(ran.fault, Some(ToolFault::Denied));
+    assert!(!bench.path("a").exists());
+}
+
+/// TO-18 to TO-27: a tool without a class would pass by every rule about classes.
+#[test]
+fn every_tool_has_a_class_that_rules_know() {
+    let toolbox = crate::tools::ask_operator::Line::default().equip(crate::tools::all());
+    let toolbox = crate::tools::vault::add(toolbox);
+    let toolbox = crate::tools::trust::Gate::default().equip(toolbox);
+    let toolbox = crate::tools::org::add(toolbox, &crate::tools::org::office::Office::default());
+
+    let desk = crate::triggers::desk::Desk::default();
+    let toolbox = crate::tools::triggers::add(toolbox, &desk);
+
+    for (key, class) in toolbox.classes() {
+        assert_eq!(
+            (key, hivewright_actors::policy::class::check(class)),
+            (key, Ok(()))
+        );
+    }
+}
