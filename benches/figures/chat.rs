@@ -104,19 +104,41 @@ impl Talk {
 
     /// Says something and waits for the end of it. An echo is its own end.
     pub(crate) async fn ask(&mut self, content: &str) {
+        self.send(content).await;
+        self.until(|frame| frame["type"].is_null() || frame["type"] == "response")
+            .await;
+    }
+
+    /// Gives work away and waits until the message has its end and the work is told of.
+    pub(crate) async fn delegate(&mut self, content: &str) {
+        self.send(content).await;
+        let (mut ended, mut told) = (false, false);
+        while !(ended && told) {
+            let frame = self.until(|_| true).await;
+            ended |= frame["type"] == "response";
+            told |= frame["type"] == "notification";
+        }
+    }
+
+    /// Waits for a notification of a kind.
+    pub(crate) async fn told(&mut self, kind: &str) {
+        self.until(|frame| frame["kind"] == kind).await;
+    }
+
+    async fn send(&mut self, content: &str) {
         let frame = json!({ "content": content }).to_string();
-        self.stream
-            .send(Message::text(frame))
-            .await
-            .expect("it is sent");
+        let sent = self.stream.send(Message::text(frame)).await;
+        sent.expect("it is sent");
+    }
+
+    async fn until(&mut self, fits: impl Fn(&Value) -> bool) -> Value {
         loop {
             let message = self.stream.next().await.expect("a frame").expect("a frame");
             if let Message::Text(text) = message {
                 let frame: Value = serde_json::from_str(&text).expect("JSON");
-                match frame["type"].as_str() {
-                    None | Some("response") => return,
-                    Some("error") => panic!("{text}"),
-                    _ => {}
+                assert_ne!(frame["type"], "error", "{text}");
+                if fits(&frame) {
+                    return frame;
                 }
             }
         }

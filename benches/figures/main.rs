@@ -6,10 +6,17 @@
 
 mod baseline;
 mod chat;
+mod delegate;
+#[path = "../../tests/it/delegations.rs"]
+#[allow(dead_code)]
+mod delegations;
 mod overhead;
 mod process;
 mod queue;
 mod report;
+#[path = "../../tests/it/service.rs"]
+#[allow(dead_code)]
+mod service;
 mod start;
 
 use mimalloc::MiMalloc;
@@ -37,9 +44,10 @@ fn main() {
     if wanted.first().is_some_and(|first| first == start::ARGUMENT) {
         return start::serve(&wanted[1..]);
     }
-    let sections: [(&str, Section); 4] = [
+    let sections: [(&str, Section); 5] = [
         ("queue", queue::measure),
         ("chat", chat::measure),
+        ("delegate", delegate::measure),
         ("overhead", overhead::measure),
         ("start", start::measure),
     ];

@@ -39,6 +39,8 @@ use crate::{
 
 /// Take over what another program kept, with the service stopped
 #[derive(Debug, PartialEq, Args)]
+#[command(after_help = "Example:\n  \
+    hivewright import openhive --data ~/.openhive/data --run ~/.openhive/run --dry-run")]
 pub(super) struct Arguments {
     #[command(subcommand)]
     from: From,

@@ -9,6 +9,7 @@ use crate::settings::{
     references::Environment,
 };
 
+mod approvals;
 mod backup;
 mod chat;
 mod doctor;
@@ -17,11 +18,14 @@ pub mod failure;
 mod hidden;
 mod identity;
 mod import;
+mod inbox;
 mod init;
 mod line;
 mod link;
 mod memory;
+mod policy;
 mod progress;
+mod questions;
 mod restore;
 mod screen;
 mod send;
@@ -30,6 +34,8 @@ mod service;
 mod status;
 mod stopped;
 mod table;
+mod tasks;
+mod teams;
 mod token;
 mod transcript;
 mod trigger;
@@ -98,12 +104,18 @@ enum Command {
     Status(status::Arguments),
     Send(send::Arguments),
     Chat(chat::Arguments),
+    Teams(teams::Arguments),
+    Tasks(tasks::Arguments),
     Token(token::Arguments),
     Trigger(trigger::Arguments),
     Trust(trust::Arguments),
     Identity(identity::Arguments),
     Memory(memory::Arguments),
     Vault(vault::Arguments),
+    Approvals(approvals::Arguments),
+    Questions(questions::Arguments),
+    Policy(policy::Arguments),
+    Inbox(inbox::Arguments),
     Backup(backup::Arguments),
     Restore(restore::Arguments),
     Import(import::Arguments),
@@ -195,12 +207,18 @@ fn dispatch(command: Option<Command>, context: Context) -> Result<(), Failure> {
         Some(Command::Status(arguments)) => wait_for(status::run(arguments, &context)),
         Some(Command::Send(arguments)) => wait_for(send::run(arguments, &context)),
         Some(Command::Chat(arguments)) => wait_for(chat::run(arguments, &context)),
+        Some(Command::Teams(arguments)) => wait_for(teams::run(arguments, &context)),
+        Some(Command::Tasks(arguments)) => wait_for(tasks::run(arguments, &context)),
         Some(Command::Token(arguments)) => wait_for(token::run(arguments, &context)),
         Some(Command::Trigger(arguments)) => wait_for(trigger::run(arguments, &context)),
         Some(Command::Trust(arguments)) => wait_for(trust::run(arguments, &context)),
         Some(Command::Identity(arguments)) => wait_for(identity::run(arguments, &context)),
         Some(Command::Memory(arguments)) => wait_for(memory::run(arguments, &context)),
         Some(Command::Vault(arguments)) => wait_for(vault::run(arguments, &context)),
+        Some(Command::Approvals(arguments)) => wait_for(approvals::run(arguments, &context)),
+        Some(Command::Questions(arguments)) => wait_for(questions::run(arguments, &context)),
+        Some(Command::Policy(arguments)) => wait_for(policy::run(arguments, &context)),
+        Some(Command::Inbox(arguments)) => wait_for(inbox::run(arguments, &context)),
         Some(Command::Backup(arguments)) => wait_for(backup::run(arguments, &context)),
         Some(Command::Restore(arguments)) => wait_for(restore::run(arguments, &context)),
         Some(Command::Import(arguments)) => wait_for(import::run(arguments, &context)),

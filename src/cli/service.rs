@@ -149,6 +149,11 @@ impl Service {
         Ok(())
     }
 
+    /// Has something removed, and is told what became of it.
+    pub(super) async fn remove(&self, path: &str) -> Result<Value, Failure> {
+        self.ask(self.request(Method::DELETE, path)?).await
+    }
+
     /// Has something done that is answered without words.
     pub(super) async fn act(&self, method: Method, path: &str) -> Result<(), Failure> {
         let request = self.request(method, path)?.timeout(PATIENCE);

@@ -228,7 +228,7 @@ async fn decide(
         digest: Some(verdict.digest),
         note: verdict.note,
         by: Decider::new(principal.id().clone()),
-        via: "api".to_owned(),
+        via: via(&request).to_owned(),
     };
     let decide = Decide {
         word,
@@ -254,6 +254,15 @@ fn refused(refusal: NotDecided) -> ApiError {
         NotDecided::DigestMismatch => conflict("digest_mismatch", message),
         NotDecided::NotAllowed => ApiError::new(StatusCode::FORBIDDEN, "forbidden", message),
         other => ApiError::internal(other),
+    }
+}
+
+/// On which way somebody decides.
+fn via(request: &HttpRequest) -> &'static str {
+    let client = request.headers().get("x-client");
+    match client.and_then(|value| value.to_str().ok()) {
+        Some("cli") => "cli",
+        _ => "api",
     }
 }
 

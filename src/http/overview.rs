@@ -3,7 +3,13 @@
 use std::time::Duration;
 
 use actix_web::{HttpRequest, HttpResponse, Resource, http::StatusCode, web};
-use hivewright_actors::{channel::CountConnections, queue::Count};
+use hivewright_actors::{
+    approvals::{List, ListQuestions},
+    channel::CountConnections,
+    notice::gather,
+    queue::Count,
+    store::reads,
+};
 use serde_json::json;
 
 use super::{
@@ -28,6 +34,13 @@ async fn show(state: web::Data<State>, request: HttpRequest) -> Result<HttpRespo
     let counts = counts.await.map_err(ApiError::internal)?;
     let connected = state.spine.channel.send(CountConnections).timeout(PATIENCE);
     let connected = connected.await.map_err(ApiError::internal)?;
+    let waiting = state.spine.approvals.send(List).timeout(PATIENCE).await;
+    let waiting = waiting.map_err(ApiError::internal)?.len();
+    let asked = state.spine.approvals.send(ListQuestions).timeout(PATIENCE);
+    let asked = asked.await.map_err(ApiError::internal)?.len();
+    let notices = state.spine.store.read(reads::notices).await;
+    let notices = gather(notices.map_err(ApiError::internal)?);
+    let unread = notices.iter().filter(|notice| !notice.read).count();
     let service = state.service.clone();
     let facts = tokio::task::spawn_blocking(move || (service.store_bytes(), service.teams()));
     let (store_bytes, teams) = facts.await.map_err(ApiError::internal)?;
@@ -53,6 +66,9 @@ async fn show(state: web::Data<State>, request: HttpRequest) -> Result<HttpRespo
                 "running": sum(|(_, _, running)| *running),
             },
             "channels": [channel],
+            "approvals_open": waiting,
+            "questions_open": asked,
+            "inbox_unread": unread,
             "drain": state.service.is_draining(),
         }),
     ))

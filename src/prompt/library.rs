@@ -246,7 +246,12 @@ impl Library {
             .subagents()
             .flat_map(|subagent| &subagent.skills)
             .collect();
-        let free = self.skills.iter().filter(|(name, _)| !owned.contains(name));
+        // The service starts its cycles itself, with their text: nobody needs to find them.
+        let is_cycle = |name: &str| ["learning-cycle", "reflection-cycle"].contains(&name);
+        let free = self
+            .skills
+            .iter()
+            .filter(|(name, _)| !owned.contains(name) && !is_cycle(name));
         free.map(|(_, skill)| skill.clone()).collect()
     }
 

@@ -1,4 +1,4 @@
-//! A team that an operator wants: what can be said against it, and what it is made of.
+//! A team that someone wants: what can be said against it, and what it is made of.
 
 use std::sync::Arc;
 
@@ -67,31 +67,24 @@ pub enum WishError {
 }
 
 impl Wish {
-    /// Looks at what needs no organisation to be judged. Returns the settings that hold for it.
-    async fn check(&self, live: &Live) -> Result<Arc<Config>, WishError> {
-        let wrong = |field, reason: String| WishError::Field { field, reason };
-        let too_long = |field, text: &str, most| match text.chars().count() {
-            length if length > most => Err(wrong(
-                field,
-                format!("{length} characters; at most {most} are allowed"),
-            )),
-            _ => Ok(()),
-        };
-        too_long("description", &self.description, LONGEST_DESCRIPTION)?;
-        let context = self.init_context.as_deref().unwrap_or_default();
-        too_long("init_context", context, LONGEST_CONTEXT)?;
-        if let Some(tools) = &self.allowed_tools {
-            ToolFilter::parse(tools).map_err(|error| wrong("allowed_tools", error.to_string()))?;
-        }
-        if let Some(profile) = &self.provider_profile {
-            let providers = live.providers().await;
-            let providers = providers.map_err(|found| WishError::Settings(found.to_string()))?;
-            if !providers.profiles.contains_key(profile) {
-                let known: Vec<_> = providers.profiles.keys().map(String::as_str).collect();
-                let known = known.join("`, `");
-                let reason = format!("there is no profile `{profile}`; there are `{known}`");
-                return Err(wrong("provider_profile", reason));
+    /// What is wrong with it in itself, by field.
+    pub fn fault(&self) -> Option<(&'static str, String)> {
+        let too_long = |text: &str, most| match text.chars().count() {
+            length if length > most => {
+                Some(format!("{length} characters; at most {most} are allowed"))
             }
+            _ => None,
+        };
+        if let Some(reason) = too_long(&self.description, LONGEST_DESCRIPTION) {
+            return Some(("description", reason));
+        }
+        let context = self.init_context.as_deref().unwrap_or_default();
+        if let Some(reason) = too_long(context, LONGEST_CONTEXT) {
+            return Some(("init_context", reason));
+        }
+        let tools = self.allowed_tools.as_deref().unwrap_or_default();
+        if let Err(error) = ToolFilter::parse(tools) {
+            return Some(("allowed_tools", error.to_string()));
         }
         let Caps {
             usd_per_day,
@@ -100,10 +93,41 @@ impl Wish {
         } = self.budgets.unwrap_or_default();
         let money = |cap: Option<f64>| cap.is_none_or(|cap| cap.is_finite() && cap > 0.0);
         if !money(usd_per_day) || !money(usd_per_task) || tokens_per_day == Some(0) {
-            return Err(wrong("budgets", "a cap is a number above 0".to_owned()));
+            return Some(("budgets", "a cap is a number above 0".to_owned()));
+        }
+        None
+    }
+
+    /// Looks at what needs no organisation to be judged. Returns the settings that hold for it.
+    pub async fn check(&self, live: &Live) -> Result<Arc<Config>, WishError> {
+        if let Some((field, reason)) = self.fault() {
+            return Err(WishError::Field { field, reason });
+        }
+        if let Some(profile) = &self.provider_profile {
+            let providers = live.providers().await;
+            let providers = providers.map_err(|found| WishError::Settings(found.to_string()))?;
+            if !providers.profiles.contains_key(profile) {
+                let known: Vec<_> = providers.profiles.keys().map(String::as_str).collect();
+                let known = known.join("`, `");
+                return Err(WishError::Field {
+                    field: "provider_profile",
+                    reason: format!("there is no profile `{profile}`; there are `{known}`"),
+                });
+            }
         }
         let config = live.config().await;
         config.map_err(|found| WishError::Settings(found.to_string()))
+    }
+
+    /// The file of the team.
+    pub fn file(&self, config: &Config) -> TeamFile {
+        let tools = self.allowed_tools.as_ref();
+        TeamFile {
+            description: self.description.clone(),
+            provider_profile: self.provider_profile.clone(),
+            allowed_tools: tools.unwrap_or(&config.defaults.allowed_tools).clone(),
+            budgets: self.budgets.unwrap_or_default(),
+        }
     }
 
     /// The order that makes it, on behalf of an operator.
@@ -116,13 +140,7 @@ impl Wish {
     ) -> Result<org::Spawn, WishError> {
         let config = self.check(live).await?;
         let name = names::check_name(&self.name)?;
-        let tools = self.allowed_tools;
-        let file = TeamFile {
-            description: self.description,
-            provider_profile: self.provider_profile,
-            allowed_tools: tools.unwrap_or_else(|| config.defaults.allowed_tools.clone()),
-            budgets: self.budgets.unwrap_or_default(),
-        };
+        let file = self.file(&config);
         Ok(org::Spawn {
             parent: self
                 .parent

@@ -42,6 +42,7 @@ use crate::{
 };
 
 mod memory;
+mod triggers;
 mod vault;
 
 struct Bench {

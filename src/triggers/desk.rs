@@ -379,7 +379,7 @@ impl Parts {
             let Some(key) = key else { continue };
             let reason = match secrets.secret(team, key) {
                 None => format!(
-                    "the vault of team `{0}` has no secret `{key}`; `hivewright vault set {key} --team {0} --secret` sets it",
+                    "the vault of team `{0}` has no secret `{key}`; `hivewright vault set {key} --team {0}` sets it",
                     team.name
                 ),
                 Some(value) if value.len() < SHORTEST_SECRET => {

@@ -1,6 +1,9 @@
 //! Triggers at the edge: the calendar, expressions, forms, and the desk where triggers are managed.
 
 pub mod calendar;
+#[cfg(test)]
+#[path = "tests/clock_story.rs"]
+mod clock_story;
 pub mod desk;
 pub mod expressions;
 pub mod form;
@@ -9,4 +12,7 @@ pub mod premises;
 pub mod preview;
 pub mod show;
 pub(crate) mod signature;
+#[cfg(test)]
+#[path = "tests/stage.rs"]
+pub(crate) mod stage;
 pub mod upkeep;

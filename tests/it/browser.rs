@@ -45,7 +45,7 @@ async fn has_no_complaints(browser: &Browser) {
 /// OP-14, OP-64, OP-130
 #[tokio::test]
 async fn a_link_logs_in_once_and_leaves_no_code_in_the_address() {
-    let service = Service::start().await;
+    let service = Service::start_working().await;
     let Some(browser) = Browser::start().await else {
         return;
     };
@@ -77,7 +77,7 @@ async fn a_link_logs_in_once_and_leaves_no_code_in_the_address() {
 /// OP-51, OP-64, CH-59: words come one by one, tool calls in their place, the cost at the end.
 #[tokio::test]
 async fn an_answer_streams_in_with_its_tool_calls() {
-    let service = Service::start().await;
+    let service = Service::start_working().await;
     let Some(browser) = chat(&service).await else {
         return;
     };
@@ -130,7 +130,7 @@ async fn an_answer_streams_in_with_its_tool_calls() {
 /// OP-68, CH-49
 #[tokio::test]
 async fn ctrl_and_full_stop_ends_the_running_turn() {
-    let service = Service::start().await;
+    let service = Service::start_working().await;
     let Some(browser) = chat(&service).await else {
         return;
     };
@@ -158,7 +158,7 @@ async fn ctrl_and_full_stop_ends_the_running_turn() {
 /// OP-51, OP-67, CH-84: what was there before the reload is there after it, once.
 #[tokio::test]
 async fn a_reload_in_the_middle_of_a_turn_loses_and_repeats_nothing() {
-    let service = Service::start().await;
+    let service = Service::start_working().await;
     let Some(browser) = chat(&service).await else {
         return;
     };
@@ -196,7 +196,7 @@ async fn a_reload_in_the_middle_of_a_turn_loses_and_repeats_nothing() {
 /// OP-65
 #[tokio::test]
 async fn markup_in_an_answer_stays_text() {
-    let service = Service::start().await;
+    let service = Service::start_working().await;
     let Some(browser) = chat(&service).await else {
         return;
     };
@@ -229,7 +229,7 @@ async fn markup_in_an_answer_stays_text() {
 /// OP-66, OP-67
 #[tokio::test]
 async fn without_a_connection_sending_is_blocked_with_the_reason_and_the_text_is_kept() {
-    let service = Service::start().await;
+    let service = Service::start_working().await;
     let Some(browser) = chat(&service).await else {
         return;
     };
@@ -306,7 +306,7 @@ return {
 
 #[tokio::test]
 async fn a_frame_that_comes_twice_changes_nothing() {
-    let service = Service::start().await;
+    let service = Service::start_working().await;
     let Some(browser) = Browser::start().await else {
         return;
     };
@@ -365,7 +365,7 @@ return found;
 /// OP-69, OP-70
 #[tokio::test]
 async fn both_colours_are_readable_and_320_pixels_are_enough() {
-    let service = Service::start().await;
+    let service = Service::start_working().await;
     let Some(browser) = chat(&service).await else {
         return;
     };

@@ -69,7 +69,7 @@ async fn a_stop_lets_a_turn_reach_its_next_step_and_the_next_start_ends_it_once(
 /// SE-133: a stop is no attempt, however often it happens.
 #[actix::test]
 async fn stops_use_up_no_attempts() {
-    let mut service = Service::start().await;
+    let mut service = Service::start_working().await;
     let mut client = service.connect().await;
     let steps = "#call bash {\"command\": \"sleep 0.3\"}\n#then\n".repeat(5);
     client
@@ -107,7 +107,7 @@ async fn stops_use_up_no_attempts() {
 /// OR-93
 #[actix::test]
 async fn a_second_signal_stops_at_once() {
-    let mut service = Service::start().await;
+    let mut service = Service::start_working().await;
     let mut client = service.connect().await;
     client
         .say(
@@ -135,7 +135,7 @@ async fn a_second_signal_stops_at_once() {
 /// OP-47, OP-48
 #[actix::test]
 async fn health_and_metrics_tell_the_truth() {
-    let service = Service::start().await;
+    let service = Service::start_working().await;
     let mut client = service.connect().await;
     client
         .ask("#call bash {\"command\": \"true\"}\n#reply Done.")

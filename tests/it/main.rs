@@ -5,6 +5,7 @@
 
 mod bad_input;
 mod browser;
+mod canaries;
 mod cli;
 mod cli_chat;
 mod cli_service;
@@ -28,6 +29,8 @@ mod service;
 mod settings_files;
 mod skills;
 mod topics;
+mod triggers;
 mod trust;
+mod vault;
 mod webdriver;
 mod workspace;

@@ -35,7 +35,7 @@ fn kind(frame: &Value) -> String {
 /// CH-51 to CH-53, CH-58, CH-59, CH-63, CH-64, CH-81
 #[actix::test]
 async fn a_message_is_acknowledged_then_worked_on_then_answered() {
-    let service = Service::start().await;
+    let service = Service::start_working().await;
     let mut client = service.connect().await;
 
     client
@@ -196,7 +196,7 @@ async fn an_answer_comes_in_pieces_that_make_the_whole() {
 /// CH-82
 #[actix::test]
 async fn a_silent_model_is_acknowledged_with_a_fixed_sentence() {
-    let service = Service::start().await;
+    let service = Service::start_working().await;
     let mut client = service.connect().await;
     let begin = Instant::now();
 

@@ -7,7 +7,7 @@ use crate::service::{Client, Service};
 /// CH-85, CH-86, CH-89, CH-92
 #[actix::test]
 async fn what_was_missed_is_delivered_in_order_after_a_kill() {
-    let mut service = Service::start().await;
+    let mut service = Service::start_working().await;
     let mut client = service.connect().await;
     client.ask("#reply Seen.").await;
     let (channel, seen) = (client.channel.clone().unwrap(), client.last_seq);

@@ -94,8 +94,8 @@ impl World {
             workspace: Arc::new(workspace),
             allowed: ToolFilter::parse(&["*"]).unwrap(),
             sandbox: Arc::clone(&sandbox),
-            secrets: Arc::new(Scrubbers::new(Vault::absent(), [])),
             rules: Rulebook::default(),
+            secrets: Arc::new(Scrubbers::new(Vault::absent(), [])),
         });
         Self {
             dir,

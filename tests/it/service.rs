@@ -32,6 +32,16 @@ impl Service {
         Self::prepare().started().await
     }
 
+    /// The same with a main team that also works itself: it has files and a shell.
+    pub(crate) async fn start_working() -> Self {
+        let tools =
+            "max_steps: 200\nallowed_tools: [\"@files\", \"@shell\", \"@org\", \"@memory\"]\n";
+        Self::prepare()
+            .with_file("run/teams/main/config.yaml", tools)
+            .started()
+            .await
+    }
+
     /// A home that can be filled before the start.
     pub(crate) fn prepare() -> Self {
         Self {

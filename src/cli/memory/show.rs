@@ -71,10 +71,12 @@ impl Row {
             (true, _, _) if self.pinned => "pinned",
             (true, _, _) => "active",
             (false, true, _) => "proposal",
-            (false, false, Some(ended)) => match ended.note.as_deref() {
-                Some(note @ ("superseded" | "expired" | "rejected")) => note,
-                _ => "deleted",
-            },
+            (false, false, Some(ended)) => {
+                let note = ended.note.as_deref().unwrap_or_default();
+                let by_code = ["superseded", "expired", "rejected"];
+                let known = by_code.into_iter().find(|known| *known == note);
+                known.unwrap_or("deleted")
+            }
             (false, false, None) => "ended",
         };
         state.to_owned()

@@ -21,7 +21,6 @@ use super::{
     rows::Grant,
     scope::{Scope, Scopes},
 };
-use crate::settings::secret::Secret;
 use crate::http::doubles::{Hands, Memory};
 
 const HOUR: Duration = Duration::from_secs(60 * 60);
@@ -507,7 +506,7 @@ proptest! {
 /// OP-11: what a newer version knows, the operator of an older one may do.
 #[test]
 fn the_operator_token_gets_the_scopes_that_came_after_it() {
-    let token = Secret::new(format!("hwo_{}", "x".repeat(43)));
+    let token = super::token::fresh(super::token::OPERATOR).unwrap();
     let mut registry = Registry::default();
     let mut made = registry.adopt_operator(&token, Timestamp(0)).unwrap();
     made.grants[0].scopes = [Scope::Read, Scope::Admin].into_iter().collect();

@@ -39,6 +39,7 @@ use hivewright_actors::{
         trigger::Trigger,
     },
     spine::{Ports, Spine, Threads},
+    task::Code,
 };
 use serde_json::Value;
 use tempfile::TempDir;
@@ -62,7 +63,7 @@ use super::{
 };
 use crate::{
     days::ZoneDays,
-    machine::sha256,
+    machine::{Randomness, sha256},
     memory::NoSecrets,
     rulebook::Rulebook,
     settings::{
@@ -70,6 +71,7 @@ use crate::{
         home::{Flags, Home},
         live::Live,
         references::Environment,
+        scaffold,
     },
     teams::folders::TeamFolders,
     tools::org::office::{self, Office},
@@ -87,10 +89,14 @@ mod login;
 mod memories;
 mod pages;
 mod rights;
+mod tasks;
+mod teams;
+mod triggers;
 mod trust;
 mod upgrade;
 mod vault;
 mod watch;
+mod webhooks;
 mod wire;
 
 const HOST: (&str, &str) = ("Host", "localhost:8080");
@@ -108,7 +114,11 @@ struct NoTurns;
 
 impl Briefing for NoTurns {
     fn brief(&self, _: Assignment) -> BoxFuture<'static, Result<Brief, BriefError>> {
-        panic!("no test here asks a team")
+        let error = BriefError {
+            code: Code::NoProvider,
+            message: "no test here has a model".to_owned(),
+        };
+        async { Err(error) }.boxed()
     }
 }
 
@@ -163,6 +173,7 @@ struct Bench {
     clock: Arc<Hands>,
     surroundings: Arc<Surroundings>,
     folder: TempDir,
+    home: Home,
 }
 
 struct Answer {
@@ -239,6 +250,8 @@ impl Bench {
             ..Flags::default()
         };
         let home = Home::new(&flags, &Environment::fixed([])).unwrap();
+        home.prepare().unwrap();
+        scaffold::ensure_main(&home).unwrap();
         let storage = Arc::new(Memory::default());
         let files = KeyFiles::new(folder.path(), &Environment::fixed([]));
         let vault = Vault::open(&*storage, files, clock.clone()).unwrap();
@@ -264,7 +277,7 @@ impl Bench {
             triggers: scheduler::Ports {
                 calendar: Arc::new(Zones),
                 expressions: Arc::new(LinearExpressions),
-                roster: Arc::new(view),
+                roster: Arc::new(view.clone()),
                 premises: Arc::new(Unconditional),
                 timezone: "UTC".to_owned(),
                 retention: Duration::from_secs(60),
@@ -324,7 +337,7 @@ impl Bench {
             expressions: Arc::new(LinearExpressions),
             zone: "UTC".to_owned(),
             subagents: Arc::new(|_| vec!["editor".to_owned()]),
-            secrets: Arc::new(vault.clone()),
+            secrets: Arc::new(webhooks::Keys),
         });
         let memory = crate::memory::Memory::new(clock.clone(), ids, Arc::new(NoSecrets));
         memory.connect(spine.store.clone());
@@ -347,11 +360,13 @@ impl Bench {
         let identities = Identities::open(auth.clone(), spine.store.clone(), clock.clone())
             .await
             .unwrap();
+        let rules = Rulebook::default();
+        rules.connect(spine.store.clone(), Ids::new(Arc::new(Randomness)));
         let state = web::Data::new(State {
             desk,
             office,
             callers: super::webhooks::Callers::default(),
-            rules: Rulebook::default(),
+            rules,
             explainer: Arc::new(|_, _, _, _| Err("there are no tools here".to_owned())),
             identities,
             access: Access {
@@ -372,6 +387,7 @@ impl Bench {
             clock,
             surroundings,
             folder,
+            home,
         }
     }
 

@@ -71,6 +71,9 @@ async fn the_overview_shows_the_service_at_a_glance() {
             "tasks": {"queued": 0, "running": 0},
             "channels": [{"type": "ws", "state": "on", "connected": 0}],
             "drain": false,
+            "approvals_open": 0,
+            "questions_open": 0,
+            "inbox_unread": 0,
         })
     );
 }

@@ -38,7 +38,18 @@ fn names(library: &Library) -> Vec<&str> {
     library.skills().map(|skill| skill.name()).collect()
 }
 
-const SHIPPED: [&str; 2] = ["write-skill", "write-subagent"];
+/// A skill among those that are shipped, by name.
+fn with_shipped(own: &'static str) -> Vec<&'static str> {
+    let shipped = [
+        "learning-cycle",
+        "reflection-cycle",
+        "write-skill",
+        "write-subagent",
+    ];
+    let mut names: Vec<_> = shipped.into_iter().chain([own]).collect();
+    names.sort_unstable();
+    names
+}
 
 /// SE-73
 #[tokio::test]
@@ -66,7 +77,7 @@ async fn a_skill_is_the_teams_then_the_operators_then_a_shipped_one() {
             body.lines().next().unwrap().to_owned(),
         )
     };
-    assert_eq!(names(&scouts), ["look", "write-skill", "write-subagent"]);
+    assert_eq!(names(&scouts), with_shipped("look"));
     assert_eq!(told(&scouts, "look"), ("Ours.".into(), "Our way.".into()));
     assert_eq!(
         told(&others, "look"),
@@ -108,7 +119,7 @@ async fn of_both_forms_the_folder_wins_and_what_is_wrong_is_left_out_by_name() {
 
     let library = place.library("scouts");
 
-    assert_eq!(names(&library), ["look", SHIPPED[0], SHIPPED[1]]);
+    assert_eq!(names(&library), with_shipped("look"));
     assert_eq!(library.skill("look").unwrap().description(), "Folder.");
     let skills = team.join("skills");
     let expected = [
@@ -150,7 +161,7 @@ async fn links_among_the_skills_of_a_team_are_not_followed() {
 
     let library = place.library("scouts");
 
-    assert_eq!(names(&library), ["kept", SHIPPED[0], SHIPPED[1]]);
+    assert_eq!(names(&library), with_shipped("kept"));
     assert_eq!(library.warnings.len(), 3, "{:?}", library.warnings);
     assert!(library.warnings[0].contains("inner/SKILL.md: is a symbolic link"));
     assert!(library.warnings[1].contains("stolen/SKILL.md: is in a symbolic link"));
@@ -285,7 +296,7 @@ async fn an_unknown_skill_or_subagent_is_answered_with_those_that_exist() {
     );
     assert_eq!(
         wrong(&scouts, None, Some("fly")),
-        "there is no skill `fly`; known are `write-skill`, `write-subagent`"
+        "there is no skill `fly`; known are `learning-cycle`, `reflection-cycle`, `write-skill`, `write-subagent`"
     );
 }
 

@@ -17,14 +17,13 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use super::{
-    check_length,
-    credentials::{redact, reference},
+    credentials::{NoVault, redact, reference},
     errand::{errand, giver},
     office::{Office, Parts, no},
 };
 use crate::{
-    settings::{config::Config, problem::Problems},
-    teams::file::TeamFile,
+    settings::config::Config,
+    teams::creation::{BOOTSTRAP, Wish, WishError},
     tools::{
         answer,
         contract::{Limits, Redaction, Tool, ToolContext, ToolError},
@@ -32,12 +31,6 @@ use crate::{
     },
 };
 
-/// What a new team is asked to do first.
-const BOOTSTRAP: &str = include_str!("../../../config/prompt/bootstrap.md");
-/// The longest description, in characters.
-const LONGEST_DESCRIPTION: usize = 500;
-/// The longest context, in characters.
-const LONGEST_CONTEXT: usize = 20_000;
 /// The most credentials.
 const MOST_CREDENTIALS: usize = 50;
 
@@ -122,19 +115,37 @@ impl Spawned {
     }
 }
 
-/// The file of the team that a call asks for.
-fn file_of(args: &Args, config: &Config) -> TeamFile {
-    let budgets = args.budgets.unwrap_or_default();
-    let tools = args.allowed_tools.as_ref();
-    TeamFile {
-        description: args.description.clone(),
-        provider_profile: args.provider_profile.clone(),
-        allowed_tools: tools.unwrap_or(&config.defaults.allowed_tools).clone(),
-        budgets: Caps {
+impl Args {
+    /// What is wanted, without secrets.
+    fn wish(&self) -> Wish {
+        let budgets = self.budgets.map(|budgets| Caps {
             usd_per_day: budgets.usd_per_day,
             tokens_per_day: budgets.tokens_per_day,
             usd_per_task: budgets.usd_per_task,
-        },
+        });
+        Wish {
+            name: self.name.clone(),
+            parent: None,
+            description: self.description.clone(),
+            scope_accepts: self.scope_accepts.clone(),
+            init_context: self.init_context.clone(),
+            allowed_tools: self.allowed_tools.clone(),
+            provider_profile: self.provider_profile.clone(),
+            budgets,
+        }
+    }
+}
+
+/// Why a team cannot be made as it is wanted, for a model.
+fn unwanted(error: WishError) -> ToolError {
+    match error {
+        WishError::Field { field, reason } => {
+            answer::refuse("invalid_input", format!("`{field}`: {reason}"))
+        }
+        WishError::Settings(found) => {
+            ToolError::failed(format!("the settings cannot be used: {found}"))
+        }
+        WishError::Refused(error) => no(error),
     }
 }
 
@@ -151,32 +162,7 @@ fn beyond<'a>(patterns: &'a [String], grantable: &[String]) -> Vec<&'a str> {
 }
 
 impl SpawnTeam {
-    /// What can be said against the arguments beyond their form.
-    async fn check(&self, parts: &Parts, args: &Args) -> Result<std::sync::Arc<Config>, ToolError> {
-        if let Some(tools) = &args.allowed_tools {
-            ToolFilter::parse(tools).map_err(|error| {
-                answer::refuse("invalid_input", format!("`allowed_tools`: {error}"))
-            })?;
-        }
-        let unusable = |problems: std::sync::Arc<Problems>| {
-            ToolError::failed(format!("the settings cannot be used: {problems}"))
-        };
-        if let Some(profile) = &args.provider_profile {
-            let providers = parts.live.providers().await.map_err(unusable)?;
-            if !providers.profiles.contains_key(profile) {
-                let known: Vec<_> = providers.profiles.keys().map(String::as_str).collect();
-                return Err(answer::refuse(
-                    "invalid_input",
-                    format!(
-                        "`provider_profile`: there is no profile `{profile}`; there are {}",
-                        known.join(", ")
-                    ),
-                ));
-            }
-        }
-        parts.live.config().await.map_err(unusable)
-    }
-
+    /// The order that makes the team, and the answer to whoever asked for it.
     fn spawn(
         parts: &Parts,
         args: &Args,
@@ -210,7 +196,7 @@ impl SpawnTeam {
             scope: args.scope_accepts.clone(),
             limits: config.limits,
             plan: FolderPlan {
-                config: file_of(args, config).text(&name),
+                config: args.wish().file(config).text(&name),
                 context: args.init_context.clone(),
             },
             bootstrap,
@@ -237,9 +223,6 @@ impl Tool for SpawnTeam {
     }
 
     fn accept(args: &Args) -> Result<(), String> {
-        check_length("description", &args.description, LONGEST_DESCRIPTION)?;
-        let context = args.init_context.as_deref().unwrap_or_default();
-        check_length("init_context", context, LONGEST_CONTEXT)?;
         if args.scope_accepts.is_empty() {
             return Err("`scope_accepts`: name at least one keyword".to_owned());
         }
@@ -248,26 +231,25 @@ impl Tool for SpawnTeam {
                 "`credentials`: at most {MOST_CREDENTIALS} are allowed"
             ));
         }
-        let Budgets {
-            usd_per_day,
-            tokens_per_day,
-            usd_per_task,
-        } = args.budgets.unwrap_or_default();
-        let money = |cap: Option<f64>| cap.is_none_or(|cap| cap.is_finite() && cap > 0.0);
-        if !money(usd_per_day) || !money(usd_per_task) || tokens_per_day == Some(0) {
-            return Err("`budgets`: a cap is a number above 0".to_owned());
+        match args.wish().fault() {
+            Some((field, reason)) => Err(format!("`{field}`: {reason}")),
+            None => Ok(()),
         }
-        Ok(())
     }
 
     /// The main team gives what may be given; all else is for a person to decide, who sees the file.
     fn caution(&self, args: &Args, caller: &Caller) -> Option<Caution> {
         let ask = |why: String| Some(Caution::new(CautionKind::Spawn, Risk::Normal, why));
-        let parts = self.0.parts().ok()?;
+        let Ok(parts) = self.0.parts() else {
+            return ask("the service is still starting".to_owned());
+        };
         let Ok(config) = parts.live.config_now() else {
             return ask("the settings that say which tools may be given cannot be read".to_owned());
         };
-        let file = file_of(args, &config).text(&TeamName::from(args.name.as_str()));
+        let file = args
+            .wish()
+            .file(&config)
+            .text(&TeamName::from(args.name.as_str()));
         if caller.team.name.as_str() != MAIN {
             return ask(format!(
                 "team {} makes a team of its own:\n{file}",
@@ -289,7 +271,7 @@ impl Tool for SpawnTeam {
     fn redact(&self, args: &Value, name: &str) -> Option<Redaction> {
         match self.0.parts() {
             Ok(parts) => redact(args, name, &*parts.credentials),
-            Err(_) => redact(args, name, &super::credentials::NoVault),
+            Err(_) => redact(args, name, &NoVault),
         }
     }
 
@@ -298,7 +280,7 @@ impl Tool for SpawnTeam {
         if let Some(spawned) = parts.earlier::<Spawned>(cx, "").await? {
             return Ok(spawned.answer());
         }
-        let config = self.check(parts, &args).await?;
+        let config = args.wish().check(&parts.live).await.map_err(unwanted)?;
         // The values were taken out before the call was written down.
         if let Some((key, _)) = args
             .credentials

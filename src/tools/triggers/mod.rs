@@ -23,8 +23,6 @@ pub mod report;
 mod shape;
 mod switch;
 mod test;
-#[cfg(test)]
-mod tests;
 mod update;
 
 /// Their names.

@@ -1,1 +1,242 @@
+//! What is looked at before a firing.
 
+#![allow(clippy::unwrap_used)]
+
+use std::{sync::Arc, time::Duration};
+
+use actix::Arbiter;
+use hivewright_actors::{
+    inbox::InboxEvent,
+    org::{record::TeamRecord, tree::Tree},
+    scheduler::{
+        maintain::{Wanted, definitions},
+        trigger::Definition,
+    },
+    store::{Store, records::Writes},
+    task::{Ending, Outcome},
+    usage::Usage,
+};
+
+use super::*;
+use crate::{
+    http::doubles::Memory,
+    settings::tests::{Place, place},
+};
+
+struct Scene {
+    place: Place,
+    outlook: Outlook,
+    store: StoreHandle,
+}
+
+fn team() -> TeamKey {
+    TeamKey::first("news")
+}
+
+fn record() -> TeamRecord {
+    TeamRecord {
+        name: "news".into(),
+        scope: ["news".to_owned()].into(),
+        ..TeamRecord::main(Timestamp(0))
+    }
+}
+
+fn scene(record: TeamRecord) -> Scene {
+    let place = place();
+    let view = OrgView::new(Tree::new([TeamRecord::main(Timestamp(0)), record]));
+    let outlook = Outlook::new(place.home.clone(), Prompts::new(place.home.clone()), view);
+    let store = Store::start(
+        &Arbiter::current(),
+        Arc::new(Memory::default()),
+        Box::new(|error| unreachable!("{error}")),
+        Box::new(|_, _| ()),
+    );
+    outlook.connect(store.clone());
+    Scene {
+        place,
+        outlook,
+        store,
+    }
+}
+
+impl Scene {
+    fn write(&self, file: &str, text: &str) {
+        let path = self.place.home.team("news").join(file);
+        self.place.write(&path, text);
+    }
+
+    async fn look(&self, trigger: &Trigger) -> Findings {
+        self.outlook
+            .look(trigger, trigger.last_fired_at)
+            .unwrap()
+            .await
+    }
+
+    /// A task of the team has ended.
+    async fn works(&self, from: &str, at: u64) {
+        let mut task = Task::new(
+            format!("task-{at}").into(),
+            lane(&team()),
+            "work".to_owned(),
+            from.to_owned(),
+            Timestamp(at),
+        );
+        task.kind = Kind::Trigger;
+        task.outcome = Some(Outcome {
+            ending: Ending::Done,
+            code: None,
+            message: None,
+            text: "done".to_owned(),
+            usage: Usage::default(),
+            report: None,
+            finished_at: Timestamp(at),
+        });
+        let writes = Writes::new().finished(&task);
+        self.store.commit(writes).await.unwrap();
+    }
+}
+
+fn kept(kind: SystemKind) -> Trigger {
+    let wanted = Wanted {
+        heartbeat: Some(Duration::from_secs(600)),
+        learning: Some(Vec::new()),
+    };
+    let made = definitions(&team(), &wanted);
+    let (_, definition) = made.into_iter().find(|(of, _)| *of == kind).unwrap();
+    let mut trigger = Trigger::new("trg-1".into(), team(), definition, "system", Timestamp(0));
+    trigger.system = Some(kind);
+    trigger
+}
+
+fn plain(subagent: Option<&str>) -> Trigger {
+    let (_, definition) = definitions(
+        &team(),
+        &Wanted {
+            heartbeat: Some(Duration::from_secs(600)),
+            learning: None,
+        },
+    )
+    .remove(0);
+    let definition = Definition {
+        subagent: subagent.map(str::to_owned),
+        ..definition
+    };
+    Trigger::new("trg-1".into(), team(), definition, "main", Timestamp(0))
+}
+
+/// Most triggers depend on nothing, and fire without a look.
+#[actix::test]
+async fn a_plain_trigger_is_not_looked_at() {
+    let scene = scene(record());
+
+    assert!(scene.outlook.look(&plain(None), None).is_none());
+}
+
+/// TR-01, TR-02
+#[actix::test]
+async fn a_subagent_that_is_gone_is_a_problem_that_lists_those_that_are_there() {
+    let scene = scene(record());
+    scene.write(
+        "subagents/editor.md",
+        "---\nname: editor\ndescription: Edits.\n---\nEdit.",
+    );
+
+    let gone = scene.look(&plain(Some("ghost"))).await.problem.unwrap();
+    let there = scene.look(&plain(Some("editor"))).await;
+
+    assert_eq!(gone.field, "subagent");
+    assert!(gone.reason.ends_with("there are editor"), "{}", gone.reason);
+    assert_eq!(there, Findings::default());
+}
+
+/// TR-70
+#[actix::test]
+async fn a_heartbeat_without_a_list_or_mail_has_nothing_to_check() {
+    let scene = scene(record());
+    let heartbeat = kept(SystemKind::Heartbeat);
+
+    let nothing = scene.look(&heartbeat).await;
+    scene.write(HEARTBEAT_FILE, " \n");
+    let empty = scene.look(&heartbeat).await;
+    scene.write(HEARTBEAT_FILE, "- is the disk full?");
+    let list = scene.look(&heartbeat).await;
+
+    assert_eq!(nothing.nothing_to_do.as_deref(), Some("nothing to check"));
+    assert_eq!(empty, nothing);
+    let order = list.order.unwrap();
+    assert!(order.contains("- is the disk full?") && order.contains(HEARTBEAT_OK));
+}
+
+/// TR-70
+#[actix::test]
+async fn mail_is_reason_enough_for_a_heartbeat() {
+    let scene = scene(record());
+    let event = InboxEvent {
+        id: "e1".to_owned(),
+        text: "task-1 is done".to_owned(),
+        label: hivewright_actors::task::Label::Trusted,
+        at: Timestamp(0),
+    };
+    let writes = Writes::new().inbox(&lane(&team()), 1, 1, &event);
+    scene.store.commit(writes).await.unwrap();
+
+    let found = scene.look(&kept(SystemKind::Heartbeat)).await;
+
+    assert_eq!(found.nothing_to_do, None);
+}
+
+/// TR-64
+#[actix::test]
+async fn a_cycle_needs_a_team_that_is_ready_has_scope_and_did_something() {
+    let learning = kept(SystemKind::Learning);
+    let reason = async |record: TeamRecord| {
+        let scene = scene(record);
+        scene
+            .look(&learning)
+            .await
+            .nothing_to_do
+            .unwrap_or_default()
+    };
+    let initializing = TeamRecord {
+        phase: Phase::Initializing,
+        ..record()
+    };
+    let aimless = TeamRecord {
+        scope: Default::default(),
+        ..record()
+    };
+
+    assert_eq!(reason(initializing).await, "the team has not set itself up");
+    assert_eq!(reason(aimless).await, "the team has no scope");
+    assert_eq!(
+        reason(record()).await,
+        "nothing happened since the last cycle"
+    );
+
+    // Its own cycles are nothing that happened.
+    let scene = scene(record());
+    scene.works("trigger learning-cycle", 1_000).await;
+    assert!(scene.look(&learning).await.nothing_to_do.is_some());
+    scene.works("trigger scan", 2_000).await;
+    assert_eq!(scene.look(&learning).await.nothing_to_do, None);
+    let since = Trigger {
+        last_fired_at: Some(Timestamp(3_000)),
+        ..learning.clone()
+    };
+    assert!(scene.look(&since).await.nothing_to_do.is_some());
+}
+
+/// TR-65: shipped, and replaced by the team's own.
+#[actix::test]
+async fn the_procedure_is_a_skill_that_a_team_may_replace() {
+    let scene = scene(record());
+    scene.works("trigger scan", 1_000).await;
+
+    let shipped = scene.look(&kept(SystemKind::Reflection)).await;
+    let own = "---\nname: reflection-cycle\ndescription: Ours.\n---\nLook into the mirror.";
+    scene.write("skills/reflection-cycle/SKILL.md", own);
+    let replaced = scene.look(&kept(SystemKind::Reflection)).await;
+
+    assert!(shipped.order.unwrap().contains("Name one weakness"));
+    assert!(replaced.order.unwrap().ends_with("Look into the mirror."));
+}

@@ -1,0 +1,248 @@
+//! Tasks over HTTP.
+
+use hivewright_actors::{
+    queue::submit::Submit,
+    store::records::Writes,
+    task::{Ending, Kind, Lane, Outcome, Task, TopicRef},
+    usage::Usage,
+};
+use serde_json::json;
+
+use super::*;
+
+impl Bench {
+    fn task(&self, id: &str, team: &str, kind: Kind, body: &str) -> Task {
+        let now = hivewright_actors::clock::Clock::now(&*self.clock);
+        let lane = Lane {
+            team: team.into(),
+            topic: None,
+        };
+        Task {
+            kind,
+            ..Task::new(id.into(), lane, body.to_owned(), "ann".to_owned(), now)
+        }
+    }
+
+    /// A task that has ended.
+    async fn ended(&self, mut task: Task, ending: Ending, text: &str) {
+        task.outcome = Some(Outcome {
+            ending,
+            code: (ending != Ending::Done).then_some(Code::Internal),
+            message: None,
+            text: text.to_owned(),
+            usage: Usage::default(),
+            report: None,
+            finished_at: task.created_at + Duration::from_secs(2),
+        });
+        let writes = Writes::new().finished(&task);
+        self.state.spine.store.commit(writes).await.unwrap();
+    }
+
+    /// A task that waits, since its team rests.
+    async fn open(&self, task: Task) {
+        let pause = json!({});
+        let path = format!("/api/v1/teams/{}/pause", task.lane.team);
+        self.post(&path, &self.operator(), pause).await;
+        let submit = Submit {
+            task,
+            writes: Writes::new(),
+            overlap: None,
+            giver: None,
+        };
+        self.state.spine.queue.send(submit).await.unwrap().unwrap();
+    }
+
+    async fn ids(&self, query: &str) -> Vec<String> {
+        let path = format!("/api/v1/tasks?{query}");
+        let answer = self.get(&path, &self.operator()).await.json();
+        let rows = answer["data"].as_array().unwrap();
+        rows.iter()
+            .map(|row| row["id"].as_str().unwrap().to_owned())
+            .collect()
+    }
+}
+
+/// OP-24, OR-71
+#[actix_web::test]
+async fn tasks_are_found_by_what_is_known_of_them() {
+    let bench = Bench::new().await;
+    bench
+        .open(bench.task("task-1", "main", Kind::Chat, "Dig a hole."))
+        .await;
+    bench.clock.turn(Duration::from_secs(3_600));
+    bench
+        .ended(
+            bench.task("task-2", "main", Kind::Trigger, "Look."),
+            Ending::Done,
+            "Ore!",
+        )
+        .await;
+    bench.clock.turn(Duration::from_secs(3_600));
+    bench
+        .ended(
+            bench.task("task-3", "scouts", Kind::Delegate, "Go."),
+            Ending::Failed,
+            "",
+        )
+        .await;
+
+    assert_eq!(bench.ids("").await, ["task-1", "task-3", "task-2"]);
+    assert_eq!(bench.ids("state=accepted").await, ["task-1"]);
+    assert_eq!(bench.ids("state=failed").await, ["task-3"]);
+    assert_eq!(bench.ids("team=main").await, ["task-1", "task-2"]);
+    assert_eq!(bench.ids("type=trigger").await, ["task-2"]);
+    assert_eq!(bench.ids("q=ORE!").await, ["task-2"]);
+    assert_eq!(bench.ids("since=90m").await, ["task-3", "task-2"]);
+    assert_eq!(bench.ids("until=90m").await, ["task-1"]);
+    assert_eq!(bench.ids("root=task-3").await, ["task-3"]);
+    assert_eq!(bench.ids("limit=1&offset=1").await, ["task-3"]);
+    let wrong = bench
+        .get("/api/v1/tasks?state=sleeping", &bench.operator())
+        .await;
+    assert_eq!((wrong.status, wrong.field()), (400, "state".to_owned()));
+
+    let one = bench
+        .get("/api/v1/tasks/task-2", &bench.operator())
+        .await
+        .json();
+    let row = &one["data"];
+    assert_eq!(
+        (&row["type"], &row["state"]),
+        (&json!("trigger"), &json!("done"))
+    );
+    assert_eq!(row["outcome"]["result"], "Ore!");
+    assert_eq!(row["outcome"]["duration_ms"], 2_000);
+    assert_eq!(row["lineage"]["root"], "task-2");
+    let missing = bench.get("/api/v1/tasks/task-9", &bench.operator()).await;
+    assert_eq!(missing.refusal(), (404, "not_found".to_owned()));
+}
+
+/// OP-34
+#[actix_web::test]
+async fn an_open_task_is_cancelled_and_a_final_one_is_not() {
+    let bench = Bench::new().await;
+    bench
+        .open(bench.task("task-1", "main", Kind::Chat, "Dig."))
+        .await;
+    bench
+        .ended(
+            bench.task("task-2", "main", Kind::Chat, "Dig."),
+            Ending::Done,
+            "Dug.",
+        )
+        .await;
+    let cancel = async |id: &str| {
+        let path = format!("/api/v1/tasks/{id}/cancel");
+        bench
+            .post(&path, &bench.operator(), json!({"reason": "no need"}))
+            .await
+    };
+
+    let first = cancel("task-1").await;
+    assert_eq!(
+        (first.status, &first.json()["data"]["state"]),
+        (200, &json!("cancelled"))
+    );
+    let again = cancel("task-1").await;
+    assert_eq!(again.json()["data"]["state"], "cancelled");
+    assert_eq!(cancel("task-2").await.refusal(), (409, "final".to_owned()));
+    assert_eq!(
+        cancel("task-9").await.refusal(),
+        (404, "not_found".to_owned())
+    );
+    let row = bench
+        .get("/api/v1/tasks/task-1", &bench.operator())
+        .await
+        .json();
+    assert!(
+        row["data"]["outcome"]["error"]["message"]
+            .as_str()
+            .unwrap()
+            .contains("no need")
+    );
+}
+
+/// OP-34: with all that it led to.
+#[actix_web::test]
+async fn a_task_is_cancelled_with_what_comes_of_it() {
+    let bench = Bench::new().await;
+    let above = bench.task("task-1", "main", Kind::Chat, "Dig.");
+    let below = Task {
+        lineage: Some(above.lineage_below()),
+        ..bench.task("task-2", "main", Kind::Delegate, "Dig there.")
+    };
+    bench
+        .open(bench.task("task-3", "main", Kind::Chat, "Other."))
+        .await;
+    bench.ended(above, Ending::Done, "They dig.").await;
+    bench.open(below).await;
+
+    let path = "/api/v1/tasks/task-1/cancel";
+    let answer = bench
+        .post(path, &bench.operator(), json!({"cascade": true}))
+        .await;
+
+    assert_eq!(answer.status, 200, "{}", answer.body);
+    assert_eq!(bench.ids("state=cancelled").await, ["task-2"]);
+    assert_eq!(bench.ids("state=accepted").await, ["task-3"]);
+}
+
+/// OP-34, OR-75
+#[actix_web::test]
+async fn what_did_not_end_well_is_tried_again_as_a_linked_task() {
+    let bench = Bench::new().await;
+    bench
+        .post("/api/v1/teams/main/pause", &bench.operator(), json!({}))
+        .await;
+    let mut task = bench.task("task-1", "main", Kind::Chat, "Dig.");
+    task.source = Some(hivewright_actors::task::Source {
+        channel: "ws:1".into(),
+        message: Some("m-1".into()),
+        topic: Some(TopicRef {
+            id: "t-1".into(),
+            name: "Holes".to_owned(),
+        }),
+    });
+    bench.ended(task, Ending::Dead, "").await;
+    bench
+        .ended(
+            bench.task("task-2", "main", Kind::Chat, "x"),
+            Ending::Done,
+            "y",
+        )
+        .await;
+    bench
+        .ended(
+            bench.task("task-3", "main", Kind::Query, "x"),
+            Ending::Failed,
+            "",
+        )
+        .await;
+    bench
+        .ended(
+            bench.task("task-4", "gone", Kind::Chat, "x"),
+            Ending::Failed,
+            "",
+        )
+        .await;
+    let retry = async |id: &str| {
+        let path = format!("/api/v1/tasks/{id}/retry");
+        bench.post(&path, &bench.operator(), json!({})).await
+    };
+
+    let answer = retry("task-1").await;
+
+    assert_eq!(answer.status, 201, "{}", answer.body);
+    let id = answer.json()["data"]["id"].as_str().unwrap().to_owned();
+    let row = bench
+        .get(&format!("/api/v1/tasks/{id}"), &bench.operator())
+        .await
+        .json();
+    assert_eq!(row["data"]["body"], "Dig.");
+    assert_eq!(row["data"]["lineage"]["parent"], "task-1");
+    assert_eq!(row["data"]["topic_id"], "t-1");
+    assert_eq!(retry("task-2").await.refusal(), (409, "final".to_owned()));
+    assert_eq!(retry("task-3").await.refusal().0, 409);
+    assert_eq!(retry("task-4").await.refusal().0, 409);
+    assert_eq!(retry(&id).await.refusal(), (409, "final".to_owned()));
+}

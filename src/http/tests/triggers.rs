@@ -1,0 +1,258 @@
+//! Triggers over REST.
+
+use serde_json::json;
+
+use super::*;
+
+fn morning() -> Value {
+    json!({
+        "team": "main", "name": "morning", "type": "schedule",
+        "config": {"cron": "0 8 * * MON-FRI", "timezone": "Europe/Berlin"},
+        "task": "Sum up the news.", "enable": true,
+    })
+}
+
+async fn patch(bench: &Bench, path: &str, token: &str, body: Value) -> Answer {
+    let request = request(Method::PATCH, path).insert_header(bearer(token));
+    bench.call(request.set_json(body)).await
+}
+
+/// TR-59, TR-60, OP-27, OP-119
+#[actix::test]
+async fn an_operator_makes_changes_runs_and_removes_a_trigger() {
+    let bench = Bench::new().await;
+    let token = bench.token("ops", only(Scope::Operate)).await;
+
+    let made = bench.post("/api/v1/triggers", &token, morning()).await;
+    let row = made.json()["data"].clone();
+    let path = format!("/api/v1/triggers/{}", row["id"].as_str().unwrap());
+    // The clock stands on Tuesday 2023-11-14, 22:13 UTC.
+    assert_eq!(made.status, 201);
+    assert_eq!(
+        row["next_due"],
+        json!([
+            "Wed 2023-11-15 08:00:00 CET",
+            "Thu 2023-11-16 08:00:00 CET",
+            "Fri 2023-11-17 08:00:00 CET",
+        ])
+    );
+    assert_eq!(row["next_due_at"], "2023-11-15T07:00:00.000Z");
+    assert_eq!(
+        [
+            &row["state"],
+            &row["deadline"],
+            &row["overlap_policy"],
+            &row["missed"]
+        ],
+        ["active", "6h", "skip-then-replace", "once"]
+    );
+
+    // TR-50: field by field, and null clears.
+    let change = json!({"config": {"cron": "30 7 * * *", "timezone": null}, "subagent": "editor"});
+    let changed = patch(&bench, &path, &token, change).await;
+    let row = changed.json()["data"].clone();
+    assert_eq!(row["config"], json!({"cron": "30 7 * * *"}));
+    assert_eq!(
+        (&row["subagent"], &row["revision"]),
+        (&json!("editor"), &json!(2))
+    );
+    let cleared = patch(&bench, &path, &token, json!({"subagent": null})).await;
+    assert_eq!(cleared.json()["data"]["subagent"], Value::Null);
+
+    let off = bench
+        .post(
+            &format!("{path}/disable"),
+            &token,
+            json!({"reason": "holidays"}),
+        )
+        .await;
+    assert_eq!(off.json()["data"]["disabled_reason"], "holidays");
+    let listed = bench
+        .get("/api/v1/triggers?state=disabled&team=main", &token)
+        .await;
+    assert_eq!(listed.json()["total"], 1);
+    let none = bench.get("/api/v1/triggers?state=active", &token).await;
+    assert_eq!(none.json()["total"], 0);
+
+    // TR-54: in any state.
+    let run = bench.post(&format!("{path}/run"), &token, json!({})).await;
+    assert_eq!(
+        (run.status, &run.json()["data"]["decision"]),
+        (202, &json!("enqueued"))
+    );
+    let runs = bench.get(&format!("{path}/runs"), &token).await;
+    assert_eq!(runs.json()["data"][0]["id"], run.json()["data"]["id"]);
+    assert_eq!(runs.json()["data"][0]["cause"], "manual");
+
+    let request = request(Method::PUT, &format!("{path}/cursors")).insert_header(bearer(&token));
+    let cursors = json!({"cursors": {"last_scan": "7"}});
+    let set = bench.call(request.set_json(cursors)).await;
+    assert_eq!(set.json()["data"]["cursors"], json!({"last_scan": "7"}));
+
+    assert_eq!(bench.delete(&path, &token).await.status, 204);
+    assert_eq!(bench.get(&path, &token).await.status, 404);
+}
+
+/// TR-28: the caller's key.
+#[actix::test]
+async fn the_same_key_starts_no_second_run() {
+    let bench = Bench::new().await;
+    let token = bench.token("ops", only(Scope::Operate)).await;
+    let made = bench.post("/api/v1/triggers", &token, morning()).await;
+    let id = made.json()["data"]["id"].as_str().unwrap().to_owned();
+    let run = async || {
+        let request = request(Method::POST, &format!("/api/v1/triggers/{id}/run"));
+        let request = request
+            .insert_header(bearer(&token))
+            .insert_header(("Idempotency-Key", "once"));
+        bench.call(request.set_json(json!({}))).await.json()["data"].clone()
+    };
+
+    let (first, second) = (run().await, run().await);
+
+    assert_eq!(first["decision"], "enqueued");
+    assert_eq!(second["decision"], "duplicate");
+    assert_eq!(second["duplicate_of"], first["id"]);
+}
+
+/// TR-02, TR-56, TR-82: the field is named, and nothing is stored.
+#[actix::test]
+async fn what_is_wrong_is_refused_with_its_field() {
+    let bench = Bench::new().await;
+    let token = bench.token("ops", only(Scope::Operate)).await;
+    let with = |change: Value| {
+        let mut form = morning();
+        for (name, value) in change.as_object().unwrap() {
+            form[name] = value.clone();
+        }
+        form
+    };
+    let webhook =
+        |config: Value| with(json!({"type": "webhook", "config": config, "enable": false}));
+    let cases = [
+        (
+            with(json!({"config": {"cron": "0 25 * * *"}})),
+            "config.cron",
+            "invalid_input",
+        ),
+        (
+            with(json!({"config": {"cron": "0 8 * * *", "timezone": "Europe/Berln"}})),
+            "config.timezone",
+            "invalid_input",
+        ),
+        (
+            with(json!({"type": "message", "config": {"pattern": "a(?=b)"}})),
+            "config.pattern",
+            "invalid_input",
+        ),
+        (
+            with(json!({"subagent": "ghost"})),
+            "subagent",
+            "unknown_subagent",
+        ),
+        (
+            with(json!({"config": {"crom": "0 8 * * *"}})),
+            "config.crom",
+            "invalid_input",
+        ),
+        (with(json!({"taks": "x"})), "taks", "invalid_input"),
+        (
+            with(json!({"config": {"at": "2020-01-01T00:00:00Z"}})),
+            "config.at",
+            "invalid_input",
+        ),
+        (
+            with(json!({"priority": "critical"})),
+            "priority",
+            "invalid_input",
+        ),
+        (
+            with(json!({"quiet": {"from": "25:00", "to": "07:00"}})),
+            "quiet.from",
+            "invalid_input",
+        ),
+        (
+            webhook(json!({"secret": "hunter2-hunter2-hunter2-x"})),
+            "config.secret",
+            "invalid_input",
+        ),
+        (
+            webhook(json!({"secret": "${vault:NONE}"})),
+            "config.secret",
+            "invalid_input",
+        ),
+        (
+            webhook(json!({"secret": "${vault:SHORT}"})),
+            "config.secret",
+            "invalid_input",
+        ),
+        (
+            webhook(json!({"secret": "${vault:HOOK}", "pass_headers": ["Cookie"]})),
+            "config.pass_headers[0]",
+            "invalid_input",
+        ),
+    ];
+    for (form, field, code) in cases {
+        let answer = bench.post("/api/v1/triggers", &token, form).await;
+        assert_eq!(answer.refusal(), (400, code.to_owned()), "{}", answer.body);
+        assert_eq!(answer.field(), field);
+        assert!(!answer.body.contains("hunter2"), "{}", answer.body);
+    }
+    let listed = bench.get("/api/v1/triggers", &token).await;
+    assert_eq!(listed.json()["total"], 0);
+
+    let unknown = bench
+        .post("/api/v1/triggers", &token, with(json!({"team": "nobody"})))
+        .await;
+    assert_eq!(unknown.refusal(), (404, "not_found".to_owned()));
+    bench.post("/api/v1/triggers", &token, morning()).await;
+    let taken = bench.post("/api/v1/triggers", &token, morning()).await;
+    assert_eq!(taken.refusal(), (409, "name_taken".to_owned()));
+    let reserved = bench
+        .post(
+            "/api/v1/triggers",
+            &token,
+            with(json!({"name": "heartbeat"})),
+        )
+        .await;
+    assert_eq!(reserved.refusal(), (409, "name_reserved".to_owned()));
+}
+
+/// OP-119
+#[actix::test]
+async fn a_preview_shows_times_or_whether_a_sample_fits() {
+    let bench = Bench::new().await;
+    let token = bench.token("ops", only(Scope::Operate)).await;
+    let look = async |wish: Value| {
+        let answer = bench.post("/api/v1/triggers/preview", &token, wish).await;
+        answer.json()["data"].clone()
+    };
+
+    let times = look(json!({"type": "schedule", "config": {"cron": "0 8 * * *"}})).await;
+    let window = json!({"type": "window", "config": {"watch": "* 9 * * *"}});
+    let openings = look(window).await;
+    let pattern = json!({"pattern": "/order (?<number>\\d+)/i"});
+    let found = look(json!({"type": "keyword", "config": pattern, "sample": "Order 77"})).await;
+
+    assert_eq!(times["due"].as_array().unwrap().len(), 10);
+    assert_eq!(times["due"][0]["local"], "Wed 2023-11-15 08:00:00 UTC");
+    assert_eq!(openings["due"][0]["local"], "Wed 2023-11-15 09:00:00 UTC");
+    assert_eq!(openings["due"][1]["local"], "Thu 2023-11-16 09:00:00 UTC");
+    assert_eq!(
+        (&found["matches"], &found["captures"]["number"]),
+        (&json!(true), &json!("77"))
+    );
+}
+
+/// OP-11
+#[actix::test]
+async fn triggers_need_the_scope_to_operate() {
+    let bench = Bench::new().await;
+    let reader = bench.token("reader", only(Scope::Read)).await;
+
+    let seen = bench.get("/api/v1/triggers", &reader).await;
+    let made = bench.post("/api/v1/triggers", &reader, morning()).await;
+
+    assert_eq!(seen.refusal().0, 403);
+    assert_eq!(made.refusal().0, 403);
+}

@@ -1,0 +1,298 @@
+//! The trigger tools, as turns of different teams call them.
+
+use std::collections::BTreeSet;
+
+use hivewright_actors::{
+    org::{
+        record::{Capability, TeamRecord},
+        tree::Tree,
+    },
+    task::{Ending, Source, TopicRef},
+};
+
+use super::*;
+use crate::{
+    tools::triggers::{NAMES, add, report::with_report},
+    triggers::{desk::Desk, stage::Stage},
+};
+
+struct Teams {
+    bench: Bench,
+    stage: Stage,
+}
+
+fn team(name: &str, parent: &str, capabilities: &[Capability]) -> TeamRecord {
+    TeamRecord {
+        name: name.into(),
+        parent: Some(parent.into()),
+        capabilities: capabilities.iter().copied().collect::<BTreeSet<_>>(),
+        ..TeamRecord::main(Timestamp(0))
+    }
+}
+
+/// `main` is above `news`, which is above `desk`; `free` may have triggers of its own.
+fn teams() -> Teams {
+    let stage = Stage::new("2025-06-02T12:00", |_| {
+        (Duration::from_secs(600), Ending::Done)
+    });
+    let tree = Tree::new([
+        TeamRecord::main(Timestamp(0)),
+        team("news", "main", &[]),
+        team("desk", "news", &[]),
+        team("free", "main", &[Capability::Triggers]),
+    ]);
+    let desk = Desk::default();
+    desk.open(stage.desk(tree));
+    Teams {
+        bench: Bench::with(add(crate::tools::all(), &desk), &["@triggers"]),
+        stage,
+    }
+}
+
+impl Teams {
+    async fn try_as(&self, caller: &str, tool: &str, args: Value, rerun: bool) -> Value {
+        let lane = Lane {
+            team: caller.into(),
+            topic: None,
+        };
+        let mut task = Task::new(
+            "task-1".into(),
+            lane,
+            String::new(),
+            String::new(),
+            Timestamp(0),
+        );
+        task.source = Some(Source {
+            channel: "ws:1".into(),
+            message: None,
+            topic: Some(TopicRef {
+                id: "t-1".into(),
+                name: "news".to_owned(),
+            }),
+        });
+        let cx = CallContext {
+            caller: Arc::new(Caller::of(&task)),
+            rerun,
+            ..context()
+        };
+        let reply = self.bench.tools.run(call(tool, args), cx).await;
+        serde_json::from_str(&reply.content).unwrap_or_else(|_| panic!("{}", reply.content))
+    }
+
+    async fn call_as(&self, caller: &str, tool: &str, args: Value) -> Value {
+        self.try_as(caller, tool, args, false).await
+    }
+}
+
+fn morning(team: &str) -> Value {
+    json!({
+        "team": team, "name": "morning", "type": "schedule", "config": {"cron": "0 8 * * MON-FRI"},
+        "task": "Sum up the news.", "notify_channel": "source", "enable": true,
+    })
+}
+
+fn named(team: &str) -> Value {
+    json!({ "team": team, "trigger_name": "morning" })
+}
+
+/// TR-49 to TR-54, TR-60
+#[actix::test]
+async fn a_parent_manages_the_triggers_of_its_child() {
+    let teams = teams();
+
+    let made = teams
+        .call_as("main", "create_trigger", morning("news"))
+        .await;
+    assert_eq!(made["success"], true, "{made}");
+    assert_eq!(made["state"], "active");
+    assert_eq!(
+        made["next_due"],
+        json!([
+            "Tue 2025-06-03 08:00:00 CEST",
+            "Wed 2025-06-04 08:00:00 CEST",
+            "Thu 2025-06-05 08:00:00 CEST",
+        ])
+    );
+    let trigger = &made["trigger"];
+    assert_eq!(
+        (&trigger["notify_channel"], &trigger["notify_topic"]),
+        (&json!("ws:1"), &json!("t-1"))
+    );
+
+    let change =
+        json!({"team": "news", "trigger_name": "morning", "config": {"cron": "30 7 * * *"}});
+    let changed = teams.call_as("main", "update_trigger", change).await;
+    assert_eq!(changed["next_due"][0], "Tue 2025-06-03 07:30:00 CEST");
+
+    let tested = teams.call_as("main", "test_trigger", named("news")).await;
+    assert_eq!(tested["enqueued"], true, "{tested}");
+    assert!(tested["run_id"].is_string() && tested["task_id"].is_string());
+    // TR-28: the same call again gives the same run.
+    let again = teams
+        .try_as("main", "test_trigger", named("news"), true)
+        .await;
+    assert_eq!(again["run_id"], tested["run_id"]);
+
+    let off = teams
+        .call_as("main", "disable_trigger", named("news"))
+        .await;
+    assert_eq!(off, json!({"success": true, "state": "disabled"}));
+    let on = teams.call_as("main", "enable_trigger", named("news")).await;
+    assert_eq!(
+        (&on["state"], &on["next_due_at"]),
+        (&json!("active"), &json!("2025-06-03T05:30:00.000Z"))
+    );
+    let listed = teams.call_as("news", "list_triggers", json!({})).await;
+    assert_eq!(listed["triggers"][0]["name"], "morning");
+    assert_eq!(listed["triggers"][0]["last_run"]["cause"], "test");
+}
+
+/// TR-55
+#[actix::test]
+async fn only_a_direct_parent_manages_triggers() {
+    let teams = teams();
+    let may = async |caller: &str, team: &str| {
+        let answer = teams.call_as(caller, "create_trigger", morning(team)).await;
+        match answer["success"] == true {
+            true => "yes".to_owned(),
+            false => answer["error"].as_str().unwrap_or_default().to_owned(),
+        }
+    };
+
+    assert_eq!(may("news", "desk").await, "yes");
+    assert_eq!(may("main", "main").await, "yes");
+    assert_eq!(may("free", "free").await, "yes");
+    assert_eq!(may("news", "news").await, "not_authorized");
+    assert_eq!(may("main", "desk").await, "not_authorized");
+    assert_eq!(may("desk", "news").await, "not_authorized");
+    assert_eq!(may("main", "nobody").await, "not_found");
+    let seen = teams.call_as("desk", "list_triggers", json!({})).await;
+    assert_eq!(seen["triggers"][0]["team"], "desk");
+    let spied = teams
+        .call_as("desk", "list_triggers", json!({"team": "news"}))
+        .await;
+    assert_eq!(spied["error"], "not_authorized");
+}
+
+/// TR-02, TR-56, TR-82
+#[actix::test]
+async fn a_refusal_names_the_field() {
+    let teams = teams();
+    let with = |name: &str, value: Value| {
+        let mut form = morning("news");
+        form[name] = value;
+        form
+    };
+    let cases = [
+        (
+            with("config", json!({"cron": "0 25 * * *"})),
+            "invalid_input",
+            "config.cron: field 2 \"25\" is not 0-23",
+        ),
+        (
+            with("subagent", json!("ghost")),
+            "unknown_subagent",
+            "there are editor",
+        ),
+        (
+            with("tasc", json!("x")),
+            "invalid_input",
+            "did you mean `task`?",
+        ),
+        (
+            with("allow_untrusted", json!(true)),
+            "invalid_input",
+            "operators only",
+        ),
+        (
+            with("name", json!("heartbeat")),
+            "name_reserved",
+            "heartbeat",
+        ),
+    ];
+    for (form, code, part) in cases {
+        let answer = teams.call_as("main", "create_trigger", form).await;
+        assert_eq!(answer["error"], code, "{answer}");
+        assert!(
+            answer["message"].as_str().unwrap().contains(part),
+            "{answer}"
+        );
+    }
+    let none = teams
+        .call_as("main", "list_triggers", json!({"team": "news"}))
+        .await;
+    assert_eq!(none["triggers"], json!([]));
+    let unknown = teams.call_as("main", "enable_trigger", named("news")).await;
+    assert_eq!(unknown["error"], "not_found");
+}
+
+/// OR-39: made again after a crash it gives what it gave; another one of the name is refused.
+#[actix::test]
+async fn a_call_that_took_effect_before_a_crash_gives_its_trigger() {
+    let teams = teams();
+    let first = teams
+        .call_as("main", "create_trigger", morning("news"))
+        .await;
+
+    let again = teams
+        .try_as("main", "create_trigger", morning("news"), true)
+        .await;
+    let other = teams
+        .call_as("main", "create_trigger", morning("news"))
+        .await;
+
+    assert_eq!(again["trigger"]["id"], first["trigger"]["id"]);
+    assert_eq!(other["error"], "name_taken");
+}
+
+/// TR-54: it asks before it disturbs.
+#[actix::test]
+async fn a_test_beside_an_unfinished_task_asks_first() {
+    let teams = teams();
+    let mut form = morning("news");
+    form["config"] = json!({"cron": "* * * * *"});
+    teams.call_as("main", "create_trigger", form).await;
+    teams.stage.until("2025-06-02T12:01").await;
+
+    let asked = teams.call_as("main", "test_trigger", named("news")).await;
+    let mut allowed = named("news");
+    allowed["overlap_policy"] = json!("allow");
+    let allowed = teams.call_as("main", "test_trigger", allowed).await;
+
+    assert_eq!(
+        (&asked["enqueued"], &asked["requires_confirmation"]),
+        (&json!(false), &json!(true))
+    );
+    assert_eq!(allowed["enqueued"], true, "{allowed}");
+}
+
+/// TR-45, TO-45: turns of triggers have it, whatever their team is allowed.
+#[actix::test]
+async fn a_report_is_taken_beside_the_teams_own_tools() {
+    let bench = Bench::with(crate::tools::all(), &["read"]);
+    let names = |tools: &Arc<dyn Toolset>| -> Vec<String> {
+        tools.specs().iter().map(|spec| spec.name.clone()).collect()
+    };
+    let tools = with_report(bench.tools.clone());
+
+    assert_eq!(names(&bench.tools), ["read"]);
+    assert_eq!(names(&tools), ["read", "report_run"]);
+    let report = call("report_run", json!({"notify": false, "outcome": "noop"}));
+    assert!(tools.check(&report, &caller(), Label::Trusted).is_ok());
+    assert_eq!(tools.run(report, context()).await.fault, None);
+    bench.put("a.txt", "words");
+    let read = tools
+        .run(call("read", json!({"file_path": "a.txt"})), context())
+        .await;
+    assert!(read.content.contains("words"));
+}
+
+/// OR-19
+#[test]
+fn the_group_holds_all_but_the_report() {
+    let filter = ToolFilter::parse(&["@triggers"]).unwrap();
+
+    let outside: Vec<_> = NAMES.iter().filter(|name| !filter.allows(name)).collect();
+
+    assert_eq!(outside, [&"report_run"]);
+}

@@ -1,0 +1,353 @@
+//! A stage for triggers: the real scheduler, queue, store and calendar, on virtual time, with workers
+//! that do as their script says.
+
+#![allow(clippy::unwrap_used, clippy::panic)]
+
+use std::{
+    collections::HashMap,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::Duration,
+};
+
+use actix::{
+    Actor, ActorFutureExt, Addr, Arbiter, AsyncContext, Context, Handler, SpawnHandle, WrapFuture,
+};
+use futures_util::future::BoxFuture;
+use hivewright_actors::{
+    channel::Channel,
+    clock::{Clock, Timestamp},
+    ids::{Entropy, Ids, TaskId, TeamKey},
+    notice::Notice,
+    org::{tree::Tree, view::OrgView},
+    queue::{
+        self, Finished, Leased, Left, Listeners, Progressed, Queue, Stop, Waiting, schedule::Limits,
+    },
+    scheduler::{
+        Neighbours, Ports, Scheduler,
+        calendar::Calendar,
+        firing::Standing,
+        heard::Ears,
+        manage::{Create, Get, Which},
+        premises::{Findings, Premises, Roster},
+        records,
+        ring::Drain,
+        run::Run,
+        trigger::{Definition, Trigger},
+    },
+    store::{Store, StoreHandle, reads, records::Writes},
+    task::{Ending, Lane, Outcome, Task},
+    usage::Usage,
+};
+use tokio::time::Instant;
+
+use crate::{
+    http::doubles::Memory,
+    triggers::{calendar::Zones, desk, expressions::LinearExpressions},
+    vault::Vault,
+};
+
+/// The zone of these stories.
+pub(crate) const ZONE: &str = "Europe/Berlin";
+
+/// How long a task takes and how it ends, by the first line of what is asked.
+pub(crate) type Script = fn(&str) -> (Duration, Ending);
+
+struct Wall {
+    began: Instant,
+    at: Timestamp,
+}
+
+impl Clock for Wall {
+    fn now(&self) -> Timestamp {
+        self.at + self.began.elapsed()
+    }
+}
+
+struct Counted(AtomicU64);
+
+impl Entropy for Counted {
+    fn bits(&self) -> u64 {
+        self.0.fetch_add(1, Ordering::Relaxed)
+    }
+}
+
+struct Everyone;
+
+impl Roster for Everyone {
+    fn standing(&self, _: &TeamKey) -> Standing {
+        Standing::Active
+    }
+}
+
+impl Premises for Everyone {
+    fn look(&self, _: &Trigger, _: Option<Timestamp>) -> Option<BoxFuture<'static, Findings>> {
+        None
+    }
+}
+
+/// Does the work of all teams.
+struct Worker {
+    store: StoreHandle,
+    queue: Addr<Queue>,
+    clock: Arc<dyn Clock>,
+    script: Script,
+    running: HashMap<TaskId, (Task, SpawnHandle)>,
+}
+
+impl Worker {
+    fn end(
+        &mut self,
+        mut task: Task,
+        ending: Ending,
+        message: Option<String>,
+        ctx: &mut Context<Self>,
+    ) {
+        self.running.remove(&task.id);
+        task.lease = None;
+        task.outcome = Some(Outcome {
+            ending,
+            code: None,
+            message: message.or_else(|| (ending == Ending::Failed).then(|| "no luck".to_owned())),
+            text: "done".to_owned(),
+            usage: Usage::default(),
+            report: None,
+            finished_at: self.clock.now(),
+        });
+        let committed = self.store.commit(Writes::new().finished(&task));
+        let queue = self.queue.clone();
+        ctx.spawn(committed.into_actor(self).map(move |_, _, _| {
+            queue.do_send(Finished {
+                task: task.id,
+                ending,
+                ran: Duration::ZERO,
+                follow_up: None,
+                told: Vec::new(),
+            });
+        }));
+    }
+}
+
+impl Actor for Worker {
+    type Context = Context<Self>;
+}
+
+impl Handler<Leased> for Worker {
+    type Result = ();
+
+    fn handle(&mut self, leased: Leased, ctx: &mut Self::Context) {
+        let task = leased.task;
+        let order = task.body.lines().next().unwrap_or_default();
+        let (takes, ending) = (self.script)(order);
+        let id = task.id.clone();
+        let held = task.clone();
+        let handle = ctx.run_later(takes, move |worker, ctx| {
+            worker.end(task, ending, None, ctx)
+        });
+        self.running.insert(id, (held, handle));
+    }
+}
+
+impl Handler<Stop> for Worker {
+    type Result = ();
+
+    fn handle(&mut self, stop: Stop, ctx: &mut Self::Context) {
+        let Some(id) = stop.task else { return };
+        if let Some((task, handle)) = self.running.remove(&id) {
+            ctx.cancel_future(handle);
+            self.end(task, Ending::Cancelled, stop.reason, ctx);
+        }
+    }
+}
+
+impl Handler<Waiting> for Worker {
+    type Result = ();
+
+    fn handle(&mut self, _: Waiting, _: &mut Self::Context) {}
+}
+
+impl Handler<Progressed> for Worker {
+    type Result = ();
+
+    fn handle(&mut self, _: Progressed, _: &mut Self::Context) {}
+}
+
+/// One process after another on the same store.
+pub(crate) struct Stage {
+    storage: Arc<Memory>,
+    clock: Arc<dyn Clock>,
+    ids: Ids,
+    script: Script,
+    process: Option<(Addr<Scheduler>, Addr<Queue>)>,
+    store: Option<StoreHandle>,
+}
+
+impl Stage {
+    /// What a desk needs of the process that runs, with a tree of teams.
+    pub(crate) fn desk(&self, tree: Tree) -> desk::Parts {
+        let (scheduler, _) = self.process.as_ref().unwrap();
+        desk::Parts {
+            scheduler: scheduler.clone(),
+            store: self.store.clone().unwrap(),
+            view: OrgView::new(tree),
+            clock: self.clock.clone(),
+            calendar: Arc::new(Zones),
+            expressions: Arc::new(LinearExpressions),
+            zone: ZONE.to_owned(),
+            subagents: Arc::new(|_| vec!["editor".to_owned()]),
+            secrets: Arc::new(Vault::absent()),
+        }
+    }
+
+    /// A first process, at a local time.
+    pub(crate) fn new(at: &str, script: Script) -> Self {
+        tokio::time::pause();
+        let mut stage = Self {
+            storage: Arc::new(Memory::default()),
+            clock: Arc::new(Wall {
+                began: Instant::now(),
+                at: Zones.moment(at, ZONE).unwrap(),
+            }),
+            ids: Ids::new(Arc::new(Counted(AtomicU64::new(1)))),
+            script,
+            process: None,
+            store: None,
+        };
+        stage.start();
+        stage
+    }
+
+    pub(crate) fn start(&mut self) {
+        let store = Store::start(
+            &Arbiter::current(),
+            self.storage.clone(),
+            Box::new(|error| panic!("{error}")),
+            Box::new(|_, _| ()),
+        );
+        self.store = Some(store.clone());
+        let channel = Channel::new(store.clone(), self.clock.clone()).start();
+        let open = reads::open_tasks(&*self.storage).unwrap().rows;
+        let recovered = records::recover(&*self.storage).unwrap();
+        let mut scheduler = None;
+        let queue = Queue::create(|queue| {
+            let worker = Worker {
+                store: store.clone(),
+                queue: queue.address(),
+                clock: self.clock.clone(),
+                script: self.script,
+                running: HashMap::new(),
+            };
+            let worker = worker.start();
+            let neighbours = Neighbours {
+                queue: queue.address(),
+                store: store.clone(),
+                clock: self.clock.clone(),
+                ids: self.ids.clone(),
+                ports: Ports {
+                    calendar: Arc::new(Zones),
+                    expressions: Arc::new(LinearExpressions),
+                    roster: Arc::new(Everyone),
+                    premises: Arc::new(Everyone),
+                    timezone: ZONE.to_owned(),
+                    retention: Duration::from_secs(90 * 24 * 60 * 60),
+                },
+            };
+            let address = Scheduler::new(neighbours, Ears::default(), recovered).start();
+            scheduler = Some(address.clone());
+            let listeners = Listeners {
+                leased: worker.clone().recipient(),
+                waiting: worker.clone().recipient(),
+                stop: worker.clone().recipient(),
+                progressed: worker.recipient(),
+                ended: vec![address.recipient()],
+            };
+            let left = Left {
+                open,
+                ..Left::default()
+            };
+            Queue::new(
+                store.clone(),
+                channel,
+                self.clock.clone(),
+                self.ids.clone(),
+                Limits::default(),
+                listeners,
+                left,
+            )
+        });
+        self.process = scheduler.map(|scheduler| (scheduler, queue));
+    }
+
+    /// The process ends.
+    pub(crate) async fn stop(&mut self) {
+        let (scheduler, queue) = self.process.take().unwrap();
+        scheduler.send(Drain).await.unwrap();
+        queue.send(queue::Drain).await.unwrap();
+    }
+
+    /// Time passes, until a local time and a little more.
+    pub(crate) async fn until(&self, local: &str) {
+        let at = Zones.moment(local, ZONE).unwrap();
+        let now = self.clock.now();
+        assert!(at > now, "{local} has passed");
+        tokio::time::sleep(at.since(now) + Duration::from_secs(1)).await;
+    }
+
+    pub(crate) async fn create(&self, definition: Definition) -> Trigger {
+        let (scheduler, _) = self.process.as_ref().unwrap();
+        let create = Create {
+            // Each has a team of its own, so that none waits for another.
+            team: TeamKey::first(format!("team-{}", definition.name)),
+            definition,
+            enable: true,
+            by: "operator".to_owned(),
+        };
+        scheduler.send(create).await.unwrap().unwrap()
+    }
+
+    pub(crate) async fn trigger(&self, trigger: &Trigger) -> Trigger {
+        let (scheduler, _) = self.process.as_ref().unwrap();
+        let which = Which::Id(trigger.id.clone());
+        let found = scheduler.send(Get { which }).await.unwrap();
+        found.unwrap().trigger
+    }
+
+    /// All runs of a trigger, oldest first.
+    pub(crate) fn runs(&self, trigger: &Trigger) -> Vec<Run> {
+        let Trigger { team, id, .. } = trigger;
+        let mut runs = records::runs(&*self.storage, team, id, None, 100_000).unwrap();
+        runs.reverse();
+        runs
+    }
+
+    /// The runs of a trigger in words: when it was due, why, what for, and how it ended.
+    pub(crate) fn story(&self, trigger: &Trigger) -> Vec<String> {
+        let tell = |run: &Run| {
+            let due = Zones.show(ZONE, run.due_at);
+            let mut words = vec![due.replace(":00 C", " C"), run.cause.as_str().to_owned()];
+            words.push(run.decision.as_str().to_owned());
+            words.extend(run.count.map(|count| format!("x{count}")));
+            words.extend(run.outcome.map(|outcome| outcome.as_str().to_owned()));
+            words.join(" ")
+        };
+        self.runs(trigger).iter().map(tell).collect()
+    }
+
+    pub(crate) fn notices(&self) -> Vec<Notice> {
+        reads::notices(&*self.storage).unwrap()
+    }
+
+    /// What the task of a run was asked.
+    pub(crate) fn body(&self, run: &Run) -> String {
+        let id = run.task_id.as_ref().unwrap();
+        reads::task(&*self.storage, id).unwrap().unwrap().body
+    }
+
+    /// The lanes of tasks that are still open.
+    pub(crate) fn open(&self) -> Vec<Lane> {
+        let open = reads::open_tasks(&*self.storage).unwrap().rows;
+        open.into_iter().map(|task| task.lane).collect()
+    }
+}

@@ -1,0 +1,211 @@
+//! Canaries: secrets of every kind in a full run. None is in a log line, frame, journal, row, answer,
+//! error or prompt, whichever way it is written.
+
+use std::{fs, path::Path};
+
+use base64::{
+    Engine as _,
+    engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD},
+};
+use serde_json::{Value, json};
+
+use crate::{
+    fake_model::{FakeModel, KEY, Reply},
+    service::{Client, Service, http},
+};
+
+/// Of a team, by the operator. Its special characters look different in a URL.
+const OF_TEAM: &str = "canary+team/7f3a9e51=c2d8b640";
+/// Of the service.
+const OF_SERVICE: &str = "canary+service/92be07d4=415fa3c8";
+/// Given by a model to a team that it makes.
+const OF_SPAWN: &str = "canary+spawn/0d51e6aa=83b7f219";
+
+/// The ways in which a secret must not be seen.
+fn forms(secret: &str) -> Vec<Vec<u8>> {
+    let mut forms = vec![secret.as_bytes().to_vec(), percent(secret).into_bytes()];
+    for before in 0..3 {
+        // What is the same for any text before and after it.
+        let padded = [vec![b'x'; before], secret.as_bytes().to_vec()].concat();
+        for encoded in [STANDARD.encode(&padded), URL_SAFE_NO_PAD.encode(&padded)] {
+            let from = if before == 0 { 0 } else { 4 };
+            let to = encoded.trim_end_matches('=').len() - 4;
+            forms.push(encoded.as_bytes()[from..to].to_vec());
+        }
+    }
+    let hex: String = secret.bytes().map(|byte| format!("{byte:02x}")).collect();
+    forms.push(hex.to_uppercase().into_bytes());
+    forms.push(hex.into_bytes());
+    forms
+}
+
+fn percent(text: &str) -> String {
+    let encoded = text.bytes().map(|byte| match byte {
+        b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'_' | b'.' | b'~' => {
+            char::from(byte).to_string()
+        }
+        other => format!("%{other:02X}"),
+    });
+    encoded.collect()
+}
+
+/// Which secret some bytes hold, in any form.
+fn contained(bytes: &[u8]) -> Option<&'static str> {
+    [OF_TEAM, OF_SERVICE, OF_SPAWN].into_iter().find(|secret| {
+        let holds = |form: &Vec<u8>| {
+            bytes
+                .windows(form.len())
+                .any(|part| part == form.as_slice())
+        };
+        forms(secret).iter().any(holds)
+    })
+}
+
+fn leaks(folder: &Path, found: &mut Vec<String>) {
+    for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
+        let path = entry.path();
+        if path.is_dir() {
+            leaks(&path, found);
+        } else if let Some(secret) = contained(&fs::read(&path).unwrap_or_default()) {
+            found.push(format!("{secret} in {}", path.display()));
+        }
+    }
+}
+
+/// Says something and hears the end of it, and all that was told until then; nothing holds a secret.
+async fn safely(client: &mut Client, content: &str) -> Value {
+    client.send(json!({ "content": content })).await;
+    let frames = client.exchange().await;
+    for frame in &frames {
+        assert_eq!(contained(frame.to_string().as_bytes()), None, "{frame}");
+    }
+    frames[frames.len() - 1].clone()
+}
+
+const TEAM: &str = "allowed_tools: [\"@org\", \"@vault\", \"@memory\", \"@shell\", \"@files\"]\n";
+const CHANNELS: &str = "ws: {enabled: true}\ntopics: {model: never}\n";
+
+/// MV-45, MV-48 to MV-53, MV-62, MV-71, OR-61, SC-05, SC-138
+#[actix::test]
+async fn no_secret_is_seen_anywhere_in_a_full_run() {
+    let model = FakeModel::start();
+    let providers = format!(
+        "profiles:\n  default: {{provider: openai, api_url: \"{0}/v1\", api_key: {KEY}, model: m}}\n  \
+         other: {{provider: anthropic, api_url: \"{0}\", api_key: \"${{vault:OTHER_KEY}}\", model: m}}\n",
+        model.url()
+    );
+    let service = Service::prepare()
+        .with_file("data/config/providers.yaml", &providers)
+        .with_file("data/config/channels.yaml", CHANNELS)
+        .with_file("data/config/config.yaml", "log: {level: trace}\n")
+        .with_file("run/teams/main/config.yaml", TEAM)
+        .started()
+        .await;
+    let kept = [
+        (
+            &["vault", "set", "DB", "--team", "main", "--tool", "bash"][..],
+            OF_TEAM,
+        ),
+        (&["vault", "set", "OTHER_KEY", "--system"], OF_SERVICE),
+    ];
+    for (arguments, secret) in kept {
+        let done = service.run(arguments, secret).await;
+        assert_eq!(done.code, Some(0), "{done:?}");
+    }
+    let mut client = service.connect().await;
+
+    // A tool that really gets the value, and says it in every way it can.
+    let say = "echo \"$PW\"; printf %s \"$PW\" | base64; printf %s \"x$PW\" | base64; \
+               printf %s \"xx$PW\" | base64; printf %s \"$PW\" | od -An -tx1 | tr -d ' \\n'; \
+               printf %s ${#PW} > length";
+    model.say([
+        Reply::call(
+            "bash",
+            json!({ "command": say, "env": { "PW": "${vault:DB}" } }),
+        ),
+        Reply::call("vault_get", json!({ "key": "DB" })),
+        Reply::call("memory_save", json!({ "key": "pw", "content": OF_TEAM })),
+        Reply::call("write", json!({ "file_path": "pw", "content": OF_TEAM })),
+        Reply::text(&format!(
+            "The password is {OF_TEAM}, or {}.",
+            percent(OF_TEAM)
+        )),
+    ]);
+    let answer = safely(&mut client, "tulips in the garden").await;
+    // A team that is made with a credential, which its context repeats.
+    model.say([
+        Reply::call(
+            "spawn_team",
+            json!({
+                "name": "forge",
+                "description": "works at the forge",
+                "scope_accepts": ["forge"],
+                "init_context": format!("Log in with {OF_SPAWN}."),
+                "credentials": { "FORGE_TOKEN": OF_SPAWN },
+            }),
+        ),
+        Reply::text("It is being set up."),
+    ]);
+    model.otherwise(Reply::text(&format!("I know {OF_SPAWN} and {OF_SERVICE}.")));
+    let spawned = safely(&mut client, "tulips in the garden").await;
+    let told = client.until(|frame| frame["kind"] == "bootstrap").await;
+    let mut shown = told.to_string();
+    for arguments in [
+        &["vault", "list"][..],
+        &["vault", "list", "--json"],
+        &["vault", "show", "DB", "--team", "main"],
+        &["vault", "audit"],
+        &["memory", "list", "--team", "main"],
+        &["doctor"],
+        &["status", "--json"],
+    ] {
+        let done = service.run(arguments, "").await;
+        shown.push_str(&done.stdout);
+        shown.push_str(&done.stderr);
+    }
+    for path in [
+        "/metrics",
+        "/api/v1/overview",
+        "/api/v1/vault",
+        "/api/v1/vault/audit",
+        "/api/v1/teams",
+        "/api/v1/tasks",
+        "/api/v1/memories",
+        "/api/v1/approvals",
+        "/api/v1/inbox",
+    ] {
+        let answer = http().get(format!("{}{path}", service.url()));
+        let answer = answer.bearer_auth(service.token()).send().await.unwrap();
+        shown.push_str(&answer.text().await.unwrap());
+    }
+    let backup = service.path("backup.tar.zst");
+    let made = service.run(&["backup", backup.to_str().unwrap()], "").await;
+
+    assert!(
+        answer["content"].as_str().unwrap().contains("${vault:DB}"),
+        "{answer}"
+    );
+    assert_eq!(spawned["type"], "response", "{spawned}");
+    assert_eq!(contained(shown.as_bytes()), None, "{shown}");
+    assert_eq!(made.code, Some(0), "{made:?}");
+    let mut found = Vec::new();
+    leaks(service.home(), &mut found);
+    assert_eq!(found, Vec::<String>::new());
+    for request in model.requests() {
+        assert_eq!(
+            contained(&request.bytes),
+            None,
+            "a secret went into a prompt"
+        );
+    }
+    // The tool was really given the value, and the team really has its own.
+    let length = fs::read_to_string(service.path("run/teams/main/length")).unwrap();
+    assert_eq!(length, OF_TEAM.len().to_string());
+    let entry = service
+        .run(&["vault", "show", "FORGE_TOKEN", "--team", "forge"], "")
+        .await;
+    assert_eq!(entry.code, Some(0), "{entry:?}");
+    let context = service.path("run/teams/forge/team-rules/team-context.md");
+    let context = fs::read_to_string(context).unwrap();
+    assert!(context.contains("${vault:FORGE_TOKEN}"), "{context}");
+}
