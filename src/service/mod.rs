@@ -18,9 +18,7 @@ use hivewright_actors::{
     channel::{CountConnections, Shutdown},
     clock::Clock,
     ids::Ids,
-    org::{
-        self, inboxes::Inboxes, tree::Tree, view::OrgView, waiting::Waiting, work::Actors,
-    },
+    org::{self, inboxes::Inboxes, tree::Tree, view::OrgView, waiting::Waiting, work::Actors},
     queue::{self, schedule::Limits},
     router::{self, gate::Identify, rate::Rate, resolve},
     scheduler,
