@@ -34,8 +34,6 @@ mod tables;
 mod target;
 mod tasks;
 mod teams;
-#[cfg(test)]
-mod tests;
 mod topics;
 mod triggers;
 mod trust;
