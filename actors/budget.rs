@@ -14,7 +14,7 @@ use crate::{
 };
 
 /// What a team may spend.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct Caps {
     /// Money a day, in USD.
     pub usd_per_day: Option<f64>,
@@ -50,7 +50,7 @@ pub trait Days: Send + Sync + 'static {
 }
 
 /// What was spent.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct Spent {
     /// Money, in USD.
     pub usd: f64,

@@ -1,5 +1,10 @@
 //! Notices: what the operator should know, kept until it was read.
 
+use std::{
+    collections::HashMap,
+    hash::{DefaultHasher, Hash, Hasher},
+};
+
 use serde::{Deserialize, Serialize};
 
 use crate::{
@@ -30,7 +35,7 @@ pub struct Notice {
 }
 
 /// Kinds of notices.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum NoticeKind {
     /// A task was given up.
@@ -69,6 +74,8 @@ pub enum NoticeKind {
     Orphan,
     /// A call whose approval was given has an unknown outcome.
     UnknownOutcome,
+    /// A token stood where others may have seen it.
+    TokenExposed,
 }
 
 /// Equal notices within this time are one.
@@ -85,6 +92,71 @@ pub struct Gathered {
     pub ids: Vec<NoticeId>,
     /// All were read.
     pub read: bool,
+}
+
+/// A notice without its words: enough to tell which say the same.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Brief {
+    /// Its name.
+    pub id: NoticeId,
+    /// When.
+    pub at: Timestamp,
+    /// An operator has seen it.
+    pub read: bool,
+    says: u64,
+}
+
+impl From<&Notice> for Brief {
+    fn from(notice: &Notice) -> Self {
+        let mut says = DefaultHasher::new();
+        (notice.kind, &notice.team, &notice.text).hash(&mut says);
+        Self {
+            id: notice.id.clone(),
+            at: notice.at,
+            read: notice.read,
+            says: says.finish(),
+        }
+    }
+}
+
+/// Notices that say the same within ten minutes, without their words.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Group {
+    /// Their ids, oldest first. The first stands for all.
+    pub ids: Vec<NoticeId>,
+    /// When the first came.
+    pub at: Timestamp,
+    /// When the last came.
+    pub last_at: Timestamp,
+    /// All were read.
+    pub read: bool,
+}
+
+/// Counts equal notices into one, oldest first.
+pub fn groups(mut briefs: Vec<Brief>) -> Vec<Group> {
+    briefs.sort_by_key(|brief| brief.at);
+    let mut groups: Vec<Group> = Vec::new();
+    let mut newest: HashMap<u64, usize> = HashMap::new();
+    for brief in briefs {
+        let known = newest.get(&brief.says).copied();
+        match known.and_then(|place| groups.get_mut(place)) {
+            Some(group) if brief.at.since(group.at) < SAME => {
+                group.last_at = brief.at;
+                group.read &= brief.read;
+                group.ids.push(brief.id);
+            }
+            _ => {
+                newest.insert(brief.says, groups.len());
+                groups.push(Group {
+                    at: brief.at,
+                    last_at: brief.at,
+                    read: brief.read,
+                    ids: vec![brief.id],
+                });
+            }
+        }
+    }
+    groups
 }
 
 /// Counts equal notices into one, newest first. `notices` are in the order of time.
@@ -141,6 +213,9 @@ mod tests {
             notice("d", 10, "same", false),
         ];
 
+        let briefs: Vec<Brief> = notices.iter().rev().map(Brief::from).collect();
+        let counted: Vec<usize> = groups(briefs).iter().map(|group| group.ids.len()).collect();
+        assert_eq!(counted, [2, 1, 1]);
         let gathered: Vec<_> = gather(notices)
             .into_iter()
             .map(|group| {

@@ -15,7 +15,9 @@ pub const MAX_ATTEMPTS: u32 = 3;
 /// Where work is serial: one turn at a time runs in a lane.
 ///
 /// The main team has a lane for each topic, every other team has one.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(
+    Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, schemars::JsonSchema,
+)]
 pub struct Lane {
     /// The team that works.
     pub team: TeamName,
@@ -44,7 +46,9 @@ pub struct Source {
 }
 
 /// What kind of work a task is.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, schemars::JsonSchema,
+)]
 #[serde(rename_all = "snake_case")]
 pub enum Kind {
     /// A message of a person.
@@ -90,7 +94,18 @@ impl Kind {
 
 /// Which of a team's waiting tasks goes first.
 #[derive(
-    Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
+    Clone,
+    Copy,
+    Debug,
+    Default,
+    PartialEq,
+    Eq,
+    PartialOrd,
+    Ord,
+    Hash,
+    Serialize,
+    Deserialize,
+    schemars::JsonSchema,
 )]
 #[serde(rename_all = "snake_case")]
 pub enum Priority {
@@ -144,7 +159,18 @@ impl Options {
 
 /// How far what a task contains may be believed.
 #[derive(
-    Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
+    Clone,
+    Copy,
+    Debug,
+    Default,
+    PartialEq,
+    Eq,
+    PartialOrd,
+    Ord,
+    Hash,
+    Serialize,
+    Deserialize,
+    schemars::JsonSchema,
 )]
 #[serde(rename_all = "snake_case")]
 pub enum Label {
@@ -166,7 +192,7 @@ impl Label {
 }
 
 /// Who is behind a task. Work that comes of other work keeps it.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum Cause {
     /// Hivewright itself: a trigger, a setting.
@@ -186,7 +212,7 @@ pub enum Cause {
 }
 
 /// Where a task stands in the work that one cause led to.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct Lineage {
     /// The first task of all.
     pub root: TaskId,
@@ -195,7 +221,7 @@ pub struct Lineage {
 }
 
 /// A task above another.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct Ancestor {
     /// The task.
     pub task: TaskId,

@@ -24,6 +24,7 @@ pub mod teams;
 pub mod tools;
 pub mod triggers;
 pub mod vault;
+mod vocabulary;
 
 use engines::native::retry::RetryPolicy;
 use service::{Options, Service, error::ServiceError};

@@ -76,7 +76,9 @@ pub struct Question {
 }
 
 /// What is asked for.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema,
+)]
 #[serde(rename_all = "snake_case")]
 pub enum AnswerKind {
     /// Words.
@@ -87,7 +89,7 @@ pub enum AnswerKind {
 }
 
 /// What became of a question. Only the first is not final.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum QuestionStatus {
     /// Nobody has answered.
@@ -117,7 +119,7 @@ impl QuestionStatus {
 }
 
 /// An answer.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct Answer {
     /// Of the options.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]

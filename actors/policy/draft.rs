@@ -55,7 +55,7 @@ pub struct Draft {
 }
 
 /// A condition as somebody wrote it: `equals` or `glob`.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct DraftCondition {
     /// See [`Condition::pointer`].

@@ -8,7 +8,9 @@ use super::trust::Origin;
 use crate::{channel_type::ChannelType, clock::Timestamp, ids::ChannelId};
 
 /// What a grant says of its sender.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema,
+)]
 #[serde(rename_all = "snake_case")]
 pub enum Level {
     /// Let in.

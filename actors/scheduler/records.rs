@@ -201,6 +201,20 @@ fn all<T: DeserializeOwned>(storage: &dyn Storage, prefix: &[u8]) -> Result<Vec<
     Ok(rows)
 }
 
+/// The first key of a trigger's runs, and the one after the last. Their keys rise with time.
+pub fn runs_range(
+    team: &TeamKey,
+    trigger: &TriggerId,
+    before: Option<Timestamp>,
+) -> (Vec<u8>, Vec<u8>) {
+    let start = prefix(RUN, &format!("{team}/{trigger}/"));
+    let end = match before {
+        Some(at) => prefix(RUN, &format!("{team}/{trigger}/{:020}/", at.0)),
+        None => after_prefix(&start),
+    };
+    (start, end)
+}
+
 /// Runs of a trigger, newest first, of those before a moment.
 pub fn runs(
     storage: &dyn Storage,
@@ -209,11 +223,7 @@ pub fn runs(
     before: Option<Timestamp>,
     most: usize,
 ) -> Result<Vec<Run>, StorageError> {
-    let start = prefix(RUN, &format!("{team}/{trigger}/"));
-    let end = match before {
-        Some(at) => prefix(RUN, &format!("{team}/{trigger}/{:020}/", at.0)),
-        None => after_prefix(&start),
-    };
+    let (start, end) = runs_range(team, trigger, before);
     let mut rows = Vec::new();
     if most == 0 {
         return Ok(rows);

@@ -20,7 +20,9 @@ use crate::{
     clock::Timestamp,
     event::Frame,
     history::{Fact, HistoryEvent, Origin},
-    ids::{ApprovalId, ChannelId, MessageId, QuestionId, TaskId, TeamKey, TeamName, TopicId},
+    ids::{
+        ApprovalId, ChannelId, MessageId, NoticeId, QuestionId, TaskId, TeamKey, TeamName, TopicId,
+    },
     inbox::InboxEvent,
     notice::Notice,
     org::record::TeamRecord,
@@ -481,6 +483,57 @@ pub fn old_interactions(
     Ok(keys)
 }
 
+/// Shows all notices, in no order.
+pub fn each_notice(
+    storage: &dyn Storage,
+    visit: &mut dyn FnMut(Notice),
+) -> Result<(), StorageError> {
+    each(storage, &records::notices_prefix(), visit)
+}
+
+/// A notice.
+pub fn notice(storage: &dyn Storage, id: &NoticeId) -> Result<Option<Notice>, StorageError> {
+    one(storage, &records::notice_key(id))
+}
+
+/// Shows all approvals there ever were, in no order.
+pub fn each_approval(
+    storage: &dyn Storage,
+    visit: &mut dyn FnMut(Approval),
+) -> Result<(), StorageError> {
+    each(storage, &records::approvals_prefix(), visit)
+}
+
+/// Shows all questions there ever were, in no order.
+pub fn each_question(
+    storage: &dyn Storage,
+    visit: &mut dyn FnMut(Question),
+) -> Result<(), StorageError> {
+    each(storage, &records::questions_prefix(), visit)
+}
+
+/// Shows all tasks without an outcome, in no order.
+pub fn each_open_task(
+    storage: &dyn Storage,
+    visit: &mut dyn FnMut(Task),
+) -> Result<(), StorageError> {
+    each(storage, &task_prefix(), visit)
+}
+
+/// Shows what can be read under a prefix.
+fn each<T: DeserializeOwned>(
+    storage: &dyn Storage,
+    prefix: &[u8],
+    visit: &mut dyn FnMut(T),
+) -> Result<(), StorageError> {
+    scan_prefix(storage, prefix, Order::Rising, &mut |key, value| {
+        if let Ok(row) = value.and_then(|value| decode(key, value)) {
+            visit(row);
+        }
+        ControlFlow::Continue(())
+    })
+}
+
 /// All notices, oldest first.
 pub fn notices(storage: &dyn Storage) -> Result<Vec<Notice>, StorageError> {
     let mut notices: Vec<Notice> = Vec::new();
@@ -597,8 +650,8 @@ pub fn ended_tasks(
         if tasks.len() >= most {
             return ControlFlow::Break(());
         }
-        let found = records::ended_task(key).filter(|(team, _)| of(team));
-        match found.map(|(_, id)| task(storage, &id)) {
+        let found = records::ended_task(key).filter(|(_, team, _)| of(team));
+        match found.map(|(_, _, id)| task(storage, &id)) {
             Some(Ok(Some(task))) if wanted(&task) => tasks.push(task),
             Some(Err(error)) => {
                 failed = Some(error);
@@ -609,6 +662,38 @@ pub fn ended_tasks(
         ControlFlow::Continue(())
     })?;
     failed.map_or(Ok(tasks), Err)
+}
+
+/// Shows tasks that ended since a moment, the newest first, each with when it ended, until the
+/// visitor has enough. Those of teams that are not wanted are not looked up.
+pub fn each_ended_task(
+    storage: &dyn Storage,
+    since: Timestamp,
+    mut of: impl FnMut(&TeamName) -> bool,
+    visit: &mut dyn FnMut(Timestamp, Task) -> ControlFlow<()>,
+) -> Result<(), StorageError> {
+    let mut failed = None;
+    let (start, end) = (
+        records::ended_since(since),
+        records::after_prefix(&records::ended_prefix()),
+    );
+    storage.scan(&start, &end, Order::Falling, &mut |key, _| {
+        let Some((at, team, id)) = records::ended_task(key) else {
+            return ControlFlow::Continue(());
+        };
+        if !of(&team) {
+            return ControlFlow::Continue(());
+        }
+        match task(storage, &id) {
+            Ok(Some(task)) => visit(at, task),
+            Ok(None) => ControlFlow::Continue(()),
+            Err(error) => {
+                failed = Some(error);
+                ControlFlow::Break(())
+            }
+        }
+    })?;
+    failed.map_or(Ok(()), Err)
 }
 
 /// The answer that a tool call was given before.

@@ -545,11 +545,11 @@ pub(super) fn ended_since(at: Timestamp) -> Vec<u8> {
     key
 }
 
-/// Whose task ended, and which: the end of such a key.
-pub(super) fn ended_task(key: &[u8]) -> Option<(TeamName, TaskId)> {
-    let rest = key.get(ended_prefix().len() + 8..)?;
+/// When a task ended, whose, and which: the end of such a key.
+pub(super) fn ended_task(key: &[u8]) -> Option<(Timestamp, TeamName, TaskId)> {
+    let (at, rest) = key.get(ended_prefix().len()..)?.split_first_chunk()?;
     let (team, task) = std::str::from_utf8(rest).ok()?.split_once('\0')?;
-    Some((team.into(), task.into()))
+    Some((Timestamp(u64::from_be_bytes(*at)), team.into(), task.into()))
 }
 
 pub(super) fn message_key(channel: &ChannelId, id: &MessageId) -> Vec<u8> {

@@ -83,28 +83,40 @@ impl AuditFilter {
     }
 }
 
-/// Decisions of the trust gate, newest first: those with rows of their own, and those that tasks
+/// Shows decisions of the trust gate, in no order: those with rows of their own, and those that tasks
 /// stand for. Looks through all tasks, which an operator's question may take the time for.
-pub fn audit(storage: &dyn Storage, filter: &AuditFilter) -> Result<Vec<AuditRow>, StorageError> {
-    let mut rows = Vec::new();
+pub fn each_decision(
+    storage: &dyn Storage,
+    filter: &AuditFilter,
+    visit: &mut dyn FnMut(AuditRow),
+) -> Result<(), StorageError> {
     let mut start = audit_prefix();
     let end = after_prefix(&start);
     start.extend(filter.since.0.to_be_bytes());
-    storage.scan(&start, &end, Order::Rising, &mut |key, value| {
-        let row = value.and_then(|value| decode(key, value));
-        rows.extend(row.ok().filter(|row| filter.fits(row)));
+    let mut show = |row: Option<AuditRow>| {
+        if let Some(row) = row.filter(|row| filter.fits(row)) {
+            visit(row);
+        }
         ControlFlow::Continue(())
+    };
+    storage.scan(&start, &end, Order::Rising, &mut |key, value| {
+        show(value.and_then(|value| decode(key, value)).ok())
     })?;
     if filter.allowed != Some(false) {
         for prefix in [task_prefix(), finished_prefix()] {
             scan_prefix(storage, &prefix, Order::Rising, &mut |key, value| {
                 let trace = value.and_then(|value| decode::<Trace>(key, value));
-                let row = trace.ok().and_then(Trace::into_row);
-                rows.extend(row.filter(|row| filter.fits(row)));
-                ControlFlow::Continue(())
+                show(trace.ok().and_then(Trace::into_row))
             })?;
         }
     }
+    Ok(())
+}
+
+/// All of them, newest first.
+pub fn audit(storage: &dyn Storage, filter: &AuditFilter) -> Result<Vec<AuditRow>, StorageError> {
+    let mut rows = Vec::new();
+    each_decision(storage, filter, &mut |row| rows.push(row))?;
     rows.sort_by(|a, b| (b.at, &b.id).cmp(&(a.at, &a.id)));
     Ok(rows)
 }

@@ -61,7 +61,7 @@ pub(super) async fn run(arguments: Arguments, context: &Context) -> Result<(), F
             screen.remark(&format!("{channel_type}:{id} is {token} from now on"));
         }
         Action::List => {
-            let answer = service.get("/api/v1/identities").await?;
+            let answer = service.list("/api/v1/identities").await?;
             if screen.json {
                 return screen.document(&answer);
             }
@@ -85,7 +85,7 @@ async fn find(service: &Service, which: &str) -> Result<String, Failure> {
     let Ok(sender) = sender(which) else {
         return Ok(which.to_owned());
     };
-    let rows = read(&service.get("/api/v1/identities").await?)?;
+    let rows = read(&service.list("/api/v1/identities").await?)?;
     let mut found = rows
         .into_iter()
         .filter(|row| row.channel_type == sender.channel_type && row.sender_id == sender.id);

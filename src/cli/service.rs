@@ -16,6 +16,8 @@ use super::{
 };
 use crate::settings::{home::Home, network::is_private_url, secret::Secret};
 
+/// The most rows of one answer.
+const MOST_ROWS: &str = "200";
 /// Nothing that is asked here takes longer; long work is a job.
 const PATIENCE: Duration = Duration::from_secs(30);
 /// Connections to the same machine are made at once or never.
@@ -105,6 +107,25 @@ impl Service {
 
     pub(super) async fn get(&self, path: &str) -> Result<Value, Failure> {
         self.ask(self.request(Method::GET, path)?).await
+    }
+
+    /// All rows of a list, page by page.
+    pub(super) async fn list(&self, path: &str) -> Result<Value, Failure> {
+        let mut all = self.search(path, [("limit", MOST_ROWS.to_owned())]).await?;
+        while let Some(cursor) = all["next_cursor"].as_str().map(str::to_owned) {
+            let fields = [("limit", MOST_ROWS.to_owned()), ("cursor", cursor)];
+            let mut next = self.search(path, fields).await?;
+            if let (Some(rows), Value::Array(more)) =
+                (all["data"].as_array_mut(), next["data"].take())
+            {
+                rows.extend(more);
+            }
+            all["next_cursor"] = next["next_cursor"].take();
+        }
+        if let Some(fields) = all.as_object_mut() {
+            fields.remove("next_cursor");
+        }
+        Ok(all)
     }
 
     /// The answer, also if it is no success.

@@ -48,6 +48,9 @@ pub(super) enum Action {
         /// What it allows: read, chat, assert_sender, operate, approve, secrets, admin, metrics
         #[arg(long = "scope", required = true, value_delimiter = ',')]
         scopes: Vec<String>,
+        /// A team that it is for; all, if none is named
+        #[arg(long = "team", value_delimiter = ',')]
+        teams: Vec<String>,
         /// How long it is good, such as 12h or 30d, or `never`
         #[arg(long, default_value = "90d")]
         expires: String,
@@ -90,12 +93,16 @@ async fn ask(action: &Action, service: &Service, context: &Context) -> Result<Va
         Action::Create {
             name,
             scopes,
+            teams,
             expires,
         } => {
-            let wish = json!({"name": name, "scopes": scopes, "expires": expires});
+            let mut wish = json!({"name": name, "scopes": scopes, "expires": expires});
+            if !teams.is_empty() {
+                wish["teams"] = json!(teams);
+            }
             service.post("/api/v1/tokens", &wish).await
         }
-        Action::List => service.get("/api/v1/tokens").await,
+        Action::List => service.list("/api/v1/tokens").await,
         Action::Revoke { id } => {
             let path = format!("/api/v1/tokens/{id}");
             service.act(Method::DELETE, &path).await?;
@@ -123,11 +130,13 @@ fn stopped(action: &Action, context: &Context) -> Result<Value, Failure> {
         Action::Create {
             name,
             scopes,
+            teams,
             expires,
         } => {
             let wish = NewToken {
                 name: name.clone(),
                 scopes: named(scopes)?,
+                teams: (!teams.is_empty()).then(|| teams.clone()),
                 expires_in: tokens::expiry(Some(expires)).ok_or_else(|| {
                     let message = format!("`{expires}` is no duration such as 90d, nor `never`");
                     Failure::new(Exit::Usage, message)

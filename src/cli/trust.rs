@@ -116,7 +116,7 @@ pub(super) async fn run(arguments: Arguments, context: &Context) -> Result<(), F
     let screen = context.screen;
     match arguments.action {
         Action::List => {
-            let answer = service.get("/api/v1/trust?limit=200").await?;
+            let answer = service.list("/api/v1/trust").await?;
             if screen.json {
                 return screen.document(&answer);
             }

@@ -4,7 +4,11 @@ use actix_web::{
     HttpRequest,
     http::header::{self, HeaderMap},
 };
-use hivewright_actors::{channel_type::ChannelType, ids::PrincipalId, router::gate::Sender};
+use hivewright_actors::{
+    channel_type::ChannelType,
+    ids::{MAIN, PrincipalId},
+    router::gate::Sender,
+};
 
 use super::{
     auth::{authenticator::Authenticator, principal::Principal, scope::Scope},
@@ -49,7 +53,10 @@ impl Upgrade {
             id: self.sender.clone(),
             asserted_by: self.asserted_by.clone(),
             is_operator: self.principal.is_operator() && self.asserted_by.is_none(),
-            may_approve: self.principal.may(Scope::Approve) && self.asserted_by.is_none(),
+            // Whoever decides in a chat may be asked about any team.
+            may_approve: self.principal.may(Scope::Approve)
+                && self.principal.teams().is_none()
+                && self.asserted_by.is_none(),
         }
     }
 }
@@ -79,6 +86,14 @@ impl Access {
         .ok_or_else(ApiError::unauthenticated)
     }
 
+    /// Whose credential a request has, whether or not it may do what it asks for.
+    pub(super) fn holder(&self, request: &HttpRequest) -> Option<Principal> {
+        match credential(request.headers())? {
+            Credential::Token(token) => self.auth.token(token),
+            Credential::Cookie(cookie) => self.auth.session(cookie),
+        }
+    }
+
     /// Who is asking, if they may do this.
     pub fn require(&self, request: &HttpRequest, scope: Scope) -> Result<Principal, ApiError> {
         let principal = self.principal(request)?;
@@ -104,6 +119,14 @@ impl Access {
             ));
         }
         let principal = self.require(request, Scope::Chat)?;
+        // Connections talk to the main team.
+        let is_main = |name: &String| name == MAIN;
+        if !principal
+            .teams()
+            .is_none_or(|teams| teams.iter().any(is_main))
+        {
+            return Err(ApiError::other_team());
+        }
         let Some(claimed) = claimed_sender(request.headers())? else {
             return Ok(Upgrade {
                 sender: principal.id().to_string(),

@@ -2,69 +2,119 @@
 
 use std::time::Duration;
 
-use actix_web::{HttpRequest, HttpResponse, Resource, http::StatusCode, web};
+use actix_web::{HttpRequest, http::StatusCode, web};
 use hivewright_actors::{
     approvals::{
         Decide, List,
-        record::{Approval, Choice, Decider, Status, Vote, Word},
+        record::{Approval, Choice, Decider, Execution, Resolution, Status, Word},
         refusal::NotDecided,
     },
     clock::{Timestamp, millis},
-    policy::class::Kind,
+    ids::ApprovalId,
+    policy::class::{Kind, Risk},
     store::reads,
+    task::{Cause, Label, Lineage},
 };
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
+use utoipa::ToSchema;
 
 use super::{
     State,
-    auth::scope::Scope,
+    arguments::{Approve, Caller, Json, Read},
     error::ApiError,
-    json::{self, Body},
-    query::Query,
-    routes::{self, Methods},
+    json,
+    listing::{self, Gathering},
+    operation::{Field, Operation},
+    reply::{Data, Rows},
+    routes::{Resource, at},
 };
+use crate::vocabulary;
 
 /// An actor that does not answer in this time is in trouble.
 pub(super) const PATIENCE: Duration = Duration::from_secs(10);
 
-pub(super) fn resource() -> Resource {
-    routes::resource("/api/v1/approvals", Methods::new().get(list))
+pub(super) fn resources() -> Vec<Resource> {
+    vec![
+        at("/api/v1/approvals").get(
+            Operation::new("Lists calls that wait for a person, and what became of them.")
+                .query(
+                    const {
+                        &[
+                            Field::word("status", || words(&Status::ALL), "Only with this status."),
+                            Field::text("team", "Only of this team."),
+                            Field::word("kind", || words(&Kind::ALL), "Only of this kind."),
+                        ]
+                    },
+                )
+                .pages(&["created_at", "expires_at"]),
+            list,
+        ),
+        at("/api/v1/approvals/{id}")
+            .get(
+                Operation::new("Shows an approval, named by its id or its short id."),
+                show,
+            )
+            .post(
+                Operation::new("Approves a call, or denies it.")
+                    .description(
+                        "`digest` repeats what was shown: if the call has changed since, nothing is \
+                         decided. A note reaches the team.",
+                    )
+                    .refuses(&[409])
+                    .recorded()
+                    .example(r#"{"decision": "deny", "digest": "…", "note": "not on a Friday"}"#),
+                decide,
+            ),
+    ]
 }
 
-pub(super) fn one() -> Resource {
-    routes::resource(
-        "/api/v1/approvals/{id}",
-        Methods::new().get(show).post(decide),
-    )
+/// The words of a list by name.
+pub(super) fn words<T, const N: usize>(all: &'static [(&'static str, T); N]) -> Vec<&'static str> {
+    all.iter().map(|(name, _)| *name).collect()
 }
 
 /// An approval as answers show it.
-#[derive(Serialize)]
+#[derive(Serialize, ToSchema)]
+#[schema(as = Approval)]
 pub(super) struct Row {
     id: String,
+    /// Six letters for people.
     short_id: String,
+    #[schema(schema_with = vocabulary::of::<Kind>)]
     kind: Kind,
     team: String,
     generation: u32,
     session: Option<String>,
     turn: Option<String>,
     task_id: Option<String>,
-    requester: Value,
+    /// Who is behind it.
+    #[schema(schema_with = vocabulary::of::<Cause>)]
+    requester: Cause,
     tool: Option<String>,
+    /// The final arguments, without secrets.
     arguments: Value,
     cwd: Option<String>,
+    /// Names of the secrets that it would use.
     secrets: Vec<String>,
+    /// What would happen, in one sentence.
     summary: String,
     diff: Option<String>,
+    /// The rule that asks.
     rule: Option<String>,
-    risk: Value,
-    label: Value,
-    lineage: Value,
+    #[schema(schema_with = vocabulary::of::<Risk>)]
+    risk: Risk,
+    #[schema(schema_with = vocabulary::of::<Label>)]
+    label: Label,
+    #[schema(schema_with = vocabulary::maybe::<Lineage>)]
+    lineage: Option<Lineage>,
+    /// Stands for everything that is decided on.
     digest: String,
+    #[schema(schema_with = vocabulary::of::<Status>)]
     status: Status,
-    resolution: Value,
-    votes: Vec<Value>,
+    #[schema(schema_with = vocabulary::maybe::<Resolution>)]
+    resolution: Option<Resolution>,
+    votes: Vec<Vote>,
     resolved_by: Option<String>,
     resolved_via: Option<String>,
     note: Option<String>,
@@ -73,14 +123,29 @@ pub(super) struct Row {
     /// Milliseconds until nobody can decide any more.
     time_left_ms: Option<u64>,
     resolved_at: Option<String>,
-    execution: Value,
+    /// What became of the call.
+    #[schema(schema_with = vocabulary::of::<Execution>)]
+    execution: Execution,
+}
+
+/// One person's word.
+#[derive(Serialize, ToSchema)]
+struct Vote {
+    by: String,
+    #[schema(schema_with = vocabulary::of::<Choice>)]
+    choice: Choice,
+    at: Option<String>,
 }
 
 impl Row {
     pub(super) fn new(approval: Approval, now: Timestamp) -> Self {
-        let vote =
-            |vote: &Vote| json!({"by": vote.by, "choice": vote.choice, "at": json::date(vote.at)});
         let pending = approval.is_pending(now);
+        let votes = approval.votes.into_iter().map(|vote| Vote {
+            by: vote.by,
+            choice: vote.choice,
+            at: json::date(vote.at),
+        });
+        let votes = votes.collect();
         Self {
             id: approval.id.to_string(),
             short_id: approval.short_id,
@@ -93,7 +158,7 @@ impl Row {
             }),
             turn: approval.turn.map(|turn| turn.to_string()),
             task_id: approval.task.map(|task| task.to_string()),
-            requester: json!(approval.requester),
+            requester: approval.requester,
             tool: approval.tool,
             arguments: approval.arguments,
             cwd: approval.cwd,
@@ -101,13 +166,13 @@ impl Row {
             summary: approval.summary,
             diff: approval.diff,
             rule: approval.rule,
-            risk: json!(approval.risk),
-            label: json!(approval.label),
-            lineage: json!(approval.lineage),
+            risk: approval.risk,
+            label: approval.label,
+            lineage: approval.lineage,
             digest: approval.digest,
             status: approval.status,
-            resolution: json!(approval.resolution),
-            votes: approval.votes.iter().map(vote).collect(),
+            resolution: approval.resolution,
+            votes,
             resolved_by: approval.resolved_by,
             resolved_via: approval.resolved_via,
             note: approval.note,
@@ -115,104 +180,131 @@ impl Row {
             expires_at: json::date(approval.expires_at),
             time_left_ms: pending.then(|| millis(approval.expires_at.since(now))),
             resolved_at: approval.resolved_at.and_then(json::date),
-            execution: json!(approval.execution),
+            execution: approval.execution,
         }
     }
 }
 
-#[derive(Deserialize)]
+#[derive(Deserialize, ToSchema)]
+#[schema(as = ApprovalDecision)]
 struct Verdict {
+    #[schema(schema_with = vocabulary::of::<Choice>)]
     decision: Choice,
+    /// As it was shown.
     digest: String,
+    /// For how many calls: one.
     #[serde(default)]
+    #[schema(value_type = Option<u32>, minimum = 1, maximum = 1)]
     uses: Option<Value>,
+    /// For the team.
     #[serde(default)]
+    #[schema(max_length = 2000)]
     note: Option<String>,
-}
-
-impl Body for Verdict {
-    const FIELDS: &'static [&'static str] = &["decision", "digest", "uses", "note"];
 }
 
 /// The longest note, in characters.
 const LONGEST_NOTE: usize = 2_000;
 
 /// Oldest first: what has waited longest is decided first.
-async fn list(state: web::Data<State>, request: HttpRequest) -> Result<HttpResponse, ApiError> {
-    state.access.require(&request, Scope::Read)?;
-    let query = Query::read(&request, &["status", "team", "kind", "limit", "offset"])?;
-    let status = choice(&query, "status", &Status::ALL)?;
-    let kind = choice(&query, "kind", &Kind::ALL)?;
+async fn list(state: web::Data<State>, caller: Caller<Read>) -> Result<Rows<Row>, ApiError> {
+    let query = &caller.query;
+    let status = query.word("status", &Status::ALL);
+    let kind = query.word("kind", &Kind::ALL);
     let team = query.text("team").map(str::to_owned);
     let page = query.page()?;
+    let now = state.access.auth.now();
     // Ends what has run out, and knows all that waits without reading the rest.
     let waiting = ask(state.spine.approvals.send(List).timeout(PATIENCE).await)?;
-    let all = match status {
-        Some(Status::Pending) => waiting,
-        _ => {
-            let store = &state.spine.store;
-            // What has just run out is stored by then.
-            store
-                .commit(Default::default())
-                .await
-                .map_err(ApiError::internal)?;
-            let found = store.read(reads::approvals).await;
-            found.map_err(ApiError::internal)?.rows
-        }
+    let teams = caller.principal.teams().map(<[String]>::to_vec);
+    let wanted = move |row: &Approval| {
+        let name = row.team.name.as_str();
+        let reached = |teams: &Vec<String>| teams.iter().any(|team| team == name);
+        teams.as_ref().is_none_or(reached)
+            && status.is_none_or(|wanted| row.status == wanted)
+            && kind.is_none_or(|wanted| row.kind == wanted)
+            && team.as_ref().is_none_or(|wanted| name == wanted)
     };
-    let now = state.access.auth.now();
-    let rows: Vec<Row> = all
-        .into_iter()
-        .filter(|row| {
-            status.is_none_or(|wanted| row.status == wanted)
-                && kind.is_none_or(|wanted| row.kind == wanted)
-                && team
-                    .as_ref()
-                    .is_none_or(|wanted| row.team.name.as_str() == wanted)
+    if status == Some(Status::Pending) {
+        let rows = waiting.into_iter().filter(wanted);
+        let rows = rows.map(|row| Row::new(row, now));
+        return listing::page(rows, &page, |row| row.id.clone());
+    }
+    settled(&state).await?;
+    let rows = state.spine.store.read(move |storage| {
+        let mut gathering = Gathering::new(&page);
+        reads::each_approval(storage, &mut |row| {
+            if wanted(&row) {
+                let at = match page.sort.field {
+                    "expires_at" => row.expires_at,
+                    _ => row.created_at,
+                };
+                gathering.see(at, row.id.as_str());
+            }
+        })?;
+        gathering.rows(&page, |id| {
+            let row = reads::approval(storage, &ApprovalId::from(id))?;
+            Ok(row.map(|row| Row::new(row, now)))
         })
-        .map(|row| Row::new(row, now))
-        .collect();
-    Ok(json::page(&rows, page))
+    });
+    rows.await.map_err(ApiError::internal)
+}
+
+/// Waits until what has just run out is stored.
+async fn settled(state: &State) -> Result<(), ApiError> {
+    let stored = state.spine.store.commit(Default::default()).await;
+    stored.map(drop).map_err(ApiError::internal)
 }
 
 async fn show(
     state: web::Data<State>,
-    request: HttpRequest,
+    caller: Caller<Read>,
     id: web::Path<String>,
-) -> Result<HttpResponse, ApiError> {
-    state.access.require(&request, Scope::Read)?;
-    json::no_query(&request)?;
+) -> Result<Data<Row>, ApiError> {
+    let found = find(&state, &caller, &id).await?;
+    Ok(Data(Row::new(found, state.access.auth.now())))
+}
+
+/// An approval by one of its names, of a team that the caller reaches.
+async fn find<R>(state: &State, caller: &Caller<R>, id: &str) -> Result<Approval, ApiError> {
     let waiting = ask(state.spine.approvals.send(List).timeout(PATIENCE).await)?;
-    let meant = |row: &Approval| row.id.as_str() == *id || row.short_id == *id;
+    let meant = |row: &Approval| row.id.as_str() == id || row.short_id == id;
     let found = match waiting.into_iter().find(meant) {
         Some(found) => Some(found),
         None => {
-            let store = &state.spine.store;
-            store
-                .commit(Default::default())
-                .await
-                .map_err(ApiError::internal)?;
-            let all = store.read(reads::approvals).await;
-            let mut rows = all.map_err(ApiError::internal)?.rows.into_iter().rev();
-            rows.find(meant)
+            settled(state).await?;
+            let id = id.to_owned();
+            let found = state.spine.store.read(move |storage| {
+                if let Some(found) = reads::approval(storage, &ApprovalId::from(id.as_str()))? {
+                    return Ok(Some(found));
+                }
+                // A short id may have been given again: the newest is meant.
+                let mut newest: Option<Approval> = None;
+                reads::each_approval(storage, &mut |row| {
+                    let known = newest.as_ref().map(|newest| newest.created_at);
+                    if row.short_id == id && known.is_none_or(|known| known < row.created_at) {
+                        newest = Some(row);
+                    }
+                })?;
+                Ok(newest)
+            });
+            found.await.map_err(ApiError::internal)?
         }
     };
-    let found = found.ok_or_else(|| ApiError::not_found("there is no such approval"))?;
-    Ok(json::data(
-        StatusCode::OK,
-        Row::new(found, state.access.auth.now()),
-    ))
+    found
+        .filter(|row| caller.reaches(row.team.name.as_str()))
+        .ok_or_else(|| ApiError::not_found("there is no such approval"))
 }
 
 async fn decide(
     state: web::Data<State>,
+    caller: Caller<Approve>,
     request: HttpRequest,
     id: web::Path<String>,
-    payload: web::Payload,
-) -> Result<HttpResponse, ApiError> {
-    let principal = state.access.require(&request, Scope::Approve)?;
-    json::no_query(&request)?;
-    let verdict: Verdict = json::read(&request, payload).await?;
+    Json(verdict): Json<Verdict>,
+) -> Result<Data<Row>, ApiError> {
+    if caller.principal.teams().is_some() {
+        find(&state, &caller, &id).await?;
+    }
     if verdict.uses.is_some_and(|uses| uses != json!(1)) {
         let reason = "one call is approved at a time; leave it out";
         return Err(ApiError::invalid_field("uses", reason));
@@ -227,7 +319,7 @@ async fn decide(
         choice: verdict.decision,
         digest: Some(verdict.digest),
         note: verdict.note,
-        by: Decider::new(principal.id().clone()),
+        by: Decider::new(caller.principal.id().clone()),
         via: via(&request).to_owned(),
     };
     let decide = Decide {
@@ -236,10 +328,7 @@ async fn decide(
     };
     let decided = state.spine.approvals.send(decide).timeout(PATIENCE).await;
     match ask(decided)? {
-        Ok(approval) => Ok(json::data(
-            StatusCode::OK,
-            Row::new(approval, state.access.auth.now()),
-        )),
+        Ok(approval) => Ok(Data(Row::new(approval, state.access.auth.now()))),
         Err(refusal) => Err(refused(refusal)),
     }
 }
@@ -274,25 +363,6 @@ fn told(approval: &Approval) -> String {
         .and_then(json::date)
         .unwrap_or_default();
     format!("it was {} by {who} at {when}", approval.status.as_str())
-}
-
-/// One of a few words, or none.
-pub(super) fn choice<T: Copy>(
-    query: &Query,
-    field: &str,
-    choices: &[(&str, T)],
-) -> Result<Option<T>, ApiError> {
-    let Some(text) = query.text(field) else {
-        return Ok(None);
-    };
-    match choices.iter().find(|(name, _)| *name == text) {
-        Some((_, value)) => Ok(Some(*value)),
-        None => {
-            let names: Vec<_> = choices.iter().map(|(name, _)| *name).collect();
-            let reason = format!("expected one of {}", names.join(", "));
-            Err(ApiError::invalid_field(field, reason))
-        }
-    }
 }
 
 /// What an actor answered.

@@ -2,17 +2,18 @@
 
 use std::path::PathBuf;
 
-use actix_web::{HttpRequest, HttpResponse, Resource, http::StatusCode, web};
-use serde::Deserialize;
-use serde_json::json;
+use actix_web::web;
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
 
 use super::{
     State,
-    auth::scope::Scope,
+    arguments::{Admin, Caller, Json},
     error::ApiError,
     jobs::Progress,
-    json::{self, Body},
-    routes::{self, Methods},
+    operation::Operation,
+    reply::Accepted,
+    routes::{Resource, at},
 };
 
 /// Makes a backup: in the file, or where backups go. Returns the file, or why there is none.
@@ -21,27 +22,40 @@ use super::{
 pub type BackupRunner =
     dyn Fn(Option<PathBuf>, &dyn Fn(Progress)) -> Result<PathBuf, String> + Send + Sync;
 
-pub(super) fn resource() -> Resource {
-    routes::resource("/api/v1/backups", Methods::new().post(create))
+pub(super) fn resources() -> Vec<Resource> {
+    vec![
+        at("/api/v1/backups").post(
+            Operation::new("Makes a backup, as a job that goes on after the answer.")
+                .description("`file` is an absolute path; without it the backup goes where all go.")
+                .refuses(&[409])
+                .example("{}"),
+            create,
+        ),
+    ]
 }
 
-#[derive(Deserialize)]
+#[derive(Deserialize, ToSchema)]
+#[schema(as = NewBackup)]
 struct Wish {
+    /// Where it goes: an absolute path.
+    #[schema(value_type = Option<String>)]
     file: Option<PathBuf>,
 }
 
-impl Body for Wish {
-    const FIELDS: &'static [&'static str] = &["file"];
+/// Work that goes on.
+#[derive(Serialize, ToSchema)]
+#[schema(as = StartedJob)]
+struct Started {
+    /// For `/api/v1/jobs/{id}`.
+    job_id: String,
 }
 
 async fn create(
     state: web::Data<State>,
-    request: HttpRequest,
-    payload: web::Payload,
-) -> Result<HttpResponse, ApiError> {
-    state.access.require(&request, Scope::Admin)?;
-    json::no_query(&request)?;
-    let Wish { file } = json::read(&request, payload).await?;
+    caller: Caller<Admin>,
+    Json(Wish { file }): Json<Wish>,
+) -> Result<Accepted<Started>, ApiError> {
+    caller.all_teams()?;
     if file.as_ref().is_some_and(|file| !file.is_absolute()) {
         return Err(ApiError::invalid_field(
             "file",
@@ -54,5 +68,5 @@ async fn create(
         Ok(file.display().to_string())
     });
     let id = job.ok_or_else(|| ApiError::conflict("a backup is being made already"))?;
-    Ok(json::data(StatusCode::ACCEPTED, json!({ "job_id": id })))
+    Ok(Accepted(Started { job_id: id }))
 }

@@ -15,7 +15,7 @@ use actix_web::{
 };
 
 use super::{
-    LONGEST_BODY, LONGEST_HEADER, MOST_HEADERS, State, access, connections, error::ApiError,
+    LONGEST_BODY, LONGEST_HEADER, MOST_HEADERS, State, access, connections, error::ApiError, record,
 };
 
 const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
@@ -45,8 +45,20 @@ pub(super) async fn pass<B: MessageBody>(
     let began = Instant::now();
     let id = RequestId::fresh()?;
     request.extensions_mut().insert(id.clone());
+    if access::has_token(request.query_string()) {
+        record::exposed(&state, request.query_string()).await;
+    }
     let response = match admit(&state, request.request()) {
-        Ok(None) => next.call(request).await?.map_into_left_body(),
+        Ok(None) => {
+            // Before it may end what it came with.
+            let who = record::who(&state, request.request());
+            let (request, response) = next.call(request).await?.into_parts();
+            let status = response.status();
+            match record::write(&state, &request, who, status).await {
+                Ok(()) => ServiceResponse::new(request, response).map_into_left_body(),
+                Err(error) => ServiceResponse::from_err(error, request).map_into_right_body(),
+            }
+        }
         Ok(Some(answer)) => request.into_response(answer).map_into_right_body(),
         Err(refusal) => request.error_response(refusal).map_into_right_body(),
     };
@@ -89,7 +101,7 @@ fn admit(state: &State, request: &HttpRequest) -> Result<Option<HttpResponse>, A
             ))
             .insert_header((
                 header::ACCESS_CONTROL_ALLOW_HEADERS,
-                "authorization, content-type, x-csrf-token",
+                "authorization, content-type, idempotency-key, x-csrf-token",
             ))
             .insert_header((header::ACCESS_CONTROL_MAX_AGE, "600"))
             .finish()

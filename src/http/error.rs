@@ -11,6 +11,7 @@ use actix_web::{
 };
 use serde::Serialize;
 use serde_json::{Value, json};
+use utoipa::ToSchema;
 
 use super::auth::{error::AuthError, scope::Scope};
 use crate::memory::error::MemoryError;
@@ -22,6 +23,8 @@ pub struct ApiError {
     code: &'static str,
     message: Box<str>,
     field: Option<Box<str>>,
+    /// What to do instead.
+    hint: Option<Box<str>>,
     header: Option<Box<(HeaderName, String)>>,
     /// For the log, never for the client.
     cause: Option<Box<str>>,
@@ -35,6 +38,7 @@ impl ApiError {
             code,
             message: message.into().into_boxed_str(),
             field: None,
+            hint: None,
             header: None,
             cause: None,
         }
@@ -108,6 +112,15 @@ impl ApiError {
             StatusCode::FORBIDDEN,
             "forbidden",
             format!("this needs scope `{missing}`"),
+        )
+    }
+
+    /// The credential is for some teams, and this is about others.
+    pub fn other_team() -> Self {
+        Self::new(
+            StatusCode::FORBIDDEN,
+            "forbidden",
+            "this token is for other teams; use one whose `teams` reach this",
         )
     }
 
@@ -211,14 +224,11 @@ impl ApiError {
 
     /// The service is about to stop.
     pub fn draining() -> Self {
-        Self {
-            header: Some(Box::new((header::RETRY_AFTER, "5".to_owned()))),
-            ..Self::new(
-                StatusCode::SERVICE_UNAVAILABLE,
-                "draining",
-                "the service is shutting down",
-            )
-        }
+        Self::new(
+            StatusCode::SERVICE_UNAVAILABLE,
+            "draining",
+            "the service is shutting down",
+        )
     }
 
     /// Our own fault. The cause goes to the log.
@@ -240,21 +250,55 @@ impl ApiError {
 
     /// What the client reads.
     pub(super) fn body(&self, request_id: &str) -> Value {
-        #[derive(Serialize)]
-        struct Body<'a> {
-            code: &'a str,
-            message: &'a str,
-            #[serde(skip_serializing_if = "Option::is_none")]
-            field: Option<&'a str>,
-            request_id: &'a str,
-        }
-        json!({"error": Body {
-            code: self.code,
-            message: &self.message,
-            field: self.field.as_deref(),
-            request_id,
-        }})
+        json!(Refusal {
+            error: Problem {
+                code: self.code,
+                message: &self.message,
+                field: self.field.as_deref(),
+                details: self.hint.as_deref().map(|hint| Details { hint }),
+                request_id,
+            },
+        })
     }
+
+    /// The same, with what to do instead.
+    pub fn hint(self, hint: impl Into<String>) -> Self {
+        Self {
+            hint: Some(hint.into().into_boxed_str()),
+            ..self
+        }
+    }
+}
+
+/// Why a request is refused.
+#[derive(Serialize, ToSchema)]
+#[schema(as = Error)]
+pub(super) struct Refusal<'a> {
+    error: Problem<'a>,
+}
+
+/// What is wrong.
+#[derive(Serialize, ToSchema)]
+struct Problem<'a> {
+    /// For programs.
+    code: &'a str,
+    /// For people.
+    message: &'a str,
+    /// The field of the body or query that is to blame.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    field: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    details: Option<Details<'a>>,
+    /// As in `X-Request-Id`, and in the log.
+    request_id: &'a str,
+}
+
+/// More about a problem.
+#[derive(Serialize, ToSchema)]
+#[schema(as = ProblemDetails)]
+struct Details<'a> {
+    /// What to do instead.
+    hint: &'a str,
 }
 
 impl fmt::Display for ApiError {
@@ -270,6 +314,10 @@ impl ResponseError for ApiError {
 
     fn error_response(&self) -> HttpResponse {
         let mut response = HttpResponse::build(self.status);
+        // Whoever is sent away is told when to come back.
+        if self.status == StatusCode::SERVICE_UNAVAILABLE {
+            response.insert_header((header::RETRY_AFTER, "5"));
+        }
         if let Some((name, value)) = self.header.as_deref() {
             response.insert_header((name.clone(), value.as_str()));
         }
@@ -286,10 +334,13 @@ impl From<AuthError> for ApiError {
                 Self::conflict(message)
             }
             AuthError::NoScopes => Self::invalid_field("scopes", message),
-            AuthError::BeyondOwn(_) => Self {
-                field: Some("scopes".into()),
-                ..Self::new(StatusCode::FORBIDDEN, "forbidden", message)
-            },
+            AuthError::BeyondOwn(_) => {
+                Self::new(StatusCode::FORBIDDEN, "forbidden", message).about("scopes")
+            }
+            AuthError::BeyondOwnTeams(_) => {
+                Self::new(StatusCode::FORBIDDEN, "forbidden", message).about("teams")
+            }
+            AuthError::NoTeams => Self::invalid_field("teams", message),
             AuthError::Expiry => Self::invalid_field("expires", message),
             AuthError::Unknown(_) => Self::not_found("there is no such token"),
             AuthError::Ended => Self::unauthenticated(),

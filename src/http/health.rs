@@ -2,61 +2,125 @@
 
 use std::time::Duration;
 
-use actix_web::{HttpRequest, HttpResponse, Resource, http::header::ContentType, web};
+use actix_web::{Either, HttpRequest, HttpResponse, http::header::ContentType, web};
 use hivewright_actors::{channel::CountConnections, queue::Count, store::records::EdgeKey};
-use serde_json::{Value, json};
+use serde::Serialize;
+use utoipa::ToSchema;
 
 use super::{
     State,
     error::ApiError,
-    routes::{self, Methods},
+    operation::Operation,
+    reply::{Bare, Content, Unavailable},
+    routes::{Resource, at},
 };
 
 /// All of them answer within 100 ms, if need be with what is not known.
 const PATIENCE: Duration = Duration::from_millis(80);
 
-pub(super) fn alive() -> Resource {
-    routes::resource("/healthz", Methods::new().get(show_alive))
+pub(super) fn resources() -> Vec<Resource> {
+    vec![
+        at("/healthz").get(
+            Operation::new("Says `ok` while the process answers."),
+            show_alive,
+        ),
+        at("/readyz").get(
+            Operation::new("Says whether the service can serve.")
+                .description("With a login it says why not."),
+            show_ready,
+        ),
+        at("/health").get(
+            Operation::new("Counts what there is, for simple monitors.")
+                .description("A count that is not to be had in time is null, not a guess."),
+            show_counts,
+        ),
+    ]
 }
 
-pub(super) fn ready() -> Resource {
-    routes::resource("/readyz", Methods::new().get(show_ready))
+/// Whether the service can serve.
+#[derive(Serialize, ToSchema)]
+struct Readiness {
+    ready: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    checks: Option<Checks>,
+    /// Why the vault is locked.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    vault: Option<String>,
 }
 
-pub(super) fn counts() -> Resource {
-    routes::resource("/health", Methods::new().get(show_counts))
+#[derive(Serialize, ToSchema)]
+#[schema(as = ReadinessChecks)]
+struct Checks {
+    store: &'static str,
+    drain: &'static str,
+    vault: &'static str,
 }
 
-async fn show_alive() -> Result<HttpResponse, ApiError> {
+/// Counts for monitors.
+#[derive(Serialize, ToSchema)]
+struct Health {
+    storage: HealthStorage,
+    sessions: HealthSessions,
+    triggers: HealthTriggers,
+    channels: HealthChannels,
+}
+
+#[derive(Serialize, ToSchema)]
+struct HealthStorage {
+    ok: bool,
+}
+
+#[derive(Serialize, ToSchema)]
+struct HealthSessions {
+    active: Option<usize>,
+}
+
+#[derive(Serialize, ToSchema)]
+struct HealthTriggers {
+    registered: Option<usize>,
+}
+
+#[derive(Serialize, ToSchema)]
+struct HealthChannels {
+    connected: Option<usize>,
+}
+
+async fn show_alive() -> Result<Content, ApiError> {
     let mut response = HttpResponse::Ok();
-    Ok(response.content_type(ContentType::plaintext()).body("ok"))
+    Ok(Content(
+        response.content_type(ContentType::plaintext()).body("ok"),
+    ))
 }
 
 async fn show_ready(
     state: web::Data<State>,
     request: HttpRequest,
-) -> Result<HttpResponse, ApiError> {
+) -> Result<Either<Bare<Readiness>, Unavailable<Readiness>>, ApiError> {
     let (store, draining) = (can_read(&state).await, state.service.is_draining());
-    let ready = store && !draining;
-    let mut body = json!({ "ready": ready });
+    let mut readiness = Readiness {
+        ready: store && !draining,
+        checks: None,
+        vault: None,
+    };
     if state.access.principal(&request).is_ok() {
         let word = |good: bool| if good { "ok" } else { "error" };
-        body["checks"] = json!({"store": word(store), "drain": word(!draining)});
-        let vault = state.vault.locked().map(|locked| locked.to_string());
-        body["checks"]["vault"] = json!(vault.as_deref().map_or("ok", |_| "locked"));
-        if let Some(reason) = vault {
-            body["vault"] = json!(reason);
-        }
+        readiness.vault = state.vault.locked().map(|locked| locked.to_string());
+        readiness.checks = Some(Checks {
+            store: word(store),
+            drain: word(!draining),
+            vault: match readiness.vault {
+                None => "ok",
+                Some(_) => "locked",
+            },
+        });
     }
-    let mut response = match ready {
-        true => HttpResponse::Ok(),
-        false => HttpResponse::ServiceUnavailable(),
-    };
-    Ok(response.json(body))
+    Ok(match readiness.ready {
+        true => Either::Left(Bare(readiness)),
+        false => Either::Right(Unavailable(readiness)),
+    })
 }
 
-/// A count that is not to be had in time is null, not a guess.
-async fn show_counts(state: web::Data<State>) -> Result<HttpResponse, ApiError> {
+async fn show_counts(state: web::Data<State>) -> Result<Bare<Health>, ApiError> {
     let (store, queue, channel) = tokio::join!(
         can_read(&state),
         state.spine.queue.send(Count).timeout(PATIENCE),
@@ -66,16 +130,16 @@ async fn show_counts(state: web::Data<State>) -> Result<HttpResponse, ApiError> 
         let running = counts.teams.iter().map(|(_, _, running)| running);
         running.sum::<usize>()
     });
-    Ok(HttpResponse::Ok().json(json!({
-        "storage": {"ok": store},
-        "sessions": {"active": or_null(running)},
-        "triggers": {"registered": 0},
-        "channels": {"connected": or_null(channel.ok())},
-    })))
-}
-
-fn or_null(count: Option<usize>) -> Value {
-    count.map_or(Value::Null, Value::from)
+    Ok(Bare(Health {
+        storage: HealthStorage { ok: store },
+        sessions: HealthSessions { active: running },
+        triggers: HealthTriggers {
+            registered: Some(0),
+        },
+        channels: HealthChannels {
+            connected: channel.ok(),
+        },
+    }))
 }
 
 async fn can_read(state: &State) -> bool {

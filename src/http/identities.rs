@@ -1,32 +1,49 @@
 //! `/api/v1/identities`: senders of channels who are principals.
 
-use actix_web::{HttpRequest, HttpResponse, Resource, http::StatusCode, web};
+use actix_web::web;
 use hivewright_actors::{channel_type::ChannelType, router::grants::Grantee};
 use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
 
 use super::{
     State,
+    arguments::{Admin, Caller, Json},
     auth::{
         identities::{Link, LinkError},
+        rows::Grant,
         scope::Scope,
     },
     error::ApiError,
-    json::{self, Body},
-    routes::{self, Methods},
+    json, listing,
+    operation::Operation,
+    reply::{Created, Done, Rows},
+    routes::{Resource, at},
 };
 
-pub(super) fn resource() -> Resource {
-    routes::resource("/api/v1/identities", Methods::new().get(list).post(link))
-}
-
-pub(super) fn one() -> Resource {
-    routes::resource("/api/v1/identities/{id}", Methods::new().delete(unlink))
+pub(super) fn resources() -> Vec<Resource> {
+    vec![
+        at("/api/v1/identities")
+            .get(
+                Operation::new("Lists the senders of channels that are principals.")
+                    .pages(&["linked_at", "token"]),
+                list,
+            )
+            .post(
+                Operation::new("Makes a sender of a channel the principal of a token.")
+                    .refuses(&[409])
+                    .example(r#"{"channel_type": "discord", "sender_id": "1234", "token": "ann"}"#),
+                link,
+            ),
+        at("/api/v1/identities/{id}").delete(Operation::new("Ends a link at once."), unlink),
+    ]
 }
 
 /// A link as answers show it.
-#[derive(Serialize)]
+#[derive(Serialize, ToSchema)]
+#[schema(as = Identity)]
 struct Row {
     id: String,
+    #[schema(value_type = String)]
     channel_type: ChannelType,
     sender_id: String,
     /// The name of the token.
@@ -51,48 +68,55 @@ impl Row {
     }
 }
 
-#[derive(Deserialize)]
+#[derive(Deserialize, ToSchema)]
+#[schema(as = NewIdentity)]
 struct Wish {
+    /// Such as `discord` or `ws`.
     channel_type: String,
+    /// As the channel names them.
     sender_id: String,
+    /// The name or id of a token.
     token: String,
 }
 
-impl Body for Wish {
-    const FIELDS: &'static [&'static str] = &["channel_type", "sender_id", "token"];
-}
-
-async fn list(state: web::Data<State>, request: HttpRequest) -> Result<HttpResponse, ApiError> {
-    state.access.require(&request, Scope::Admin)?;
-    json::no_query(&request)?;
+async fn list(state: web::Data<State>, caller: Caller<Admin>) -> Result<Rows<Row>, ApiError> {
+    caller.all_teams()?;
     let links = state.identities.list().into_iter();
-    let rows: Vec<Row> = links.map(|(link, live)| Row::new(link, live)).collect();
-    Ok(json::list(&rows))
+    let rows = links.map(|(link, live)| Row::new(link, live));
+    listing::page(rows, &caller.query.page()?, |row| row.id.clone())
 }
 
 async fn link(
     state: web::Data<State>,
-    request: HttpRequest,
-    payload: web::Payload,
-) -> Result<HttpResponse, ApiError> {
-    let principal = state.access.require(&request, Scope::Admin)?;
-    json::no_query(&request)?;
-    let wish: Wish = json::read(&request, payload).await?;
+    caller: Caller<Admin>,
+    Json(wish): Json<Wish>,
+) -> Result<Created<Row>, ApiError> {
+    caller.all_teams()?;
+    // The sender will have these, so whoever links them must.
+    let mut grants = state.access.auth.grants().into_iter();
+    let grant = grants.find(|grant| grant.name == wish.token || grant.id.as_str() == wish.token);
+    let given = [Scope::Chat, Scope::Approve].into_iter().find(|scope| {
+        let has = |grant: &Grant| grant.scopes.has(*scope);
+        grant.as_ref().is_some_and(has) && !caller.principal.may(*scope)
+    });
+    if let Some(missing) = given {
+        return Err(ApiError::forbidden(missing));
+    }
     let who = Grantee::read(&wish.channel_type, &wish.sender_id, None)
         .map_err(|(field, reason)| ApiError::invalid_field(field, reason))?;
-    let link = state.identities.link(who, &wish.token, &principal).await?;
-    Ok(json::data(StatusCode::CREATED, Row::new(link, true)))
+    let by = &caller.principal;
+    let link = state.identities.link(who, &wish.token, by).await?;
+    Ok(Created(Row::new(link, true)))
 }
 
 async fn unlink(
     state: web::Data<State>,
-    request: HttpRequest,
+    caller: Caller<Admin>,
     id: web::Path<String>,
-) -> Result<HttpResponse, ApiError> {
-    let principal = state.access.require(&request, Scope::Admin)?;
-    json::no_query(&request)?;
-    state.identities.unlink(&id, &principal).await?;
-    Ok(HttpResponse::NoContent().finish())
+) -> Result<Done, ApiError> {
+    caller.all_teams()?;
+    state.identities.unlink(&id, &caller.principal).await?;
+    Ok(Done)
 }
 
 impl From<LinkError> for ApiError {

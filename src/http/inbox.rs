@@ -1,38 +1,59 @@
 //! `/api/v1/inbox`: what the operator should know, until it was read.
 
-use actix_web::{HttpRequest, HttpResponse, Resource, web};
+use std::collections::HashMap;
+
+use actix_web::web;
 use hivewright_actors::{
     ids::NoticeId,
-    notice::{Gathered, Notice, NoticeKind, gather},
+    notice::{Brief, Gathered, Notice, NoticeKind, gather, groups},
     store::{reads, records::Writes},
 };
 use serde::Serialize;
+use utoipa::ToSchema;
 
 use super::{
     State,
-    auth::scope::Scope,
+    arguments::{Caller, Operate},
     error::ApiError,
     json,
-    query::Query,
-    routes::{self, Methods},
+    listing::Gathering,
+    operation::{Field, Operation},
+    reply::{Done, Rows},
+    routes::{Resource, at},
 };
+use crate::vocabulary;
 
-pub(super) fn resource() -> Resource {
-    routes::resource("/api/v1/inbox", Methods::new().get(list))
-}
+/// Notices that are marked in one commit.
+const AT_ONCE: usize = 500;
 
-pub(super) fn all_read() -> Resource {
-    routes::resource("/api/v1/inbox/read-all", Methods::new().post(read_all))
-}
-
-pub(super) fn read() -> Resource {
-    routes::resource("/api/v1/inbox/{id}/read", Methods::new().post(read_one))
+pub(super) fn resources() -> Vec<Resource> {
+    vec![
+        at("/api/v1/inbox").get(
+            Operation::new("Lists notices: what the operator should know.")
+                .description("Equal notices within ten minutes are one row.")
+                .query(
+                    const {
+                        &[
+                            Field::flag("unread", "Only those not read yet."),
+                            Field::text("kind", "Only of this kind, such as `dead_task`."),
+                        ]
+                    },
+                )
+                .pages(&["-last_at", "at"]),
+            list,
+        ),
+        at("/api/v1/inbox/read-all").post(Operation::new("Marks all notices as read."), read_all),
+        at("/api/v1/inbox/{id}/read").post(Operation::new("Marks a notice as read."), read_one),
+    ]
 }
 
 /// Equal notices of ten minutes, as answers show them.
-#[derive(Serialize)]
+#[derive(Serialize, ToSchema)]
+#[schema(as = Notice)]
 struct Row {
+    #[schema(value_type = String)]
     id: NoticeId,
+    #[schema(schema_with = vocabulary::of::<NoticeKind>)]
     kind: NoticeKind,
     team: Option<String>,
     text: String,
@@ -61,20 +82,9 @@ impl From<Gathered> for Row {
     }
 }
 
-/// Newest first.
-async fn list(state: web::Data<State>, request: HttpRequest) -> Result<HttpResponse, ApiError> {
-    state.access.require(&request, Scope::Operate)?;
-    let query = Query::read(&request, &["unread", "kind", "limit", "offset"])?;
-    let unread = match query.text("unread") {
-        None | Some("false") => false,
-        Some("true") => true,
-        Some(_) => {
-            return Err(ApiError::invalid_field(
-                "unread",
-                "expected `true` or `false`",
-            ));
-        }
-    };
+async fn list(state: web::Data<State>, caller: Caller<Operate>) -> Result<Rows<Row>, ApiError> {
+    let query = &caller.query;
+    let unread = query.flag("unread").unwrap_or(false);
     let kind: Option<NoticeKind> = match query.text("kind") {
         None => None,
         Some(name) => Some(
@@ -83,59 +93,108 @@ async fn list(state: web::Data<State>, request: HttpRequest) -> Result<HttpRespo
         ),
     };
     let page = query.page()?;
-    let rows: Vec<Row> = gather(notices(&state).await?)
-        .into_iter()
-        .filter(|group| !(unread && group.read))
-        .filter(|group| kind.is_none_or(|wanted| group.first.kind == wanted))
-        .map(Row::from)
-        .collect();
-    Ok(json::page(&rows, page))
+    let seen = Seen::by(&caller);
+    let rows = state.spine.store.read(move |storage| {
+        let mut briefs = Vec::new();
+        reads::each_notice(storage, &mut |notice| {
+            if seen.holds(&notice) && kind.is_none_or(|wanted| notice.kind == wanted) {
+                briefs.push(Brief::from(&notice));
+            }
+        })?;
+        let mut gathering = Gathering::new(&page);
+        let mut groups_by_id = HashMap::new();
+        for group in groups(briefs) {
+            let (false, Some(first)) = (unread && group.read, group.ids.first()) else {
+                continue;
+            };
+            let at = match page.sort.field {
+                "at" => group.at,
+                _ => group.last_at,
+            };
+            gathering.see(at, first.as_str());
+            groups_by_id.insert(first.to_string(), group.ids);
+        }
+        gathering.rows(&page, |id| {
+            let mut notices = Vec::new();
+            for id in groups_by_id.remove(id).unwrap_or_default() {
+                notices.extend(reads::notice(storage, &id)?);
+            }
+            Ok(gather(notices).pop().map(Row::from))
+        })
+    });
+    rows.await.map_err(ApiError::internal)
 }
 
 async fn read_one(
     state: web::Data<State>,
-    request: HttpRequest,
+    caller: Caller<Operate>,
     id: web::Path<String>,
-) -> Result<HttpResponse, ApiError> {
-    state.access.require(&request, Scope::Operate)?;
-    json::no_query(&request)?;
-    let all = notices(&state).await?;
-    let mut groups = gather(all.clone()).into_iter();
-    let meant = groups.find(|group| group.ids.iter().any(|known| known.as_str() == *id));
+) -> Result<Done, ApiError> {
+    let (seen, id) = (Seen::by(&caller), id.into_inner());
+    let meant = state.spine.store.read(move |storage| {
+        let mut briefs = Vec::new();
+        reads::each_notice(storage, &mut |notice| {
+            if seen.holds(&notice) {
+                briefs.push(Brief::from(&notice));
+            }
+        })?;
+        let mut groups = groups(briefs).into_iter();
+        let meant = groups.find(|group| group.ids.iter().any(|known| known.as_str() == id));
+        Ok(meant.map(|group| group.ids))
+    });
+    let meant = meant.await.map_err(ApiError::internal)?;
     let meant = meant.ok_or_else(|| ApiError::not_found("there is no such notice"))?;
-    mark(&state, all, |notice| meant.ids.contains(&notice.id)).await?;
-    Ok(HttpResponse::NoContent().finish())
+    mark(&state, meant).await?;
+    Ok(Done)
 }
 
-async fn read_all(state: web::Data<State>, request: HttpRequest) -> Result<HttpResponse, ApiError> {
-    state.access.require(&request, Scope::Operate)?;
-    json::no_query(&request)?;
-    let all = notices(&state).await?;
-    mark(&state, all, |_| true).await?;
-    Ok(HttpResponse::NoContent().finish())
+async fn read_all(state: web::Data<State>, caller: Caller<Operate>) -> Result<Done, ApiError> {
+    let seen = Seen::by(&caller);
+    let unread = state.spine.store.read(move |storage| {
+        let mut unread = Vec::new();
+        reads::each_notice(storage, &mut |notice| {
+            if !notice.read && seen.holds(&notice) {
+                unread.push(notice.id);
+            }
+        })?;
+        Ok(unread)
+    });
+    for some in unread.await.map_err(ApiError::internal)?.chunks(AT_ONCE) {
+        mark(&state, some.to_vec()).await?;
+    }
+    Ok(Done)
 }
 
-async fn notices(state: &State) -> Result<Vec<Notice>, ApiError> {
-    let notices = state.spine.store.read(reads::notices).await;
-    notices.map_err(ApiError::internal)
+/// What a caller may see: notices of their teams, and of no team if they have all.
+struct Seen(Option<Vec<String>>);
+
+impl Seen {
+    fn by<R>(caller: &Caller<R>) -> Self {
+        Self(caller.principal.teams().map(<[String]>::to_vec))
+    }
+
+    fn holds(&self, notice: &Notice) -> bool {
+        let Some(teams) = &self.0 else { return true };
+        let team = notice.team.as_ref();
+        team.is_some_and(|team| teams.iter().any(|name| name == team.as_str()))
+    }
 }
 
 /// Notes that some were read.
-async fn mark(
-    state: &State,
-    notices: Vec<Notice>,
-    which: impl Fn(&Notice) -> bool,
-) -> Result<(), ApiError> {
-    let unread = notices
-        .into_iter()
-        .filter(|notice| !notice.read && which(notice));
-    let writes = unread.fold(Writes::new(), |writes, notice| {
-        writes.notice(&Notice {
-            read: true,
-            ..notice
-        })
+async fn mark(state: &State, ids: Vec<NoticeId>) -> Result<(), ApiError> {
+    let writes = state.spine.store.read(move |storage| {
+        let mut writes = Writes::new();
+        for id in &ids {
+            if let Some(notice) = reads::notice(storage, id)?.filter(|notice| !notice.read) {
+                writes = writes.notice(&Notice {
+                    read: true,
+                    ..notice
+                });
+            }
+        }
+        Ok(writes)
     });
+    let writes = writes.await.map_err(ApiError::internal)?;
     let committed = state.spine.store.commit(writes).await;
-    committed.map_err(ApiError::internal)?;
-    Ok(())
+    committed.map(drop).map_err(ApiError::internal)
 }

@@ -5,27 +5,46 @@ use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
-use actix_web::{HttpRequest, HttpResponse, Resource, http::StatusCode, web};
+use actix_web::web;
 use hivewright_actors::clock::{Clock, Timestamp};
 use serde::Serialize;
+use utoipa::ToSchema;
 
 use super::{
     State,
-    auth::scope::Scope,
+    arguments::{Admin, Caller},
     error::ApiError,
-    json,
-    routes::{self, Methods},
+    json, listing,
+    operation::{Field, Operation},
+    reply::{Data, Rows},
+    routes::{Resource, at},
 };
 
 /// Jobs that are remembered; the oldest goes.
 const MOST: usize = 100;
 
-pub(super) fn one() -> Resource {
-    routes::resource("/api/v1/jobs/{id}", Methods::new().get(show))
+pub(super) fn resources() -> Vec<Resource> {
+    vec![
+        at("/api/v1/jobs").get(
+            Operation::new("Lists the jobs of this process.")
+                .query(
+                    const {
+                        &[Field::word(
+                            "state",
+                            || vec!["running", "done", "failed"],
+                            "Only in this state.",
+                        )]
+                    },
+                )
+                .pages(&["-started_at", "kind"]),
+            list,
+        ),
+        at("/api/v1/jobs/{id}").get(Operation::new("Says how far a job is."), show),
+    ]
 }
 
 /// How far a job is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum JobState {
     /// At work.
@@ -37,7 +56,8 @@ pub enum JobState {
 }
 
 /// How much of a job is done.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, ToSchema)]
+#[schema(as = JobProgress)]
 pub struct Progress {
     /// What is done.
     pub done: u64,
@@ -48,7 +68,7 @@ pub struct Progress {
 }
 
 /// A job, as its followers see it.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, ToSchema)]
 pub struct Job {
     /// Its name.
     pub id: String,
@@ -129,6 +149,11 @@ impl Jobs {
         self.lock().iter().find(|job| job.id == id).cloned()
     }
 
+    /// All that are remembered.
+    pub fn list(&self) -> Vec<Job> {
+        self.lock().iter().cloned().collect()
+    }
+
     fn update(&self, id: &str, change: impl FnOnce(&mut Job)) {
         if let Some(job) = self.lock().iter_mut().find(|job| job.id == id) {
             change(job);
@@ -174,14 +199,26 @@ fn number(id: &str) -> u64 {
     number.unwrap_or(0)
 }
 
+async fn list(state: web::Data<State>, caller: Caller<Admin>) -> Result<Rows<Job>, ApiError> {
+    caller.all_teams()?;
+    let states = [
+        ("running", JobState::Running),
+        ("done", JobState::Done),
+        ("failed", JobState::Failed),
+    ];
+    let wanted = caller.query.word("state", &states);
+    let jobs = state.jobs.list().into_iter();
+    let jobs = jobs.filter(|job| wanted.is_none_or(|state| job.state == state));
+    listing::page(jobs, &caller.query.page()?, |job| job.id.clone())
+}
+
 async fn show(
     state: web::Data<State>,
-    request: HttpRequest,
+    caller: Caller<Admin>,
     id: web::Path<String>,
-) -> Result<HttpResponse, ApiError> {
-    state.access.require(&request, Scope::Admin)?;
-    json::no_query(&request)?;
+) -> Result<Data<Job>, ApiError> {
+    caller.all_teams()?;
     let job = state.jobs.get(&id);
-    let job = job.ok_or_else(|| ApiError::not_found("there is no such job"))?;
-    Ok(json::data(StatusCode::OK, job))
+    job.map(Data)
+        .ok_or_else(|| ApiError::not_found("there is no such job"))
 }

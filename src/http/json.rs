@@ -2,44 +2,40 @@
 
 use std::time::Duration;
 
-use actix_web::{
-    HttpRequest, HttpResponse,
-    http::{StatusCode, header},
-    web,
-};
+use actix_web::{HttpRequest, http::header, web};
 use futures_util::StreamExt;
 use hivewright_actors::clock::Timestamp;
-use serde::{Serialize, de::DeserializeOwned};
-use serde_json::{Map, Value, json};
+use serde::de::DeserializeOwned;
+use serde_json::{Map, Value};
 use time::{OffsetDateTime, macros::format_description};
+use utoipa::{
+    ToSchema,
+    openapi::{RefOr, schema::Schema},
+};
 
-use super::{LONGEST_BODY, error::ApiError, query::Page};
+use super::{LONGEST_BODY, error::ApiError};
 
 /// A body that does not arrive in this time is given up.
 const SLOWEST_BODY: Duration = Duration::from_secs(30);
 /// Names at this distance are taken for slips.
 const SLIP: usize = 2;
-/// Lists are counted so far.
-const MOST_COUNTED: usize = 10_000;
-
-/// What a request may say in its body.
-pub(super) trait Body: DeserializeOwned {
-    /// Its fields. There are no others.
-    const FIELDS: &'static [&'static str];
-}
 
 /// Reads the body of a request that is allowed to have one.
-pub(super) async fn read<T: Body>(
+pub(super) async fn read<T: DeserializeOwned + ToSchema>(
     request: &HttpRequest,
     payload: web::Payload,
 ) -> Result<T, ApiError> {
     if !is_json(request) {
         return Err(ApiError::media_type());
     }
-    let bytes = tokio::time::timeout(SLOWEST_BODY, collect(payload))
+    parse(&bytes(payload).await?)
+}
+
+/// The whole body, if it comes in time and is not too long.
+pub(super) async fn bytes(payload: web::Payload) -> Result<Vec<u8>, ApiError> {
+    tokio::time::timeout(SLOWEST_BODY, collect(payload))
         .await
-        .map_err(|_| ApiError::too_slow())??;
-    parse(&bytes)
+        .map_err(|_| ApiError::too_slow())?
 }
 
 fn is_json(request: &HttpRequest) -> bool {
@@ -73,7 +69,7 @@ async fn collect(mut payload: web::Payload) -> Result<Vec<u8>, ApiError> {
     Ok(bytes)
 }
 
-fn parse<T: Body>(bytes: &[u8]) -> Result<T, ApiError> {
+fn parse<T: DeserializeOwned + ToSchema>(bytes: &[u8]) -> Result<T, ApiError> {
     let value: Value = serde_json::from_slice(bytes).map_err(|error| {
         ApiError::invalid(format!(
             "the body is not valid JSON (line {}, column {})",
@@ -84,7 +80,9 @@ fn parse<T: Body>(bytes: &[u8]) -> Result<T, ApiError> {
     let Value::Object(fields) = value else {
         return Err(ApiError::invalid("the body must be a JSON object"));
     };
-    refuse_unknown(&fields, T::FIELDS)?;
+    let known = names(&T::schema());
+    let known: Vec<&str> = known.iter().map(String::as_str).collect();
+    refuse_unknown(&fields, &known)?;
     serde_path_to_error::deserialize(Value::Object(fields)).map_err(|error| {
         let message = without_values(&error.inner().to_string());
         match error.path().to_string().as_str() {
@@ -92,6 +90,15 @@ fn parse<T: Body>(bytes: &[u8]) -> Result<T, ApiError> {
             path => ApiError::invalid_field(path, message),
         }
     })
+}
+
+/// The fields that a schema has.
+pub(super) fn names(schema: &RefOr<Schema>) -> Vec<String> {
+    match schema {
+        RefOr::T(Schema::Object(object)) => object.properties.keys().cloned().collect(),
+        RefOr::T(Schema::AllOf(parts)) => parts.items.iter().flat_map(names).collect(),
+        _ => Vec::new(),
+    }
 }
 
 fn refuse_unknown(fields: &Map<String, Value>, known: &[&str]) -> Result<(), ApiError> {
@@ -107,12 +114,17 @@ pub(super) fn unknown_field(unknown: &str, known: &[&str]) -> ApiError {
         .map(|name| (strsim::levenshtein(name, unknown), name))
         .filter(|(distance, _)| *distance <= SLIP)
         .min_by_key(|(distance, _)| *distance);
+    let hint = near.map(|(_, name)| format!("use `{name}`"));
     let message = match near {
         Some((_, name)) => format!("unknown field (did you mean `{name}`?)"),
         None if known.is_empty() => "unknown field; there are none here".to_owned(),
         None => format!("unknown field; there are `{}`", known.join("`, `")),
     };
-    ApiError::invalid_field(unknown.chars().take(64).collect::<String>(), message)
+    let refusal = ApiError::invalid_field(unknown.chars().take(64).collect::<String>(), message);
+    match hint {
+        Some(hint) => refusal.hint(hint),
+        None => refusal,
+    }
 }
 
 /// An error of serde quotes what it found, which may be a secret in the wrong place.
@@ -122,44 +134,6 @@ fn without_values(message: &str) -> String {
         None if message.starts_with("missing field") => message.to_owned(),
         None => "not a usable value".to_owned(),
     }
-}
-
-/// Refuses a query where none means anything.
-pub(super) fn no_query(request: &HttpRequest) -> Result<(), ApiError> {
-    let mut fields = request.query_string().split('&');
-    match fields.find(|field| !field.is_empty()) {
-        Some(field) => Err(unknown_field(
-            field.split_once('=').map_or(field, |(name, _)| name),
-            &[],
-        )),
-        None => Ok(()),
-    }
-}
-
-/// One thing.
-pub(super) fn data(status: StatusCode, data: impl Serialize) -> HttpResponse {
-    HttpResponse::build(status).json(json!({ "data": data }))
-}
-
-/// All things of a kind.
-pub(super) fn list(rows: &[impl Serialize]) -> HttpResponse {
-    HttpResponse::Ok().json(json!({ "data": rows, "total": rows.len() }))
-}
-
-/// Some of the things of a kind, and how many there are.
-pub(super) fn counted(rows: &[impl Serialize], total: usize) -> Value {
-    let mut answer = json!({ "data": rows, "total": total.min(MOST_COUNTED) });
-    if total > MOST_COUNTED {
-        answer["total_capped"] = json!(true);
-    }
-    answer
-}
-
-/// The wanted part of all things of a kind.
-pub(super) fn page(rows: &[impl Serialize], page: Page) -> HttpResponse {
-    let start = page.offset.min(rows.len());
-    let end = (start + page.limit).min(rows.len());
-    HttpResponse::Ok().json(counted(&rows[start..end], rows.len()))
 }
 
 /// A moment as answers show it.

@@ -1,128 +1,194 @@
 //! `/api/v1/memories`: what teams remember, for operators.
 
-use actix_web::{HttpRequest, HttpResponse, Resource, http::StatusCode, web};
+use actix_web::{Either, web};
 use hivewright_actors::ids::{MemoryId, TeamKey};
 use serde::{Deserialize, Deserializer, Serialize};
-use serde_json::json;
+use utoipa::ToSchema;
 
 use super::{
     State,
-    auth::{principal::Principal, scope::Scope},
+    arguments::{Caller, Json, Operate, Read},
+    auth::principal::Principal,
     error::ApiError,
-    json::{self, Body},
-    query::Query,
-    routes::{self, Methods},
+    json, listing,
+    operation::{Field, Operation},
+    reply::{Created, Data, Done, Rows},
+    routes::{Resource, at},
 };
-use crate::memory::{
-    chain::{Draft, Edit, Verdict},
-    date,
-    entry::{Actor, Entry, Key, Remark, Review, beginning},
-    kind::Kind,
-    provenance::Provenance,
-    reading::Browse,
+use crate::{
+    memory::{
+        chain::{Draft, Edit, Verdict},
+        date,
+        entry::{Actor, Entry, Key, Remark, Review, beginning},
+        kind::Kind,
+        provenance::Provenance,
+        reading::{Browse, Found},
+    },
+    vocabulary,
 };
 
 /// How much of a content a list shows, in characters.
 const SHOWN: usize = 200;
 
-pub(super) fn resource() -> Resource {
-    routes::resource("/api/v1/memories", Methods::new().get(list).post(create))
+pub(super) fn resources() -> Vec<Resource> {
+    vec![
+        at("/api/v1/memories")
+            .get(
+                Operation::new("Lists or searches what teams remember.")
+                    .description("With `q` the best match is first.")
+                    .query(
+                        const {
+                            &[
+                                Field::text("team", "Only of this team."),
+                                Field::text("key", "Only under this key."),
+                                Field::word("type", kinds, "Only of this type."),
+                                Field::word("review", reviews, "Only those in this review."),
+                                Field::flag("active", "Only versions that count, or others."),
+                                Field::text("q", "Words to search for."),
+                            ]
+                        },
+                    )
+                    .pages(&["-updated_at", "score"]),
+                list,
+            )
+            .post(
+                Operation::new("Saves a memory for a team.")
+                    .refuses(&[409])
+                    .example(
+                        r#"{"team": "main", "key": "office", "content": "We are in Berlin.", "type": "context"}"#,
+                    ),
+                create,
+            ),
+        at("/api/v1/memories/{id}/chain").get(
+            Operation::new("Lists all versions of a memory.").pages(&["-version"]),
+            versions,
+        ),
+        at("/api/v1/memories/{id}/rollback").post(
+            Operation::new("Brings an earlier version back, as a new one.").refuses(&[409]),
+            bring_back,
+        ),
+        at("/api/v1/memories/{id}/review").post(
+            Operation::new("Approves a memory that waits for a person, or rejects it.")
+                .refuses(&[409])
+                .example(r#"{"decision": "approve"}"#),
+            decide,
+        ),
+        at("/api/v1/memories/{id}/pin").post(
+            Operation::new("Keeps a memory in every prompt, or no longer.")
+                .refuses(&[409])
+                .example(r#"{"pinned": true}"#),
+            set_pin,
+        ),
+        at("/api/v1/memories/{id}")
+            .get(Operation::new("Shows a version of a memory, whole."), show)
+            .patch(
+                Operation::new("Corrects a memory, as a new version.")
+                    .refuses(&[409])
+                    .example(r#"{"content": "We are in Hamburg.", "supersede_reason": "moved"}"#),
+                edit,
+            )
+            .delete(
+                Operation::new("Ends a memory: it is kept, and no longer counts.")
+                    .query(const { &[Field::text("note", "Why.")] })
+                    .refuses(&[409]),
+                deactivate,
+            ),
+    ]
 }
 
-pub(super) fn one() -> Resource {
-    routes::resource(
-        "/api/v1/memories/{id}",
-        Methods::new().get(show).patch(edit).delete(deactivate),
-    )
+fn kinds() -> Vec<&'static str> {
+    Kind::ALL.map(Kind::as_str).to_vec()
 }
 
-pub(super) fn chain() -> Resource {
-    routes::resource("/api/v1/memories/{id}/chain", Methods::new().get(versions))
-}
-
-pub(super) fn rollback() -> Resource {
-    routes::resource(
-        "/api/v1/memories/{id}/rollback",
-        Methods::new().post(bring_back),
-    )
-}
-
-pub(super) fn review() -> Resource {
-    routes::resource("/api/v1/memories/{id}/review", Methods::new().post(decide))
-}
-
-pub(super) fn pin() -> Resource {
-    routes::resource("/api/v1/memories/{id}/pin", Methods::new().post(set_pin))
+fn reviews() -> Vec<&'static str> {
+    Review::ALL.map(Review::as_str).to_vec()
 }
 
 /// A version as answers show it.
-#[derive(Serialize)]
-struct Row<'a> {
-    id: &'a MemoryId,
-    team: &'a str,
+#[derive(Serialize, ToSchema)]
+#[schema(as = Memory)]
+struct Row {
+    #[schema(value_type = String)]
+    id: MemoryId,
+    team: String,
     generation: u32,
-    key: &'a Key,
+    #[schema(value_type = String)]
+    key: Key,
     version: u32,
     #[serde(rename = "type")]
+    #[schema(schema_with = vocabulary::of::<Kind>)]
     kind: Kind,
     /// Whole where one version is shown.
     #[serde(skip_serializing_if = "Option::is_none")]
-    content: Option<&'a str>,
+    content: Option<String>,
     /// The beginning, or the part that was found, in lists.
     #[serde(skip_serializing_if = "Option::is_none")]
-    snippet: Option<&'a str>,
+    snippet: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     score: Option<f64>,
     active: bool,
     /// It waits to take the place of the active version.
     proposal: bool,
+    #[schema(schema_with = vocabulary::of::<Review>)]
     review: Review,
-    reviewed: Option<Done<'a>>,
+    reviewed: Option<Remarked>,
     pinned: bool,
     expires_at: Option<String>,
-    ended: Option<Done<'a>>,
-    supersedes_id: Option<&'a MemoryId>,
-    supersede_reason: Option<&'a str>,
-    provenance: &'a Provenance,
-    sources: &'a [String],
-    updated_by: &'a Actor,
+    ended: Option<Remarked>,
+    #[schema(value_type = Option<String>)]
+    supersedes_id: Option<MemoryId>,
+    supersede_reason: Option<String>,
+    #[schema(schema_with = vocabulary::of::<Provenance>)]
+    provenance: Provenance,
+    sources: Vec<String>,
+    #[schema(value_type = String)]
+    updated_by: Actor,
     created_at: Option<String>,
     updated_at: Option<String>,
     /// The version that a proposal would replace.
     #[serde(skip_serializing_if = "Option::is_none")]
-    current: Option<Current<'a>>,
+    current: Option<Current>,
+    /// It was so already.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    unchanged: Option<bool>,
 }
 
-#[derive(Serialize)]
-struct Done<'a> {
+/// Who did something, when and why.
+#[derive(Serialize, ToSchema)]
+#[schema(as = MemoryRemark)]
+struct Remarked {
     at: Option<String>,
-    by: &'a Actor,
-    note: Option<&'a str>,
+    #[schema(value_type = String)]
+    by: Actor,
+    note: Option<String>,
 }
 
-#[derive(Serialize)]
-struct Current<'a> {
-    id: &'a MemoryId,
-    content: &'a str,
+/// The version that counts.
+#[derive(Serialize, ToSchema)]
+#[schema(as = MemoryCurrent)]
+struct Current {
+    #[schema(value_type = String)]
+    id: MemoryId,
+    content: String,
 }
 
-impl<'a> Done<'a> {
-    fn of(remark: &'a Remark) -> Self {
+impl Remarked {
+    fn of(remark: &Remark) -> Self {
         Self {
             at: json::date(remark.at),
-            by: &remark.by,
-            note: remark.note.as_deref(),
+            by: remark.by.clone(),
+            note: remark.note.clone(),
         }
     }
 }
 
-impl<'a> Row<'a> {
-    fn of(entry: &'a Entry) -> Self {
+impl Row {
+    fn of(entry: &Entry) -> Self {
         Self {
-            id: &entry.id,
-            team: entry.team.name.as_str(),
+            id: entry.id.clone(),
+            team: entry.team.name.to_string(),
             generation: entry.team.generation,
-            key: &entry.key,
+            key: entry.key.clone(),
             version: entry.version,
             kind: entry.kind,
             content: None,
@@ -131,30 +197,32 @@ impl<'a> Row<'a> {
             active: entry.active,
             proposal: entry.is_proposal(),
             review: entry.review,
-            reviewed: entry.reviewed.as_ref().map(Done::of),
+            reviewed: entry.reviewed.as_ref().map(Remarked::of),
             pinned: entry.pinned,
             expires_at: entry.expires_at.and_then(json::date),
-            ended: entry.ended.as_ref().map(Done::of),
-            supersedes_id: entry.supersedes_id.as_ref(),
-            supersede_reason: entry.supersede_reason.as_deref(),
-            provenance: &entry.provenance,
-            sources: &entry.sources,
-            updated_by: &entry.updated_by,
+            ended: entry.ended.as_ref().map(Remarked::of),
+            supersedes_id: entry.supersedes_id.clone(),
+            supersede_reason: entry.supersede_reason.clone(),
+            provenance: entry.provenance.clone(),
+            sources: entry.sources.clone(),
+            updated_by: entry.updated_by.clone(),
             created_at: json::date(entry.created_at),
             updated_at: json::date(entry.updated_at),
             current: None,
+            unchanged: None,
         }
     }
 
-    fn whole(entry: &'a Entry) -> Self {
+    fn whole(entry: &Entry) -> Self {
         Self {
-            content: Some(&entry.content),
+            content: Some(entry.content.clone()),
             ..Self::of(entry)
         }
     }
 }
 
-#[derive(Deserialize)]
+#[derive(Deserialize, ToSchema)]
+#[schema(as = NewMemory)]
 struct Wish {
     team: String,
     key: String,
@@ -167,19 +235,8 @@ struct Wish {
     sources: Vec<String>,
 }
 
-impl Body for Wish {
-    const FIELDS: &'static [&'static str] = &[
-        "team",
-        "key",
-        "content",
-        "type",
-        "supersede_reason",
-        "expires_at",
-        "sources",
-    ];
-}
-
-#[derive(Deserialize)]
+#[derive(Deserialize, ToSchema)]
+#[schema(as = MemoryCorrection)]
 struct Correction {
     content: Option<String>,
     #[serde(rename = "type")]
@@ -187,85 +244,91 @@ struct Correction {
     supersede_reason: Option<String>,
     /// Null takes the end away.
     #[serde(default, deserialize_with = "given")]
+    #[schema(value_type = Option<String>)]
     expires_at: Option<Option<String>>,
-}
-
-impl Body for Correction {
-    const FIELDS: &'static [&'static str] = &["content", "type", "supersede_reason", "expires_at"];
 }
 
 fn given<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Option<String>>, D::Error> {
     Option::deserialize(deserializer).map(Some)
 }
 
-#[derive(Clone, Copy, Deserialize)]
+#[derive(Clone, Copy, Deserialize, ToSchema)]
+#[schema(as = MemoryVerdict)]
 #[serde(rename_all = "snake_case")]
 enum Decision {
     Approve,
     Reject,
 }
 
-#[derive(Deserialize)]
+#[derive(Deserialize, ToSchema)]
+#[schema(as = MemoryReview)]
 struct Decided {
     decision: Decision,
     note: Option<String>,
 }
 
-impl Body for Decided {
-    const FIELDS: &'static [&'static str] = &["decision", "note"];
-}
-
-#[derive(Deserialize)]
+#[derive(Deserialize, ToSchema)]
+#[schema(as = MemoryPin)]
 struct Pin {
     pinned: bool,
 }
 
-impl Body for Pin {
-    const FIELDS: &'static [&'static str] = &["pinned"];
-}
-
-async fn list(state: web::Data<State>, request: HttpRequest) -> Result<HttpResponse, ApiError> {
-    state.access.require(&request, Scope::Read)?;
-    let known = [
-        "team", "key", "type", "review", "active", "q", "limit", "offset",
-    ];
-    let query = Query::read(&request, &known)?;
-    let page = query.page()?;
+async fn list(state: web::Data<State>, caller: Caller<Read>) -> Result<Rows<Row>, ApiError> {
+    let query = &caller.query;
+    let searched = query.text("q").is_some();
+    let page = match searched {
+        true => query.page_by("-score")?,
+        false => query.page()?,
+    };
     let browse = Browse {
         team: query.text("team").map(Into::into),
+        teams: caller.principal.teams().map(<[String]>::to_vec),
         key: query.text("key").map(Key::parse).transpose()?,
         kind: query.text("type").map(Kind::named).transpose()?,
-        review: query.text("review").map(state_of_review).transpose()?,
-        active: query.text("active").map(flag).transpose()?,
+        review: query.text("review").and_then(state_of_review),
+        active: query.flag("active"),
         words: query.text("q").map(ToOwned::to_owned),
-        limit: page.limit,
-        offset: page.offset,
+        limit: usize::MAX,
+        offset: 0,
     };
-    let searched = browse.words.is_some();
-    let found = state.memory.browse(browse).await?;
-    let rows: Vec<Row<'_>> = found
-        .rows
-        .iter()
-        .map(|found| Row {
-            snippet: Some(match searched {
-                true => &found.snippet,
-                false => beginning(&found.snippet, SHOWN),
-            }),
+    let found = state.memory.browse(browse).await?.rows;
+    let shown = |found: Found| {
+        let snippet = match searched {
+            true => found.snippet.as_str(),
+            false => beginning(&found.snippet, SHOWN),
+        };
+        Row {
+            snippet: Some(snippet.to_owned()),
             score: searched.then_some(found.score),
             ..Row::of(&found.entry)
-        })
-        .collect();
-    Ok(HttpResponse::Ok().json(json::counted(&rows, found.total)))
+        }
+    };
+    listing::page(found.into_iter().map(shown), &page, |row| {
+        row.id.to_string()
+    })
+}
+
+/// Its versions, if the caller reaches the team.
+async fn chain_of<R>(
+    state: &State,
+    caller: &Caller<R>,
+    id: &MemoryId,
+) -> Result<Vec<Entry>, ApiError> {
+    let chain = state.memory.chain(id).await?;
+    let foreign = |entry: &Entry| !caller.reaches(entry.team.name.as_str());
+    match chain.iter().any(foreign) {
+        true => Err(ApiError::not_found("there is no such memory")),
+        false => Ok(chain),
+    }
 }
 
 async fn create(
     state: web::Data<State>,
-    request: HttpRequest,
-    payload: web::Payload,
-) -> Result<HttpResponse, ApiError> {
-    let by = operator(&state.access.require(&request, Scope::Operate)?);
-    json::no_query(&request)?;
-    let wish: Wish = json::read(&request, payload).await?;
+    caller: Caller<Operate>,
+    Json(wish): Json<Wish>,
+) -> Result<Either<Created<Row>, Data<Row>>, ApiError> {
+    caller.team(&wish.team)?;
+    let by = operator(&caller.principal);
     let draft = Draft {
         team: team(&state, &wish.team)?,
         key: Key::parse(&wish.key)?,
@@ -279,48 +342,45 @@ async fn create(
         expires_at: wish.expires_at.as_deref().map(moment).transpose()?,
     };
     let saved = state.memory.save(draft).await?;
-    if saved.unchanged {
-        let mut answer = json!({ "data": Row::whole(&saved.entry) });
-        answer["data"]["unchanged"] = json!(true);
-        return Ok(HttpResponse::Ok().json(answer));
-    }
-    Ok(json::data(StatusCode::CREATED, Row::whole(&saved.entry)))
+    let row = Row::whole(&saved.entry);
+    Ok(match saved.unchanged {
+        false => Either::Left(Created(row)),
+        true => Either::Right(Data(Row {
+            unchanged: Some(true),
+            ..row
+        })),
+    })
 }
 
 async fn show(
     state: web::Data<State>,
-    request: HttpRequest,
+    caller: Caller<Read>,
     id: web::Path<String>,
-) -> Result<HttpResponse, ApiError> {
-    state.access.require(&request, Scope::Read)?;
-    json::no_query(&request)?;
+) -> Result<Data<Row>, ApiError> {
     let id = MemoryId::from(id.into_inner());
-    let chain = state.memory.chain(&id).await?;
+    let chain = chain_of(&state, &caller, &id).await?;
     let entry = chain.iter().find(|entry| entry.id == id);
     let entry = entry.ok_or_else(|| ApiError::not_found("there is no such memory"))?;
     let active = chain.iter().find(|entry| entry.active);
     let current = active
         .filter(|_| entry.is_proposal())
         .map(|active| Current {
-            id: &active.id,
-            content: &active.content,
+            id: active.id.clone(),
+            content: active.content.clone(),
         });
-    let row = Row {
+    Ok(Data(Row {
         current,
         ..Row::whole(entry)
-    };
-    Ok(json::data(StatusCode::OK, row))
+    }))
 }
 
 async fn edit(
     state: web::Data<State>,
-    request: HttpRequest,
+    caller: Caller<Operate>,
     id: web::Path<String>,
-    payload: web::Payload,
-) -> Result<HttpResponse, ApiError> {
-    let by = operator(&state.access.require(&request, Scope::Operate)?);
-    json::no_query(&request)?;
-    let wish: Correction = json::read(&request, payload).await?;
+    Json(wish): Json<Correction>,
+) -> Result<Data<Row>, ApiError> {
+    let id = reached(&state, &caller, id).await?;
     let expires_at = match wish.expires_at {
         Some(text) => Some(text.as_deref().map(moment).transpose()?),
         None => None,
@@ -331,78 +391,85 @@ async fn edit(
         reason: wish.supersede_reason,
         expires_at,
     };
-    let edited = state.memory.edit(&id.into_inner().into(), edit, by).await?;
-    Ok(json::data(StatusCode::OK, Row::whole(&edited)))
+    let by = operator(&caller.principal);
+    let edited = state.memory.edit(&id, edit, by).await?;
+    Ok(Data(Row::whole(&edited)))
+}
+
+/// The id of a memory of a team that the caller reaches.
+async fn reached<R>(
+    state: &State,
+    caller: &Caller<R>,
+    id: web::Path<String>,
+) -> Result<MemoryId, ApiError> {
+    let id = MemoryId::from(id.into_inner());
+    if caller.principal.teams().is_some() {
+        chain_of(state, caller, &id).await?;
+    }
+    Ok(id)
 }
 
 async fn deactivate(
     state: web::Data<State>,
-    request: HttpRequest,
+    caller: Caller<Operate>,
     id: web::Path<String>,
-) -> Result<HttpResponse, ApiError> {
-    let by = operator(&state.access.require(&request, Scope::Operate)?);
-    let query = Query::read(&request, &["note"])?;
-    let note = query.text("note").map(ToOwned::to_owned);
-    let id = id.into_inner().into();
+) -> Result<Done, ApiError> {
+    let id = reached(&state, &caller, id).await?;
+    let note = caller.query.text("note").map(ToOwned::to_owned);
+    let by = operator(&caller.principal);
     state.memory.deactivate(&id, note, by).await?;
-    Ok(HttpResponse::NoContent().finish())
+    Ok(Done)
 }
 
 async fn versions(
     state: web::Data<State>,
-    request: HttpRequest,
+    caller: Caller<Read>,
     id: web::Path<String>,
-) -> Result<HttpResponse, ApiError> {
-    state.access.require(&request, Scope::Read)?;
-    json::no_query(&request)?;
-    let chain = state.memory.chain(&id.into_inner().into()).await?;
-    let rows: Vec<_> = chain.iter().map(Row::whole).collect();
-    Ok(json::list(&rows))
+) -> Result<Rows<Row>, ApiError> {
+    let chain = chain_of(&state, &caller, &id.into_inner().into()).await?;
+    let page = caller.query.page()?;
+    listing::page(chain.iter().map(Row::whole), &page, |row| {
+        row.id.to_string()
+    })
 }
 
 async fn bring_back(
     state: web::Data<State>,
-    request: HttpRequest,
+    caller: Caller<Operate>,
     id: web::Path<String>,
-) -> Result<HttpResponse, ApiError> {
-    let by = operator(&state.access.require(&request, Scope::Operate)?);
-    json::no_query(&request)?;
-    let restored = state.memory.rollback(&id.into_inner().into(), by).await?;
-    Ok(json::data(StatusCode::CREATED, Row::whole(&restored)))
+) -> Result<Created<Row>, ApiError> {
+    let id = reached(&state, &caller, id).await?;
+    let by = operator(&caller.principal);
+    let restored = state.memory.rollback(&id, by).await?;
+    Ok(Created(Row::whole(&restored)))
 }
 
 async fn decide(
     state: web::Data<State>,
-    request: HttpRequest,
+    caller: Caller<Operate>,
     id: web::Path<String>,
-    payload: web::Payload,
-) -> Result<HttpResponse, ApiError> {
-    let by = operator(&state.access.require(&request, Scope::Operate)?);
-    json::no_query(&request)?;
-    let Decided { decision, note } = json::read(&request, payload).await?;
+    Json(Decided { decision, note }): Json<Decided>,
+) -> Result<Data<Row>, ApiError> {
+    let id = reached(&state, &caller, id).await?;
     let verdict = match decision {
         Decision::Approve => Verdict::Approve,
         Decision::Reject => Verdict::Reject,
     };
-    let id = id.into_inner().into();
+    let by = operator(&caller.principal);
     let reviewed = state.memory.review(&id, verdict, note, by).await?;
-    Ok(json::data(StatusCode::OK, Row::whole(&reviewed)))
+    Ok(Data(Row::whole(&reviewed)))
 }
 
 async fn set_pin(
     state: web::Data<State>,
-    request: HttpRequest,
+    caller: Caller<Operate>,
     id: web::Path<String>,
-    payload: web::Payload,
-) -> Result<HttpResponse, ApiError> {
-    let by = operator(&state.access.require(&request, Scope::Operate)?);
-    json::no_query(&request)?;
-    let Pin { pinned } = json::read(&request, payload).await?;
-    let entry = state
-        .memory
-        .pin(&id.into_inner().into(), pinned, by)
-        .await?;
-    Ok(json::data(StatusCode::OK, Row::whole(&entry)))
+    Json(Pin { pinned }): Json<Pin>,
+) -> Result<Data<Row>, ApiError> {
+    let id = reached(&state, &caller, id).await?;
+    let by = operator(&caller.principal);
+    let entry = state.memory.pin(&id, pinned, by).await?;
+    Ok(Data(Row::whole(&entry)))
 }
 
 fn operator(principal: &Principal) -> Actor {
@@ -414,19 +481,9 @@ fn team(state: &State, name: &str) -> Result<TeamKey, ApiError> {
     found.ok_or_else(|| ApiError::invalid_field("team", "there is no such team"))
 }
 
-fn state_of_review(word: &str) -> Result<Review, ApiError> {
-    let found = Review::ALL
-        .into_iter()
-        .find(|review| review.as_str() == word);
-    found.ok_or_else(|| {
-        let known = Review::ALL.map(Review::as_str).join(", ");
-        ApiError::invalid_field("review", format!("expected one of {known}"))
-    })
-}
-
-fn flag(word: &str) -> Result<bool, ApiError> {
-    word.parse()
-        .map_err(|_| ApiError::invalid_field("active", "expected `true` or `false`"))
+fn state_of_review(word: &str) -> Option<Review> {
+    let mut all = Review::ALL.into_iter();
+    all.find(|review| review.as_str() == word)
 }
 
 fn moment(text: &str) -> Result<hivewright_actors::clock::Timestamp, ApiError> {

@@ -7,7 +7,7 @@ use std::{
     time::Duration,
 };
 
-use actix_web::{HttpRequest, HttpResponse, Resource, web};
+use actix_web::{HttpResponse, web};
 use hivewright_actors::{
     channel::CountConnections,
     ids::TeamName,
@@ -35,10 +35,11 @@ use prometheus_client::{
 
 use super::{
     State,
-    auth::scope::Scope,
+    arguments::{Caller, Metrics as Right},
     error::ApiError,
-    json,
-    routes::{self, Methods},
+    operation::Operation,
+    reply::Content,
+    routes::{Resource, at},
 };
 
 #[cfg(test)]
@@ -55,8 +56,11 @@ const TEXT: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 type Labels = Vec<(&'static str, String)>;
 type Histograms = Family<Labels, Histogram, fn() -> Histogram>;
 
-pub(super) fn resource() -> Resource {
-    routes::resource("/metrics", Methods::new().get(show))
+pub(super) fn resources() -> Vec<Resource> {
+    vec![at("/metrics").get(
+        Operation::new("Shows figures in the text form of Prometheus."),
+        show,
+    )]
 }
 
 /// What the actors count themselves, asked when someone looks.
@@ -284,9 +288,7 @@ fn signed(count: usize) -> i64 {
     i64::try_from(count).unwrap_or(i64::MAX)
 }
 
-async fn show(state: web::Data<State>, request: HttpRequest) -> Result<HttpResponse, ApiError> {
-    state.access.require(&request, Scope::Metrics)?;
-    json::no_query(&request)?;
+async fn show(state: web::Data<State>, _: Caller<Right>) -> Result<Content, ApiError> {
     let spine = &state.spine;
     let (counts, restarts, connections) = tokio::join!(
         spine.queue.send(Count).timeout(PATIENCE),
@@ -299,5 +301,5 @@ async fn show(state: web::Data<State>, request: HttpRequest) -> Result<HttpRespo
         connections: connections.map_err(ApiError::internal)?,
     };
     let text = state.metrics.text(&snapshot).map_err(ApiError::internal)?;
-    Ok(HttpResponse::Ok().content_type(TEXT).body(text))
+    Ok(Content(HttpResponse::Ok().content_type(TEXT).body(text)))
 }

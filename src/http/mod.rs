@@ -7,6 +7,7 @@ use hivewright_actors::{ids::TeamKey, spine::Spine};
 
 pub mod access;
 mod approvals;
+mod arguments;
 pub mod auth;
 pub mod backups;
 pub mod connections;
@@ -15,18 +16,27 @@ pub(crate) mod doubles;
 pub mod edge;
 pub mod error;
 mod health;
+pub mod idempotency;
 mod identities;
 mod inbox;
 pub mod jobs;
 mod json;
+pub mod limits;
+mod listing;
 mod memories;
 pub mod metrics;
+mod openapi;
+mod operation;
 pub mod origin;
 mod overview;
 mod page;
+mod page_of_docs;
 pub mod policies;
 mod query;
 mod questions;
+pub mod record;
+mod reply;
+mod revocation;
 mod routes;
 mod session;
 mod tasks;
@@ -47,6 +57,7 @@ use error::ApiError;
 use jobs::Jobs;
 use metrics::Metrics;
 use policies::Explainer;
+use routes::Resource;
 
 use crate::{
     memory::Memory, rulebook::Rulebook, tools::org::office::Office, triggers::desk::Desk,
@@ -106,6 +117,12 @@ pub struct State {
     pub vault: Vault,
     /// Where triggers are managed.
     pub desk: Desk,
+    /// How often each token asked lately.
+    pub limits: limits::Limits,
+    /// What is written down of requests by nobody.
+    pub strangers: record::Strangers,
+    /// Requests that may be repeated.
+    pub repeats: idempotency::Repeats,
     /// How often webhooks were called lately.
     pub callers: webhooks::Callers,
     /// The service around them.
@@ -120,6 +137,34 @@ pub struct State {
     pub started: Instant,
 }
 
+/// All routes, in the order in which their paths are tried.
+fn table() -> Vec<Resource> {
+    let parts = [
+        session::resources(),
+        tokens::resources(),
+        trust::resources(),
+        identities::resources(),
+        triggers::resources(),
+        webhooks::resources(),
+        overview::resources(),
+        approvals::resources(),
+        questions::resources(),
+        policies::resources(),
+        inbox::resources(),
+        teams::resources(),
+        tasks::resources(),
+        memories::resources(),
+        vault::resources(),
+        backups::resources(),
+        jobs::resources(),
+        openapi::resources(),
+        health::resources(),
+        metrics::resources(),
+        page::resources(),
+    ];
+    parts.into_iter().flatten().collect()
+}
+
 /// All routes, for an `App`. `others` adds those that live elsewhere; they pass the same checks,
 /// and a refusal of theirs gets its body the same way.
 pub fn configure(
@@ -129,67 +174,10 @@ pub fn configure(
     move |app| {
         let all = web::scope("")
             .wrap(middleware::from_fn(edge::pass))
-            .configure(others.clone())
-            .service(session::resource())
-            .service(session::links())
-            .service(tokens::rotation())
-            .service(tokens::resource())
-            .service(tokens::one())
-            .service(trust::resource())
-            .service(trust::decisions())
-            .service(trust::one())
-            .service(identities::resource())
-            .service(identities::one())
-            .service(triggers::resource())
-            .service(triggers::looks())
-            .service(triggers::enabling())
-            .service(triggers::disabling())
-            .service(triggers::running())
-            .service(triggers::runs())
-            .service(triggers::cursors())
-            .service(triggers::one())
-            .service(webhooks::resource())
-            .service(overview::resource())
-            .service(approvals::resource())
-            .service(approvals::one())
-            .service(questions::resource())
-            .service(questions::answer())
-            .service(policies::resource())
-            .service(policies::explanation())
-            .service(policies::one())
-            .service(inbox::resource())
-            .service(inbox::all_read())
-            .service(inbox::read())
-            .service(teams::resource())
-            .service(teams::tree())
-            .service(teams::acting::pause())
-            .service(teams::acting::resume())
-            .service(teams::acting::bootstrap())
-            .service(teams::acting::pause_all())
-            .service(teams::acting::resume_all())
-            .service(teams::one())
-            .service(tasks::resource())
-            .service(tasks::cancel())
-            .service(tasks::retry())
-            .service(tasks::one())
-            .service(memories::resource())
-            .service(memories::chain())
-            .service(memories::rollback())
-            .service(memories::review())
-            .service(memories::pin())
-            .service(memories::one())
-            .service(vault::resource())
-            .service(vault::audit())
-            .service(vault::rotation())
-            .service(vault::one())
-            .service(backups::resource())
-            .service(jobs::one())
-            .service(health::alive())
-            .service(health::ready())
-            .service(health::counts())
-            .service(metrics::resource())
-            .service(page::root())
-            .service(page::files())
+            .configure(others.clone());
+        let all = table()
+            .into_iter()
+            .fold(all, |all, resource| resource.register(all))
             .default_service(web::to(nothing));
         app.app_data(state.clone()).service(all);
     }

@@ -2,34 +2,77 @@
 
 use std::time::Duration;
 
-use actix_web::{HttpRequest, HttpResponse, Resource, http::StatusCode, web};
+use actix_web::web;
 use hivewright_actors::{
     approvals::{List, ListQuestions},
     channel::CountConnections,
-    notice::gather,
+    notice::{Brief, groups},
     queue::Count,
     store::reads,
 };
-use serde_json::json;
+use serde::Serialize;
+use utoipa::ToSchema;
 
 use super::{
     State,
-    auth::scope::Scope,
+    arguments::{Caller, Read},
     error::ApiError,
-    json,
-    routes::{self, Methods},
+    operation::Operation,
+    reply::Data,
+    routes::{Resource, at},
 };
 
 /// An actor that does not answer in this time is in trouble.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-pub(super) fn resource() -> Resource {
-    routes::resource("/api/v1/overview", Methods::new().get(show))
+pub(super) fn resources() -> Vec<Resource> {
+    vec![at("/api/v1/overview").get(
+        Operation::new("Shows the state of the service at a glance."),
+        show,
+    )]
 }
 
-async fn show(state: web::Data<State>, request: HttpRequest) -> Result<HttpResponse, ApiError> {
-    state.access.require(&request, Scope::Read)?;
-    json::no_query(&request)?;
+/// The state of the service at a glance.
+#[derive(Serialize, ToSchema)]
+struct Overview {
+    uptime_s: u64,
+    version: &'static str,
+    store_bytes: u64,
+    teams: TeamCounts,
+    tasks: TaskCounts,
+    channels: Vec<ChannelState>,
+    approvals_open: usize,
+    questions_open: usize,
+    inbox_unread: usize,
+    /// It is about to stop.
+    drain: bool,
+}
+
+#[derive(Serialize, ToSchema)]
+struct TeamCounts {
+    total: usize,
+    /// Those with an actor.
+    active: usize,
+}
+
+#[derive(Serialize, ToSchema)]
+struct TaskCounts {
+    queued: usize,
+    running: usize,
+}
+
+#[derive(Serialize, ToSchema)]
+struct ChannelState {
+    r#type: &'static str,
+    /// `on` or `off`.
+    state: &'static str,
+    connected: usize,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    error: Option<String>,
+}
+
+async fn show(state: web::Data<State>, caller: Caller<Read>) -> Result<Data<Overview>, ApiError> {
+    caller.all_teams()?;
     let counts = state.spine.queue.send(Count).timeout(PATIENCE);
     let counts = counts.await.map_err(ApiError::internal)?;
     let connected = state.spine.channel.send(CountConnections).timeout(PATIENCE);
@@ -38,38 +81,46 @@ async fn show(state: web::Data<State>, request: HttpRequest) -> Result<HttpRespo
     let waiting = waiting.map_err(ApiError::internal)?.len();
     let asked = state.spine.approvals.send(ListQuestions).timeout(PATIENCE);
     let asked = asked.await.map_err(ApiError::internal)?.len();
-    let notices = state.spine.store.read(reads::notices).await;
-    let notices = gather(notices.map_err(ApiError::internal)?);
-    let unread = notices.iter().filter(|notice| !notice.read).count();
+    let unread = state.spine.store.read(|storage| {
+        let mut briefs = Vec::new();
+        reads::each_notice(storage, &mut |notice| {
+            // A group with one that is unread is unread.
+            if !notice.read {
+                briefs.push(Brief::from(&notice));
+            }
+        })?;
+        Ok(groups(briefs).len())
+    });
+    let unread = unread.await.map_err(ApiError::internal)?;
     let service = state.service.clone();
     let facts = tokio::task::spawn_blocking(move || (service.store_bytes(), service.teams()));
     let (store_bytes, teams) = facts.await.map_err(ApiError::internal)?;
     let sum = |pick: fn(&(_, usize, usize)) -> usize| counts.teams.iter().map(pick).sum::<usize>();
-    let websocket = if state.service.has_websocket() {
-        "on"
-    } else {
-        "off"
+    let channel = ChannelState {
+        r#type: "ws",
+        state: match state.service.has_websocket() {
+            true => "on",
+            false => "off",
+        },
+        connected,
+        error: state.service.channels_fault(),
     };
-    let mut channel = json!({"type": "ws", "state": websocket, "connected": connected});
-    if let Some(fault) = state.service.channels_fault() {
-        channel["error"] = json!(fault);
-    }
-    Ok(json::data(
-        StatusCode::OK,
-        json!({
-            "uptime_s": state.started.elapsed().as_secs(),
-            "version": super::VERSION,
-            "store_bytes": store_bytes,
-            "teams": {"total": teams, "active": state.spine.directory.len()},
-            "tasks": {
-                "queued": sum(|(_, waiting, _)| *waiting),
-                "running": sum(|(_, _, running)| *running),
-            },
-            "channels": [channel],
-            "approvals_open": waiting,
-            "questions_open": asked,
-            "inbox_unread": unread,
-            "drain": state.service.is_draining(),
-        }),
-    ))
+    Ok(Data(Overview {
+        uptime_s: state.started.elapsed().as_secs(),
+        version: super::VERSION,
+        store_bytes,
+        teams: TeamCounts {
+            total: teams,
+            active: state.spine.directory.len(),
+        },
+        tasks: TaskCounts {
+            queued: sum(|(_, waiting, _)| *waiting),
+            running: sum(|(_, _, running)| *running),
+        },
+        channels: vec![channel],
+        approvals_open: waiting,
+        questions_open: asked,
+        inbox_unread: unread,
+        drain: state.service.is_draining(),
+    }))
 }

@@ -3,26 +3,29 @@
 
 use actix_web::{
     HttpRequest, HttpResponse,
-    dev::HttpServiceFactory,
     http::header::{self, HeaderValue},
-    middleware::Compress,
 };
 
 use super::{
     error::ApiError,
-    routes::{self, Methods},
+    operation::Operation,
+    reply::Content,
+    routes::{Resource, at},
     ui,
 };
 
-pub(super) fn root() -> impl HttpServiceFactory {
-    routes::resource("/", Methods::new().get(serve)).wrap(Compress::default())
+pub(super) fn resources() -> Vec<Resource> {
+    vec![
+        at("/")
+            .get(Operation::new("Shows the web page."), serve)
+            .compressed(),
+        at("/ui/{file}")
+            .get(Operation::new("Serves a file of the web page."), serve)
+            .compressed(),
+    ]
 }
 
-pub(super) fn files() -> impl HttpServiceFactory {
-    routes::resource("/ui/{file}", Methods::new().get(serve)).wrap(Compress::default())
-}
-
-async fn serve(request: HttpRequest) -> Result<HttpResponse, ApiError> {
+async fn serve(request: HttpRequest) -> Result<Content, ApiError> {
     let asset = ui::asset(request.path());
     let asset = asset.ok_or_else(|| ApiError::not_found("there is no such file"))?;
     let known = request.headers().get(header::IF_NONE_MATCH);
@@ -38,10 +41,10 @@ async fn serve(request: HttpRequest) -> Result<HttpResponse, ApiError> {
     response
         .insert_header((header::CACHE_CONTROL, "no-cache"))
         .insert_header((header::ETAG, asset.etag.as_str()));
-    Ok(match is_known {
+    Ok(Content(match is_known {
         true => response.finish(),
         false => response.content_type(asset.content_type).body(asset.bytes),
-    })
+    }))
 }
 
 /// Compression on the way makes a tag weak, and a browser repeats it so.

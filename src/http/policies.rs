@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use actix_web::{HttpRequest, HttpResponse, Resource, http::StatusCode, web};
+use actix_web::web;
 use hivewright_actors::{
     ids::TeamKey,
     policy::{
@@ -14,38 +14,59 @@ use hivewright_actors::{
 };
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
+use utoipa::ToSchema;
 
 use super::{
     State,
-    auth::scope::Scope,
+    arguments::{Admin, Caller, Json, Read},
     error::ApiError,
-    json::{self, Body},
-    routes::{self, Methods},
+    json, listing,
+    operation::Operation,
+    reply::{Created, Data, Done, Rows},
+    routes::{Resource, at},
 };
 use crate::{
     rulebook::{RuleError, Source},
     settings::policy::date,
     tools::judge::Judgement,
+    vocabulary,
 };
 
 /// Judges a call of a team that nobody makes. Blocks. An error is in words for a person.
 pub type Explainer =
     dyn Fn(&TeamKey, &str, &Value, &Subject) -> Result<Judgement, String> + Send + Sync;
 
-pub(super) fn resource() -> Resource {
-    routes::resource("/api/v1/policies", Methods::new().get(list).post(add))
-}
-
-pub(super) fn explanation() -> Resource {
-    routes::resource("/api/v1/policies/explain", Methods::new().post(explain))
-}
-
-pub(super) fn one() -> Resource {
-    routes::resource("/api/v1/policies/{id}", Methods::new().delete(remove))
+pub(super) fn resources() -> Vec<Resource> {
+    vec![
+        at("/api/v1/policies")
+            .get(
+                Operation::new("Lists the rules over what teams may do.")
+                    .pages(&["id", "team", "resource"]),
+                list,
+            )
+            .post(
+                Operation::new("Adds a rule.").refuses(&[409]).recorded().example(
+                    r#"{"resource": "tool:bash", "effect": "require_approval", "team": "billing"}"#,
+                ),
+                add,
+            ),
+        at("/api/v1/policies/explain").post(
+            Operation::new("Says what the rules would decide on a call, without making it.")
+                .example(r#"{"team": "main", "tool": "read", "args": {"path": "notes.md"}}"#),
+            explain,
+        ),
+        at("/api/v1/policies/{id}").delete(
+            Operation::new("Removes a rule that was added here.")
+                .refuses(&[409])
+                .recorded(),
+            remove,
+        ),
+    ]
 }
 
 /// A rule as answers show it.
-#[derive(Serialize)]
+#[derive(Serialize, ToSchema)]
+#[schema(as = Rule)]
 struct Row {
     id: String,
     /// `settings` or `stored`.
@@ -56,8 +77,10 @@ struct Row {
     #[serde(skip_serializing_if = "Option::is_none")]
     mode: Option<String>,
     principal: String,
+    #[schema(schema_with = vocabulary::some::<DraftCondition>)]
     when: Vec<DraftCondition>,
     effect: String,
+    #[schema(schema_with = vocabulary::of::<Risk>)]
     risk: Risk,
     expires_at: Option<String>,
 }
@@ -85,8 +108,10 @@ impl Row {
     }
 }
 
-#[derive(Deserialize)]
+#[derive(Deserialize, ToSchema)]
+#[schema(as = NewRule)]
 struct Wish {
+    /// One is made up for a rule without.
     #[serde(default)]
     id: String,
     #[serde(default)]
@@ -96,44 +121,30 @@ struct Wish {
     resource: String,
     mode: Option<String>,
     principal: Option<String>,
+    /// All of them have to hold.
     #[serde(default)]
+    #[schema(schema_with = vocabulary::some::<DraftCondition>)]
     when: Vec<DraftCondition>,
+    /// `allow`, `deny` or `require_approval`.
     effect: String,
     quorum: Option<u64>,
     risk: Option<String>,
 }
 
-impl Body for Wish {
-    const FIELDS: &'static [&'static str] = &[
-        "id",
-        "note",
-        "expires_at",
-        "team",
-        "resource",
-        "mode",
-        "principal",
-        "when",
-        "effect",
-        "quorum",
-        "risk",
-    ];
-}
-
-#[derive(Deserialize)]
+#[derive(Deserialize, ToSchema)]
+#[schema(as = ExplainCall)]
 struct Call {
     team: String,
     tool: String,
+    /// Its arguments.
     #[serde(default)]
     args: Value,
+    /// On whose behalf; `any` is usual.
     principal: Option<String>,
 }
 
-impl Body for Call {
-    const FIELDS: &'static [&'static str] = &["team", "tool", "args", "principal"];
-}
-
 /// What the rules say to a call.
-#[derive(Serialize)]
+#[derive(Serialize, ToSchema)]
 struct Explained {
     decision: &'static str,
     /// The rule that made it.
@@ -143,15 +154,16 @@ struct Explained {
     class: &'static str,
     /// Why a person is asked.
     why: Option<String>,
+    #[schema(schema_with = vocabulary::maybe::<Kind>)]
     kind: Option<Kind>,
+    #[schema(schema_with = vocabulary::maybe::<Risk>)]
     risk: Option<Risk>,
     /// All rules that fit.
     fitting: Vec<String>,
 }
 
-async fn list(state: web::Data<State>, request: HttpRequest) -> Result<HttpResponse, ApiError> {
-    state.access.require(&request, Scope::Admin)?;
-    json::no_query(&request)?;
+async fn list(state: web::Data<State>, caller: Caller<Admin>) -> Result<Rows<Row>, ApiError> {
+    caller.all_teams()?;
     let rules = state.rules.clone();
     let rules = web::block(move || {
         rules.refresh();
@@ -161,17 +173,15 @@ async fn list(state: web::Data<State>, request: HttpRequest) -> Result<HttpRespo
     let rows = rules
         .into_iter()
         .map(|(rule, source)| Row::new(rule, source));
-    Ok(json::list(&rows.collect::<Vec<_>>()))
+    listing::page(rows, &caller.query.page()?, |row| row.id.clone())
 }
 
 async fn add(
     state: web::Data<State>,
-    request: HttpRequest,
-    payload: web::Payload,
-) -> Result<HttpResponse, ApiError> {
-    let principal = state.access.require(&request, Scope::Admin)?;
-    json::no_query(&request)?;
-    let wish: Wish = json::read(&request, payload).await?;
+    caller: Caller<Admin>,
+    Json(wish): Json<Wish>,
+) -> Result<Created<Row>, ApiError> {
+    caller.all_teams()?;
     let expires_at = match &wish.expires_at {
         Some(text) => {
             let wrong = |reason| ApiError::invalid_field("expires_at", reason);
@@ -192,32 +202,26 @@ async fn add(
         quorum: wish.quorum,
         risk: wish.risk,
     };
-    let rule = state.rules.add(draft, principal.id()).await?;
-    Ok(json::data(
-        StatusCode::CREATED,
-        Row::new(rule, Source::Stored),
-    ))
+    let rule = state.rules.add(draft, caller.principal.id()).await?;
+    Ok(Created(Row::new(rule, Source::Stored)))
 }
 
 async fn remove(
     state: web::Data<State>,
-    request: HttpRequest,
+    caller: Caller<Admin>,
     id: web::Path<String>,
-) -> Result<HttpResponse, ApiError> {
-    let principal = state.access.require(&request, Scope::Admin)?;
-    json::no_query(&request)?;
-    state.rules.remove(&id, principal.id()).await?;
-    Ok(HttpResponse::NoContent().finish())
+) -> Result<Done, ApiError> {
+    caller.all_teams()?;
+    state.rules.remove(&id, caller.principal.id()).await?;
+    Ok(Done)
 }
 
 async fn explain(
     state: web::Data<State>,
-    request: HttpRequest,
-    payload: web::Payload,
-) -> Result<HttpResponse, ApiError> {
-    state.access.require(&request, Scope::Read)?;
-    json::no_query(&request)?;
-    let call: Call = json::read(&request, payload).await?;
+    caller: Caller<Read>,
+    Json(call): Json<Call>,
+) -> Result<Data<Explained>, ApiError> {
+    caller.team(&call.team)?;
     let unknown = || ApiError::invalid_field("team", "there is no such team");
     let team = state.service.team(&call.team).ok_or_else(unknown)?;
     let subject = subject(call.principal.as_deref())?;
@@ -229,7 +233,7 @@ async fn explain(
     let judged = web::block(move || explainer(&team, &call.tool, &args, &subject)).await;
     let judged = judged.map_err(ApiError::internal)?;
     let judged = judged.map_err(|reason| ApiError::invalid_field("tool", reason))?;
-    Ok(json::data(StatusCode::OK, explained(judged)))
+    Ok(Data(explained(judged)))
 }
 
 /// On whose behalf a call would be made.

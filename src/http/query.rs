@@ -1,94 +1,260 @@
 //! Queries: what stands behind the question mark of a path, checked field by field.
 
-use actix_web::{HttpRequest, web};
+use actix_web::web;
+use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD};
 use hivewright_actors::clock::Timestamp;
+use serde_json::{Value, json};
 
-use super::{error::ApiError, json};
+use super::{
+    error::ApiError,
+    json,
+    operation::{Field, Form, Operation, Paging},
+};
 use crate::settings::units;
 
 /// How many rows a list shows unless told otherwise.
 const USUAL: usize = 50;
-/// The most rows of one answer.
-const MOST: usize = 200;
-/// No list is paged through further than this.
-const FURTHEST: usize = 10_000;
+/// The field that names the order.
+pub(super) const SORT: &str = "sort";
+/// What every list takes beside it. A cursor goes on where no offset reaches.
+pub(super) static OF_PAGES: [Field; 3] = [
+    Field::number("limit", 1, 200, "The most rows; 50 if it is not given."),
+    Field::number(
+        "offset",
+        0,
+        10_000,
+        "How many rows to leave out before them.",
+    ),
+    Field::text(
+        "cursor",
+        "The `next_cursor` of the rows before, instead of `offset`.",
+    ),
+];
 
 /// The fields of a query.
-pub(super) struct Query(Vec<(String, String)>);
+pub(super) struct Query {
+    fields: Vec<(String, String)>,
+    paging: Option<Paging>,
+}
 
 /// The part of a list that is wanted.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub(super) struct Page {
     pub(super) limit: usize,
     pub(super) offset: usize,
+    pub(super) sort: Sort,
+    /// The place of the last row that was seen.
+    pub(super) after: Option<Value>,
+}
+
+/// By what the rows of a list are sorted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Sort {
+    pub(super) field: &'static str,
+    pub(super) falling: bool,
+}
+
+impl Sort {
+    /// As a query names it.
+    fn name(self) -> String {
+        let sign = if self.falling { "-" } else { "" };
+        format!("{sign}{}", self.field)
+    }
+
+    /// As a description names it: `-` falls.
+    fn of(text: &'static str) -> Self {
+        match text.strip_prefix('-') {
+            Some(field) => Self {
+                field,
+                falling: true,
+            },
+            None => Self {
+                field: text,
+                falling: false,
+            },
+        }
+    }
+}
+
+impl Paging {
+    /// All that `sort` may be, the usual one first.
+    pub(super) fn names(self) -> Vec<String> {
+        let both = self.sorts.iter().flat_map(|text| {
+            let sort = Sort::of(text);
+            let turned = Sort {
+                falling: !sort.falling,
+                ..sort
+            };
+            [sort.name(), turned.name()]
+        });
+        both.collect()
+    }
+
+    fn named(self, name: &str) -> Result<Sort, ApiError> {
+        let field = name.strip_prefix('-').unwrap_or(name);
+        let mut sorts = self.sorts.iter().map(|text| Sort::of(text));
+        match sorts.find(|sort| sort.field == field) {
+            Some(sort) => Ok(Sort {
+                falling: name.starts_with('-'),
+                ..sort
+            }),
+            None => {
+                let known = self.names().join("`, `");
+                let reason = format!("expected one of `{known}`");
+                Err(ApiError::invalid_field(SORT, reason))
+            }
+        }
+    }
+}
+
+impl Page {
+    /// For `next_cursor`: where the rows go on after one at this place.
+    pub(super) fn cursor(&self, place: Value) -> String {
+        let text = json!({"sort": self.sort.name(), "after": place}).to_string();
+        URL_SAFE_NO_PAD.encode(text)
+    }
+}
+
+fn place(cursor: &str, sort: Sort) -> Result<Value, ApiError> {
+    let unknown = || ApiError::invalid_field("cursor", "not a `next_cursor` of this list");
+    let bytes = URL_SAFE_NO_PAD.decode(cursor).map_err(|_| unknown())?;
+    let mut cursor: Value = serde_json::from_slice(&bytes).map_err(|_| unknown())?;
+    if cursor["sort"] != sort.name() {
+        let reason = "its list was sorted otherwise; begin without a cursor";
+        return Err(ApiError::invalid_field("cursor", reason));
+    }
+    match cursor["after"].take() {
+        Value::Null => Err(unknown()),
+        place => Ok(place),
+    }
+}
+
+/// Milliseconds since 1970, from a date or from how long ago it was.
+fn moment(text: &str, now: Timestamp) -> Option<Timestamp> {
+    if let Some(ago) = units::duration(text) {
+        return Some(now - ago);
+    }
+    let millis = text.parse::<u64>().ok().or_else(|| {
+        let date: jiff::Timestamp = text.parse().ok()?;
+        u64::try_from(date.as_millisecond()).ok()
+    });
+    millis.map(Timestamp)
 }
 
 impl Query {
-    /// Reads a query that may have these fields, and no others. One that is empty counts as absent.
-    pub(super) fn read(request: &HttpRequest, known: &[&str]) -> Result<Self, ApiError> {
-        let fields = web::Query::<Vec<(String, String)>>::from_query(request.query_string())
+    /// Reads a query with the fields that are described, and no others. One that is empty counts as
+    /// absent.
+    pub(super) fn read(text: &str, operation: &Operation) -> Result<Self, ApiError> {
+        let fields = web::Query::<Vec<(String, String)>>::from_query(text)
             .map_err(|_| ApiError::invalid("the query cannot be read"))?
             .into_inner();
-        for (place, (name, _)) in fields.iter().enumerate() {
+        let of_pages = OF_PAGES.iter().filter(|_| operation.paging.is_some());
+        let described: Vec<&Field> = operation.query.iter().chain(of_pages).collect();
+        let mut known: Vec<&str> = described.iter().map(|field| field.name).collect();
+        known.extend(operation.paging.map(|_| SORT));
+        for (place, (name, value)) in fields.iter().enumerate() {
             if !known.contains(&name.as_str()) {
-                return Err(json::unknown_field(name, known));
+                return Err(json::unknown_field(name, &known));
             }
-            if fields
-                .iter()
-                .take(place)
-                .any(|(earlier, _)| earlier == name)
-            {
+            let mut earlier = fields.iter().take(place);
+            if earlier.any(|(earlier, _)| earlier == name) {
                 return Err(ApiError::invalid_field(name.as_str(), "given twice"));
             }
+            let field = described.iter().find(|field| field.name == name);
+            if let Some(field) = field.filter(|_| !value.is_empty()) {
+                check(name, value, &field.form)?;
+            }
         }
-        Ok(Self(fields))
+        Ok(Self {
+            fields,
+            paging: operation.paging,
+        })
     }
 
     /// The text of a field.
     pub(super) fn text(&self, name: &str) -> Option<&str> {
-        let (_, text) = self.0.iter().find(|(field, _)| field == name)?;
+        let (_, text) = self.fields.iter().find(|(field, _)| field == name)?;
         Some(text.as_str()).filter(|text| !text.is_empty())
+    }
+
+    /// Whether something is wanted.
+    pub(super) fn flag(&self, name: &str) -> Option<bool> {
+        self.text(name).map(|text| text == "true")
+    }
+
+    /// What a word stands for.
+    pub(super) fn word<T: Copy>(&self, name: &str, words: &[(&str, T)]) -> Option<T> {
+        let text = self.text(name)?;
+        let found = words.iter().find(|(word, _)| *word == text);
+        found.map(|(_, meaning)| *meaning)
     }
 
     /// A moment: a date such as `2026-01-31T12:00:00Z`, milliseconds since 1970, or how long ago
     /// it was, such as `24h`.
-    pub(super) fn moment(&self, name: &str, now: Timestamp) -> Result<Option<Timestamp>, ApiError> {
-        let Some(text) = self.text(name) else {
-            return Ok(None);
-        };
-        if let Some(ago) = units::duration(text) {
-            return Ok(Some(now - ago));
-        }
-        let millis = text.parse::<u64>().ok().or_else(|| {
-            let date: jiff::Timestamp = text.parse().ok()?;
-            u64::try_from(date.as_millisecond()).ok()
-        });
-        millis.map(Timestamp).map(Some).ok_or_else(|| {
-            ApiError::invalid_field(
-                name,
-                "expected a date such as 2026-01-31T12:00:00Z, or a time ago such as 24h",
-            )
-        })
+    pub(super) fn moment(&self, name: &str, now: Timestamp) -> Option<Timestamp> {
+        self.text(name).and_then(|text| moment(text, now))
     }
 
-    /// `limit` and `offset`.
+    /// `limit`, `offset` or `cursor`, and `sort`.
     pub(super) fn page(&self) -> Result<Page, ApiError> {
-        Ok(Page {
-            limit: self.number("limit", 1, MOST)?.unwrap_or(USUAL),
-            offset: self.number("offset", 0, FURTHEST)?.unwrap_or(0),
-        })
+        let sorts = self.paging.map_or(&[] as &[_], |paging| paging.sorts);
+        self.page_by(sorts.first().copied().unwrap_or("id"))
     }
 
-    fn number(&self, name: &str, low: usize, high: usize) -> Result<Option<usize>, ApiError> {
-        let Some(text) = self.text(name) else {
-            return Ok(None);
+    /// The same with another usual order.
+    pub(super) fn page_by(&self, usual: &'static str) -> Result<Page, ApiError> {
+        let paging = self.paging.unwrap_or(Paging { sorts: &[] });
+        let sort = match self.text(SORT) {
+            Some(name) => paging.named(name)?,
+            None => Sort::of(usual),
         };
-        match text.parse() {
-            Ok(number) if (low..=high).contains(&number) => Ok(Some(number)),
-            _ => Err(ApiError::invalid_field(
-                name,
-                format!("expected a whole number from {low} to {high}"),
-            )),
+        let cursor = self.text("cursor");
+        if cursor.is_some() && self.text("offset").is_some() {
+            let reason = "give either `cursor` or `offset`";
+            return Err(ApiError::invalid_field("cursor", reason));
+        }
+        let number = |name, usual| self.text(name).map_or(Ok(usual), str::parse);
+        Ok(Page {
+            limit: number("limit", USUAL).map_err(ApiError::internal)?,
+            offset: number("offset", 0).map_err(ApiError::internal)?,
+            sort,
+            after: cursor.map(|cursor| place(cursor, sort)).transpose()?,
+        })
+    }
+}
+
+fn number(name: &str, text: &str, low: u64, high: u64) -> Result<u64, ApiError> {
+    match text.parse() {
+        Ok(number) if (low..=high).contains(&number) => Ok(number),
+        _ => Err(ApiError::invalid_field(
+            name,
+            format!("expected a whole number from {low} to {high}"),
+        )),
+    }
+}
+
+fn check(name: &str, text: &str, form: &Form) -> Result<(), ApiError> {
+    let refused = |reason: String| Err(ApiError::invalid_field(name, reason));
+    match form {
+        Form::Text => Ok(()),
+        Form::Flag => match text {
+            "true" | "false" => Ok(()),
+            _ => refused("expected `true` or `false`".to_owned()),
+        },
+        Form::Number(low, high) => number(name, text, *low, *high).map(drop),
+        Form::Moment => match moment(text, Timestamp::default()) {
+            Some(_) => Ok(()),
+            None => refused(
+                "expected a date such as 2026-01-31T12:00:00Z, or a time ago such as 24h"
+                    .to_owned(),
+            ),
+        },
+        Form::Word(words) => {
+            let words = words();
+            match words.contains(&text) {
+                true => Ok(()),
+                false => refused(format!("expected one of `{}`", words.join("`, `"))),
+            }
         }
     }
 }
@@ -99,15 +265,24 @@ mod tests {
 
     use std::time::Duration;
 
-    use actix_web::test::TestRequest;
-
     use super::*;
 
     const NOW: Timestamp = Timestamp(1_700_000_000_000);
 
     fn query(text: &str) -> Result<Query, ApiError> {
-        let request = TestRequest::with_uri(&format!("/x?{text}")).to_http_request();
-        Query::read(&request, &["since", "sender", "limit", "offset"])
+        let operation = Operation::new("Lists.")
+            .query(
+                const {
+                    &[
+                        Field::moment("since", "Not before."),
+                        Field::text("sender", "From whom."),
+                        Field::flag("unread", "Not yet read."),
+                        Field::word("state", || vec!["on", "off"], "How it is."),
+                    ]
+                },
+            )
+            .pages(&["-at", "name"]);
+        Query::read(text, &operation)
     }
 
     fn refusal<T>(outcome: Result<T, ApiError>) -> String {
@@ -129,22 +304,11 @@ mod tests {
     /// OP-02
     #[test]
     fn a_page_is_kept_within_its_bounds() {
-        let page = |text| query(text).unwrap().page();
+        let page = |text| query(text).and_then(|query| query.page());
+        let bounds = |text| page(text).map(|page| (page.limit, page.offset)).unwrap();
 
-        assert_eq!(
-            page("").unwrap(),
-            Page {
-                limit: 50,
-                offset: 0
-            }
-        );
-        assert_eq!(
-            page("limit=200&offset=10000").unwrap(),
-            Page {
-                limit: 200,
-                offset: 10_000
-            }
-        );
+        assert_eq!(bounds(""), (50, 0));
+        assert_eq!(bounds("limit=200&offset=10000"), (200, 10_000));
         for text in [
             "limit=0",
             "limit=201",
@@ -159,27 +323,51 @@ mod tests {
         }
     }
 
+    /// OP-02
+    #[test]
+    fn a_cursor_belongs_to_the_sort_it_was_made_under() {
+        let page = |text: &str| query(text).unwrap().page();
+        let sort = |text| page(text).map(|page| page.sort.name());
+        assert_eq!(sort("").unwrap(), "-at");
+        assert_eq!(sort("sort=at").unwrap(), "at");
+        assert_eq!(sort("sort=-name").unwrap(), "-name");
+        assert!(refusal(page("sort=size")).contains("`-at`, `at`, `name`, `-name`"));
+
+        let cursor = page("").unwrap().cursor(json!([5, "x"]));
+
+        let after = |text: String| page(&text).map(|page| page.after);
+        assert_eq!(
+            after(format!("cursor={cursor}")).unwrap(),
+            Some(json!([5, "x"]))
+        );
+        assert!(refusal(after(format!("cursor={cursor}&sort=name"))).contains("sorted otherwise"));
+        assert!(refusal(after(format!("cursor={cursor}&offset=1"))).contains("either"));
+        assert!(refusal(after("cursor=x".to_owned())).contains("next_cursor"));
+    }
+
+    #[test]
+    fn a_value_of_another_form_is_refused() {
+        assert!(refusal(query("unread=yes")).contains("`true` or `false`"));
+        assert!(refusal(query("state=of")).contains("`on`, `off`"));
+        let fine = query("unread=true&state=off").unwrap();
+        assert_eq!(fine.flag("unread"), Some(true));
+        assert_eq!(fine.word("state", &[("on", 1), ("off", 2)]), Some(2));
+    }
+
     #[test]
     fn a_moment_is_a_date_or_a_time_ago() {
         let moment = |text: &str| {
-            query(&format!("since={text}"))
-                .unwrap()
-                .moment("since", NOW)
+            let query = query(&format!("since={text}")).unwrap();
+            query.moment("since", NOW)
         };
 
+        assert_eq!(moment("2h"), Some(NOW - Duration::from_secs(7_200)));
+        assert_eq!(moment("1699999999000"), Some(Timestamp(1_699_999_999_000)));
         assert_eq!(
-            moment("2h").unwrap(),
-            Some(NOW - Duration::from_secs(7_200))
-        );
-        assert_eq!(
-            moment("1699999999000").unwrap(),
-            Some(Timestamp(1_699_999_999_000))
-        );
-        assert_eq!(
-            moment("2023-11-14T22:13:20Z").unwrap(),
+            moment("2023-11-14T22:13:20Z"),
             Some(Timestamp(1_700_000_000_000))
         );
-        assert_eq!(query("").unwrap().moment("since", NOW).unwrap(), None);
-        assert!(refusal(moment("yesterday")).contains("a date such as"));
+        assert_eq!(query("").unwrap().moment("since", NOW), None);
+        assert!(refusal(query("since=yesterday")).contains("a date such as"));
     }
 }

@@ -1,6 +1,6 @@
 //! `/api/v1/questions`: what teams ask the operator, and the answers.
 
-use actix_web::{HttpRequest, HttpResponse, Resource, http::StatusCode, web};
+use actix_web::{http::StatusCode, web};
 use hivewright_actors::{
     approvals::{
         ListQuestions, Reply,
@@ -8,45 +8,82 @@ use hivewright_actors::{
         record::Decider,
         refusal::NotAnswered,
     },
+    ids::QuestionId,
     queue::submit::Refusal,
     store::reads,
+    task::Lane,
 };
 use serde::{Deserialize, Serialize};
-use serde_json::{Value, json};
+use utoipa::ToSchema;
 
 use super::{
     State,
-    approvals::{PATIENCE, ask, choice},
-    auth::scope::Scope,
+    approvals::{PATIENCE, ask, words},
+    arguments::{Approve, Caller, Json, Read},
     error::ApiError,
-    json::{self, Body},
-    query::Query,
-    routes::{self, Methods},
+    json,
+    listing::{self, Gathering},
+    operation::{Field, Operation},
+    reply::{Data, Rows},
+    routes::{Resource, at},
 };
+use crate::vocabulary;
 
-pub(super) fn resource() -> Resource {
-    routes::resource("/api/v1/questions", Methods::new().get(list))
-}
-
-pub(super) fn answer() -> Resource {
-    routes::resource("/api/v1/questions/{id}/answer", Methods::new().post(reply))
+pub(super) fn resources() -> Vec<Resource> {
+    vec![
+        at("/api/v1/questions").get(
+            Operation::new("Lists what teams ask the operator.")
+                .query(
+                    const {
+                        &[
+                            Field::word(
+                                "status",
+                                || words(&QuestionStatus::ALL),
+                                "Only with this status.",
+                            ),
+                            Field::text("team", "Only of this team."),
+                        ]
+                    },
+                )
+                .pages(&["created_at", "expires_at"]),
+            list,
+        ),
+        at("/api/v1/questions/{id}/answer").post(
+            Operation::new("Answers a question.")
+                .description(
+                    "Of kind `secret`, `text` goes into the vault under `key` and nowhere else.",
+                )
+                .refuses(&[409, 422, 503])
+                .secret()
+                .example(r#"{"selected": ["staging"], "text": "and only today"}"#),
+            reply,
+        ),
+    ]
 }
 
 /// A question as answers show it.
-#[derive(Serialize)]
+#[derive(Serialize, ToSchema)]
+#[schema(as = Question)]
 struct Row {
     id: String,
     team: String,
     generation: u32,
-    lane: Value,
+    /// Where the answer goes.
+    #[schema(schema_with = vocabulary::of::<Lane>)]
+    lane: Lane,
     task_id: String,
     question: String,
+    /// What can be chosen; other words are always welcome.
     options: Vec<String>,
     multi: bool,
+    #[schema(schema_with = vocabulary::of::<AnswerKind>)]
     kind: AnswerKind,
+    /// Where a secret goes in the vault.
     key: Option<String>,
+    #[schema(schema_with = vocabulary::of::<QuestionStatus>)]
     status: QuestionStatus,
     /// Never a secret.
+    #[schema(schema_with = vocabulary::maybe::<Answer>)]
     answer: Option<Answer>,
     by: Option<String>,
     created_at: Option<String>,
@@ -60,7 +97,7 @@ impl From<Question> for Row {
             id: question.id.to_string(),
             generation: question.team.generation,
             team: question.team.name.to_string(),
-            lane: json!(question.lane),
+            lane: question.lane,
             task_id: question.task.to_string(),
             question: question.question,
             options: question.options,
@@ -78,23 +115,21 @@ impl From<Question> for Row {
 }
 
 /// It may hold a secret: it is not to be shown.
-#[derive(Deserialize)]
+#[derive(Deserialize, ToSchema)]
+#[schema(as = QuestionAnswer)]
 struct Wish {
+    /// Of the options.
     #[serde(default)]
     selected: Vec<String>,
+    /// Words, or the secret that was asked for.
     #[serde(default)]
     text: String,
 }
 
-impl Body for Wish {
-    const FIELDS: &'static [&'static str] = &["selected", "text"];
-}
-
 /// Oldest first.
-async fn list(state: web::Data<State>, request: HttpRequest) -> Result<HttpResponse, ApiError> {
-    state.access.require(&request, Scope::Read)?;
-    let query = Query::read(&request, &["status", "team", "limit", "offset"])?;
-    let status = choice(&query, "status", &QuestionStatus::ALL)?;
+async fn list(state: web::Data<State>, caller: Caller<Read>) -> Result<Rows<Row>, ApiError> {
+    let query = &caller.query;
+    let status = query.word("status", &QuestionStatus::ALL);
     let team = query.text("team").map(str::to_owned);
     let page = query.page()?;
     let open = state
@@ -104,49 +139,69 @@ async fn list(state: web::Data<State>, request: HttpRequest) -> Result<HttpRespo
         .timeout(PATIENCE)
         .await;
     let open = ask(open)?;
-    let all = match status {
-        Some(QuestionStatus::Open) => open,
-        _ => {
-            let store = &state.spine.store;
-            store
-                .commit(Default::default())
-                .await
-                .map_err(ApiError::internal)?;
-            let found = store.read(reads::questions).await;
-            found.map_err(ApiError::internal)?.rows
-        }
+    let teams = caller.principal.teams().map(<[String]>::to_vec);
+    let wanted = move |row: &Question| {
+        let name = row.team.name.as_str();
+        let reached = |teams: &Vec<String>| teams.iter().any(|team| team == name);
+        teams.as_ref().is_none_or(reached)
+            && status.is_none_or(|wanted| row.status == wanted)
+            && team.as_ref().is_none_or(|wanted| name == wanted)
     };
-    let rows: Vec<Row> = all
-        .into_iter()
-        .filter(|row| {
-            status.is_none_or(|wanted| row.status == wanted)
-                && team
-                    .as_ref()
-                    .is_none_or(|wanted| row.team.name.as_str() == wanted)
+    if status == Some(QuestionStatus::Open) {
+        let rows = open.into_iter().filter(wanted).map(Row::from);
+        return listing::page(rows, &page, |row| row.id.clone());
+    }
+    let store = &state.spine.store;
+    // What has just run out is stored by then.
+    let stored = store.commit(Default::default()).await;
+    stored.map_err(ApiError::internal)?;
+    let rows = store.read(move |storage| {
+        let mut gathering = Gathering::new(&page);
+        reads::each_question(storage, &mut |row| {
+            if wanted(&row) {
+                let at = match page.sort.field {
+                    "expires_at" => row.expires_at,
+                    _ => row.created_at,
+                };
+                gathering.see(at, row.id.as_str());
+            }
+        })?;
+        gathering.rows(&page, |id| {
+            let row = reads::question(storage, &QuestionId::from(id))?;
+            Ok(row.map(Row::from))
         })
-        .map(Row::from)
-        .collect();
-    Ok(json::page(&rows, page))
+    });
+    rows.await.map_err(ApiError::internal)
 }
 
 async fn reply(
     state: web::Data<State>,
-    request: HttpRequest,
+    caller: Caller<Approve>,
     id: web::Path<String>,
-    payload: web::Payload,
-) -> Result<HttpResponse, ApiError> {
-    let principal = state.access.require(&request, Scope::Approve)?;
-    json::no_query(&request)?;
-    let Wish { selected, text } = json::read(&request, payload).await?;
+    Json(Wish { selected, text }): Json<Wish>,
+) -> Result<Data<Row>, ApiError> {
+    let id = QuestionId::from(id.into_inner());
+    if caller.principal.teams().is_some() {
+        let named = id.clone();
+        let found = state
+            .spine
+            .store
+            .read(move |storage| reads::question(storage, &named));
+        found
+            .await
+            .map_err(ApiError::internal)?
+            .filter(|question| caller.reaches(question.team.name.as_str()))
+            .ok_or_else(|| ApiError::not_found("there is no such question"))?;
+    }
     let reply = Reply {
-        question: id.into_inner().into(),
+        question: id,
         answer: Answer { selected, text },
-        by: Decider::new(principal.id().clone()),
+        by: Decider::new(caller.principal.id().clone()),
         channel: None,
     };
     let answered = state.spine.approvals.send(reply).timeout(PATIENCE).await;
     match ask(answered)? {
-        Ok(question) => Ok(json::data(StatusCode::OK, Row::from(question))),
+        Ok(question) => Ok(Data(Row::from(question))),
         Err(refusal) => Err(refused(refusal)),
     }
 }

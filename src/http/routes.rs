@@ -1,87 +1,167 @@
-//! Resources: a path and what each method does there.
+//! Resources: a path, what each method does there, and the description of it. There is no route
+//! without a description, and what a description says of rights, queries, bodies and answers is what
+//! the handler's types do.
 
-use actix_web::{FromRequest, Handler, HttpResponse, Resource, Route, guard, http::Method, web};
+use actix_web::{
+    FromRequest, Handler, HttpRequest, HttpResponse, Responder, Route, Scope,
+    dev::{ServiceFactory, ServiceRequest},
+    guard,
+    http::Method,
+    middleware::{self, Compress},
+    web,
+};
 
-use super::error::ApiError;
+use super::{
+    arguments::Arguments,
+    error::ApiError,
+    idempotency,
+    operation::{Draft, Operation},
+    reply::Reply,
+    revocation,
+};
 
-/// What a path answers.
-pub(super) struct Methods {
+/// A path, and what it answers to each method.
+pub(super) struct Resource {
+    pub(super) path: &'static str,
+    pub(super) operations: Vec<(Method, Operation)>,
     routes: Vec<Route>,
-    names: Vec<Method>,
+    compressed: bool,
 }
 
-impl Methods {
-    pub(super) fn new() -> Self {
+/// The operations of the path that was asked for.
+struct Here(Vec<(Method, Operation)>);
+
+/// What is registered and described under a path.
+pub(super) fn at(path: &'static str) -> Resource {
+    Resource {
+        path,
+        operations: Vec::new(),
+        routes: Vec::new(),
+        compressed: false,
+    }
+}
+
+impl Resource {
+    /// GET, and HEAD, which is the same without the body.
+    pub(super) fn get<F, A, R>(self, operation: Operation, handler: F) -> Self
+    where
+        F: Handler<A, Output = Result<R, ApiError>>,
+        A: FromRequest + Arguments + 'static,
+        R: Reply + Responder,
+    {
+        let either = guard::Any(guard::Get()).or(guard::Head());
+        self.add(Method::GET, web::route().guard(either), operation, handler)
+    }
+
+    pub(super) fn post<F, A, R>(self, operation: Operation, handler: F) -> Self
+    where
+        F: Handler<A, Output = Result<R, ApiError>>,
+        A: FromRequest + Arguments + 'static,
+        R: Reply + Responder,
+    {
+        self.add(Method::POST, web::post(), operation, handler)
+    }
+
+    pub(super) fn patch<F, A, R>(self, operation: Operation, handler: F) -> Self
+    where
+        F: Handler<A, Output = Result<R, ApiError>>,
+        A: FromRequest + Arguments + 'static,
+        R: Reply + Responder,
+    {
+        self.add(Method::PATCH, web::patch(), operation, handler)
+    }
+
+    pub(super) fn put<F, A, R>(self, operation: Operation, handler: F) -> Self
+    where
+        F: Handler<A, Output = Result<R, ApiError>>,
+        A: FromRequest + Arguments + 'static,
+        R: Reply + Responder,
+    {
+        self.add(Method::PUT, web::put(), operation, handler)
+    }
+
+    pub(super) fn delete<F, A, R>(self, operation: Operation, handler: F) -> Self
+    where
+        F: Handler<A, Output = Result<R, ApiError>>,
+        A: FromRequest + Arguments + 'static,
+        R: Reply + Responder,
+    {
+        self.add(Method::DELETE, web::delete(), operation, handler)
+    }
+
+    /// Answers may be compressed: they hold no secret that their length could give away.
+    pub(super) fn compressed(self) -> Self {
         Self {
-            routes: Vec::new(),
-            names: Vec::new(),
+            compressed: true,
+            ..self
         }
     }
 
-    /// GET, and HEAD, which is the same without the body.
-    pub(super) fn get<F, Args>(mut self, handler: F) -> Self
+    fn add<F, A, R>(
+        mut self,
+        method: Method,
+        route: Route,
+        operation: Operation,
+        handler: F,
+    ) -> Self
     where
-        F: Handler<Args, Output = Result<HttpResponse, ApiError>>,
-        Args: FromRequest + 'static,
+        F: Handler<A, Output = Result<R, ApiError>>,
+        A: FromRequest + Arguments + 'static,
+        R: Reply + Responder,
     {
-        let either = guard::Any(guard::Get()).or(guard::Head());
-        self.routes.push(web::route().guard(either).to(handler));
-        self.names.extend([Method::GET, Method::HEAD]);
+        let operation = operation.typed(|draft: &mut Draft| {
+            A::describe(draft);
+            R::describe(draft);
+        });
+        let route = route.to(handler);
+        // What makes something can be repeated without making it twice.
+        let route = match method == Method::POST && self.path.starts_with("/api/") {
+            true => route.wrap(middleware::from_fn(idempotency::pass)),
+            false => route,
+        };
+        let route = route.wrap(middleware::from_fn(revocation::pass));
+        self.operations.push((method, operation));
+        self.routes.push(route);
         self
     }
 
-    pub(super) fn post<F, Args>(mut self, handler: F) -> Self
+    /// Answers these methods, and names them to whoever tries another.
+    pub(super) fn register<T>(self, scope: Scope<T>) -> Scope<T>
     where
-        F: Handler<Args, Output = Result<HttpResponse, ApiError>>,
-        Args: FromRequest + 'static,
+        T: ServiceFactory<ServiceRequest, Config = (), Error = actix_web::Error, InitError = ()>,
     {
-        self.routes.push(web::post().to(handler));
-        self.names.push(Method::POST);
-        self
-    }
-
-    pub(super) fn patch<F, Args>(mut self, handler: F) -> Self
-    where
-        F: Handler<Args, Output = Result<HttpResponse, ApiError>>,
-        Args: FromRequest + 'static,
-    {
-        self.routes.push(web::patch().to(handler));
-        self.names.push(Method::PATCH);
-        self
-    }
-
-    pub(super) fn put<F, Args>(mut self, handler: F) -> Self
-    where
-        F: Handler<Args, Output = Result<HttpResponse, ApiError>>,
-        Args: FromRequest + 'static,
-    {
-        self.routes.push(web::put().to(handler));
-        self.names.push(Method::PUT);
-        self
-    }
-
-    pub(super) fn delete<F, Args>(mut self, handler: F) -> Self
-    where
-        F: Handler<Args, Output = Result<HttpResponse, ApiError>>,
-        Args: FromRequest + 'static,
-    {
-        self.routes.push(web::delete().to(handler));
-        self.names.push(Method::DELETE);
-        self
+        let mut names: Vec<&str> = Vec::new();
+        for (method, _) in &self.operations {
+            names.push(method.as_str());
+            if method == Method::GET {
+                names.push(Method::HEAD.as_str());
+            }
+        }
+        let allowed = names.join(", ");
+        let other = move || {
+            let refusal = ApiError::method(&allowed);
+            async move { Err::<HttpResponse, _>(refusal) }
+        };
+        let resource = self
+            .routes
+            .into_iter()
+            .fold(web::resource(self.path), actix_web::Resource::route)
+            .app_data(Here(self.operations))
+            .default_service(web::to(other));
+        match self.compressed {
+            true => scope.service(resource.wrap(Compress::default())),
+            false => scope.service(resource),
+        }
     }
 }
 
-/// A path that answers these methods and names them to whoever tries another.
-pub(super) fn resource(path: &str, methods: Methods) -> Resource {
-    let names: Vec<&str> = methods.names.iter().map(Method::as_str).collect();
-    let allowed = names.join(", ");
-    let other = move || {
-        let refusal = ApiError::method(&allowed);
-        async move { Err::<HttpResponse, _>(refusal) }
+/// The operation that a request asks for.
+pub(super) fn operation(request: &HttpRequest) -> Option<&Operation> {
+    let Here(operations) = request.app_data::<Here>()?;
+    let method = match *request.method() {
+        Method::HEAD => Method::GET,
+        ref method => method.clone(),
     };
-    let resource = methods
-        .routes
-        .into_iter()
-        .fold(web::resource(path), Resource::route);
-    resource.default_service(web::to(other))
+    let found = operations.iter().find(|(known, _)| *known == method);
+    found.map(|(_, operation)| operation)
 }

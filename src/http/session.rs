@@ -1,46 +1,87 @@
 //! `/api/v1/session`: who is logged in; logging in and out.
 
-use actix_web::{HttpRequest, HttpResponse, Resource, http::StatusCode, http::header, web};
+use actix_web::{HttpRequest, http::header, web};
 use serde::{Deserialize, Serialize};
-use serde_json::json;
+use utoipa::ToSchema;
 
 use super::{
     State,
     access::COOKIE,
+    arguments::{Admin, Anyone, Caller, Json, Login as LoggedInCaller},
     auth::{
         authenticator::{LINK_VALID, LoggedIn},
         principal::Principal,
         scope::{Scope, Scopes},
     },
     error::ApiError,
-    json::{self, Body},
-    routes::{self, Methods},
+    operation::Operation,
+    record,
+    reply::{Created, Data, Done, Dressed},
+    routes::{Resource, at},
 };
 
-pub(super) fn resource() -> Resource {
-    routes::resource(
-        "/api/v1/session",
-        Methods::new().get(show).post(log_in).delete(log_out),
-    )
+pub(super) fn resources() -> Vec<Resource> {
+    vec![
+        at("/api/v1/session")
+            .get(Operation::new("Says who is logged in."), show)
+            .post(
+                Operation::new("Logs a browser in.")
+                    .description(
+                        "Takes a token, or the code of a link. Sets the cookie `hw_session`; requests \
+                         with it that change something repeat `csrf` in `X-CSRF-Token`.",
+                    )
+                    .refuses(&[401])
+                    .secret()
+                    .example(r#"{"token": "hwt_…"}"#),
+                log_in,
+            )
+            .delete(
+                Operation::new("Logs the browser out that asks.")
+                    .description("A request with a token has no session to end."),
+                log_out,
+            ),
+        at("/api/v1/session/links").post(
+            Operation::new("Makes a code that logs one browser in.").secret(),
+            make_link,
+        ),
+    ]
 }
 
-pub(super) fn links() -> Resource {
-    routes::resource("/api/v1/session/links", Methods::new().post(make_link))
-}
-
-#[derive(Serialize)]
-struct Answer<'a> {
-    principal: &'a str,
+/// Who is logged in.
+#[derive(Serialize, ToSchema)]
+#[schema(as = Session)]
+struct Answer {
+    /// `operator`, or the name of a token.
+    principal: String,
+    /// What they may do.
+    #[schema(value_type = Vec<Scope>)]
     scopes: Scopes,
+    /// The teams that they may act on; null is all.
+    teams: Option<Vec<String>>,
+    /// For `X-CSRF-Token`; null for a token, which needs none.
     csrf: Option<String>,
+    /// No model is configured: a script answers.
     demo: bool,
+    /// Of the service.
     version: &'static str,
 }
 
-impl<'a> Answer<'a> {
-    fn new(state: &State, principal: &'a Principal, csrf: Option<String>) -> Self {
+/// A code that logs one browser in.
+#[derive(Serialize, ToSchema)]
+#[schema(as = LoginLink)]
+struct Link {
+    /// For `code` of a login.
+    code: String,
+    /// How long it is good, in seconds.
+    expires_in_s: u64,
+}
+
+impl Answer {
+    fn new(state: &State, principal: &Principal, csrf: Option<String>) -> Self {
+        let teams = principal.teams().map(|teams| teams.to_vec());
         Self {
-            principal: principal.id().as_str(),
+            teams,
+            principal: principal.id().to_string(),
             scopes: principal.scopes(),
             csrf,
             demo: state.service.is_demo(),
@@ -49,36 +90,38 @@ impl<'a> Answer<'a> {
     }
 }
 
-#[derive(Deserialize)]
+/// Either of them.
+#[derive(Deserialize, ToSchema)]
 struct Login {
+    /// A token.
+    #[schema(write_only)]
     token: Option<String>,
+    /// The code of a link.
+    #[schema(write_only)]
     code: Option<String>,
 }
 
-impl Body for Login {
-    const FIELDS: &'static [&'static str] = &["token", "code"];
-}
-
-async fn show(state: web::Data<State>, request: HttpRequest) -> Result<HttpResponse, ApiError> {
-    let principal = state.access.principal(&request)?;
-    json::no_query(&request)?;
+async fn show(
+    state: web::Data<State>,
+    caller: Caller<LoggedInCaller>,
+    request: HttpRequest,
+) -> Result<Data<Answer>, ApiError> {
     let csrf = state.access.csrf(&request);
-    let answer = Answer::new(&state, &principal, csrf);
-    Ok(json::data(StatusCode::OK, answer))
+    Ok(Data(Answer::new(&state, &caller.principal, csrf)))
 }
 
 async fn log_in(
     state: web::Data<State>,
+    _: Anyone,
     request: HttpRequest,
-    payload: web::Payload,
-) -> Result<HttpResponse, ApiError> {
-    json::no_query(&request)?;
+    Json(login): Json<Login>,
+) -> Result<Dressed<Data<Answer>>, ApiError> {
     let auth = &state.access.auth;
     let LoggedIn {
         principal,
         cookie,
         csrf,
-    } = match json::read(&request, payload).await? {
+    } = match login {
         Login {
             token: Some(token),
             code: None,
@@ -89,46 +132,50 @@ async fn log_in(
         } => auth.log_in_by_link(&code).await?,
         _ => return Err(ApiError::invalid("give either `token` or `code`")),
     };
-    let mut response = json::data(StatusCode::OK, Answer::new(&state, &principal, Some(csrf)));
-    set_cookie(&state, &request, &mut response, cookie.expose(), None)?;
-    Ok(response)
+    record::acts_as(&request, principal.id());
+    let cookie = cookie_of(&state, &request, cookie.expose(), None)?;
+    Ok(Dressed {
+        reply: Data(Answer::new(&state, &principal, Some(csrf))),
+        headers: vec![(header::SET_COOKIE, cookie)],
+    })
 }
 
-async fn log_out(state: web::Data<State>, request: HttpRequest) -> Result<HttpResponse, ApiError> {
-    let principal = state.access.principal(&request)?;
-    json::no_query(&request)?;
+async fn log_out(
+    state: web::Data<State>,
+    caller: Caller<LoggedInCaller>,
+    request: HttpRequest,
+) -> Result<Dressed<Done>, ApiError> {
     if state.access.csrf(&request).is_none() {
         return Err(ApiError::invalid(
             "this request comes with a token, which no session can be ended for; revoke it instead",
         ));
     }
-    state.access.auth.log_out(&principal).await?;
-    let mut response = HttpResponse::NoContent().finish();
-    set_cookie(&state, &request, &mut response, "", Some(0))?;
-    Ok(response)
+    state.access.auth.log_out(&caller.principal).await?;
+    let cookie = cookie_of(&state, &request, "", Some(0))?;
+    Ok(Dressed {
+        reply: Done,
+        headers: vec![(header::SET_COOKIE, cookie)],
+    })
 }
 
 async fn make_link(
     state: web::Data<State>,
-    request: HttpRequest,
-) -> Result<HttpResponse, ApiError> {
-    let principal = state.access.require(&request, Scope::Admin)?;
-    json::no_query(&request)?;
-    let code = state.access.auth.link(&principal)?;
-    Ok(json::data(
-        StatusCode::CREATED,
-        json!({"code": code.expose(), "expires_in_s": LINK_VALID.as_secs()}),
-    ))
+    caller: Caller<Admin>,
+) -> Result<Created<Link>, ApiError> {
+    let code = state.access.auth.link(&caller.principal)?;
+    Ok(Created(Link {
+        code: code.expose().to_owned(),
+        expires_in_s: LINK_VALID.as_secs(),
+    }))
 }
 
 /// Without an age the browser keeps it until it closes; how long it is good is decided here.
-fn set_cookie(
+fn cookie_of(
     state: &State,
     request: &HttpRequest,
-    response: &mut HttpResponse,
     value: &str,
     age: Option<u64>,
-) -> Result<(), ApiError> {
+) -> Result<header::HeaderValue, ApiError> {
     let mut cookie = format!("{COOKIE}={value}; Path=/; HttpOnly; SameSite=Strict");
     if !state.access.gate.is_plain_loopback(request) {
         cookie.push_str("; Secure");
@@ -136,7 +183,5 @@ fn set_cookie(
     if let Some(age) = age {
         cookie.push_str(&format!("; Max-Age={age}"));
     }
-    let cookie = header::HeaderValue::try_from(cookie).map_err(ApiError::internal)?;
-    response.headers_mut().insert(header::SET_COOKIE, cookie);
-    Ok(())
+    header::HeaderValue::try_from(cookie).map_err(ApiError::internal)
 }

@@ -1,8 +1,8 @@
 //! `/api/v1/tasks`: work, open and done.
 
-use std::time::Duration;
+use std::{ops::ControlFlow, time::Duration};
 
-use actix_web::{HttpRequest, HttpResponse, Resource, http::StatusCode, web};
+use actix_web::{Either, http::StatusCode, web};
 use hivewright_actors::{
     clock::Timestamp,
     ids::{TaskId, TeamName},
@@ -10,58 +10,108 @@ use hivewright_actors::{
     queue::submit::{Submission, Submit},
     store::{reads, records::Writes},
     task::{Cause, Ending, Kind, Priority, Source, Task},
+    usage::Usage,
 };
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
+use utoipa::ToSchema;
 
 use super::{
     State,
-    auth::scope::Scope,
+    arguments::{Caller, Json, Operate, Read},
     error::ApiError,
-    json::{self, Body},
-    query::{Page, Query},
-    routes::{self, Methods},
-    teams::{acting::refused, parts},
+    json,
+    listing::Gathering,
+    operation::{Field, Operation},
+    query::Query,
+    reply::{Accepted, Created, Data, Rows},
+    routes::{Resource, at},
+    teams::{
+        acting::{Nothing, refused},
+        parts,
+    },
 };
-use crate::tools::org::office::Parts;
+use crate::{tools::org::office::Parts, vocabulary};
 
 /// What takes longer to end goes on without whoever cancelled it.
 const PATIENCE: Duration = Duration::from_secs(25);
-/// A list looks at this many tasks that have ended.
-const MOST: usize = 2_000;
 /// So much of what was asked is shown in a list, in characters.
 const BEGINNING: usize = 200;
 /// So much of a result is shown in a list, in characters.
 const SHOWN: usize = 10_000;
 
-pub(super) fn resource() -> Resource {
-    routes::resource("/api/v1/tasks", Methods::new().get(list))
-}
+const STATES: [&str; 8] = [
+    "accepted",
+    "running",
+    "waiting",
+    "done",
+    "failed",
+    "cancelled",
+    "expired",
+    "dead",
+];
 
-pub(super) fn one() -> Resource {
-    routes::resource("/api/v1/tasks/{id}", Methods::new().get(show))
-}
-
-pub(super) fn cancel() -> Resource {
-    routes::resource("/api/v1/tasks/{id}/cancel", Methods::new().post(end))
-}
-
-pub(super) fn retry() -> Resource {
-    routes::resource("/api/v1/tasks/{id}/retry", Methods::new().post(try_again))
+pub(super) fn resources() -> Vec<Resource> {
+    vec![
+        at("/api/v1/tasks").get(
+            Operation::new("Lists tasks, open and ended.")
+                .description("Messages are not listed once they are answered.")
+                .query(
+                    const {
+                        &[
+                            Field::word("state", || STATES.to_vec(), "Only in this state."),
+                            Field::text("team", "Only of this team."),
+                            Field::text("type", "Only of this type, such as `delegate`."),
+                            Field::text("priority", "Only of this priority."),
+                            Field::text("topic", "Only of this topic."),
+                            Field::text("root", "Only what came of this task."),
+                            Field::moment("since", "Not made before."),
+                            Field::moment("until", "Not made after."),
+                            Field::text("q", "Only with this in id, body or result."),
+                        ]
+                    },
+                )
+                .pages(&["-created_at"]),
+            list,
+        ),
+        at("/api/v1/tasks/{id}/cancel").post(
+            Operation::new("Cancels a task that has not ended.")
+                .description(
+                    "Answers when it has ended, or after 25 seconds, when it goes on ending. \
+                     `cascade` cancels all open tasks that came of it too.",
+                )
+                .refuses(&[409, 503])
+                .example(r#"{"reason": "no longer needed", "cascade": false}"#),
+            end,
+        ),
+        at("/api/v1/tasks/{id}/retry").post(
+            Operation::new("Does a task that did not end well again, as a new task.")
+                .refuses(&[409, 503]),
+            try_again,
+        ),
+        at("/api/v1/tasks/{id}").get(Operation::new("Shows a task, whole."), show),
+    ]
 }
 
 /// A task as answers show it.
-#[derive(Serialize)]
+#[derive(Serialize, ToSchema)]
+#[schema(as = Task)]
 struct Row {
+    #[schema(value_type = String)]
     id: TaskId,
+    #[schema(value_type = String)]
     team: TeamName,
     generation: u32,
     #[serde(rename = "type")]
+    #[schema(schema_with = vocabulary::of::<Kind>)]
     kind: Kind,
+    #[schema(schema_with = vocabulary::of::<Priority>)]
     priority: Priority,
     state: &'static str,
+    /// What it waits for.
     #[serde(skip_serializing_if = "Option::is_none")]
     wait_reason: Option<&'static str>,
+    /// What was asked; in lists its beginning.
     body: String,
     created_by: String,
     created_at: Option<String>,
@@ -72,9 +122,68 @@ struct Row {
     reply_to: Option<String>,
     source_channel_id: Option<String>,
     topic_id: Option<String>,
-    lineage: Value,
+    lineage: Line,
+    /// `trusted` or `untrusted`.
     label: &'static str,
-    outcome: Option<Value>,
+    /// How it ended.
+    outcome: Option<Outcome>,
+}
+
+/// Where a task stands in the work that one cause led to.
+#[derive(Serialize, ToSchema)]
+#[schema(as = TaskLineage)]
+struct Line {
+    #[schema(value_type = String)]
+    root: TaskId,
+    #[schema(value_type = Option<String>)]
+    parent: Option<TaskId>,
+    hops: usize,
+    /// From the first task to the one above.
+    #[schema(value_type = Option<Vec<String>>)]
+    path: Option<Vec<TaskId>>,
+}
+
+/// How a task ended.
+#[derive(Serialize, ToSchema)]
+#[schema(as = TaskOutcome)]
+struct Outcome {
+    result: String,
+    error: Option<Fault>,
+    finished_at: Option<String>,
+    duration_ms: u64,
+    #[schema(schema_with = vocabulary::of::<Usage>)]
+    usage: Usage,
+}
+
+/// Why a task did not end well.
+#[derive(Serialize, ToSchema)]
+#[schema(as = TaskFault)]
+struct Fault {
+    code: &'static str,
+    message: Option<String>,
+}
+
+/// What became of a cancellation.
+#[derive(Serialize, ToSchema)]
+#[schema(as = TaskCancelled)]
+struct Cancelled {
+    #[schema(value_type = String)]
+    id: TaskId,
+    state: &'static str,
+    /// All that were cancelled with it.
+    #[schema(value_type = Vec<String>)]
+    cancelled: Vec<TaskId>,
+}
+
+/// A task that is done again.
+#[derive(Serialize, ToSchema)]
+#[schema(as = TaskRetried)]
+struct Retried {
+    #[schema(value_type = String)]
+    id: TaskId,
+    #[schema(value_type = String)]
+    retry_of: TaskId,
+    state: &'static str,
 }
 
 impl Row {
@@ -86,17 +195,18 @@ impl Row {
         let state = state_of(&task);
         let line = task.lineage.as_ref();
         let outcome = task.outcome.as_ref().map(|outcome| {
-            let error = outcome
-                .code
-                .map(|code| json!({ "code": code.as_str(), "message": outcome.message }));
+            let error = outcome.code.map(|code| Fault {
+                code: code.as_str(),
+                message: outcome.message.clone(),
+            });
             let took = outcome.finished_at.since(task.created_at);
-            json!({
-                "result": cut(&outcome.text, SHOWN),
-                "error": error,
-                "finished_at": json::date(outcome.finished_at),
-                "duration_ms": u64::try_from(took.as_millis()).unwrap_or(u64::MAX),
-                "usage": outcome.usage,
-            })
+            Outcome {
+                result: cut(&outcome.text, SHOWN),
+                error,
+                finished_at: json::date(outcome.finished_at),
+                duration_ms: u64::try_from(took.as_millis()).unwrap_or(u64::MAX),
+                usage: outcome.usage,
+            }
         });
         let source = task.source.as_ref();
         Self {
@@ -111,12 +221,12 @@ impl Row {
             topic_id: source
                 .and_then(|source| source.topic.as_ref())
                 .map(|topic| topic.id.to_string()),
-            lineage: json!({
-                "root": task.root(),
-                "parent": line.and_then(|line| line.parent()),
-                "hops": line.map_or(0, |line| line.hops()),
-                "path": line.map(|line| line.path.iter().map(|above| &above.task).collect::<Vec<_>>()),
-            }),
+            lineage: Line {
+                root: task.root().clone(),
+                parent: line.and_then(|line| line.parent()).cloned(),
+                hops: line.map_or(0, |line| line.hops()),
+                path: line.map(|line| line.path.iter().map(|above| above.task.clone()).collect()),
+            },
             label: task.label.as_str(),
             outcome,
             id: task.id,
@@ -144,6 +254,8 @@ fn state_of(task: &Task) -> &'static str {
 struct Wanted {
     state: Option<String>,
     team: Option<String>,
+    /// All that may be seen; none is every team.
+    teams: Option<Vec<String>>,
     kind: Option<String>,
     priority: Option<String>,
     topic: Option<String>,
@@ -153,49 +265,27 @@ struct Wanted {
     words: Option<String>,
 }
 
-const FILTERS: [&str; 11] = [
-    "state", "team", "type", "priority", "topic", "root", "since", "until", "q", "limit", "offset",
-];
-
 impl Wanted {
-    fn read(query: &Query, now: Timestamp) -> Result<Self, ApiError> {
+    fn read(query: &Query, teams: Option<&[String]>, now: Timestamp) -> Self {
         let text = |name: &str| query.text(name).map(str::to_owned);
-        let state = text("state");
-        let states = [
-            "accepted",
-            "running",
-            "waiting",
-            "done",
-            "failed",
-            "cancelled",
-            "expired",
-            "dead",
-        ];
-        if state
-            .as_ref()
-            .is_some_and(|state| !states.contains(&state.as_str()))
-        {
-            let known = states.join("`, `");
-            return Err(ApiError::invalid_field(
-                "state",
-                format!("expected one of `{known}`"),
-            ));
-        }
-        Ok(Self {
-            state,
+        Self {
+            state: text("state"),
             team: text("team"),
+            teams: teams.map(<[String]>::to_vec),
             kind: text("type"),
             priority: text("priority"),
             topic: text("topic"),
             root: text("root"),
-            since: query.moment("since", now)?.unwrap_or_default(),
-            until: query.moment("until", now)?,
+            since: query.moment("since", now).unwrap_or_default(),
+            until: query.moment("until", now),
             words: text("q").map(|words| words.to_lowercase()),
-        })
+        }
     }
 
     fn is_team(&self, team: &TeamName) -> bool {
-        self.team.as_ref().is_none_or(|name| team.as_str() == name)
+        let is = |name: &String| team.as_str() == name;
+        self.team.as_ref().is_none_or(is)
+            && self.teams.as_ref().is_none_or(|teams| teams.iter().any(is))
     }
 
     fn holds(&self, task: &Task) -> bool {
@@ -244,54 +334,56 @@ impl Wanted {
     }
 }
 
-async fn list(state: web::Data<State>, request: HttpRequest) -> Result<HttpResponse, ApiError> {
-    state.access.require(&request, Scope::Read)?;
-    let query = Query::read(&request, &FILTERS)?;
+async fn list(state: web::Data<State>, caller: Caller<Read>) -> Result<Rows<Row>, ApiError> {
     let parts = parts(&state)?;
-    let wanted = Wanted::read(&query, parts.clock.now())?;
-    let Page { limit, offset } = query.page()?;
-    let tasks = parts.store.read(move |storage| {
-        let mut tasks: Vec<Task> = reads::open_tasks(storage)?.rows;
-        tasks.retain(|task| wanted.holds(task));
-        // The newest first, and what is open before what has ended.
-        tasks.sort_by_key(|task| std::cmp::Reverse((task.created_at, task.arrival)));
+    let teams = caller.principal.teams();
+    let wanted = Wanted::read(&caller.query, teams, parts.clock.now());
+    let page = caller.query.page()?;
+    let rows = parts.store.read(move |storage| {
+        let mut gathering = Gathering::new(&page);
+        reads::each_open_task(storage, &mut |task| {
+            if wanted.holds(&task) {
+                gathering.see(task.created_at, task.id.as_str());
+            }
+        })?;
         if wanted.wants_ended() {
             let of = |team: &TeamName| wanted.is_team(team);
-            let ended =
-                reads::ended_tasks(storage, wanted.since, MOST, of, |task| wanted.holds(task))?;
-            tasks.extend(ended);
+            reads::each_ended_task(storage, wanted.since, of, &mut |ended_at, task| {
+                if wanted.holds(&task) {
+                    gathering.see(task.created_at, task.id.as_str());
+                }
+                // None of those that ended before was made after.
+                match page.sort.falling && gathering.is_settled(ended_at) {
+                    true => ControlFlow::Break(()),
+                    false => ControlFlow::Continue(()),
+                }
+            })?;
         }
-        Ok(tasks)
+        gathering.rows(&page, |id| {
+            let task = reads::task(storage, &TaskId::from(id))?;
+            Ok(task.map(|task| Row::of(task, false)))
+        })
     });
-    let tasks = tasks.await.map_err(ApiError::internal)?;
-    let total = tasks.len();
-    let rows: Vec<Row> = tasks
-        .into_iter()
-        .skip(offset)
-        .take(limit)
-        .map(|task| Row::of(task, false))
-        .collect();
-    Ok(HttpResponse::Ok().json(json::counted(&rows, total)))
+    rows.await.map_err(ApiError::internal)
 }
 
-/// A task by its id.
-async fn find(parts: &Parts, id: &str) -> Result<Task, ApiError> {
+/// A task by its id, of a team that the caller reaches.
+async fn find<R>(caller: &Caller<R>, parts: &Parts, id: &str) -> Result<Task, ApiError> {
     let task = TaskId::from(id);
     let row = parts.store.read(move |storage| reads::task(storage, &task));
     row.await
         .map_err(ApiError::internal)?
+        .filter(|task| caller.reaches(task.lane.team.as_str()))
         .ok_or_else(|| ApiError::not_found(format!("there is no task `{id}`")))
 }
 
 async fn show(
     state: web::Data<State>,
-    request: HttpRequest,
+    caller: Caller<Read>,
     id: web::Path<String>,
-) -> Result<HttpResponse, ApiError> {
-    state.access.require(&request, Scope::Read)?;
-    json::no_query(&request)?;
-    let task = find(parts(&state)?, &id).await?;
-    Ok(json::data(StatusCode::OK, Row::of(task, true)))
+) -> Result<Data<Row>, ApiError> {
+    let task = find(&caller, parts(&state)?, &id).await?;
+    Ok(Data(Row::of(task, true)))
 }
 
 fn is_final(task: &Task, what: &str) -> ApiError {
@@ -303,37 +395,36 @@ fn is_final(task: &Task, what: &str) -> ApiError {
     )
 }
 
-#[derive(Deserialize)]
+#[derive(Deserialize, ToSchema)]
+#[schema(as = TaskCancel)]
 struct Cancel {
     reason: Option<String>,
+    /// With all open tasks that came of it.
     #[serde(default)]
     cascade: bool,
 }
 
-impl Body for Cancel {
-    const FIELDS: &'static [&'static str] = &["reason", "cascade"];
-}
-
 async fn end(
     state: web::Data<State>,
-    request: HttpRequest,
+    caller: Caller<Operate>,
     id: web::Path<String>,
-    payload: web::Payload,
-) -> Result<HttpResponse, ApiError> {
-    let principal = state.access.require(&request, Scope::Operate)?;
-    json::no_query(&request)?;
-    let Cancel { reason, cascade } = json::read(&request, payload).await?;
+    Json(Cancel { reason, cascade }): Json<Cancel>,
+) -> Result<Either<Data<Cancelled>, Accepted<Cancelled>>, ApiError> {
     let parts = parts(&state)?;
-    let task = find(parts, &id).await?;
-    let reason = reason.unwrap_or_else(|| format!("cancelled by {}", principal.id()));
+    let task = find(&caller, parts, &id).await?;
+    let by = || format!("cancelled by {}", caller.principal.id());
+    let reason = reason.unwrap_or_else(by);
     let mut going = vec![task.id.clone()];
     if cascade {
         let root = task.id.clone();
+        let teams = caller.principal.teams().map(<[String]>::to_vec);
         let below = parts.store.read(move |storage| {
             let open = reads::open_tasks(storage)?.rows;
             let below = open.into_iter().filter(|task| {
                 let line = task.lineage.as_ref();
-                line.is_some_and(|line| line.path.iter().any(|above| above.task == root))
+                let is = |name: &String| task.lane.team.as_str() == name;
+                let reached = teams.as_ref().is_none_or(|teams| teams.iter().any(is));
+                reached && line.is_some_and(|line| line.path.iter().any(|above| above.task == root))
             });
             Ok(below.map(|task| task.id).collect::<Vec<_>>())
         });
@@ -354,23 +445,16 @@ async fn end(
         }
     };
     let in_time = tokio::time::timeout(PATIENCE, ended).await.is_ok();
-    let task = find(parts, task.id.as_str()).await?;
-    let status = if in_time {
-        StatusCode::OK
-    } else {
-        StatusCode::ACCEPTED
+    let task = find(&caller, parts, task.id.as_str()).await?;
+    let cancelled = Cancelled {
+        state: state_of(&task),
+        id: task.id,
+        cancelled: going,
     };
-    Ok(json::data(
-        status,
-        json!({ "id": task.id, "state": state_of(&task), "cancelled": going }),
-    ))
-}
-
-#[derive(Deserialize)]
-struct Nothing {}
-
-impl Body for Nothing {
-    const FIELDS: &'static [&'static str] = &[];
+    Ok(match in_time {
+        true => Either::Left(Data(cancelled)),
+        false => Either::Right(Accepted(cancelled)),
+    })
 }
 
 /// The same work as a new task, linked to the one it follows.
@@ -406,15 +490,12 @@ fn again(task: &Task, id: TaskId, generation: u32, operator: &str, now: Timestam
 
 async fn try_again(
     state: web::Data<State>,
-    request: HttpRequest,
+    caller: Caller<Operate>,
     id: web::Path<String>,
-    payload: web::Payload,
-) -> Result<HttpResponse, ApiError> {
-    let principal = state.access.require(&request, Scope::Operate)?;
-    json::no_query(&request)?;
-    let Nothing {} = json::read(&request, payload).await?;
+    Json(Nothing {}): Json<Nothing>,
+) -> Result<Created<Retried>, ApiError> {
     let parts = parts(&state)?;
-    let task = find(parts, &id).await?;
+    let task = find(&caller, parts, &id).await?;
     match task.outcome.as_ref().map(|outcome| outcome.ending) {
         Some(Ending::Failed | Ending::Dead | Ending::Expired | Ending::Cancelled) => {}
         Some(Ending::Done) | None => return Err(is_final(&task, "tried again")),
@@ -434,7 +515,7 @@ async fn try_again(
         &task,
         parts.ids.task(),
         team.generation,
-        principal.id().as_str(),
+        caller.principal.id().as_str(),
         parts.clock.now(),
     );
     let new_id = new.id.clone();
@@ -457,8 +538,9 @@ async fn try_again(
             Err(refusal) => return Err(refused(&refusal.into())),
         }
     }
-    Ok(json::data(
-        StatusCode::CREATED,
-        json!({ "id": new_id, "retry_of": task.id, "state": "accepted" }),
-    ))
+    Ok(Created(Retried {
+        id: new_id,
+        retry_of: task.id,
+        state: "accepted",
+    }))
 }

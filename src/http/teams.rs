@@ -1,40 +1,102 @@
 //! `/api/v1/teams` and `/api/v1/org`: the teams as they are.
 
-use actix_web::{HttpRequest, HttpResponse, Resource, http::StatusCode, web};
+use actix_web::web;
 use hivewright_actors::{ids::MAIN, org::tree::Tree, queue::submit::OpenTask};
 use serde::Serialize;
+use utoipa::ToSchema;
 
 use super::{
     State,
-    auth::scope::Scope,
+    arguments::{Caller, Read},
     error::ApiError,
-    json,
-    query::Query,
-    routes::{self, Methods},
+    json, listing,
+    operation::{Field, Operation},
+    reply::{Data, Rows},
+    routes::{Resource, at},
 };
-use crate::{teams::overview::Row, tools::org::office::Parts};
+use crate::{
+    teams::overview::{Detail, Row},
+    tools::org::office::Parts,
+};
 
 pub(super) mod acting;
 
-pub(super) fn resource() -> Resource {
-    routes::resource(
-        "/api/v1/teams",
-        Methods::new().get(list).post(acting::create),
-    )
-}
-
-pub(super) fn one() -> Resource {
-    routes::resource(
-        "/api/v1/teams/{name}",
-        Methods::new()
-            .get(show)
-            .patch(acting::update)
-            .delete(acting::shut_down),
-    )
-}
-
-pub(super) fn tree() -> Resource {
-    routes::resource("/api/v1/org", Methods::new().get(show_tree))
+pub(super) fn resources() -> Vec<Resource> {
+    vec![
+        at("/api/v1/teams")
+            .get(
+                Operation::new("Lists teams.")
+                    .query(
+                        const {
+                            &[
+                                Field::word(
+                                    "state",
+                                    || vec!["active", "paused", "degraded", "draining"],
+                                    "Only in this state.",
+                                ),
+                                Field::text("parent", "Only those right below this team."),
+                                Field::text("q", "Only with this in name, description or scope."),
+                            ]
+                        },
+                    )
+                    .pages(&["name", "parent", "state", "pending", "running"]),
+                list,
+            )
+            .post(
+                Operation::new("Makes a team, and gives it its first work.")
+                    .refuses(&[404, 409, 503])
+                    .example(
+                        r#"{"name": "billing", "description": "Invoices and payments", "scope_accepts": ["invoices"]}"#,
+                    ),
+                acting::create,
+            ),
+        at("/api/v1/org").get(
+            Operation::new("Shows all teams as a tree, the main team first."),
+            show_tree,
+        ),
+        at("/api/v1/teams/{name}/pause").post(
+            Operation::new("Pauses a team: tasks are accepted, none is started.")
+                .description("With `now`, what runs is stopped at once and done later.")
+                .refuses(&[409, 503])
+                .example(r#"{"now": true}"#),
+            acting::pause_one,
+        ),
+        at("/api/v1/teams/{name}/resume").post(
+            Operation::new("Lets a paused team work again.").refuses(&[409, 503]),
+            acting::resume_one,
+        ),
+        at("/api/v1/teams/{name}/bootstrap").post(
+            Operation::new("Gives a team its first work again, unless it is ready.")
+                .refuses(&[409, 503]),
+            acting::set_up_again,
+        ),
+        at("/api/v1/pause").post(
+            Operation::new("Pauses all teams.")
+                .description("With `now` it is the kill switch: nothing runs a second later.")
+                .refuses(&[409, 503])
+                .example(r#"{"now": true}"#),
+            acting::pause_every,
+        ),
+        at("/api/v1/resume").post(
+            Operation::new("Lets all teams work again.").refuses(&[409, 503]),
+            acting::resume_every,
+        ),
+        at("/api/v1/teams/{name}")
+            .get(Operation::new("Shows a team."), show)
+            .patch(
+                Operation::new("Changes what a team is for.")
+                    .refuses(&[409, 503])
+                    .example(r#"{"scope_add": ["refunds"], "scope_remove": []}"#),
+                acting::update,
+            )
+            .delete(
+                Operation::new("Shuts a team down.")
+                    .description("What takes longer than 25 seconds goes on after the answer.")
+                    .query(const { &[Field::flag("cascade", "With all teams below it.")] })
+                    .refuses(&[409, 503]),
+                acting::shut_down,
+            ),
+    ]
 }
 
 /// What the handlers look at.
@@ -43,11 +105,23 @@ pub(super) fn parts(state: &State) -> Result<&Parts, ApiError> {
 }
 
 /// A team with those below it.
-#[derive(Serialize)]
+#[derive(Serialize, ToSchema)]
+#[schema(as = TeamNode)]
 struct Node {
     #[serde(flatten)]
     row: Row,
+    /// Those right below it.
+    #[schema(no_recursion)]
     teams: Vec<Node>,
+}
+
+/// A team with all that is shown of it.
+#[derive(Serialize, ToSchema)]
+#[schema(as = OneTeam)]
+struct Shown {
+    #[serde(flatten)]
+    detail: Detail,
+    created_at: Option<String>,
 }
 
 /// Runs something that looks at files away from the async threads.
@@ -71,9 +145,8 @@ fn row(team: &str, tree: &Tree, open: &[OpenTask], parts: &Parts) -> Option<Row>
     Some(Row::of(team, tree, open, &parts.live, spent))
 }
 
-async fn list(state: web::Data<State>, request: HttpRequest) -> Result<HttpResponse, ApiError> {
-    state.access.require(&request, Scope::Read)?;
-    let query = Query::read(&request, &["state", "parent", "q", "limit", "offset"])?;
+async fn list(state: web::Data<State>, caller: Caller<Read>) -> Result<Rows<Row>, ApiError> {
+    let query = &caller.query;
     let page = query.page()?;
     let wanted = |name: &str| query.text(name).map(str::to_lowercase);
     let (standing, parent, words) = (wanted("state"), wanted("parent"), wanted("q"));
@@ -92,20 +165,20 @@ async fn list(state: web::Data<State>, request: HttpRequest) -> Result<HttpRespo
             let mut texts = texts.into_iter().chain(scope);
             texts.any(|text| text.to_lowercase().contains(words.as_str()))
         };
-        standing.as_ref().is_none_or(|state| row.state == state)
+        caller.reaches(row.name.as_str())
+            && standing.as_ref().is_none_or(|state| row.state == state)
             && parent.as_ref().is_none_or(|name| above == Some(name))
             && words.as_ref().is_none_or(holds)
     });
-    Ok(json::page(&rows, page))
+    listing::page(rows, &page, |row| row.name.to_string())
 }
 
 async fn show(
     state: web::Data<State>,
-    request: HttpRequest,
+    caller: Caller<Read>,
     name: web::Path<String>,
-) -> Result<HttpResponse, ApiError> {
-    state.access.require(&request, Scope::Read)?;
-    json::no_query(&request)?;
+) -> Result<Data<Shown>, ApiError> {
+    caller.team(&name)?;
     let name = name.into_inner();
     let missing = ApiError::not_found(format!("there is no team `{name}`"));
     let detail = looking(&state, move |tree, open, parts| {
@@ -115,19 +188,13 @@ async fn show(
         Some((row.in_detail(team, tree, open, &parts.live), made))
     });
     let (detail, created_at) = detail.await?.ok_or(missing)?;
-    let mut shown = serde_json::to_value(detail).map_err(ApiError::internal)?;
-    shown["created_at"] = created_at.into();
-    Ok(json::data(StatusCode::OK, shown))
+    Ok(Data(Shown { detail, created_at }))
 }
 
-async fn show_tree(
-    state: web::Data<State>,
-    request: HttpRequest,
-) -> Result<HttpResponse, ApiError> {
-    state.access.require(&request, Scope::Read)?;
-    json::no_query(&request)?;
+async fn show_tree(state: web::Data<State>, caller: Caller<Read>) -> Result<Data<Node>, ApiError> {
+    caller.all_teams()?;
     let root = looking(&state, |tree, open, parts| node(MAIN, tree, open, parts)).await?;
-    Ok(json::data(StatusCode::OK, root))
+    root.map(Data).ok_or_else(ApiError::draining)
 }
 
 fn node(team: &str, tree: &Tree, open: &[OpenTask], parts: &Parts) -> Option<Node> {

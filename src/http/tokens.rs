@@ -2,46 +2,75 @@
 
 use std::time::Duration;
 
-use actix_web::{HttpRequest, HttpResponse, Resource, http::StatusCode, web};
+use actix_web::web;
 use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
 
 use super::{
     State,
+    arguments::{Admin, Caller, Json},
     auth::{
         registry::{DEFAULT_EXPIRY, NewToken},
         rows::{Grant, Kind},
         scope::{Scope, Scopes},
     },
     error::ApiError,
-    json::{self, Body},
-    routes::{self, Methods},
+    json, listing,
+    operation::Operation,
+    reply::{Created, Done, Rows},
+    routes::{Resource, at},
 };
 use crate::settings::units;
 
-pub(super) fn resource() -> Resource {
-    routes::resource("/api/v1/tokens", Methods::new().get(list).post(create))
-}
-
-pub(super) fn one() -> Resource {
-    routes::resource("/api/v1/tokens/{id}", Methods::new().delete(revoke))
-}
-
-pub(super) fn rotation() -> Resource {
-    routes::resource(
-        "/api/v1/tokens/operator/rotate",
-        Methods::new().post(rotate),
-    )
+pub(super) fn resources() -> Vec<Resource> {
+    vec![
+        at("/api/v1/tokens")
+            .get(
+                Operation::new("Lists tokens, without their text.")
+                    .pages(&["created_at", "name", "last_used_at"]),
+                list,
+            )
+            .post(
+                Operation::new("Makes a token, whose text is shown this once.")
+                    .description(
+                        "Nobody gives a scope or a team that they do not have themselves. `expires` is \
+                         a duration such as `90d`, which is usual, or `never`.",
+                    )
+                    .refuses(&[409])
+                    .secret()
+                    .example(r#"{"name": "ci", "scopes": ["read", "chat"], "expires": "30d"}"#),
+                create,
+            ),
+        at("/api/v1/tokens/operator/rotate").post(
+            Operation::new("Replaces the operator token.").description(
+                "The new one is in its file, not in the answer. Needs every scope, and all teams.",
+            ),
+            rotate,
+        ),
+        at("/api/v1/tokens/{id}").delete(
+            Operation::new("Revokes a token, named by its id or name, and all that it opened.")
+                .refuses(&[409]),
+            revoke,
+        ),
+    ]
 }
 
 /// A token as the list shows it.
-#[derive(Serialize)]
+#[derive(Serialize, ToSchema)]
+#[schema(as = Token)]
 pub struct Row {
     id: String,
     kind: Kind,
+    /// Whom it speaks for.
     name: String,
+    #[schema(value_type = Vec<Scope>)]
     scopes: Scopes,
+    /// The teams that it may act on; null is all.
+    teams: Option<Vec<String>>,
     created_at: Option<String>,
+    /// Null is never.
     expires_at: Option<String>,
+    /// About when.
     last_used_at: Option<String>,
     /// Shown once, to whoever made it.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -55,6 +84,7 @@ impl From<Grant> for Row {
             kind: grant.kind,
             name: grant.name,
             scopes: grant.scopes,
+            teams: grant.teams,
             created_at: json::date(grant.created_at),
             expires_at: grant.expires_at.and_then(json::date),
             last_used_at: grant.last_used_at.and_then(json::date),
@@ -63,15 +93,17 @@ impl From<Grant> for Row {
     }
 }
 
-#[derive(Deserialize)]
+#[derive(Deserialize, ToSchema)]
+#[schema(as = NewToken)]
 struct Wish {
+    /// Unique: 1 to 64 of `a-z 0-9 . _ -`.
     name: String,
+    #[schema(value_type = Vec<Scope>)]
     scopes: Scopes,
+    /// The teams that it may act on; all, if there is no such list.
+    teams: Option<Vec<String>>,
+    /// `never`, or a duration such as `90d`.
     expires: Option<String>,
-}
-
-impl Body for Wish {
-    const FIELDS: &'static [&'static str] = &["name", "scopes", "expires"];
 }
 
 /// How long a token is to be good: `never`, or a duration such as `90d`.
@@ -83,55 +115,64 @@ pub fn expiry(text: Option<&str>) -> Option<Option<Duration>> {
     }
 }
 
-async fn list(state: web::Data<State>, request: HttpRequest) -> Result<HttpResponse, ApiError> {
-    state.access.require(&request, Scope::Admin)?;
-    json::no_query(&request)?;
-    let grants = state.access.auth.grants();
-    let rows: Vec<Row> = grants.into_iter().map(Row::from).collect();
-    Ok(json::list(&rows))
+async fn list(state: web::Data<State>, caller: Caller<Admin>) -> Result<Rows<Row>, ApiError> {
+    let grants = state.access.auth.grants().into_iter();
+    let grants = grants.filter(|grant| is_within(grant, &caller));
+    let page = caller.query.page()?;
+    listing::page(grants.map(Row::from), &page, |row| row.id.clone())
 }
 
 async fn create(
     state: web::Data<State>,
-    request: HttpRequest,
-    payload: web::Payload,
-) -> Result<HttpResponse, ApiError> {
-    let principal = state.access.require(&request, Scope::Admin)?;
-    json::no_query(&request)?;
-    let wish: Wish = json::read(&request, payload).await?;
+    caller: Caller<Admin>,
+    Json(wish): Json<Wish>,
+) -> Result<Created<Row>, ApiError> {
     let expires_in = expiry(wish.expires.as_deref()).ok_or_else(|| {
         ApiError::invalid_field("expires", "expected a duration such as 90d, or `never`")
     })?;
     let wish = NewToken {
         name: wish.name,
         scopes: wish.scopes,
+        teams: wish.teams,
         expires_in,
     };
-    let minted = state.access.auth.mint(wish, &principal).await?;
+    let minted = state.access.auth.mint(wish, &caller.principal).await?;
     let mut row = Row::from(minted.row);
     row.token = Some(minted.text.expose().to_owned());
-    Ok(json::data(StatusCode::CREATED, row))
+    Ok(Created(row))
 }
 
 async fn revoke(
     state: web::Data<State>,
-    request: HttpRequest,
+    caller: Caller<Admin>,
     id: web::Path<String>,
-) -> Result<HttpResponse, ApiError> {
-    let principal = state.access.require(&request, Scope::Admin)?;
-    json::no_query(&request)?;
-    state.access.auth.revoke(&id, &principal).await?;
-    Ok(HttpResponse::NoContent().finish())
+) -> Result<Done, ApiError> {
+    let mut grants = state.access.auth.grants().into_iter();
+    let meant = grants.find(|grant| grant.id.as_str() == *id || grant.name == *id);
+    if meant.is_some_and(|grant| !is_within(&grant, &caller)) {
+        return Err(ApiError::not_found("there is no such token"));
+    }
+    state.access.auth.revoke(&id, &caller.principal).await?;
+    Ok(Done)
+}
+
+/// It reaches no more teams than the caller does.
+fn is_within(grant: &Grant, caller: &Caller<Admin>) -> bool {
+    match (&grant.teams, caller.principal.teams()) {
+        (_, None) => true,
+        (None, Some(_)) => false,
+        (Some(teams), Some(_)) => teams.iter().all(|team| caller.reaches(team)),
+    }
 }
 
 /// The new token is in its file, not in the answer.
-async fn rotate(state: web::Data<State>, request: HttpRequest) -> Result<HttpResponse, ApiError> {
-    let principal = state.access.require(&request, Scope::Admin)?;
-    json::no_query(&request)?;
+async fn rotate(state: web::Data<State>, caller: Caller<Admin>) -> Result<Done, ApiError> {
+    let principal = &caller.principal;
     // The operator token has all scopes: only whoever has them all may make one.
     if let Some(missing) = Scopes::all().beyond(principal.scopes()) {
         return Err(ApiError::forbidden(missing));
     }
-    state.access.auth.rotate_operator().await?;
-    Ok(HttpResponse::NoContent().finish())
+    caller.all_teams()?;
+    state.access.auth.rotate_operator(principal).await?;
+    Ok(Done)
 }

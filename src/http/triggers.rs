@@ -2,147 +2,210 @@
 
 use std::collections::BTreeMap;
 
-use actix_web::{HttpRequest, HttpResponse, Resource, http::StatusCode, web};
+use actix_web::{HttpRequest, http::StatusCode, web};
 use hivewright_actors::{
     ids::TriggerId,
     scheduler::{
         hand::{ByHand, Fire, Overlap},
         manage::{Disable, Listed, SetCursors, Which},
-        run::Cause,
+        records,
+        run::{Cause, Run},
+        trigger::Trigger,
     },
+    store::records::decode,
     task,
 };
 use serde::Deserialize;
-use serde_json::{Map, Value, json};
+use serde_json::{Map, Value};
+use utoipa::{
+    PartialSchema, ToSchema,
+    openapi::{RefOr, schema::Schema},
+};
 
 use super::{
     State,
-    auth::{principal::Principal, scope::Scope},
+    arguments::{Caller, Json, Operate},
     error::ApiError,
-    json::{self, Body},
-    query::Query,
-    routes::{self, Methods},
+    listing,
+    operation::{Field, Operation},
+    reply::{Accepted, Created, Data, Done, Rows},
+    routes::{Resource, at},
 };
 use crate::triggers::{
     desk::{Author, DeskError, Parts},
-    preview, show,
+    preview::{self, Preview},
+    show::{self, Shown, ShownRun},
 };
 
 /// A key that callers may give so that the same request makes no second task.
 const KEY: &str = "idempotency-key";
-/// The longest such key.
-const LONGEST_KEY: usize = 128;
 
-pub(super) fn resource() -> Resource {
-    routes::resource("/api/v1/triggers", Methods::new().get(list).post(create))
+pub(super) fn resources() -> Vec<Resource> {
+    vec![
+        at("/api/v1/triggers")
+            .get(
+                Operation::new("Lists triggers: what starts work without a person typing.")
+                    .query(
+                        const {
+                            &[
+                                Field::text("team", "Only of this team."),
+                                Field::text("state", "Only in this state."),
+                                Field::text("type", "Only of this type."),
+                                Field::text("subagent", "Only those for this subagent."),
+                                Field::text("q", "Only with this in name or task."),
+                            ]
+                        },
+                    )
+                    .pages(&["name", "team", "next_due_at", "last_fired_at", "created_at"])
+                    .refuses(&[503]),
+                list,
+            )
+            .post(
+                Operation::new("Makes a trigger.").refuses(&[404, 409, 503]).example(
+                    r#"{"team": "main", "name": "morning", "type": "schedule", "config": {"cron": "0 8 * * *"}, "task": "Sum up the night.", "enable": true}"#,
+                ),
+                create,
+            ),
+        at("/api/v1/triggers/preview").post(
+            Operation::new("Says what a trigger would do: its next times, or whether a sample fits.")
+                .refuses(&[503])
+                .example(r#"{"type": "schedule", "config": {"cron": "0 8 * * *"}}"#),
+            look,
+        ),
+        at("/api/v1/triggers/{id}/enable").post(
+            Operation::new("Lets a trigger fire.").refuses(&[409, 503]),
+            enable,
+        ),
+        at("/api/v1/triggers/{id}/disable").post(
+            Operation::new("Lets a trigger fire no more.")
+                .refuses(&[409, 503])
+                .example(r#"{"reason": "holidays"}"#),
+            disable,
+        ),
+        at("/api/v1/triggers/{id}/run").post(
+            Operation::new("Fires a trigger now, whatever its state.")
+                .refuses(&[409, 503])
+                .example(r#"{"overlap_policy": "skip"}"#),
+            run,
+        ),
+        at("/api/v1/triggers/{id}/runs").get(
+            Operation::new("Lists what became of the times at which a trigger fired.")
+                .query(const { &[Field::moment("before", "Only those fired before.")] })
+                .pages(&["-fired_at"])
+                .refuses(&[503]),
+            history,
+        ),
+        at("/api/v1/triggers/{id}/cursors").put(
+            Operation::new("Sets what the next run goes on from.")
+                .refuses(&[409, 503])
+                .example(r#"{"cursors": {"last_id": "42"}}"#),
+            set_cursors,
+        ),
+        at("/api/v1/triggers/{id}")
+            .get(Operation::new("Shows a trigger.").refuses(&[503]), show_one)
+            .patch(
+                Operation::new("Changes a trigger.")
+                    .description(
+                        "`config` is merged field by field, and null clears. `team` and `enable` \
+                         cannot be changed here.",
+                    )
+                    .refuses(&[409, 503])
+                    .example(r#"{"config": {"cron": "0 9 * * *"}}"#),
+                change,
+            )
+            .delete(Operation::new("Deletes a trigger.").refuses(&[409, 503]), remove),
+    ]
 }
 
-pub(super) fn looks() -> Resource {
-    routes::resource("/api/v1/triggers/preview", Methods::new().post(look))
-}
-
-pub(super) fn one() -> Resource {
-    routes::resource(
-        "/api/v1/triggers/{id}",
-        Methods::new().get(show_one).patch(change).delete(remove),
-    )
-}
-
-pub(super) fn enabling() -> Resource {
-    routes::resource("/api/v1/triggers/{id}/enable", Methods::new().post(enable))
-}
-
-pub(super) fn disabling() -> Resource {
-    routes::resource(
-        "/api/v1/triggers/{id}/disable",
-        Methods::new().post(disable),
-    )
-}
-
-pub(super) fn running() -> Resource {
-    routes::resource("/api/v1/triggers/{id}/run", Methods::new().post(run))
-}
-
-pub(super) fn runs() -> Resource {
-    routes::resource("/api/v1/triggers/{id}/runs", Methods::new().get(history))
-}
-
-pub(super) fn cursors() -> Resource {
-    routes::resource(
-        "/api/v1/triggers/{id}/cursors",
-        Methods::new().put(set_cursors),
-    )
-}
-
-/// A trigger as an operator writes it.
+/// A trigger as an operator writes it. Read field by field where it is used, so that null and absent
+/// stay apart.
 #[derive(Deserialize)]
 #[serde(transparent)]
 struct Form(Map<String, Value>);
 
-impl Body for Form {
-    const FIELDS: &'static [&'static str] = &[
-        "allow_untrusted",
-        "config",
-        "cooldown",
-        "deadline",
-        "enable",
-        "failure_threshold",
-        "max_steps",
-        "missed",
-        "name",
-        "notify",
-        "notify_channel",
-        "notify_topic",
-        "overlap_policy",
-        "priority",
-        "quiet",
-        "subagent",
-        "task",
-        "team",
-        "type",
-    ];
+/// What a trigger may be written with.
+#[derive(ToSchema)]
+#[schema(as = TriggerForm)]
+#[allow(dead_code, reason = "says what the fields of a form are")]
+struct Shape {
+    /// Whose it is. Needed for a new one.
+    team: Option<String>,
+    /// Needed for a new one.
+    name: Option<String>,
+    /// `schedule`, `keyword`, `message`, `window` or `webhook`. Needed for a new one.
+    r#type: Option<String>,
+    /// What makes it fire. Needed for a new one.
+    #[schema(value_type = Option<Object>)]
+    config: Option<Value>,
+    /// What is to be done. Needed for a new one.
+    task: Option<String>,
+    /// It fires from the start.
+    enable: Option<bool>,
+    subagent: Option<String>,
+    max_steps: Option<u32>,
+    /// `critical`, `high`, `normal` or `low`.
+    priority: Option<String>,
+    /// A duration such as `1h`.
+    deadline: Option<String>,
+    overlap_policy: Option<String>,
+    missed: Option<String>,
+    failure_threshold: Option<u32>,
+    /// A duration such as `10m`.
+    cooldown: Option<String>,
+    notify: Option<String>,
+    notify_channel: Option<String>,
+    notify_topic: Option<String>,
+    #[schema(value_type = Option<Object>)]
+    quiet: Option<Value>,
+    allow_untrusted: Option<bool>,
 }
 
-#[derive(Deserialize)]
+impl PartialSchema for Form {
+    fn schema() -> RefOr<Schema> {
+        Shape::schema()
+    }
+}
+
+impl ToSchema for Form {
+    fn name() -> std::borrow::Cow<'static, str> {
+        Shape::name()
+    }
+}
+
+#[derive(Deserialize, ToSchema)]
+#[schema(as = TriggerOff)]
 struct Off {
     reason: Option<String>,
+    /// Work that it started is cancelled.
     #[serde(default)]
     cancel_running: bool,
 }
 
-impl Body for Off {
-    const FIELDS: &'static [&'static str] = &["reason", "cancel_running"];
-}
-
-#[derive(Deserialize)]
+#[derive(Deserialize, ToSchema)]
+#[schema(as = TriggerStart)]
 struct Start {
+    #[schema(minimum = 1, maximum = 500)]
     max_steps: Option<u32>,
+    /// `allow`, which is usual, `confirm`, `skip` or `replace`.
     overlap_policy: Option<String>,
+    /// A message that it is to be fired with.
     sample: Option<String>,
 }
 
-impl Body for Start {
-    const FIELDS: &'static [&'static str] = &["max_steps", "overlap_policy", "sample"];
-}
-
-#[derive(Deserialize)]
+#[derive(Deserialize, ToSchema)]
+#[schema(as = TriggerSketch)]
 struct Sketch {
     r#type: String,
+    #[schema(value_type = Object)]
     config: Map<String, Value>,
+    /// A message that might fire it.
     sample: Option<String>,
 }
 
-impl Body for Sketch {
-    const FIELDS: &'static [&'static str] = &["type", "config", "sample"];
-}
-
-#[derive(Deserialize)]
+#[derive(Deserialize, ToSchema)]
+#[schema(as = TriggerCursors)]
 struct Cursors {
     cursors: BTreeMap<String, String>,
-}
-
-impl Body for Cursors {
-    const FIELDS: &'static [&'static str] = &["cursors"];
 }
 
 impl From<DeskError> for ApiError {
@@ -171,100 +234,103 @@ impl From<DeskError> for ApiError {
     }
 }
 
-/// The principal, and the desk where it stands.
-fn stand<'a>(
-    state: &'a web::Data<State>,
-    request: &HttpRequest,
-) -> Result<(Principal, &'a Parts), ApiError> {
-    let principal = state.access.require(request, Scope::Operate)?;
-    Ok((principal, state.desk.parts()?))
-}
-
 fn id(path: &web::Path<String>) -> Which {
     Which::Id(TriggerId::from(path.as_str()))
 }
 
-async fn list(state: web::Data<State>, request: HttpRequest) -> Result<HttpResponse, ApiError> {
-    let (_, desk) = stand(&state, &request)?;
-    let known = ["team", "state", "type", "subagent", "q", "limit", "offset"];
-    let query = Query::read(&request, &known)?;
+/// The desk, if the trigger is of a team that the caller reaches.
+async fn stand<'a>(
+    state: &'a State,
+    caller: &Caller<Operate>,
+    path: &web::Path<String>,
+) -> Result<(&'a Parts, Trigger), ApiError> {
+    let desk = state.desk.parts()?;
+    let trigger = desk.known(id(path)).await?.trigger;
+    match caller.reaches(trigger.team.name.as_str()) {
+        true => Ok((desk, trigger)),
+        false => Err(ApiError::not_found("there is no such trigger")),
+    }
+}
+
+async fn list(state: web::Data<State>, caller: Caller<Operate>) -> Result<Rows<Shown>, ApiError> {
+    let desk = state.desk.parts()?;
+    let query = &caller.query;
     let page = query.page()?;
     let word = query.text("q").map(str::to_lowercase);
     let fits = |listed: &Listed| {
         let shown = show::trigger(&listed.trigger);
-        let is = |field: &str| {
-            query
-                .text(field)
-                .is_none_or(|wanted| shown[field].as_str() == Some(wanted))
+        let is = |(field, value): (&str, Option<&str>)| {
+            query.text(field).is_none_or(|wanted| value == Some(wanted))
         };
         let definition = &listed.trigger.definition;
         let holds = |word: &String| {
             definition.name.contains(word.as_str()) || definition.task.to_lowercase().contains(word)
         };
-        ["team", "state", "type", "subagent"].into_iter().all(is) && word.as_ref().is_none_or(holds)
+        let team = listed.trigger.team.name.as_str();
+        caller.reaches(team)
+            && [
+                ("team", Some(team)),
+                ("state", shown.state.as_str()),
+                ("type", Some(definition.config.type_name())),
+                ("subagent", definition.subagent.as_deref()),
+            ]
+            .into_iter()
+            .all(is)
+            && word.as_ref().is_none_or(holds)
     };
     let listed = desk.list(None).await?;
-    let rows: Vec<Value> = listed
-        .iter()
-        .filter(|row| fits(row))
-        .map(show::listed)
-        .collect();
-    Ok(json::page(&rows, page))
+    let rows = listed.iter().filter(|row| fits(row));
+    let rows = rows.map(|row| (row.trigger.id.to_string(), show::listed(row)));
+    listing::page_by_id(rows, &page)
 }
 
 async fn create(
     state: web::Data<State>,
-    request: HttpRequest,
-    payload: web::Payload,
-) -> Result<HttpResponse, ApiError> {
-    let (principal, desk) = stand(&state, &request)?;
-    json::no_query(&request)?;
-    let Form(mut form) = json::read(&request, payload).await?;
+    caller: Caller<Operate>,
+    Json(Form(mut form)): Json<Form>,
+) -> Result<Created<Shown>, ApiError> {
+    let desk = state.desk.parts()?;
     let team = match form.remove("team") {
         Some(Value::String(team)) => team,
         Some(_) => return Err(ApiError::invalid_field("team", "expected text")),
         None => return Err(ApiError::invalid_field("team", "is missing")),
     };
+    caller.team(&team)?;
     let enable = match form.remove("enable") {
         None | Some(Value::Null) => false,
         Some(Value::Bool(enable)) => enable,
         Some(_) => return Err(ApiError::invalid_field("enable", "expected true or false")),
     };
-    let author = Author::Operator(principal.id().as_str());
+    let author = Author::Operator(caller.principal.id().as_str());
     let team = desk.team(&author, &team)?;
     let made = desk.create(&author, team, &form, enable, false).await?;
-    Ok(json::data(StatusCode::CREATED, with_times(desk, &made)))
+    Ok(Created(with_times(desk, &made, show::trigger(&made))))
 }
 
 /// A trigger with its next times in its own zone.
-fn with_times(desk: &Parts, trigger: &hivewright_actors::scheduler::trigger::Trigger) -> Value {
-    let mut shown = show::trigger(trigger);
-    shown["next_due"] = json!(desk.next_times(trigger, 3));
+fn with_times(desk: &Parts, trigger: &Trigger, mut shown: Shown) -> Shown {
+    shown.next_due = Some(desk.next_times(trigger, 3));
     shown
 }
 
 async fn show_one(
     state: web::Data<State>,
-    request: HttpRequest,
+    caller: Caller<Operate>,
     path: web::Path<String>,
-) -> Result<HttpResponse, ApiError> {
-    let (_, desk) = stand(&state, &request)?;
-    json::no_query(&request)?;
+) -> Result<Data<Shown>, ApiError> {
+    let (desk, _) = stand(&state, &caller, &path).await?;
     let listed = desk.known(id(&path)).await?;
-    let mut shown = show::listed(&listed);
-    shown["next_due"] = json!(desk.next_times(&listed.trigger, 3));
-    Ok(json::data(StatusCode::OK, shown))
+    let shown = show::listed(&listed);
+    Ok(Data(with_times(desk, &listed.trigger, shown)))
 }
 
 async fn change(
     state: web::Data<State>,
-    request: HttpRequest,
+    caller: Caller<Operate>,
     path: web::Path<String>,
-    payload: web::Payload,
-) -> Result<HttpResponse, ApiError> {
-    let (principal, desk) = stand(&state, &request)?;
-    json::no_query(&request)?;
-    let Form(form) = json::read(&request, payload).await?;
+    Json(Form(form)): Json<Form>,
+) -> Result<Data<Shown>, ApiError> {
+    let (desk, _) = stand(&state, &caller, &path).await?;
     if let Some(fixed) = ["team", "enable"]
         .into_iter()
         .find(|name| form.contains_key(*name))
@@ -275,69 +341,59 @@ async fn change(
         };
         return Err(ApiError::invalid_field(fixed, reason));
     }
-    let author = Author::Operator(principal.id().as_str());
+    let author = Author::Operator(caller.principal.id().as_str());
     let changed = desk.update(&author, id(&path), form).await?;
-    Ok(json::data(StatusCode::OK, with_times(desk, &changed)))
+    Ok(Data(with_times(desk, &changed, show::trigger(&changed))))
 }
 
 async fn remove(
     state: web::Data<State>,
-    request: HttpRequest,
+    caller: Caller<Operate>,
     path: web::Path<String>,
-) -> Result<HttpResponse, ApiError> {
-    let (_, desk) = stand(&state, &request)?;
-    json::no_query(&request)?;
+) -> Result<Done, ApiError> {
+    let (desk, _) = stand(&state, &caller, &path).await?;
     desk.delete(id(&path)).await?;
-    Ok(HttpResponse::NoContent().finish())
+    Ok(Done)
 }
 
 async fn enable(
     state: web::Data<State>,
-    request: HttpRequest,
+    caller: Caller<Operate>,
     path: web::Path<String>,
-) -> Result<HttpResponse, ApiError> {
-    let (_, desk) = stand(&state, &request)?;
-    json::no_query(&request)?;
+) -> Result<Data<Shown>, ApiError> {
+    let (desk, _) = stand(&state, &caller, &path).await?;
     let enabled = desk.enable(id(&path)).await?;
-    Ok(json::data(StatusCode::OK, with_times(desk, &enabled)))
+    Ok(Data(with_times(desk, &enabled, show::trigger(&enabled))))
 }
 
 async fn disable(
     state: web::Data<State>,
-    request: HttpRequest,
+    caller: Caller<Operate>,
     path: web::Path<String>,
-    payload: web::Payload,
-) -> Result<HttpResponse, ApiError> {
-    let (principal, desk) = stand(&state, &request)?;
-    json::no_query(&request)?;
-    let off: Off = json::read(&request, payload).await?;
-    let by = format!("disabled by operator {}", principal.id());
+    Json(off): Json<Off>,
+) -> Result<Data<Shown>, ApiError> {
+    let (desk, _) = stand(&state, &caller, &path).await?;
+    let by = format!("disabled by operator {}", caller.principal.id());
     let disabled = desk.disable(Disable {
         which: id(&path),
         reason: off.reason.unwrap_or(by),
         cancel_running: off.cancel_running,
     });
-    Ok(json::data(StatusCode::OK, show::trigger(&disabled.await?)))
+    Ok(Data(show::trigger(&disabled.await?)))
 }
 
 async fn run(
     state: web::Data<State>,
+    caller: Caller<Operate>,
     request: HttpRequest,
     path: web::Path<String>,
-    payload: web::Payload,
-) -> Result<HttpResponse, ApiError> {
-    let (principal, desk) = stand(&state, &request)?;
-    json::no_query(&request)?;
+    Json(start): Json<Start>,
+) -> Result<Accepted<ShownRun>, ApiError> {
+    let (desk, _) = stand(&state, &caller, &path).await?;
     let key = match request.headers().get(KEY).map(|value| value.to_str()) {
-        Some(Ok(key)) if (1..=LONGEST_KEY).contains(&key.len()) => key.to_owned(),
-        Some(_) => {
-            return Err(ApiError::invalid(
-                "`Idempotency-Key` has 1 to 128 characters",
-            ));
-        }
-        None => format!("{:016x}", getrandom::u64().map_err(ApiError::internal)?),
+        Some(Ok(key)) => key.to_owned(),
+        _ => format!("{:016x}", getrandom::u64().map_err(ApiError::internal)?),
     };
-    let start: Start = json::read(&request, payload).await?;
     if start
         .max_steps
         .is_some_and(|steps| !(1..=500).contains(&steps))
@@ -362,17 +418,15 @@ async fn run(
         overlap,
         sample: start.sample,
         principal: task::Cause::Operator {
-            name: principal.id().to_string(),
+            name: caller.principal.id().to_string(),
         },
         source: None,
     });
     match fired.await? {
         ByHand::Fired(answer) => {
             let mut shown = show::run(&answer.run);
-            if let Some(first) = answer.first {
-                shown["duplicate_of"] = json!(first);
-            }
-            Ok(json::data(StatusCode::ACCEPTED, shown))
+            shown.duplicate_of = answer.first.map(|first| first.to_string());
+            Ok(Accepted(shown))
         }
         ByHand::NeedsConfirmation(task) => Err(ApiError::conflict(format!(
             "its task {task} is unfinished; give `overlap_policy`"
@@ -380,49 +434,66 @@ async fn run(
     }
 }
 
-/// Newest first.
 async fn history(
     state: web::Data<State>,
-    request: HttpRequest,
+    caller: Caller<Operate>,
     path: web::Path<String>,
-) -> Result<HttpResponse, ApiError> {
-    let (_, desk) = stand(&state, &request)?;
-    let query = Query::read(&request, &["before", "limit", "offset"])?;
-    let page = query.page()?;
-    let before = query.moment("before", state.access.auth.now())?;
-    let trigger = desk.known(id(&path)).await?.trigger;
-    let most = page.offset + page.limit;
-    let runs = desk.runs(trigger.team, trigger.id, before, most).await?;
-    let rows: Vec<Value> = runs.iter().skip(page.offset).map(show::run).collect();
-    Ok(json::list(&rows))
+) -> Result<Rows<ShownRun>, ApiError> {
+    let page = caller.query.page()?;
+    let before = caller.query.moment("before", state.access.auth.now());
+    let (_, trigger) = stand(&state, &caller, &path).await?;
+    let (start, end) = records::runs_range(&trigger.team, &trigger.id, before);
+    let rows = state.spine.store.read(move |storage| {
+        listing::scan(storage, start, end, &page, |key, value| {
+            let run: Run = decode(key, value).ok()?;
+            Some(show::run(&run))
+        })
+    });
+    rows.await.map_err(ApiError::internal)
 }
 
 async fn set_cursors(
     state: web::Data<State>,
-    request: HttpRequest,
+    caller: Caller<Operate>,
     path: web::Path<String>,
-    payload: web::Payload,
-) -> Result<HttpResponse, ApiError> {
-    let (_, desk) = stand(&state, &request)?;
-    json::no_query(&request)?;
-    let Cursors { cursors } = json::read(&request, payload).await?;
+    Json(Cursors { cursors }): Json<Cursors>,
+) -> Result<Data<Shown>, ApiError> {
+    let (desk, _) = stand(&state, &caller, &path).await?;
     let set = desk.set_cursors(SetCursors {
         which: id(&path),
         cursors,
     });
-    Ok(json::data(StatusCode::OK, show::trigger(&set.await?)))
+    Ok(Data(show::trigger(&set.await?)))
 }
 
 async fn look(
     state: web::Data<State>,
-    request: HttpRequest,
-    payload: web::Payload,
-) -> Result<HttpResponse, ApiError> {
-    let (principal, desk) = stand(&state, &request)?;
-    json::no_query(&request)?;
-    let sketch: Sketch = json::read(&request, payload).await?;
-    let author = Author::Operator(principal.id().as_str());
+    caller: Caller<Operate>,
+    Json(sketch): Json<Sketch>,
+) -> Result<Data<Preview>, ApiError> {
+    let desk = state.desk.parts()?;
+    let author = Author::Operator(caller.principal.id().as_str());
     let sample = sketch.sample.as_deref();
     let shown = preview::preview(desk, &author, &sketch.r#type, &sketch.config, sample)?;
-    Ok(json::data(StatusCode::OK, shown))
+    Ok(Data(shown))
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use std::collections::BTreeSet;
+
+    use super::*;
+    use crate::{http::json::names, triggers::form::SETTABLE};
+
+    /// OP-07
+    #[test]
+    fn the_description_of_a_form_has_all_its_fields() {
+        let described: BTreeSet<String> = names(&Form::schema()).into_iter().collect();
+
+        let known = SETTABLE.into_iter().chain(["team", "enable"]);
+
+        assert_eq!(described, known.map(str::to_owned).collect());
+    }
 }

@@ -1,9 +1,9 @@
 //! `/api/v1/trust`: senders who are let in or kept out by name, and what the trust gate decided.
 
-use std::time::Duration;
+use std::{collections::HashMap, time::Duration};
 
 use actix::MailboxError;
-use actix_web::{HttpRequest, HttpResponse, Resource, http::StatusCode, web};
+use actix_web::web;
 use hivewright_actors::{
     channel_type::ChannelType,
     router::{
@@ -11,42 +11,85 @@ use hivewright_actors::{
         granting::{Grant, GrantError, ListGrants, Revoke, Which},
         grants::{Grantee, Level, SenderGrant},
     },
-    store::trust::{AuditFilter, audit},
+    store::trust::{AuditFilter, each_decision},
 };
 use serde::{Deserialize, Serialize};
-use serde_json::json;
+use utoipa::ToSchema;
 
 use super::{
     State,
-    auth::scope::Scope,
+    arguments::{Caller, Json, Operate},
     error::ApiError,
-    json::{self, Body},
-    query::Query,
-    routes::{self, Methods},
+    json,
+    listing::{self, Gathering},
+    operation::{Field, Operation},
+    reply::{Created, Done, Rows},
+    routes::{Resource, at},
 };
+use crate::vocabulary;
 
 /// An actor that does not answer in this time is in trouble.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-pub(super) fn resource() -> Resource {
-    routes::resource("/api/v1/trust", Methods::new().get(list).post(grant))
-}
-
-pub(super) fn decisions() -> Resource {
-    routes::resource("/api/v1/trust/audit", Methods::new().get(show_audit))
-}
-
-pub(super) fn one() -> Resource {
-    routes::resource("/api/v1/trust/{id}", Methods::new().delete(revoke))
+pub(super) fn resources() -> Vec<Resource> {
+    vec![
+        at("/api/v1/trust")
+            .get(
+                Operation::new("Lists the senders who are let in or kept out by name.")
+                    .query(
+                        const {
+                            &[
+                                Field::text("channel_type", "Only of channels of this type."),
+                                Field::word(
+                                    "trust_level",
+                                    || vec!["trusted", "denied"],
+                                    "Only those let in, or only those kept out.",
+                                ),
+                            ]
+                        },
+                    )
+                    .pages(&["granted_at", "sender_id"]),
+                list,
+            )
+            .post(
+                Operation::new("Lets a sender in, or keeps one out.")
+                    .refuses(&[409])
+                    .example(r#"{"channel_type": "discord", "sender_id": "1234"}"#),
+                grant,
+            ),
+        at("/api/v1/trust/audit").get(
+            Operation::new("Lists what the trust gate decided.")
+                .query(
+                    const {
+                        &[
+                            Field::moment("since", "Not before."),
+                            Field::word(
+                                "decision",
+                                || vec!["allowed", "denied"],
+                                "Only those let in, or only those kept out.",
+                            ),
+                            Field::text("sender", "Only of this sender."),
+                        ]
+                    },
+                )
+                .pages(&["-time"]),
+            show_audit,
+        ),
+        at("/api/v1/trust/{id}").delete(Operation::new("Takes a grant back."), revoke),
+    ]
 }
 
 /// A grant as answers show it.
-#[derive(Serialize)]
+#[derive(Serialize, ToSchema)]
+#[schema(as = TrustGrant)]
 struct Row {
     id: String,
+    #[schema(value_type = String)]
     channel_type: ChannelType,
     sender_id: String,
+    /// Null is all channels.
     channel_id: Option<String>,
+    #[schema(schema_with = vocabulary::of::<Level>)]
     trust_level: Level,
     granted_by: String,
     granted_at: Option<String>,
@@ -67,10 +110,12 @@ impl From<SenderGrant> for Row {
 }
 
 /// A decision as answers show it.
-#[derive(Serialize)]
+#[derive(Serialize, ToSchema)]
+#[schema(as = TrustDecision)]
 struct Decided {
     id: String,
     time: Option<String>,
+    #[schema(value_type = String)]
     channel_type: ChannelType,
     channel_id: String,
     sender: String,
@@ -95,25 +140,21 @@ impl From<AuditRow> for Decided {
     }
 }
 
-#[derive(Deserialize)]
+#[derive(Deserialize, ToSchema)]
+#[schema(as = NewTrustGrant)]
 struct Wish {
+    /// Such as `discord` or `ws`.
     channel_type: String,
     sender_id: String,
+    /// Null is all channels.
     channel_id: Option<String>,
+    /// `trusted`, which is usual, or `denied`.
     trust_level: Option<String>,
 }
 
-impl Body for Wish {
-    const FIELDS: &'static [&'static str] =
-        &["channel_type", "sender_id", "channel_id", "trust_level"];
-}
-
-async fn list(state: web::Data<State>, request: HttpRequest) -> Result<HttpResponse, ApiError> {
-    state.access.require(&request, Scope::Operate)?;
-    let query = Query::read(
-        &request,
-        &["channel_type", "trust_level", "limit", "offset"],
-    )?;
+async fn list(state: web::Data<State>, caller: Caller<Operate>) -> Result<Rows<Row>, ApiError> {
+    caller.all_teams()?;
+    let query = &caller.query;
     let channel_type: Option<ChannelType> = match query.text("channel_type") {
         Some(name) => Some(name.parse().map_err(
             |error: hivewright_actors::channel_type::UnknownChannelType| {
@@ -125,7 +166,7 @@ async fn list(state: web::Data<State>, request: HttpRequest) -> Result<HttpRespo
     let level = query.text("trust_level").map(level).transpose()?;
     let page = query.page()?;
     let grants = state.spine.router.send(ListGrants).timeout(PATIENCE).await;
-    let rows: Vec<Row> = answered(grants)?
+    let rows = answered(grants)?
         .into_iter()
         .filter(|grant| {
             channel_type
@@ -133,19 +174,16 @@ async fn list(state: web::Data<State>, request: HttpRequest) -> Result<HttpRespo
                 .is_none_or(|wanted| grant.grantee.channel_type == *wanted)
                 && level.is_none_or(|wanted| grant.level == wanted)
         })
-        .map(Row::from)
-        .collect();
-    Ok(json::page(&rows, page))
+        .map(Row::from);
+    listing::page(rows, &page, |row| row.id.clone())
 }
 
 async fn grant(
     state: web::Data<State>,
-    request: HttpRequest,
-    payload: web::Payload,
-) -> Result<HttpResponse, ApiError> {
-    let principal = state.access.require(&request, Scope::Operate)?;
-    json::no_query(&request)?;
-    let wish: Wish = json::read(&request, payload).await?;
+    caller: Caller<Operate>,
+    Json(wish): Json<Wish>,
+) -> Result<Created<Row>, ApiError> {
+    caller.all_teams()?;
     let channel = wish.channel_id.as_deref();
     let grantee = Grantee::read(&wish.channel_type, &wish.sender_id, channel)
         .map_err(|(field, reason)| ApiError::invalid_field(field, reason))?;
@@ -153,10 +191,10 @@ async fn grant(
     let granted = state.spine.router.send(Grant {
         grantee,
         level: level.unwrap_or_default(),
-        by: principal.id().to_string(),
+        by: caller.principal.id().to_string(),
     });
     let granted = answered(granted.timeout(PATIENCE).await)?;
-    Ok(json::data(StatusCode::CREATED, Row::from(granted)))
+    Ok(Created(Row::from(granted)))
 }
 
 fn level(name: &str) -> Result<Level, ApiError> {
@@ -165,69 +203,54 @@ fn level(name: &str) -> Result<Level, ApiError> {
 
 async fn revoke(
     state: web::Data<State>,
-    request: HttpRequest,
+    caller: Caller<Operate>,
     id: web::Path<String>,
-) -> Result<HttpResponse, ApiError> {
-    state.access.require(&request, Scope::Operate)?;
-    json::no_query(&request)?;
+) -> Result<Done, ApiError> {
+    caller.all_teams()?;
     let revoke = Revoke(Which::Id(id.into_inner()));
     let revoked = state.spine.router.send(revoke).timeout(PATIENCE).await;
     match answered(revoked)? {
-        true => Ok(HttpResponse::NoContent().finish()),
+        true => Ok(Done),
         false => Err(ApiError::not_found("there is no such grant")),
     }
 }
 
-/// Newest first.
 async fn show_audit(
     state: web::Data<State>,
-    request: HttpRequest,
-) -> Result<HttpResponse, ApiError> {
-    state.access.require(&request, Scope::Operate)?;
-    let known = ["since", "decision", "sender", "limit", "offset", "cursor"];
-    let query = Query::read(&request, &known)?;
+    caller: Caller<Operate>,
+) -> Result<Rows<Decided>, ApiError> {
+    caller.all_teams()?;
+    let query = &caller.query;
     let page = query.page()?;
+    let decisions = [("allowed", true), ("denied", false)];
     let filter = AuditFilter {
         since: query
-            .moment("since", state.access.auth.now())?
+            .moment("since", state.access.auth.now())
             .unwrap_or_default(),
-        allowed: match query.text("decision") {
-            None => None,
-            Some("allowed") => Some(true),
-            Some("denied") => Some(false),
-            Some(_) => {
-                let reason = "expected `allowed` or `denied`";
-                return Err(ApiError::invalid_field("decision", reason));
-            }
-        },
+        allowed: query.word("decision", &decisions),
         sender: query.text("sender").map(str::to_owned),
     };
-    let rows = state
-        .spine
-        .store
-        .read(move |storage| audit(storage, &filter));
-    let rows = rows.await.map_err(ApiError::internal)?;
-    let total = rows.len();
-    let start = match query.text("cursor") {
-        // Rows that came since stand before it, so that its place is found anew.
-        Some(cursor) => rows
-            .iter()
-            .position(|row| row.id == cursor)
-            .map(|at| at + 1),
-        None => Some(page.offset),
-    };
-    let start = start.ok_or_else(|| {
-        ApiError::invalid_field("cursor", "there is no such row; begin without a cursor")
-    })?;
-    let shown = rows.into_iter().skip(start).take(page.limit);
-    let shown: Vec<Decided> = shown.map(Decided::from).collect();
-    let mut answer = json::counted(&shown, total);
-    if start + shown.len() < total
-        && let Some(last) = shown.last()
-    {
-        answer["next_cursor"] = json!(last.id);
-    }
-    Ok(HttpResponse::Ok().json(answer))
+    let rows = state.spine.store.read(move |storage| {
+        let mut gathering = Gathering::new(&page);
+        each_decision(storage, &filter, &mut |row| gathering.see(row.at, &row.id))?;
+        let mut shown: HashMap<String, Option<Decided>> = HashMap::new();
+        let places = gathering.rows(&page, |id| {
+            shown.insert(id.to_owned(), None);
+            Ok(Some(id.to_owned()))
+        })?;
+        each_decision(storage, &filter, &mut |row| {
+            if let Some(place) = shown.get_mut(&row.id) {
+                *place = Some(Decided::from(row));
+            }
+        })?;
+        let data = places.data.iter().filter_map(|id| shown.remove(id)?);
+        Ok(Rows {
+            data: data.collect(),
+            total: places.total,
+            next_cursor: places.next_cursor,
+        })
+    });
+    rows.await.map_err(ApiError::internal)
 }
 
 fn answered<T>(answer: Result<Result<T, GrantError>, MailboxError>) -> Result<T, ApiError> {

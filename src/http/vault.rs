@@ -1,19 +1,21 @@
 //! `/api/v1/vault`: what the service and its teams keep secret, for operators. No answer holds the
 //! value of a secret.
 
-use actix_web::{HttpRequest, HttpResponse, Resource, http::StatusCode, web};
+use actix_web::{Either, http::StatusCode, web};
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use hivewright_actors::ids::TeamKey;
 use serde::{Deserialize, Serialize};
-use serde_json::json;
+use utoipa::ToSchema;
 
 use super::{
     State,
-    auth::{principal::Principal, scope::Scope as Right},
+    arguments::{Admin, Caller, Json, Secrets},
+    auth::principal::Principal,
     error::ApiError,
-    json::{self, Body},
-    query::Query,
-    routes::{self, Methods},
+    json, listing,
+    operation::{Field, Operation},
+    reply::{Created, Data, Done, Rows},
+    routes::{Resource, at},
 };
 use crate::{
     tools::filter::ToolFilter,
@@ -24,29 +26,70 @@ use crate::{
         scope::Scope,
         seal::Plain,
     },
+    vocabulary,
 };
 
-pub(super) fn resource() -> Resource {
-    routes::resource("/api/v1/vault", Methods::new().get(list))
+pub(super) fn resources() -> Vec<Resource> {
+    vec![
+        at("/api/v1/vault").get(
+            Operation::new("Lists entries of the vault, without values.")
+                .query(
+                    const {
+                        &[
+                            Field::text("scope", "Only `system`, or `team:` and a name."),
+                            Field::text("prefix", "Only keys that begin so."),
+                        ]
+                    },
+                )
+                .pages(&["key", "scope", "updated_at", "last_used_at"])
+                .refuses(&[404, 409]),
+            list,
+        ),
+        at("/api/v1/vault/audit").get(
+            Operation::new("Lists what was done with entries of the vault.")
+                .query(
+                    const {
+                        &[
+                            Field::text("scope", "Only `system`, or `team:` and a name."),
+                            Field::text("key", "Only of this key."),
+                            Field::word("action", actions, "Only of this kind."),
+                            Field::moment("since", "Not before."),
+                        ]
+                    },
+                )
+                .pages(&["-at"]),
+            show_audit,
+        ),
+        at("/api/v1/vault/rotate").post(
+            Operation::new("Replaces the master key, or forgets the former one.")
+                .refuses(&[409])
+                .example("{}"),
+            rotate,
+        ),
+        at("/api/v1/vault/{scope}/{key}")
+            .get(
+                Operation::new("Shows an entry, with its value if it is no secret.")
+                    .refuses(&[409]),
+                show,
+            )
+            .put(
+                Operation::new("Sets an entry, or changes what it may be used for.")
+                    .description("What is set is a secret unless `secret` is false.")
+                    .refuses(&[409])
+                    .example(r#"{"value": "…", "hosts": ["api.example.org"]}"#),
+                set,
+            )
+            .delete(Operation::new("Deletes an entry.").refuses(&[409]), remove),
+    ]
 }
 
-pub(super) fn audit() -> Resource {
-    routes::resource("/api/v1/vault/audit", Methods::new().get(show_audit))
-}
-
-pub(super) fn rotation() -> Resource {
-    routes::resource("/api/v1/vault/rotate", Methods::new().post(rotate))
-}
-
-pub(super) fn one() -> Resource {
-    routes::resource(
-        "/api/v1/vault/{scope}/{key}",
-        Methods::new().get(show).put(set).delete(remove),
-    )
+fn actions() -> Vec<&'static str> {
+    Action::ALL.map(Action::as_str).to_vec()
 }
 
 /// An entry as answers show it.
-#[derive(Serialize)]
+#[derive(Serialize, ToSchema)]
+#[schema(as = VaultEntry)]
 struct Row {
     scope: String,
     key: String,
@@ -88,12 +131,15 @@ impl Row {
 }
 
 /// A row of the audit as answers show it.
-#[derive(Serialize)]
+#[derive(Serialize, ToSchema)]
+#[schema(as = VaultAct)]
 struct Act {
     at: Option<String>,
     scope: String,
     key: Option<String>,
+    #[schema(schema_with = vocabulary::of::<Action>)]
     action: Action,
+    #[schema(schema_with = vocabulary::of::<Actor>)]
     actor: Actor,
     tool: Option<String>,
     host: Option<String>,
@@ -115,19 +161,42 @@ impl From<AuditRow> for Act {
     }
 }
 
-#[derive(Deserialize)]
+#[derive(Deserialize, ToSchema)]
+#[schema(as = VaultPut)]
 struct Wish {
+    #[schema(write_only)]
     value: Option<String>,
+    /// Instead of `value`, for bytes that are no text.
+    #[schema(write_only)]
     value_base64: Option<String>,
     secret: Option<bool>,
+    /// Patterns of the tools that may use it.
     tools: Option<Vec<String>>,
+    /// The hosts that it may be sent to.
     hosts: Option<Vec<String>>,
     note: Option<String>,
 }
 
-impl Body for Wish {
-    const FIELDS: &'static [&'static str] =
-        &["value", "value_base64", "secret", "tools", "hosts", "note"];
+/// An entry that was set.
+#[derive(Serialize, ToSchema)]
+#[schema(as = VaultSet)]
+struct Stored {
+    scope: String,
+    key: String,
+    secret: bool,
+    version: u64,
+}
+
+/// What a rotation did.
+#[derive(Serialize, ToSchema)]
+#[schema(as = VaultRotated)]
+struct Rotated {
+    /// How many data keys have the new master key.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    data_keys: Option<usize>,
+    /// The former master key is gone.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    forgotten: Option<bool>,
 }
 
 impl Wish {
@@ -161,24 +230,21 @@ impl Wish {
     }
 }
 
-#[derive(Deserialize)]
+#[derive(Deserialize, ToSchema)]
+#[schema(as = VaultRotate)]
 struct Rotate {
+    /// Instead of making a new key, the former one is forgotten.
     #[serde(default)]
     forget_old: bool,
 }
 
-impl Body for Rotate {
-    const FIELDS: &'static [&'static str] = &["forget_old"];
-}
-
-async fn list(state: web::Data<State>, request: HttpRequest) -> Result<HttpResponse, ApiError> {
-    let principal = state.access.require(&request, Right::Secrets)?;
-    let query = Query::read(&request, &["scope", "prefix", "limit", "offset"])?;
-    let (page, actor) = (query.page()?, operator(&principal));
+async fn list(state: web::Data<State>, caller: Caller<Secrets>) -> Result<Rows<Row>, ApiError> {
+    let query = &caller.query;
+    let (page, actor) = (query.page()?, operator(&caller.principal));
     let prefix = query.text("prefix").unwrap_or_default();
     let found = match query.text("scope") {
         Some(text) => {
-            let scope = scope(&state, text.to_owned()).await?;
+            let scope = scope(&state, &caller, text.to_owned()).await?;
             let entries = state.vault.list(&scope, prefix, &actor).await?;
             let entries = entries.into_iter();
             entries.map(|entry| (scope.clone(), entry)).collect()
@@ -187,20 +253,23 @@ async fn list(state: web::Data<State>, request: HttpRequest) -> Result<HttpRespo
     };
     let rows = found
         .into_iter()
+        .filter(|(scope, _)| match scope {
+            Scope::Team(team) => caller.reaches(team.name.as_str()),
+            Scope::System | Scope::Aside => caller.principal.teams().is_none(),
+        })
         .map(|(scope, entry)| Row::new(&scope, entry));
-    Ok(json::page(&rows.collect::<Vec<_>>(), page))
+    listing::page(rows, &page, |row| format!("{}/{}", row.scope, row.key))
 }
 
 async fn show(
     state: web::Data<State>,
-    request: HttpRequest,
+    caller: Caller<Secrets>,
     place: web::Path<(String, String)>,
-) -> Result<HttpResponse, ApiError> {
-    let principal = state.access.require(&request, Right::Secrets)?;
-    json::no_query(&request)?;
+) -> Result<Data<Row>, ApiError> {
     let (of, key) = place.into_inner();
-    let of = scope(&state, of).await?;
-    let seen = state.vault.get(&of, &key, &operator(&principal)).await?;
+    let of = scope(&state, &caller, of).await?;
+    let actor = operator(&caller.principal);
+    let seen = state.vault.get(&of, &key, &actor).await?;
     let mut row = Row::new(&of, seen.entry);
     if let Some(value) = seen.value {
         match value.text() {
@@ -208,94 +277,94 @@ async fn show(
             None => row.value_base64 = Some(STANDARD.encode(value.bytes())),
         }
     }
-    Ok(json::data(StatusCode::OK, row))
+    Ok(Data(row))
 }
 
 async fn set(
     state: web::Data<State>,
-    request: HttpRequest,
+    caller: Caller<Secrets>,
     place: web::Path<(String, String)>,
-    payload: web::Payload,
-) -> Result<HttpResponse, ApiError> {
-    let principal = state.access.require(&request, Right::Secrets)?;
-    json::no_query(&request)?;
-    let put = json::read::<Wish>(&request, payload).await?.put()?;
+    Json(wish): Json<Wish>,
+) -> Result<Either<Created<Stored>, Data<Stored>>, ApiError> {
+    let put = wish.put()?;
     let (of, key) = place.into_inner();
-    let of = scope(&state, of).await?;
+    let of = scope(&state, &caller, of).await?;
     let is_first = put.value.is_some();
-    let entry = state
-        .vault
-        .set(&of, &key, put, &operator(&principal))
-        .await?;
-    let status = match entry.version {
-        1 if is_first => StatusCode::CREATED,
-        _ => StatusCode::OK,
+    let actor = operator(&caller.principal);
+    let entry = state.vault.set(&of, &key, put, &actor).await?;
+    let stored = Stored {
+        scope: of.to_string(),
+        key: entry.key,
+        secret: entry.secret,
+        version: entry.version,
     };
-    let answer = json!({
-        "scope": of.to_string(),
-        "key": entry.key,
-        "secret": entry.secret,
-        "version": entry.version,
-    });
-    Ok(json::data(status, answer))
+    Ok(match stored.version {
+        1 if is_first => Either::Left(Created(stored)),
+        _ => Either::Right(Data(stored)),
+    })
 }
 
 async fn remove(
     state: web::Data<State>,
-    request: HttpRequest,
+    caller: Caller<Secrets>,
     place: web::Path<(String, String)>,
-) -> Result<HttpResponse, ApiError> {
-    let principal = state.access.require(&request, Right::Secrets)?;
-    json::no_query(&request)?;
+) -> Result<Done, ApiError> {
     let (of, key) = place.into_inner();
-    let of = scope(&state, of).await?;
-    match state.vault.delete(&of, &key, &operator(&principal)).await? {
-        true => Ok(HttpResponse::NoContent().finish()),
+    let of = scope(&state, &caller, of).await?;
+    let actor = operator(&caller.principal);
+    match state.vault.delete(&of, &key, &actor).await? {
+        true => Ok(Done),
         false => Err(ApiError::not_found("there is no such entry")),
     }
 }
 
 async fn show_audit(
     state: web::Data<State>,
-    request: HttpRequest,
-) -> Result<HttpResponse, ApiError> {
-    state.access.require(&request, Right::Secrets)?;
-    let known = ["scope", "key", "action", "since", "limit", "offset"];
-    let query = Query::read(&request, &known)?;
+    caller: Caller<Secrets>,
+) -> Result<Rows<Act>, ApiError> {
+    let query = &caller.query;
     let page = query.page()?;
-    let action = match query.text("action") {
-        Some(name) => Some(Action::named(name).ok_or_else(|| {
-            let known = Action::ALL.map(Action::as_str).join("`, `");
-            ApiError::invalid_field("action", format!("expected one of `{known}`"))
-        })?),
-        None => None,
-    };
-    let rows = state.vault.audit(Wanted {
+    let wanted = Wanted {
         scope: query.text("scope").map(str::to_owned),
         key: query.text("key").map(str::to_owned),
-        action,
-        since: query.moment("since", state.vault.now())?,
-        limit: page.offset + page.limit,
+        action: query.text("action").and_then(Action::named),
+        since: query.moment("since", state.vault.now()),
+        limit: usize::MAX,
+    };
+    let teams = caller.principal.teams().map(<[String]>::to_vec);
+    let seen = move |row: &AuditRow| {
+        teams.as_ref().is_none_or(|teams| {
+            let scope = row.shown_scope();
+            let team = scope.strip_prefix("team:");
+            team.is_some_and(|team| teams.iter().any(|name| name == team))
+        })
+    };
+    let (start, end) = wanted.range();
+    let rows = state.spine.store.read(move |storage| {
+        listing::scan(storage, start, end, &page, |key, value| {
+            let row = AuditRow::read(key, value)?;
+            (wanted.takes(&row) && seen(&row)).then(|| Act::from(row))
+        })
     });
-    let rows = rows.await?.into_iter().skip(page.offset);
-    let rows: Vec<_> = rows.map(Act::from).collect();
-    Ok(json::list(&rows))
+    rows.await.map_err(ApiError::internal)
 }
 
 async fn rotate(
     state: web::Data<State>,
-    request: HttpRequest,
-    payload: web::Payload,
-) -> Result<HttpResponse, ApiError> {
-    let principal = state.access.require(&request, Right::Admin)?;
-    json::no_query(&request)?;
-    let Rotate { forget_old } = json::read(&request, payload).await?;
-    let actor = operator(&principal);
-    let answer = match forget_old {
-        true => json!({ "forgotten": state.vault.forget_old_master(&actor).await? }),
-        false => json!({ "data_keys": state.vault.rotate_master(&actor).await?.data_keys }),
+    caller: Caller<Admin>,
+    Json(Rotate { forget_old }): Json<Rotate>,
+) -> Result<Data<Rotated>, ApiError> {
+    caller.all_teams()?;
+    let actor = operator(&caller.principal);
+    let mut rotated = Rotated {
+        data_keys: None,
+        forgotten: None,
     };
-    Ok(json::data(StatusCode::OK, answer))
+    match forget_old {
+        true => rotated.forgotten = Some(state.vault.forget_old_master(&actor).await?),
+        false => rotated.data_keys = Some(state.vault.rotate_master(&actor).await?.data_keys),
+    }
+    Ok(Data(rotated))
 }
 
 fn operator(principal: &Principal) -> Actor {
@@ -305,15 +374,21 @@ fn operator(principal: &Principal) -> Actor {
     }
 }
 
-/// The scope of `system` or `team:<name>`.
-async fn scope(state: &web::Data<State>, text: String) -> Result<Scope, ApiError> {
+/// The scope of `system` or `team:<name>`, if the caller reaches it.
+async fn scope<R>(
+    state: &web::Data<State>,
+    caller: &Caller<R>,
+    text: String,
+) -> Result<Scope, ApiError> {
     if text == "system" {
+        caller.all_teams()?;
         return Ok(Scope::System);
     }
     let Some(name) = text.strip_prefix("team:").map(str::to_owned) else {
         let message = "expected `system`, or `team:` with the name of a team";
         return Err(ApiError::invalid_field("scope", message));
     };
+    caller.team(&name)?;
     let service = state.service.clone();
     let team = web::block(move || service.team(&name)).await;
     let team: Option<TeamKey> = team.map_err(ApiError::internal)?;

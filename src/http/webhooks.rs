@@ -4,7 +4,7 @@
 use std::{borrow::Cow, time::Duration};
 
 use actix_web::{
-    HttpRequest, HttpResponse, Resource,
+    Either, HttpRequest,
     http::{StatusCode, header},
     web,
 };
@@ -22,12 +22,16 @@ use hivewright_actors::{
         run::Decision,
     },
 };
-use serde_json::{Value, json};
+use serde::Serialize;
+use serde_json::Value;
+use utoipa::ToSchema;
 
 use super::{
     State,
     error::ApiError,
-    routes::{self, Methods},
+    operation::Operation,
+    reply::{Bare, BareAccepted},
+    routes::{Resource, at},
 };
 use crate::triggers::{desk::Parts, signature};
 
@@ -42,8 +46,40 @@ const LONGEST_ID: usize = 256;
 #[derive(Default)]
 pub struct Callers(DashMap<TriggerId, (u32, Bucket)>);
 
-pub(super) fn resource() -> Resource {
-    routes::resource("/hooks/{team}/{name}", Methods::new().post(receive))
+pub(super) fn resources() -> Vec<Resource> {
+    vec![at("/hooks/{team}/{name}").post(
+        Operation::new("Starts the work of a webhook.")
+            .description(
+                "Callers prove by a signature where they come from, as the webhook's `scheme` says; \
+                 the body is of one of its content types.",
+            )
+            .refuses(&[401, 408, 411, 413, 415, 503]),
+        receive,
+    )]
+}
+
+/// Work that a call started.
+#[derive(Serialize, ToSchema)]
+#[schema(as = HookStarted)]
+struct Started {
+    run_id: String,
+    task_id: Option<String>,
+}
+
+/// A call that started nothing.
+#[derive(Default, Serialize, ToSchema)]
+#[schema(as = HookIgnored)]
+struct Ignored {
+    /// It does not concern the trigger.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    ignored: Option<bool>,
+    /// It came before.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    duplicate: Option<bool>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    run_id: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    decision: Option<&'static str>,
 }
 
 async fn receive(
@@ -51,7 +87,7 @@ async fn receive(
     request: HttpRequest,
     path: web::Path<(String, String)>,
     payload: web::Payload,
-) -> Result<HttpResponse, ApiError> {
+) -> Result<Either<BareAccepted<Started>, Bare<Ignored>>, ApiError> {
     let desk = state.desk.parts()?;
     let (team, name) = path.into_inner();
     let find = FindHook {
@@ -94,21 +130,32 @@ async fn receive(
     };
     let run = answer.run;
     if let Some(first) = answer.first {
-        return Ok(HttpResponse::Ok().json(json!({ "duplicate": true, "run_id": first })));
+        return Ok(Either::Right(Bare(Ignored {
+            duplicate: Some(true),
+            run_id: Some(first.to_string()),
+            ..Ignored::default()
+        })));
     }
+    let ignored = Ignored {
+        ignored: Some(true),
+        ..Ignored::default()
+    };
     Ok(match run.decision {
-        Decision::Enqueued | Decision::Replaced => {
-            HttpResponse::Accepted().json(json!({ "run_id": run.id, "task_id": run.task_id }))
-        }
+        Decision::Enqueued | Decision::Replaced => Either::Left(BareAccepted(Started {
+            run_id: run.id.to_string(),
+            task_id: run.task_id.map(|task| task.to_string()),
+        })),
         Decision::RateLimited => {
             return Err(ApiError::rate_limited(
                 "the team gets too many tasks from triggers",
             ));
         }
         Decision::NotActive => return Err(ApiError::not_found("there is no such webhook")),
-        Decision::Filtered => HttpResponse::Ok().json(json!({ "ignored": true })),
-        decision => HttpResponse::Ok().json(json!({
-            "ignored": true, "run_id": run.id, "decision": decision.as_str(),
+        Decision::Filtered => Either::Right(Bare(ignored)),
+        decision => Either::Right(Bare(Ignored {
+            run_id: Some(run.id.to_string()),
+            decision: Some(decision.as_str()),
+            ..ignored
         })),
     })
 }

@@ -131,7 +131,7 @@ impl Entry {
 }
 
 /// Whether a person has looked at an entry.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Review {
     /// Nobody has to.

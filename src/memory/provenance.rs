@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use super::entry::Actor;
 
 /// What kind of source an entry comes from.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Origin {
     /// An operator.
@@ -48,7 +48,7 @@ impl Origin {
 }
 
 /// Where an entry comes from. Code fills it; nothing in it is what a model said.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct Provenance {
     /// The kind of source.
     pub origin: Origin,

@@ -69,6 +69,8 @@ pub struct Page<T> {
 pub struct Browse {
     /// Only of this team.
     pub team: Option<TeamName>,
+    /// Only of these teams; none is all.
+    pub teams: Option<Vec<String>>,
     /// Only under this key.
     pub key: Option<Key>,
     /// Only this type.
@@ -251,7 +253,13 @@ impl Memory {
     pub async fn browse(&self, browse: Browse) -> Result<Page<Found>, MemoryError> {
         let mut found = Vec::new();
         for team in self.store().await.read(rows::teams).await? {
-            if browse.team.as_ref().is_some_and(|name| *name != team.name) {
+            let is = |name: &String| team.name.as_str() == name;
+            if browse.team.as_ref().is_some_and(|name| *name != team.name)
+                || !browse
+                    .teams
+                    .as_ref()
+                    .is_none_or(|teams| teams.iter().any(is))
+            {
                 continue;
             }
             match self.browse_team(&team, &browse).await {

@@ -372,6 +372,9 @@ impl Service {
         let backups = backup_home(&home, &config);
         let archived = storage.clone();
         let state = http::State {
+            limits: http::limits::Limits::default(),
+            strangers: http::record::Strangers::default(),
+            repeats: http::idempotency::Repeats::default(),
             access: Access {
                 auth,
                 gate: Gate::new(&config.server),

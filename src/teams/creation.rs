@@ -11,11 +11,13 @@ use hivewright_actors::{
     task::{Cause, Kind, Lane, OnResult, Priority, Task},
 };
 use serde::Deserialize;
+use utoipa::ToSchema;
 
 use super::file::TeamFile;
 use crate::{
     settings::{config::Config, live::Live},
     tools::filter::ToolFilter,
+    vocabulary,
 };
 
 /// What a new team is asked to do first.
@@ -26,7 +28,8 @@ const LONGEST_DESCRIPTION: usize = 500;
 const LONGEST_CONTEXT: usize = 20_000;
 
 /// A team that is wanted.
-#[derive(Clone, Debug, Default, Deserialize)]
+#[derive(Clone, Debug, Default, Deserialize, ToSchema)]
+#[schema(as = NewTeam)]
 pub struct Wish {
     /// Its name.
     pub name: String,
@@ -44,6 +47,7 @@ pub struct Wish {
     /// The profile of its model; none is the default one.
     pub provider_profile: Option<String>,
     /// What it may spend.
+    #[schema(schema_with = vocabulary::maybe::<Caps>)]
     pub budgets: Option<Caps>,
 }
 

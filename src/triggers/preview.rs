@@ -1,5 +1,7 @@
 //! What a trigger would do: its next times, or whether a sample fits it.
 
+use std::collections::BTreeMap;
+
 use hivewright_actors::{
     clock::Timestamp,
     scheduler::{
@@ -11,7 +13,9 @@ use hivewright_actors::{
         window::{self, View},
     },
 };
-use serde_json::{Map, Value, json};
+use serde::Serialize;
+use serde_json::{Map, Value};
+use utoipa::ToSchema;
 
 use super::{
     desk::{Author, DeskError, Parts},
@@ -21,6 +25,34 @@ use super::{
 /// Times that a preview shows.
 const SHOWN: usize = 10;
 
+/// What a trigger would do.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, ToSchema)]
+#[schema(as = TriggerPreview)]
+pub struct Preview {
+    r#type: String,
+    /// It could be made.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    valid: Option<bool>,
+    /// Its next times.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    due: Option<Vec<DueTime>>,
+    /// Whether the sample fits.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    matches: Option<bool>,
+    /// What the sample's named groups hold.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    captures: Option<BTreeMap<String, String>>,
+}
+
+/// A time at which a trigger is due.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, ToSchema)]
+#[schema(as = TriggerDue)]
+struct DueTime {
+    at: Option<String>,
+    /// In the trigger's own zone.
+    local: String,
+}
+
 /// What a type and a config would do.
 pub fn preview(
     parts: &Parts,
@@ -28,7 +60,15 @@ pub fn preview(
     kind: &str,
     config: &Map<String, Value>,
     sample: Option<&str>,
-) -> Result<Value, DeskError> {
+) -> Result<Preview, DeskError> {
+    let preview = Preview {
+        r#type: kind.to_owned(),
+        ..Preview::default()
+    };
+    let valid = |preview| Preview {
+        valid: Some(true),
+        ..preview
+    };
     let definition = form::sketch(&parts.writer(author), kind, config)?;
     let check = Check {
         calendar: &*parts.calendar,
@@ -41,30 +81,37 @@ pub fn preview(
     let (language, listen) = match &definition.config {
         Config::Keyword(listen) => (Language::Keyword, listen),
         Config::Message(listen) => (Language::Message, listen),
-        Config::Webhook(_) => return Ok(json!({ "type": kind, "valid": true })),
+        Config::Webhook(_) => return Ok(valid(preview)),
         Config::Schedule(_) | Config::Window(_) => {
             let times = times(parts, &definition, Some(parts.now()), SHOWN);
-            let times: Vec<Value> = times
-                .into_iter()
-                .map(|(at, text)| json!({ "at": show::date(at), "local": text }))
-                .collect();
-            return Ok(json!({ "type": kind, "due": times }));
+            let times = times.into_iter().map(|(at, local)| DueTime {
+                at: show::date(at),
+                local,
+            });
+            return Ok(Preview {
+                due: Some(times.collect()),
+                ..preview
+            });
         }
     };
     let Some(sample) = sample else {
-        return Ok(json!({ "type": kind, "valid": true }));
+        return Ok(valid(preview));
     };
     let matcher = parts
         .expressions
         .read(language, &listen.pattern, listen.flags.as_deref())
         .map_err(|reason| Problem::new("config.pattern", reason))?;
     let found = matcher.find(sample);
-    let captures: Map<String, Value> = found
+    let captures = found
         .iter()
         .flatten()
-        .map(|(name, value)| (name.clone(), value.as_str().into()))
+        .map(|(name, value)| (name.clone(), value.clone()))
         .collect();
-    Ok(json!({ "type": kind, "matches": found.is_some(), "captures": captures }))
+    Ok(Preview {
+        matches: Some(found.is_some()),
+        captures: Some(captures),
+        ..preview
+    })
 }
 
 /// The next times of a definition: of a window, when it opens.

@@ -11,21 +11,152 @@ use hivewright_actors::{
 };
 use serde::Serialize;
 use serde_json::{Map, Value, json};
+use utoipa::ToSchema;
 
 use crate::settings::units::{show_duration, show_size};
 
+/// A trigger as people and models see it.
+#[derive(Clone, Debug, Serialize, ToSchema)]
+#[schema(as = Trigger)]
+pub struct Shown {
+    id: String,
+    team: String,
+    name: String,
+    r#type: &'static str,
+    /// What makes it fire, as a form writes it: the fields depend on `type`.
+    #[schema(value_type = Object)]
+    config: Value,
+    task: String,
+    subagent: Option<String>,
+    max_steps: Option<u32>,
+    #[schema(value_type = String)]
+    priority: Value,
+    deadline: String,
+    #[schema(value_type = String)]
+    overlap_policy: Value,
+    failure_threshold: u32,
+    cooldown: String,
+    #[schema(value_type = String)]
+    notify: Value,
+    notify_channel: Option<String>,
+    notify_topic: Option<String>,
+    quiet: Option<QuietHours>,
+    allow_untrusted: bool,
+    /// Whether it fires.
+    #[schema(value_type = String)]
+    pub state: Value,
+    disabled_reason: Option<String>,
+    consecutive_failures: u32,
+    overlap_count: u32,
+    active_task_id: Option<String>,
+    cursor_at: Option<String>,
+    /// When it fires next.
+    pub next_due_at: Option<String>,
+    last_fired_at: Option<String>,
+    #[schema(value_type = Object)]
+    cursors: Value,
+    revision: u64,
+    created_by: String,
+    created_at: Option<String>,
+    updated_at: Option<String>,
+    /// Of a schedule: what becomes of times at which nothing ran.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<String>)]
+    missed: Option<Value>,
+    /// Of a window: the present one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<ShownWindow>)]
+    window: Option<Option<ShownWindow>>,
+    /// Of a webhook: where it is called.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub path: Option<String>,
+    /// Its newest run, in lists.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<ShownRun>)]
+    last_run: Option<Option<ShownRun>>,
+    /// The next times in its own zone.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub next_due: Option<Vec<String>>,
+}
+
+/// When nobody is told.
+#[derive(Clone, Debug, Serialize, ToSchema)]
+#[schema(as = TriggerQuiet)]
+struct QuietHours {
+    from: String,
+    to: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    timezone: Option<String>,
+}
+
+/// A window that is open, or was last.
+#[derive(Clone, Debug, Serialize, ToSchema)]
+#[schema(as = TriggerWindow)]
+struct ShownWindow {
+    #[schema(value_type = String)]
+    state: Value,
+    opened_at: Option<String>,
+    closes_at: Option<String>,
+    ticks: u64,
+    noops: u64,
+    tokens: u64,
+    cost_usd: f64,
+    #[schema(value_type = Option<String>)]
+    reason: Value,
+}
+
+/// A row of the history of a trigger.
+#[derive(Clone, Debug, Serialize, ToSchema)]
+#[schema(as = TriggerRun)]
+pub struct ShownRun {
+    id: String,
+    trigger: String,
+    /// What made it fire.
+    cause: &'static str,
+    due_at: Option<String>,
+    fired_at: Option<String>,
+    /// What it led to.
+    decision: &'static str,
+    task_id: Option<String>,
+    outcome: Option<&'static str>,
+    reason: Option<String>,
+    duration_ms: Option<u64>,
+    tokens: u64,
+    cost_usd: Option<f64>,
+    notify: ShownNotice,
+    /// How many times of the schedule the row stands for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    count: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<Object>)]
+    cursors: Option<Value>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    payload_bytes: Option<u64>,
+    /// The run of the same request before.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub duplicate_of: Option<String>,
+}
+
+/// Whether anyone was told.
+#[derive(Clone, Debug, Default, Serialize, ToSchema)]
+#[schema(as = TriggerNotice)]
+struct ShownNotice {
+    notified: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<String>)]
+    channel: Option<Option<String>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    inbox: Option<bool>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    held: Option<bool>,
+}
+
 /// A moment as answers show it.
-pub fn date(at: Timestamp) -> Value {
+pub fn date(at: Timestamp) -> Option<String> {
     let at = i64::try_from(at.0)
         .ok()
         .and_then(|millis| jiff::Timestamp::from_millisecond(millis).ok());
-    at.map_or(Value::Null, |at| {
-        at.strftime("%Y-%m-%dT%H:%M:%S.%3fZ").to_string().into()
-    })
-}
-
-fn maybe(at: Option<Timestamp>) -> Value {
-    at.map_or(Value::Null, date)
+    at.map(|at| at.strftime("%Y-%m-%dT%H:%M:%S.%3fZ").to_string())
 }
 
 /// A word of an enumeration.
@@ -34,7 +165,7 @@ fn word(value: &impl Serialize) -> Value {
 }
 
 /// All fields of a trigger.
-pub fn trigger(trigger: &Trigger) -> Value {
+pub fn trigger(trigger: &Trigger) -> Shown {
     let Definition {
         name,
         config: settings,
@@ -54,110 +185,110 @@ pub fn trigger(trigger: &Trigger) -> Value {
         allow_untrusted,
     } = &trigger.definition;
     let clock = |minute: u32| format!("{:02}:{:02}", minute / 60, minute % 60);
-    let quiet = quiet.as_ref().map(|quiet| {
-        let mut shown = json!({ "from": clock(quiet.from), "to": clock(quiet.to) });
-        if let Some(zone) = &quiet.timezone {
-            shown["timezone"] = zone.as_str().into();
-        }
-        shown
-    });
-    let mut shown = json!({
-        "id": trigger.id,
-        "team": trigger.team.name,
-        "name": name,
-        "type": settings.type_name(),
-        "config": config(settings),
-        "task": task,
-        "subagent": subagent,
-        "max_steps": max_steps,
-        "priority": word(priority),
-        "deadline": show_duration(*deadline),
-        "overlap_policy": word(overlap_policy),
-        "failure_threshold": failure_threshold,
-        "cooldown": show_duration(*cooldown),
-        "notify": word(notify),
-        "notify_channel": notify_channel,
-        "notify_topic": notify_topic.as_ref().map(|topic| &topic.id),
-        "quiet": quiet,
-        "allow_untrusted": allow_untrusted,
-        "state": word(&trigger.state),
-        "disabled_reason": trigger.disabled_reason,
-        "consecutive_failures": trigger.consecutive_failures,
-        "overlap_count": trigger.overlap_count,
-        "active_task_id": trigger.active_task_id,
-        "cursor_at": maybe(trigger.cursor_at),
-        "next_due_at": maybe(trigger.next_due_at),
-        "last_fired_at": maybe(trigger.last_fired_at),
-        "cursors": trigger.cursors,
-        "revision": trigger.revision,
-        "created_by": trigger.created_by,
-        "created_at": date(trigger.created_at),
-        "updated_at": date(trigger.updated_at),
-    });
-    match settings {
-        Config::Schedule(_) => shown["missed"] = word(missed),
-        Config::Window(_) => {
-            shown["window"] = trigger.occurrence.as_ref().map_or(Value::Null, |window| {
-                json!({
-                    "state": word(&window.phase),
-                    "opened_at": date(window.opened_at),
-                    "closes_at": date(window.closes_at),
-                    "ticks": window.ticks,
-                    "noops": window.noops,
-                    "tokens": window.tokens,
-                    "cost_usd": window.usd,
-                    "reason": word(&window.reason),
-                })
-            });
-        }
-        Config::Webhook(_) => {
-            shown["path"] = format!("/hooks/{}/{name}", trigger.team.name).into();
-        }
-        Config::Keyword(_) | Config::Message(_) => {}
+    let window = || {
+        trigger.occurrence.as_ref().map(|window| ShownWindow {
+            state: word(&window.phase),
+            opened_at: date(window.opened_at),
+            closes_at: date(window.closes_at),
+            ticks: window.ticks.into(),
+            noops: window.noops.into(),
+            tokens: window.tokens,
+            cost_usd: window.usd,
+            reason: word(&window.reason),
+        })
+    };
+    Shown {
+        id: trigger.id.to_string(),
+        team: trigger.team.name.to_string(),
+        name: name.clone(),
+        r#type: settings.type_name(),
+        config: config(settings),
+        task: task.clone(),
+        subagent: subagent.clone(),
+        max_steps: *max_steps,
+        priority: word(priority),
+        deadline: show_duration(*deadline),
+        overlap_policy: word(overlap_policy),
+        failure_threshold: *failure_threshold,
+        cooldown: show_duration(*cooldown),
+        notify: word(notify),
+        notify_channel: notify_channel.as_ref().map(ToString::to_string),
+        notify_topic: notify_topic.as_ref().map(|topic| topic.id.to_string()),
+        quiet: quiet.as_ref().map(|quiet| QuietHours {
+            from: clock(quiet.from),
+            to: clock(quiet.to),
+            timezone: quiet.timezone.clone(),
+        }),
+        allow_untrusted: *allow_untrusted,
+        state: word(&trigger.state),
+        disabled_reason: trigger.disabled_reason.clone(),
+        consecutive_failures: trigger.consecutive_failures,
+        overlap_count: trigger.overlap_count,
+        active_task_id: trigger.active_task_id.as_ref().map(ToString::to_string),
+        cursor_at: trigger.cursor_at.and_then(date),
+        next_due_at: trigger.next_due_at.and_then(date),
+        last_fired_at: trigger.last_fired_at.and_then(date),
+        cursors: word(&trigger.cursors),
+        revision: trigger.revision,
+        created_by: trigger.created_by.clone(),
+        created_at: date(trigger.created_at),
+        updated_at: date(trigger.updated_at),
+        missed: matches!(settings, Config::Schedule(_)).then(|| word(missed)),
+        window: matches!(settings, Config::Window(_)).then(window),
+        path: matches!(settings, Config::Webhook(_))
+            .then(|| format!("/hooks/{}/{name}", trigger.team.name)),
+        last_run: None,
+        next_due: None,
     }
-    shown
 }
 
 /// A trigger with its newest run.
-pub fn listed(listed: &Listed) -> Value {
-    let mut shown = trigger(&listed.trigger);
-    shown["last_run"] = listed.last_run.as_ref().map_or(Value::Null, run);
-    shown
+pub fn listed(listed: &Listed) -> Shown {
+    Shown {
+        last_run: Some(listed.last_run.as_ref().map(run)),
+        ..trigger(&listed.trigger)
+    }
 }
 
 /// A row of the history.
-pub fn run(run: &Run) -> Value {
-    let notified = match &run.notified {
-        Notified::Nobody => json!({ "notified": false }),
-        Notified::Channel { channel } => json!({ "notified": true, "channel": channel }),
-        Notified::Inbox => json!({ "notified": true, "channel": null, "inbox": true }),
-        Notified::Later => json!({ "notified": false, "held": true }),
+pub fn run(run: &Run) -> ShownRun {
+    let notify = match &run.notified {
+        Notified::Nobody => ShownNotice::default(),
+        Notified::Channel { channel } => ShownNotice {
+            notified: true,
+            channel: Some(Some(channel.to_string())),
+            ..ShownNotice::default()
+        },
+        Notified::Inbox => ShownNotice {
+            notified: true,
+            channel: Some(None),
+            inbox: Some(true),
+            ..ShownNotice::default()
+        },
+        Notified::Later => ShownNotice {
+            held: Some(true),
+            ..ShownNotice::default()
+        },
     };
-    let mut shown = json!({
-        "id": run.id,
-        "trigger": run.trigger,
-        "cause": run.cause.as_str(),
-        "due_at": date(run.due_at),
-        "fired_at": date(run.fired_at),
-        "decision": run.decision.as_str(),
-        "task_id": run.task_id,
-        "outcome": run.outcome.map(|outcome| outcome.as_str()),
-        "reason": run.reason,
-        "duration_ms": run.duration_ms,
-        "tokens": run.tokens,
-        "cost_usd": run.cost_usd,
-        "notify": notified,
-    });
-    if let Some(count) = run.count {
-        shown["count"] = count.into();
+    ShownRun {
+        id: run.id.to_string(),
+        trigger: run.trigger.to_string(),
+        cause: run.cause.as_str(),
+        due_at: date(run.due_at),
+        fired_at: date(run.fired_at),
+        decision: run.decision.as_str(),
+        task_id: run.task_id.as_ref().map(ToString::to_string),
+        outcome: run.outcome.map(|outcome| outcome.as_str()),
+        reason: run.reason.clone(),
+        duration_ms: run.duration_ms,
+        tokens: run.tokens,
+        cost_usd: run.cost_usd,
+        notify,
+        count: run.count,
+        cursors: (!run.cursors.is_empty()).then(|| json!(run.cursors)),
+        payload_bytes: run.payload_bytes,
+        duplicate_of: None,
     }
-    if !run.cursors.is_empty() {
-        shown["cursors"] = json!(run.cursors);
-    }
-    if let Some(bytes) = run.payload_bytes {
-        shown["payload_bytes"] = bytes.into();
-    }
-    shown
 }
 
 /// A config as a form writes it.

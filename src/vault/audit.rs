@@ -19,7 +19,7 @@ use super::{error::VaultError, rows::AUDIT, scope::Scope};
 const ANYWHERE: &str = "*";
 
 /// Who acts.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum Actor {
     /// A team, in a task.
@@ -57,7 +57,7 @@ impl Actor {
 }
 
 /// What was done.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Action {
     /// An entry was set.
@@ -136,6 +136,13 @@ pub struct AuditRow {
 }
 
 impl AuditRow {
+    /// A row as it is stored; none if it is damaged.
+    pub fn read(key: &[u8], value: &[u8]) -> Option<Self> {
+        let row = decode(key, value);
+        row.inspect_err(|error| tracing::error!(%error, "an audit row is left out"))
+            .ok()
+    }
+
     pub(super) fn new(
         at: Timestamp,
         scope: &Scope,
@@ -196,7 +203,21 @@ pub struct Wanted {
 }
 
 impl Wanted {
-    fn takes(&self, row: &AuditRow) -> bool {
+    /// The first key, and the one after the last, of rows that may be wanted.
+    pub fn range(&self) -> (Vec<u8>, Vec<u8>) {
+        let prefix = EdgeKey::prefix(AUDIT);
+        let end = after_prefix(&prefix);
+        match self.since {
+            Some(since) => (
+                EdgeKey::new(AUDIT, format!("{:016x}", since.0)).bytes(),
+                end,
+            ),
+            None => (prefix, end),
+        }
+    }
+
+    /// The row is wanted.
+    pub fn takes(&self, row: &AuditRow) -> bool {
         let scope = self
             .scope
             .as_ref()

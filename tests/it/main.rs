@@ -10,6 +10,7 @@ mod canaries;
 mod cli;
 mod cli_chat;
 mod cli_service;
+mod contract;
 mod crash;
 mod delegations;
 mod fake_model;

@@ -208,7 +208,7 @@ impl Browser {
     }
 }
 
-fn is_quick() -> bool {
+pub(crate) fn is_quick() -> bool {
     std::env::var("HIVEWRIGHT_TESTS").is_ok_and(|value| value == "quick")
 }
 

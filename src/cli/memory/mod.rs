@@ -261,8 +261,10 @@ async fn ask(action: &Action, service: &Service) -> Result<Value, Failure> {
         }
         Action::Show { which, chain } => {
             let id = find(service, which, false).await?;
-            let end = if *chain { "/chain" } else { "" };
-            service.get(&format!("{PATH}/{id}{end}")).await
+            match chain {
+                true => service.list(&format!("{PATH}/{id}/chain")).await,
+                false => service.get(&format!("{PATH}/{id}")).await,
+            }
         }
         Action::Set {
             key,

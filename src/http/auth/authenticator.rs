@@ -128,9 +128,9 @@ impl Authenticator {
 
     /// Makes a token with some of the scopes of whoever asks.
     pub async fn mint(&self, wish: NewToken, by: &Principal) -> Result<Minted<Grant>, AuthError> {
-        let (own, now) = (by.scopes, self.0.clock.now());
+        let now = self.0.clock.now();
         let minted = self
-            .change(|registry| registry.mint(wish, own, now))
+            .change(|registry| registry.mint(wish, by.scopes, by.teams(), now))
             .await?;
         tracing::info!(by = %by.id, token = %minted.row.name, scopes = ?minted.row.scopes, "token made");
         Ok(minted)
@@ -145,13 +145,13 @@ impl Authenticator {
     }
 
     /// Replaces the operator token. The new one is in its file, and nowhere else.
-    pub async fn rotate_operator(&self) -> Result<(), AuthError> {
+    pub async fn rotate_operator(&self, by: &Principal) -> Result<(), AuthError> {
         let _one = self.0.rotation.lock().await;
         let token = on_file(&self.0.secrets, operator::replace).await?;
         let now = self.0.clock.now();
         self.change(|registry| Ok(((), registry.adopt_operator(&token, now)?)))
             .await?;
-        tracing::info!("operator token rotated");
+        tracing::info!(by = %by.id, "operator token rotated");
         Ok(())
     }
 
@@ -234,6 +234,7 @@ impl Authenticator {
         Principal {
             id: PrincipalId::from(grant.name.as_str()),
             scopes: grant.scopes,
+            teams: grant.teams.clone().map(Into::into),
             end: live.ends.entry(credential.clone()).or_default().clone(),
             credential,
             grant: grant.id.clone(),

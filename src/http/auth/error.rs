@@ -24,6 +24,12 @@ pub enum AuthError {
     /// Nobody gives what they do not have.
     #[error("scope `{0}` cannot be given by someone who does not have it")]
     BeyondOwn(Scope),
+    /// Nobody gives teams that they do not reach.
+    #[error("team `{0}` cannot be given by someone whose token is not for it")]
+    BeyondOwnTeams(String),
+    /// A token for no team reaches nothing.
+    #[error("a token is for 1 to 100 teams; leave `teams` out for all")]
+    NoTeams,
     /// The moment has no date.
     #[error("a token expires after 1m to 3650d, or `never`")]
     Expiry,

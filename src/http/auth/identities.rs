@@ -209,7 +209,8 @@ impl identities::Identities for Identities {
         grant.is_live(self.0.clock.now()).then(|| Linked {
             principal: PrincipalId::from(grant.name.as_str()),
             chat: grant.scopes.has(Scope::Chat),
-            approve: grant.scopes.has(Scope::Approve),
+            // Whoever decides in a chat may be asked about any team.
+            approve: grant.scopes.has(Scope::Approve) && grant.teams.is_none(),
         })
     }
 }

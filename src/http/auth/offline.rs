@@ -25,7 +25,7 @@ pub fn create(
     wish: NewToken,
     now: Timestamp,
 ) -> Result<Minted<Grant>, AuthError> {
-    let (minted, change) = Registry::load(storage)?.mint(wish, Scopes::all(), now)?;
+    let (minted, change) = Registry::load(storage)?.mint(wish, Scopes::all(), None, now)?;
     commit(storage, &change)?;
     Ok(minted)
 }

@@ -1,6 +1,6 @@
 //! A principal: someone who proved who they are.
 
-use std::{fmt, future::Future, time::Duration};
+use std::{fmt, future::Future, sync::Arc, time::Duration};
 
 use hivewright_actors::ids::PrincipalId;
 use tokio_util::sync::CancellationToken;
@@ -21,6 +21,7 @@ const STEP: Duration = Duration::from_secs(30);
 pub struct Principal {
     pub(super) id: PrincipalId,
     pub(super) scopes: Scopes,
+    pub(super) teams: Option<Arc<[String]>>,
     pub(super) credential: CredentialId,
     pub(super) grant: CredentialId,
     pub(super) end: CancellationToken,
@@ -36,6 +37,11 @@ impl Principal {
     /// What they may do.
     pub fn scopes(&self) -> Scopes {
         self.scopes
+    }
+
+    /// The teams that they may act on; none is all.
+    pub fn teams(&self) -> Option<&[String]> {
+        self.teams.as_deref()
     }
 
     /// They may do this.
@@ -56,6 +62,11 @@ impl Principal {
     /// What they proved it with.
     pub fn credential(&self) -> &CredentialId {
         &self.credential
+    }
+
+    /// The token behind it: of a session, the one that opened it.
+    pub fn grant(&self) -> &CredentialId {
+        &self.grant
     }
 
     /// A credential in use does not end for want of use: to be told of each message on a long

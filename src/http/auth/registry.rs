@@ -22,6 +22,8 @@ pub const OPERATOR: &str = "operator";
 /// The principal of nobody: see `X-Sender-Id`.
 const RESERVED: [&str; 2] = [OPERATOR, "ws-client"];
 const MOST_TOKENS: usize = 1_000;
+/// A token names no more teams than this.
+const MOST_TEAMS: usize = 100;
 const MOST_SESSIONS: usize = 1_000;
 /// The last use is written down no more often than this.
 const USE_STEP: Duration = Duration::from_secs(5 * 60);
@@ -37,6 +39,8 @@ pub struct NewToken {
     pub name: String,
     /// What it is to allow.
     pub scopes: Scopes,
+    /// The teams that it is to reach; none is all.
+    pub teams: Option<Vec<String>>,
     /// How long; none is for ever.
     pub expires_in: Option<Duration>,
 }
@@ -124,11 +128,12 @@ impl Registry {
         Ok(ends.into_iter().flatten().min())
     }
 
-    /// A token, made by someone who has these scopes.
+    /// A token, made by someone who has these scopes and teams.
     pub fn mint(
         &self,
         wish: NewToken,
         own: Scopes,
+        own_teams: Option<&[String]>,
         now: Timestamp,
     ) -> Result<(Minted<Grant>, Change), AuthError> {
         if !is_name(&wish.name) {
@@ -143,6 +148,18 @@ impl Registry {
         if let Some(scope) = wish.scopes.beyond(own) {
             return Err(AuthError::BeyondOwn(scope));
         }
+        let teams = match (wish.teams, own_teams) {
+            (Some(teams), _) if teams.is_empty() || teams.len() > MOST_TEAMS => {
+                return Err(AuthError::NoTeams);
+            }
+            (Some(teams), Some(own)) => match teams.iter().find(|team| !own.contains(team)) {
+                Some(team) => return Err(AuthError::BeyondOwnTeams(team.clone())),
+                None => Some(teams),
+            },
+            // Whoever has some teams gives no more than those.
+            (None, Some(own)) => Some(own.to_vec()),
+            (teams, None) => teams,
+        };
         let in_range = |span| (SHORTEST_EXPIRY..=LONGEST_EXPIRY).contains(&span);
         if !wish.expires_in.is_none_or(in_range) {
             return Err(AuthError::Expiry);
@@ -157,6 +174,7 @@ impl Registry {
             name: wish.name,
             hash: Hash::of(text.expose()),
             scopes: wish.scopes,
+            teams,
             created_at: now,
             expires_at: wish.expires_in.map(|span| now + span),
             last_used_at: None,
@@ -206,6 +224,7 @@ impl Registry {
             name: OPERATOR.to_owned(),
             hash,
             scopes: Scopes::all(),
+            teams: None,
             created_at: now,
             expires_at: None,
             last_used_at: None,

@@ -25,7 +25,7 @@ pub(super) const LONGEST: Duration = Duration::from_secs(7 * 24 * 60 * 60);
 pub struct CredentialId(String);
 
 impl CredentialId {
-    pub(super) fn new(text: String) -> Self {
+    pub(in crate::http) fn new(text: String) -> Self {
         Self(text)
     }
 
@@ -48,7 +48,8 @@ impl fmt::Display for CredentialId {
 }
 
 /// Whose a grant is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
+#[schema(as = TokenKind)]
 #[serde(rename_all = "snake_case")]
 pub enum Kind {
     /// The one operator token.
@@ -70,6 +71,9 @@ pub struct Grant {
     pub hash: Hash,
     /// What it allows.
     pub scopes: Scopes,
+    /// The teams that it reaches; none is all.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub teams: Option<Vec<String>>,
     /// When it was made.
     pub created_at: Timestamp,
     /// From when on it is good for nothing; none is never.

@@ -68,6 +68,7 @@ fn wish(name: &str, scopes: &[Scope]) -> NewToken {
     NewToken {
         name: name.to_owned(),
         scopes: scopes.iter().copied().collect(),
+        teams: None,
         expires_in: Some(DAY),
     }
 }
@@ -246,7 +247,7 @@ async fn rotation_ends_the_operator_token_and_its_sessions() {
     let holder = auth.token(&former).unwrap();
     let browser = auth.log_in(&former).await.unwrap();
 
-    auth.rotate_operator().await.unwrap();
+    auth.rotate_operator(&holder).await.unwrap();
 
     assert!(has_ended(holder.ended()).await && has_ended(browser.principal.ended()).await);
     assert!(auth.token(&former).is_none());
@@ -486,19 +487,40 @@ fn the_session_unused_for_longest_makes_room() {
 proptest! {
     /// SC-01: whoever mints, what is minted is never wider.
     #[test]
-    fn minted_scopes_are_a_part_of_ones_own(own in 0_u8..64, wished in 0_u8..64) {
+    fn minted_rights_are_a_part_of_ones_own(
+        own in 0_u8..64,
+        wished in 0_u8..64,
+        own_teams in 0_u8..8,
+        wished_teams in 0_u8..8,
+    ) {
         let set = |bits: u8| -> Scopes {
             let scopes = Scope::ALL.into_iter().enumerate();
             scopes.filter(|(place, _)| bits & (1 << place) != 0).map(|(_, scope)| scope).collect()
         };
-        let wish = NewToken { name: "x".into(), scopes: set(wished), expires_in: None };
+        // No bits are all teams.
+        let teams = |bits: u8| -> Option<Vec<String>> {
+            let named = ["a", "b", "c"].into_iter().enumerate();
+            let named = named.filter(|(place, _)| bits & (1 << place) != 0);
+            (bits != 0).then(|| named.map(|(_, team)| team.to_owned()).collect())
+        };
+        let wish = NewToken {
+            name: "x".into(),
+            scopes: set(wished),
+            teams: teams(wished_teams),
+            expires_in: None,
+        };
 
-        let minted = Registry::default().mint(wish, set(own), Timestamp(0));
+        let own_list = teams(own_teams);
+        let minted = Registry::default().mint(wish, set(own), own_list.as_deref(), Timestamp(0));
 
-        let allowed = wished != 0 && wished & !own == 0;
+        let allowed = wished != 0
+            && wished & !own == 0
+            && (own_teams == 0 || wished_teams & !own_teams == 0);
         prop_assert_eq!(minted.is_ok(), allowed);
         if let Ok((minted, _)) = minted {
             prop_assert_eq!(minted.row.scopes, set(wished));
+            let reached = if wished_teams == 0 { own_teams } else { wished_teams };
+            prop_assert_eq!(minted.row.teams, teams(reached));
         }
     }
 }

@@ -2,23 +2,21 @@
 
 use std::time::Duration;
 
-use actix_web::{HttpRequest, HttpResponse, Resource, http::StatusCode, web};
+use actix_web::{Either, http::StatusCode, web};
 use hivewright_actors::{
-    ids::TeamName,
-    org::{Bootstrap, Pause, Shutdown, Update, error::OrgError, tree::By},
+    ids::{TaskId, TeamName},
+    org::{Bootstrap, Pause, Shutdown, Update, error::OrgError, shutdown::Removed, tree::By},
 };
-use serde::Deserialize;
-use serde_json::json;
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
 
 use super::parts;
 use crate::{
     http::{
         State,
-        auth::scope::Scope,
+        arguments::{Caller, Json, Operate},
         error::ApiError,
-        json::{self, Body},
-        query::Query,
-        routes::{self, Methods},
+        reply::{Accepted, Created, Data},
     },
     teams::creation::{self, Wish, WishError},
 };
@@ -26,74 +24,106 @@ use crate::{
 /// What takes longer goes on without whoever asked for it.
 const PATIENCE: Duration = Duration::from_secs(25);
 
-pub(in crate::http) fn pause() -> Resource {
-    routes::resource("/api/v1/teams/{name}/pause", Methods::new().post(pause_one))
+/// A team that was just made.
+#[derive(Serialize, ToSchema)]
+#[schema(as = MadeTeam)]
+pub(super) struct Made {
+    #[schema(value_type = String)]
+    team: TeamName,
+    /// How often the name was given.
+    generation: u32,
+    /// Its first work.
+    #[schema(value_type = String)]
+    bootstrap_task_id: TaskId,
 }
 
-pub(in crate::http) fn resume() -> Resource {
-    routes::resource(
-        "/api/v1/teams/{name}/resume",
-        Methods::new().post(resume_one),
-    )
+/// What a team takes on now.
+#[derive(Serialize, ToSchema)]
+#[schema(as = TeamScope)]
+pub(super) struct Changed {
+    #[schema(value_type = String)]
+    team: TeamName,
+    scope: Vec<String>,
 }
 
-pub(in crate::http) fn bootstrap() -> Resource {
-    routes::resource(
-        "/api/v1/teams/{name}/bootstrap",
-        Methods::new().post(set_up_again),
-    )
+/// What became of a shutdown.
+#[derive(Serialize, ToSchema)]
+#[schema(as = TeamsRemoved)]
+pub(super) struct Ended {
+    /// The teams that are gone, in the order in which they went.
+    #[schema(value_type = Vec<String>)]
+    removed: Vec<TeamName>,
+    cancelled_tasks: u64,
+    /// Where the folder of the team is now.
+    trash: Option<String>,
 }
 
-pub(in crate::http) fn pause_all() -> Resource {
-    routes::resource("/api/v1/pause", Methods::new().post(pause_every))
+impl From<Removed> for Ended {
+    fn from(removed: Removed) -> Self {
+        Self {
+            removed: removed.removed,
+            cancelled_tasks: removed.cancelled_tasks,
+            trash: removed.trash,
+        }
+    }
 }
 
-pub(in crate::http) fn resume_all() -> Resource {
-    routes::resource("/api/v1/resume", Methods::new().post(resume_every))
+/// A shutdown that goes on.
+#[derive(Serialize, ToSchema)]
+#[schema(as = TeamEnding)]
+pub(super) struct Ending {
+    #[schema(value_type = String)]
+    team: TeamName,
+    state: &'static str,
 }
 
-impl Body for Wish {
-    const FIELDS: &'static [&'static str] = &[
-        "name",
-        "parent",
-        "description",
-        "scope_accepts",
-        "init_context",
-        "allowed_tools",
-        "provider_profile",
-        "budgets",
-    ];
+/// Teams whose state changed.
+#[derive(Serialize, ToSchema)]
+#[schema(as = TeamsPaused)]
+pub(super) struct Standing {
+    #[schema(value_type = Vec<String>)]
+    teams: Vec<TeamName>,
+    /// `paused` or `active`.
+    state: &'static str,
 }
 
-#[derive(Deserialize)]
-struct Change {
+/// How far a team is with its first work.
+#[derive(Serialize, ToSchema)]
+#[schema(as = TeamBootstrap)]
+pub(super) struct SetUp {
+    #[schema(value_type = String)]
+    team: TeamName,
+    /// `initializing` or `ready`.
+    phase: &'static str,
+    #[schema(value_type = Option<String>)]
+    task_id: Option<TaskId>,
+}
+
+#[derive(Deserialize, ToSchema)]
+#[schema(as = TeamChange)]
+pub(super) struct Change {
+    /// Words for what it takes on from now on.
     #[serde(default)]
     scope_add: Vec<String>,
+    /// Words for what it no longer takes on.
     #[serde(default)]
     scope_remove: Vec<String>,
+    #[schema(max_length = 500)]
     description: Option<String>,
 }
 
-impl Body for Change {
-    const FIELDS: &'static [&'static str] = &["scope_add", "scope_remove", "description"];
-}
-
-#[derive(Deserialize)]
-struct How {
+#[derive(Deserialize, ToSchema)]
+#[schema(as = PauseHow)]
+pub(super) struct How {
+    /// What runs is stopped at once.
     #[serde(default)]
     now: bool,
 }
 
-impl Body for How {
-    const FIELDS: &'static [&'static str] = &["now"];
-}
-
-#[derive(Deserialize)]
-struct Nothing {}
-
-impl Body for Nothing {
-    const FIELDS: &'static [&'static str] = &[];
-}
+/// Nothing is to be said.
+#[derive(Deserialize, ToSchema)]
+#[schema(as = Empty)]
+pub(in crate::http) struct Nothing {}
 
 /// The organisation says no.
 pub(in crate::http) fn refused(error: &OrgError) -> ApiError {
@@ -120,39 +150,32 @@ fn unwanted(error: WishError) -> ApiError {
 
 pub(super) async fn create(
     state: web::Data<State>,
-    request: HttpRequest,
-    payload: web::Payload,
-) -> Result<HttpResponse, ApiError> {
-    let principal = state.access.require(&request, Scope::Operate)?;
-    json::no_query(&request)?;
-    let wish: Wish = json::read(&request, payload).await?;
+    caller: Caller<Operate>,
+    Json(wish): Json<Wish>,
+) -> Result<Created<Made>, ApiError> {
+    caller.team(&wish.name)?;
     let parts = parts(&state)?;
     let task = parts.ids.task();
-    let operator = principal.id().to_string();
+    let operator = caller.principal.id().to_string();
     let order = wish.order(&parts.live, &operator, task.clone(), parts.clock.now());
     let made = parts.org.send(order.await.map_err(unwanted)?).await;
     let key = made
         .map_err(ApiError::internal)?
         .map_err(|error| refused(&error))?;
-    Ok(json::data(
-        StatusCode::CREATED,
-        json!({
-            "team": key.name,
-            "generation": key.generation,
-            "bootstrap_task_id": task,
-        }),
-    ))
+    Ok(Created(Made {
+        team: key.name,
+        generation: key.generation,
+        bootstrap_task_id: task,
+    }))
 }
 
 pub(super) async fn update(
     state: web::Data<State>,
-    request: HttpRequest,
+    caller: Caller<Operate>,
     name: web::Path<String>,
-    payload: web::Payload,
-) -> Result<HttpResponse, ApiError> {
-    let principal = state.access.require(&request, Scope::Operate)?;
-    json::no_query(&request)?;
-    let change: Change = json::read(&request, payload).await?;
+    Json(change): Json<Change>,
+) -> Result<Data<Changed>, ApiError> {
+    caller.team(&name)?;
     let description = change.description.as_deref().unwrap_or_default();
     if description.chars().count() > 500 {
         return Err(ApiError::invalid_field(
@@ -162,7 +185,7 @@ pub(super) async fn update(
     }
     let update = Update {
         name: name.into_inner().into(),
-        by: By::Operator(principal.id().to_string()),
+        by: By::Operator(caller.principal.id().to_string()),
         add: change.scope_add,
         remove: change.scope_remove,
         description: change.description,
@@ -172,29 +195,28 @@ pub(super) async fn update(
     let team = team
         .map_err(ApiError::internal)?
         .map_err(|error| refused(&error))?;
-    Ok(json::data(
-        StatusCode::OK,
-        json!({ "team": team.name, "scope": team.scope }),
-    ))
+    Ok(Data(Changed {
+        team: team.name,
+        scope: team.scope.into_iter().collect(),
+    }))
 }
 
 pub(super) async fn shut_down(
     state: web::Data<State>,
-    request: HttpRequest,
+    caller: Caller<Operate>,
     name: web::Path<String>,
-) -> Result<HttpResponse, ApiError> {
-    let principal = state.access.require(&request, Scope::Operate)?;
-    let query = Query::read(&request, &["cascade"])?;
-    let cascade = match query.text("cascade") {
-        None | Some("false") => false,
-        Some("true") => true,
-        Some(_) => return Err(ApiError::invalid_field("cascade", "expected true or false")),
-    };
+) -> Result<Either<Data<Ended>, Accepted<Ending>>, ApiError> {
+    caller.team(&name)?;
+    let cascade = caller.query.flag("cascade").unwrap_or(false);
+    // The teams below may be out of its reach.
+    if cascade {
+        caller.all_teams()?;
+    }
     let name = TeamName::from(name.into_inner());
     let shutdown = Shutdown {
         name: name.clone(),
         cascade,
-        by: By::Operator(principal.id().to_string()),
+        by: By::Operator(caller.principal.id().to_string()),
         call: None,
     };
     let ended = parts(&state)?.org.send(shutdown);
@@ -203,12 +225,12 @@ pub(super) async fn shut_down(
             let removed = ended
                 .map_err(ApiError::internal)?
                 .map_err(|error| refused(&error))?;
-            Ok(json::data(StatusCode::OK, removed))
+            Ok(Either::Left(Data(Ended::from(removed))))
         }
-        Err(_) => Ok(json::data(
-            StatusCode::ACCEPTED,
-            json!({ "team": name, "state": "draining" }),
-        )),
+        Err(_) => Ok(Either::Right(Accepted(Ending {
+            team: name,
+            state: "draining",
+        }))),
     }
 }
 
@@ -217,7 +239,7 @@ async fn set_paused(
     team: Option<String>,
     paused: bool,
     now: bool,
-) -> Result<HttpResponse, ApiError> {
+) -> Result<Data<Standing>, ApiError> {
     let pause = Pause {
         team: team.map(TeamName::from),
         paused,
@@ -227,71 +249,60 @@ async fn set_paused(
     let names = names
         .map_err(ApiError::internal)?
         .map_err(|error| refused(&error))?;
-    let standing = if paused { "paused" } else { "active" };
-    Ok(json::data(
-        StatusCode::OK,
-        json!({ "teams": names, "state": standing }),
-    ))
+    Ok(Data(Standing {
+        teams: names,
+        state: if paused { "paused" } else { "active" },
+    }))
 }
 
-async fn pause_one(
+pub(super) async fn pause_one(
     state: web::Data<State>,
-    request: HttpRequest,
+    caller: Caller<Operate>,
     name: web::Path<String>,
-    payload: web::Payload,
-) -> Result<HttpResponse, ApiError> {
-    state.access.require(&request, Scope::Operate)?;
-    json::no_query(&request)?;
-    let How { now } = json::read(&request, payload).await?;
+    Json(How { now }): Json<How>,
+) -> Result<Data<Standing>, ApiError> {
+    caller.team(&name)?;
     set_paused(&state, Some(name.into_inner()), true, now).await
 }
 
-async fn resume_one(
+pub(super) async fn resume_one(
     state: web::Data<State>,
-    request: HttpRequest,
+    caller: Caller<Operate>,
     name: web::Path<String>,
-    payload: web::Payload,
-) -> Result<HttpResponse, ApiError> {
-    state.access.require(&request, Scope::Operate)?;
-    json::no_query(&request)?;
-    let Nothing {} = json::read(&request, payload).await?;
+    Json(Nothing {}): Json<Nothing>,
+) -> Result<Data<Standing>, ApiError> {
+    caller.team(&name)?;
     set_paused(&state, Some(name.into_inner()), false, false).await
 }
 
-async fn pause_every(
+pub(super) async fn pause_every(
     state: web::Data<State>,
-    request: HttpRequest,
-    payload: web::Payload,
-) -> Result<HttpResponse, ApiError> {
-    state.access.require(&request, Scope::Operate)?;
-    json::no_query(&request)?;
-    let How { now } = json::read(&request, payload).await?;
+    caller: Caller<Operate>,
+    Json(How { now }): Json<How>,
+) -> Result<Data<Standing>, ApiError> {
+    caller.all_teams()?;
     set_paused(&state, None, true, now).await
 }
 
-async fn resume_every(
+pub(super) async fn resume_every(
     state: web::Data<State>,
-    request: HttpRequest,
-    payload: web::Payload,
-) -> Result<HttpResponse, ApiError> {
-    state.access.require(&request, Scope::Operate)?;
-    json::no_query(&request)?;
-    let Nothing {} = json::read(&request, payload).await?;
+    caller: Caller<Operate>,
+    Json(Nothing {}): Json<Nothing>,
+) -> Result<Data<Standing>, ApiError> {
+    caller.all_teams()?;
     set_paused(&state, None, false, false).await
 }
 
 /// The first work of a team is given to it again. A team that is ready has none to do.
-async fn set_up_again(
+pub(super) async fn set_up_again(
     state: web::Data<State>,
-    request: HttpRequest,
+    caller: Caller<Operate>,
     name: web::Path<String>,
-    payload: web::Payload,
-) -> Result<HttpResponse, ApiError> {
-    let principal = state.access.require(&request, Scope::Operate)?;
-    json::no_query(&request)?;
-    let Nothing {} = json::read(&request, payload).await?;
+    Json(Nothing {}): Json<Nothing>,
+) -> Result<Data<SetUp>, ApiError> {
+    caller.team(&name)?;
     let parts = parts(&state)?;
-    let operator = principal.id().to_string();
+    let operator = caller.principal.id().to_string();
     let team = TeamName::from(name.into_inner());
     let task = creation::bootstrap(&team, &operator, parts.ids.task(), parts.clock.now());
     let given = parts.org.send(Bootstrap { task }).await;
@@ -303,8 +314,9 @@ async fn set_up_again(
     } else {
         "ready"
     };
-    Ok(json::data(
-        StatusCode::OK,
-        json!({ "team": team, "phase": phase, "task_id": given }),
-    ))
+    Ok(Data(SetUp {
+        team,
+        phase,
+        task_id: given,
+    }))
 }

@@ -13,9 +13,11 @@ use std::{
 };
 
 use actix::Arbiter;
+use actix_http::Request;
 use actix_web::{
     App, HttpRequest, HttpResponse,
-    body::MessageBody,
+    body::{BoxBody, MessageBody},
+    dev::{self, ServiceResponse},
     http::{
         Method,
         header::{HeaderMap, HeaderName, HeaderValue},
@@ -84,14 +86,19 @@ use crate::{
 };
 
 mod approvals;
+mod audit;
+mod contract;
 mod input;
 mod log;
 mod login;
 mod memories;
+mod origins;
 mod pages;
+mod repeats;
 mod rights;
 mod tasks;
 mod teams;
+mod teams_of_tokens;
 mod triggers;
 mod trust;
 mod upgrade;
@@ -173,6 +180,7 @@ struct Bench {
     state: web::Data<State>,
     clock: Arc<Hands>,
     surroundings: Arc<Surroundings>,
+    storage: Arc<Memory>,
     folder: TempDir,
     home: Home,
 }
@@ -232,8 +240,17 @@ async fn socket(state: web::Data<State>, request: HttpRequest) -> Result<HttpRes
     })))
 }
 
+/// Work that never ends by itself.
+async fn endless() -> HttpResponse {
+    std::future::pending().await
+}
+
 fn others(app: &mut web::ServiceConfig) {
-    app.route("/ws", web::get().to(socket));
+    let endless = web::get().to(endless);
+    app.route("/ws", web::get().to(socket)).route(
+        "/endless",
+        endless.wrap(actix_web::middleware::from_fn(super::revocation::pass)),
+    );
 }
 
 impl Bench {
@@ -364,6 +381,9 @@ impl Bench {
         let rules = Rulebook::default();
         rules.connect(spine.store.clone(), Ids::new(Arc::new(Randomness)));
         let state = web::Data::new(State {
+            limits: super::limits::Limits::default(),
+            strangers: super::record::Strangers::default(),
+            repeats: super::idempotency::Repeats::default(),
             desk,
             office,
             callers: super::webhooks::Callers::default(),
@@ -387,9 +407,15 @@ impl Bench {
             state,
             clock,
             surroundings,
+            storage,
             folder,
             home,
         }
+    }
+
+    /// All that is stored, as text.
+    fn stored(&self) -> String {
+        self.storage.text()
     }
 
     fn auth(&self) -> &Authenticator {
@@ -407,26 +433,24 @@ impl Bench {
         let wish = NewToken {
             name: name.to_owned(),
             scopes,
+            teams: None,
             expires_in: None,
         };
         let minted = self.auth().mint(wish, &operator).await.unwrap();
         minted.text.expose().to_owned()
     }
 
-    async fn call(&self, request: TestRequest) -> Answer {
+    /// All routes, for many requests.
+    async fn app(
+        &self,
+    ) -> impl dev::Service<Request, Response = ServiceResponse<BoxBody>, Error = actix_web::Error>
+    {
         let app = App::new().configure(configure(self.state.clone(), others));
-        let app = test::init_service(app).await;
-        let request = request.peer_addr("127.0.0.1:9".parse().unwrap());
-        let response = test::call_service(&app, request.to_request()).await;
-        let status = response.status().as_u16();
-        let headers = response.headers().clone();
-        let bytes = response.into_body().try_into_bytes();
-        let bytes = bytes.unwrap_or_else(|_| panic!("a body that streams"));
-        Answer {
-            status,
-            headers,
-            body: String::from_utf8_lossy(&bytes).into_owned(),
-        }
+        test::init_service(app).await
+    }
+
+    async fn call(&self, request: TestRequest) -> Answer {
+        answer(&self.app().await, request).await
     }
 
     async fn get(&self, path: &str, token: &str) -> Answer {
@@ -442,6 +466,23 @@ impl Bench {
     async fn post(&self, path: &str, token: &str, body: Value) -> Answer {
         let request = request(Method::POST, path).insert_header(bearer(token));
         self.call(request.set_json(body)).await
+    }
+}
+
+async fn answer<S>(app: &S, request: TestRequest) -> Answer
+where
+    S: dev::Service<Request, Response = ServiceResponse<BoxBody>, Error = actix_web::Error>,
+{
+    let request = request.peer_addr("127.0.0.1:9".parse().unwrap());
+    let response = test::call_service(app, request.to_request()).await;
+    let status = response.status().as_u16();
+    let headers = response.headers().clone();
+    let bytes = response.into_body().try_into_bytes();
+    let bytes = bytes.unwrap_or_else(|_| panic!("a body that streams"));
+    Answer {
+        status,
+        headers,
+        body: String::from_utf8_lossy(&bytes).into_owned(),
     }
 }
 

@@ -93,26 +93,29 @@ async fn an_operator_makes_changes_runs_and_removes_a_trigger() {
     assert_eq!(bench.get(&path, &token).await.status, 404);
 }
 
-/// TR-28: the caller's key.
+/// TR-28, OP-04: the caller's key.
 #[actix::test]
 async fn the_same_key_starts_no_second_run() {
     let bench = Bench::new().await;
     let token = bench.token("ops", only(Scope::Operate)).await;
     let made = bench.post("/api/v1/triggers", &token, morning()).await;
     let id = made.json()["data"]["id"].as_str().unwrap().to_owned();
-    let run = async || {
+    let other = bench.token("other", only(Scope::Operate)).await;
+    let run = async |token: &str| {
         let request = request(Method::POST, &format!("/api/v1/triggers/{id}/run"));
         let request = request
-            .insert_header(bearer(&token))
+            .insert_header(bearer(token))
             .insert_header(("Idempotency-Key", "once"));
         bench.call(request.set_json(json!({}))).await.json()["data"].clone()
     };
 
-    let (first, second) = (run().await, run().await);
+    let (first, again) = (run(&token).await, run(&token).await);
+    let of_another = run(&other).await;
 
     assert_eq!(first["decision"], "enqueued");
-    assert_eq!(second["decision"], "duplicate");
-    assert_eq!(second["duplicate_of"], first["id"]);
+    assert_eq!(again, first);
+    assert_eq!(of_another["decision"], "duplicate");
+    assert_eq!(of_another["duplicate_of"], first["id"]);
 }
 
 /// TR-02, TR-56, TR-82: the field is named, and nothing is stored.

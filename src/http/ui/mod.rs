@@ -22,6 +22,7 @@ const SVG: &str = "image/svg+xml";
 const FILES: &[(&str, &str, &[u8])] = &[
     ("index.html", HTML, include_bytes!("index.html")),
     ("style.css", CSS, include_bytes!("style.css")),
+    ("docs.css", CSS, include_bytes!("docs.css")),
     ("icon.svg", SVG, include_bytes!("icon.svg")),
     ("theme.js", SCRIPT, include_bytes!("theme.js")),
     ("app.js", SCRIPT, include_bytes!("app.js")),
@@ -110,7 +111,8 @@ mod tests {
             let imports = between(text(name), "from \"./", '"');
             asked.extend(imports.iter().map(|file| format!("/ui/{file}")));
         }
-        asked.insert("/ui/index.html".to_owned());
+        // The page of the API asks for its style.
+        asked.extend(["/ui/index.html", "/ui/docs.css"].map(str::to_owned));
 
         let held: BTreeSet<String> = FILES
             .iter()

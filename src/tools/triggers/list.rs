@@ -3,7 +3,7 @@
 use hivewright_actors::tool::Effect;
 use schemars::JsonSchema;
 use serde::Deserialize;
-use serde_json::{Value, json};
+use serde_json::json;
 
 use super::{Desk, LIMITS, author, no};
 use crate::{
@@ -43,7 +43,7 @@ impl Tool for ListTriggers {
         let name = args.team.unwrap_or_else(|| cx.caller.team.name.to_string());
         let team = parts.team_to_see(&author(cx), &name).map_err(no)?;
         let listed = parts.list(Some(team)).await.map_err(no)?;
-        let triggers: Vec<Value> = listed.iter().map(show::listed).collect();
+        let triggers: Vec<show::Shown> = listed.iter().map(show::listed).collect();
         Ok(answer::ok(json!({ "triggers": triggers })))
     }
 }

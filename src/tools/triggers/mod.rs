@@ -78,15 +78,15 @@ fn which(parts: &Parts, cx: &ToolContext, team: &str, name: &str) -> Result<Whic
 /// pattern is seen at once.
 fn told(parts: &Parts, trigger: &Trigger) -> Value {
     let shown = show::trigger(trigger);
-    let mut fields = json!({ "next_due_at": shown["next_due_at"], "state": shown["state"] });
-    if let Some(path) = shown.get("path") {
-        fields["path"] = path.clone();
+    let mut fields = json!({ "next_due_at": shown.next_due_at, "state": shown.state });
+    if let Some(path) = &shown.path {
+        fields["path"] = json!(path);
     }
     let next = parts.next_times(trigger, NEXT_SHOWN);
     if !next.is_empty() {
         fields["next_due"] = json!(next);
     }
-    fields["trigger"] = shown;
+    fields["trigger"] = json!(shown);
     fields
 }
 

@@ -64,7 +64,7 @@ impl Tool for EnableTrigger {
         let which = which(parts, cx, &args.team, &args.trigger_name)?;
         let trigger = parts.enable(which).await.map_err(no)?;
         let shown = show::trigger(&trigger);
-        let mut fields = json!({ "state": shown["state"], "next_due_at": shown["next_due_at"] });
+        let mut fields = json!({ "state": shown.state, "next_due_at": shown.next_due_at });
         let next = parts.next_times(&trigger, NEXT_SHOWN);
         if !next.is_empty() {
             fields["next_due"] = json!(next);
@@ -106,7 +106,7 @@ impl Tool for DisableTrigger {
         };
         let trigger = parts.disable(disable).await.map_err(no)?;
         Ok(answer::ok(
-            json!({ "state": show::trigger(&trigger)["state"] }),
+            json!({ "state": show::trigger(&trigger).state }),
         ))
     }
 }

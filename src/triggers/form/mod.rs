@@ -21,7 +21,7 @@ use fields::Fields;
 use super::show;
 
 /// What can be set beside `team`, `name`, `type` and `enable`.
-const SETTABLE: [&str; 17] = [
+pub(crate) const SETTABLE: [&str; 17] = [
     "allow_untrusted",
     "config",
     "cooldown",

@@ -1,0 +1,300 @@
+//! `Idempotency-Key`: a request that is repeated under the same key is done once.
+//!
+//! A row is stored before a request is let through, and gets the answer after it. So a request whose
+//! answer was lost is not done again, not even after a crash in the middle: it is then unknown what
+//! came of it, and that is what a repeat is told.
+
+use std::{
+    sync::atomic::{AtomicU64, Ordering},
+    time::Duration,
+};
+
+use actix_http::h1;
+use actix_web::{
+    Error, HttpRequest, HttpResponse,
+    body::{BoxBody, MessageBody, to_bytes},
+    dev::{Payload, ServiceRequest, ServiceResponse},
+    http::{
+        StatusCode,
+        header::{self, HeaderName, HeaderValue},
+    },
+    middleware::Next,
+    web,
+};
+use base64::{Engine as _, engine::general_purpose::STANDARD};
+use dashmap::DashSet;
+use hivewright_actors::{
+    clock::Timestamp,
+    storage::{Order, Storage, StorageError},
+    store::records::{EdgeKey, Writes, decode},
+};
+use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
+
+use super::{State, auth::principal::Principal, error::ApiError, json, routes};
+
+const KEY: HeaderName = HeaderName::from_static("idempotency-key");
+const REPLAYED: HeaderName = HeaderName::from_static("idempotency-replayed");
+const LONGEST: usize = 128;
+const KEPT: Duration = Duration::from_secs(24 * 60 * 60);
+const KIND: &str = "repeat";
+
+/// What is known of requests with a key.
+#[derive(Debug, Default)]
+pub struct Repeats {
+    /// Under way in this process.
+    running: DashSet<String>,
+    /// The day up to which old rows are gone.
+    swept: AtomicU64,
+}
+
+/// A request that had a key.
+#[derive(Debug, Serialize, Deserialize)]
+struct Row {
+    at: Timestamp,
+    /// Of method, path, query and body; none where a secret may be in them.
+    digest: Option<String>,
+    answer: Option<Stored>,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+struct Stored {
+    status: u16,
+    content_type: Option<String>,
+    /// In base64; none if it may be seen only once.
+    body: Option<String>,
+}
+
+/// A request that goes on under its key, until this is dropped.
+struct Keyed<'a> {
+    repeats: &'a Repeats,
+    name: String,
+    row: Row,
+}
+
+impl Drop for Keyed<'_> {
+    fn drop(&mut self) {
+        self.repeats.running.remove(&self.name);
+    }
+}
+
+/// How a request with a key goes on.
+enum Turn<'a> {
+    /// For the first time.
+    First(Keyed<'a>),
+    /// It was answered before.
+    Again(HttpResponse),
+}
+
+/// Wraps every route that makes something.
+pub(super) async fn pass<B: MessageBody + 'static>(
+    mut request: ServiceRequest,
+    next: Next<B>,
+) -> Result<ServiceResponse<BoxBody>, Error> {
+    let state = request.app_data::<web::Data<State>>().cloned();
+    let (Some(state), true) = (state, request.headers().contains_key(KEY)) else {
+        return Ok(next.call(request).await?.map_into_boxed_body());
+    };
+    // Whoever may not ask is told so by the route itself.
+    let Ok(principal) = state.access.principal(request.request()) else {
+        return Ok(next.call(request).await?.map_into_boxed_body());
+    };
+    let body = match read(&mut request).await {
+        Ok(body) => body,
+        Err(refusal) => return Ok(request.error_response(refusal)),
+    };
+    match begin(&state, &principal, request.request(), &body).await {
+        Err(refusal) => Ok(request.error_response(refusal)),
+        Ok(Turn::Again(answer)) => Ok(request.into_response(answer)),
+        Ok(Turn::First(keyed)) => {
+            let (_, mut payload) = h1::Payload::create(true);
+            payload.unread_data(body.into());
+            request.set_payload(Payload::from(payload));
+            let (request, response) = next.call(request).await?.into_parts();
+            Ok(match end(&state, keyed, response).await {
+                Ok(response) => ServiceResponse::new(request, response),
+                Err(refusal) => ServiceResponse::from_err(refusal, request),
+            })
+        }
+    }
+}
+
+/// A repeat has to be the same: the body is read here.
+async fn read(request: &mut ServiceRequest) -> Result<Vec<u8>, ApiError> {
+    let payload = request.extract::<web::Payload>().await;
+    json::bytes(payload.map_err(ApiError::internal)?).await
+}
+
+fn key(request: &HttpRequest) -> Result<&str, ApiError> {
+    let value = request.headers().get(KEY);
+    let key = value.and_then(|value| value.to_str().ok());
+    let key = key.unwrap_or_default();
+    let is_plain = key.bytes().all(|byte| byte.is_ascii_graphic());
+    match is_plain && (1..=LONGEST).contains(&key.len()) {
+        true => Ok(key),
+        false => Err(ApiError::invalid_field(
+            "Idempotency-Key",
+            "a key has 1 to 128 printable characters without space",
+        )),
+    }
+}
+
+/// Looks whether this was asked before, and notes that it is.
+async fn begin<'a>(
+    state: &'a State,
+    principal: &Principal,
+    request: &HttpRequest,
+    body: &[u8],
+) -> Result<Turn<'a>, ApiError> {
+    let now = state.access.auth.now();
+    let name = name(principal, key(request)?);
+    let is_secret = routes::operation(request).is_some_and(|operation| operation.secret);
+    if !state.repeats.running.insert(name.clone()) {
+        return Err(ApiError::conflict(
+            "a request with this `Idempotency-Key` is under way; wait for its answer",
+        ));
+    }
+    let keyed = Keyed {
+        repeats: &state.repeats,
+        name: name.clone(),
+        row: Row {
+            at: now,
+            digest: (!is_secret).then(|| digest(request, body)),
+            answer: None,
+        },
+    };
+    let known = {
+        let name = name.clone();
+        let found = state
+            .spine
+            .store
+            .read(move |storage| find(storage, &name, now));
+        found.await.map_err(ApiError::internal)?
+    };
+    if let Some(known) = known {
+        return answer(&known, &keyed.row).map(Turn::Again);
+    }
+    let mut writes = Writes::new().edge(&place(now, &name), &keyed.row);
+    let day = day(now);
+    if state.repeats.swept.swap(day, Ordering::AcqRel) < day {
+        let old = state.spine.store.read(move |storage| old(storage, now));
+        writes = writes.drop_keys(old.await.map_err(ApiError::internal)?);
+    }
+    let stored = state.spine.store.commit(writes).await;
+    stored.map_err(ApiError::internal)?;
+    Ok(Turn::First(keyed))
+}
+
+/// Keeps the answer for whoever asks again. A refusal has changed nothing: it is forgotten.
+async fn end(
+    state: &State,
+    mut keyed: Keyed<'_>,
+    response: HttpResponse<impl MessageBody + 'static>,
+) -> Result<HttpResponse<BoxBody>, ApiError> {
+    let (response, body) = response.into_parts();
+    let status = response.status();
+    let place = place(keyed.row.at, &keyed.name);
+    if !status.is_success() {
+        let forgotten = state.spine.store.commit(Writes::new().drop_edge(&place));
+        forgotten.await.map_err(ApiError::internal)?;
+        return Ok(response.set_body(body.boxed()));
+    }
+    let bytes = to_bytes(body).await;
+    let bytes = bytes.map_err(|_| ApiError::internal("an answer broke off"))?;
+    let kind = response.headers().get(header::CONTENT_TYPE);
+    keyed.row.answer = Some(Stored {
+        status: status.as_u16(),
+        content_type: kind.and_then(|kind| kind.to_str().ok()).map(str::to_owned),
+        body: keyed.row.digest.is_some().then(|| STANDARD.encode(&bytes)),
+    });
+    let stored = state
+        .spine
+        .store
+        .commit(Writes::new().edge(&place, &keyed.row));
+    stored.await.map_err(ApiError::internal)?;
+    Ok(response.set_body(bytes.boxed()))
+}
+
+/// What a repeat is told.
+fn answer(known: &Row, asked: &Row) -> Result<HttpResponse, ApiError> {
+    if known.digest != asked.digest {
+        return Err(ApiError::conflict(
+            "this `Idempotency-Key` was used for another request; take a new one",
+        ));
+    }
+    let Some(stored) = &known.answer else {
+        return Err(ApiError::conflict(
+            "a request with this `Idempotency-Key` was broken off, and what came of it is not known; look, then take a new key",
+        ));
+    };
+    let Some(body) = &stored.body else {
+        return Err(ApiError::conflict(
+            "this was done before under the same `Idempotency-Key`, and its answer is shown only once",
+        ));
+    };
+    let body = STANDARD.decode(body).map_err(ApiError::internal)?;
+    let status = StatusCode::from_u16(stored.status).map_err(ApiError::internal)?;
+    let mut response = HttpResponse::build(status);
+    if let Some(kind) = &stored.content_type {
+        response.insert_header((header::CONTENT_TYPE, kind.as_str()));
+    }
+    response.insert_header((REPLAYED, HeaderValue::from_static("true")));
+    Ok(response.body(body))
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// Keys of different tokens have nothing to do with each other.
+fn name(principal: &Principal, key: &str) -> String {
+    let of = Sha256::new()
+        .chain_update(principal.grant().as_str())
+        .chain_update([0])
+        .chain_update(key);
+    hex(&of.finalize())
+}
+
+fn digest(request: &HttpRequest, body: &[u8]) -> String {
+    let of = Sha256::new()
+        .chain_update(request.path())
+        .chain_update([0])
+        .chain_update(request.query_string())
+        .chain_update([0])
+        .chain_update(body);
+    hex(&of.finalize())
+}
+
+fn day(at: Timestamp) -> u64 {
+    at.0 / u64::try_from(KEPT.as_millis()).unwrap_or(u64::MAX)
+}
+
+/// Rows of a day stand together, so that old ones are found without reading the others.
+fn place(at: Timestamp, name: &str) -> EdgeKey {
+    EdgeKey::new(KIND, format!("{:012}/{name}", day(at)))
+}
+
+/// What was asked under this name within the time that it is kept.
+fn find(storage: &dyn Storage, name: &str, now: Timestamp) -> Result<Option<Row>, StorageError> {
+    for at in [now, now - KEPT] {
+        let key = place(at, name).bytes();
+        if let Some(value) = storage.get(&key)? {
+            let row: Row = decode(&key, &value)?;
+            if now.since(row.at) < KEPT {
+                return Ok(Some(row));
+            }
+        }
+    }
+    Ok(None)
+}
+
+/// Keys of rows that nobody asks for any more.
+fn old(storage: &dyn Storage, now: Timestamp) -> Result<Vec<Vec<u8>>, StorageError> {
+    let mut keys = Vec::new();
+    let (start, end) = (EdgeKey::prefix(KIND), place(now - KEPT, "").bytes());
+    storage.scan(&start, &end, Order::Rising, &mut |key, _| {
+        keys.push(key.to_vec());
+        std::ops::ControlFlow::Continue(())
+    })?;
+    Ok(keys)
+}

@@ -1,0 +1,288 @@
+//! Lists: the part that is wanted of the rows that there are.
+
+use std::{cmp::Ordering, collections::BinaryHeap, ops::ControlFlow};
+
+use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD};
+use hivewright_actors::{
+    clock::Timestamp,
+    storage::{Order, Storage, StorageError},
+};
+use serde::Serialize;
+use serde_json::{Value, json};
+
+use super::{
+    error::ApiError,
+    query::Page,
+    reply::{MOST_COUNTED, Rows},
+};
+
+/// The wanted part of rows that are all at hand: of things that there are never many of.
+pub(super) fn page<T: Serialize>(
+    rows: impl IntoIterator<Item = T>,
+    page: &Page,
+    id: impl Fn(&T) -> String,
+) -> Result<Rows<T>, ApiError> {
+    page_by_id(rows.into_iter().map(|row| (id(&row), row)), page)
+}
+
+/// The same of rows that come with their ids.
+pub(super) fn page_by_id<T: Serialize>(
+    rows: impl IntoIterator<Item = (String, T)>,
+    page: &Page,
+) -> Result<Rows<T>, ApiError> {
+    let mut placed = Vec::new();
+    for (id, row) in rows {
+        let shown = serde_json::to_value(&row).map_err(ApiError::internal)?;
+        let value = shown.get(page.sort.field).cloned().unwrap_or_default();
+        placed.push((value, id, row));
+    }
+    let turned = |order: Ordering| match page.sort.falling {
+        true => order.reverse(),
+        false => order,
+    };
+    placed.sort_by(|(a, x, _), (b, y, _)| turned(compare(a, b)).then_with(|| turned(x.cmp(y))));
+    let total = placed.len();
+    let start = match &page.after {
+        None => page.offset.min(total),
+        Some(place) => {
+            let (value, id) = (&place[0], place[1].as_str().unwrap_or_default());
+            // Rows that came since do not move it.
+            placed.partition_point(|(other, name, _)| {
+                let order = turned(compare(other, value));
+                order.then_with(|| turned(name.as_str().cmp(id))) != Ordering::Greater
+            })
+        }
+    };
+    let mut last = None;
+    let data: Vec<T> = placed
+        .into_iter()
+        .skip(start)
+        .take(page.limit)
+        .map(|(value, id, row)| {
+            last = Some(json!([value, id]));
+            row
+        })
+        .collect();
+    let goes_on = start + data.len() < total;
+    Ok(Rows {
+        data,
+        total,
+        next_cursor: last.filter(|_| goes_on).map(|place| page.cursor(place)),
+    })
+}
+
+/// Nothing before something, numbers by size, texts by their characters.
+fn compare(a: &Value, b: &Value) -> Ordering {
+    let rank = |value: &Value| match value {
+        Value::Null => 0,
+        Value::Bool(_) => 1,
+        Value::Number(_) => 2,
+        Value::String(_) => 3,
+        Value::Array(_) | Value::Object(_) => 4,
+    };
+    match (a, b) {
+        (Value::Bool(a), Value::Bool(b)) => a.cmp(b),
+        (Value::String(a), Value::String(b)) => a.cmp(b),
+        (Value::Number(a), Value::Number(b)) => {
+            let (a, b) = (a.as_f64().unwrap_or(0.0), b.as_f64().unwrap_or(0.0));
+            a.total_cmp(&b)
+        }
+        _ => rank(a).cmp(&rank(b)),
+    }
+}
+
+/// The wanted part of rows whose keys are in the order of the list. It looks at as many as lists are
+/// counted, and at those of the page; it holds no more than the page. Blocks.
+pub(super) fn scan<T>(
+    storage: &dyn Storage,
+    start: Vec<u8>,
+    end: Vec<u8>,
+    page: &Page,
+    read: impl Fn(&[u8], &[u8]) -> Option<T>,
+) -> Result<Rows<T>, StorageError> {
+    let order = match page.sort.falling {
+        true => Order::Falling,
+        false => Order::Rising,
+    };
+    let mut total = 0;
+    storage.scan(&start, &end, order, &mut |key, value| {
+        let row = value.ok().and_then(|value| read(key, value));
+        total += usize::from(row.is_some());
+        match total > MOST_COUNTED {
+            true => ControlFlow::Break(()),
+            false => ControlFlow::Continue(()),
+        }
+    })?;
+    let (mut start, mut end) = (start, end);
+    let place = page.after.as_ref().and_then(Value::as_str);
+    if let Some(mut key) = place.and_then(|place| URL_SAFE_NO_PAD.decode(place).ok()) {
+        match page.sort.falling {
+            true => end = end.min(key),
+            false => {
+                // The very next key.
+                key.push(0);
+                start = start.max(key);
+            }
+        }
+    }
+    let (mut skip, mut data, mut last, mut goes_on) = (page.offset, Vec::new(), None, false);
+    if start < end {
+        storage.scan(&start, &end, order, &mut |key, value| {
+            let Some(row) = value.ok().and_then(|value| read(key, value)) else {
+                return ControlFlow::Continue(());
+            };
+            if skip > 0 {
+                skip -= 1;
+                return ControlFlow::Continue(());
+            }
+            if data.len() == page.limit {
+                goes_on = true;
+                return ControlFlow::Break(());
+            }
+            last = Some(URL_SAFE_NO_PAD.encode(key));
+            data.push(row);
+            ControlFlow::Continue(())
+        })?;
+    }
+    Ok(Rows {
+        data,
+        total,
+        next_cursor: last
+            .filter(|_| goes_on)
+            .map(|place| page.cursor(json!(place))),
+    })
+}
+
+/// Finds the wanted part of rows that come in any order, each at a moment. Of all rows it holds only
+/// the places of those that the page and its offset need.
+pub(super) struct Gathering {
+    falling: bool,
+    after: Option<Place>,
+    most: usize,
+    /// The first of the list so far, the last of them on top.
+    best: BinaryHeap<Place>,
+    total: usize,
+    /// Rows after the cursor.
+    beyond: usize,
+}
+
+/// What comes first is smaller: by the moment, then by the id.
+type Place = (i128, String);
+
+impl Gathering {
+    pub(super) fn new(page: &Page) -> Self {
+        let falling = page.sort.falling;
+        let place = |value: &Value| {
+            let (at, id) = (value[0].as_u64()?, value[1].as_str()?);
+            Some((rank(falling, Timestamp(at)), id.to_owned()))
+        };
+        Self {
+            falling,
+            after: page.after.as_ref().and_then(place),
+            most: page.offset + page.limit,
+            best: BinaryHeap::new(),
+            total: 0,
+            beyond: 0,
+        }
+    }
+
+    /// There is a row that is wanted.
+    pub(super) fn see(&mut self, at: Timestamp, id: &str) {
+        self.total += 1;
+        let place = (rank(self.falling, at), id.to_owned());
+        if self.after.as_ref().is_some_and(|after| place <= *after) {
+            return;
+        }
+        self.beyond += 1;
+        self.best.push(place);
+        if self.best.len() > self.most {
+            self.best.pop();
+        }
+    }
+
+    /// Rows from this moment on change neither the page nor the count that is shown.
+    pub(super) fn is_settled(&self, at: Timestamp) -> bool {
+        let is_last = |last: &Place| last.0 < rank(self.falling, at);
+        self.total > MOST_COUNTED
+            && self.beyond > self.most
+            && self.best.peek().is_some_and(is_last)
+    }
+
+    /// The rows of the page, each looked up by its id.
+    pub(super) fn rows<T>(
+        self,
+        page: &Page,
+        mut row: impl FnMut(&str) -> Result<Option<T>, StorageError>,
+    ) -> Result<Rows<T>, StorageError> {
+        let goes_on = self.beyond > self.most;
+        let places = self.best.into_sorted_vec();
+        let mut data = Vec::new();
+        let mut last = None;
+        for (at, id) in places.into_iter().skip(page.offset) {
+            data.extend(row(&id)?);
+            last = Some(json!([u64::try_from(at.abs()).unwrap_or(u64::MAX), id]));
+        }
+        Ok(Rows {
+            data,
+            total: self.total,
+            next_cursor: last.filter(|_| goes_on).map(|place| page.cursor(place)),
+        })
+    }
+}
+
+fn rank(falling: bool, at: Timestamp) -> i128 {
+    match falling {
+        true => -i128::from(at.0),
+        false => i128::from(at.0),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use super::*;
+    use crate::http::query::Sort;
+
+    fn page(limit: usize, offset: usize, after: Option<Value>, falling: bool) -> Page {
+        Page {
+            limit,
+            offset,
+            sort: Sort {
+                field: "at",
+                falling,
+            },
+            after,
+        }
+    }
+
+    /// The ids of a page over 100,000 rows that come in no order, and the place that its cursor names.
+    fn gathered(page: &Page) -> (Vec<String>, usize, bool) {
+        let mut gathering = Gathering::new(page);
+        for number in 0..100_000_u64 {
+            // Every number once, far from its neighbours.
+            let number = number * 7_919 % 100_000;
+            gathering.see(Timestamp(number / 2), &format!("{number:05}"));
+            assert!(gathering.best.len() <= page.offset + page.limit);
+        }
+        let rows = gathering.rows(page, |id| Ok(Some(id.to_owned()))).unwrap();
+        (rows.data, rows.total, rows.next_cursor.is_some())
+    }
+
+    /// OP-02: whatever there is, no more is held than the page needs.
+    #[test]
+    fn a_page_of_many_rows_is_found_without_holding_them() {
+        let first = gathered(&page(3, 0, None, false));
+        let next = gathered(&page(3, 0, Some(json!([1, "00002"])), false));
+        let skipped = gathered(&page(2, 10_000, None, false));
+        let falling = gathered(&page(2, 0, None, true));
+        let last = gathered(&page(5, 0, Some(json!([1, "00002"])), true));
+
+        let ids = |ids: &[&str]| -> Vec<String> { ids.iter().map(|id| (*id).to_owned()).collect() };
+        assert_eq!(first, (ids(&["00000", "00001", "00002"]), 100_000, true));
+        assert_eq!(next.0, ids(&["00003", "00004", "00005"]));
+        assert_eq!(skipped.0, ids(&["10000", "10001"]));
+        assert_eq!(falling.0, ids(&["99998", "99999"]));
+        assert_eq!((last.0, last.2), (ids(&["00003", "00000", "00001"]), false));
+    }
+}

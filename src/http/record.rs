@@ -1,0 +1,185 @@
+//! The record of requests that change something: who asked for what, from where, and what came of it.
+
+use std::sync::{Mutex, PoisonError};
+
+use actix_web::{
+    HttpMessage, HttpRequest,
+    http::{Method, StatusCode, header},
+};
+use hivewright_actors::{
+    audit::Audit,
+    clock::Timestamp,
+    ids::{NoticeId, PrincipalId},
+    notice::{Notice, NoticeKind},
+    router::rate::{Bucket, Rate},
+    store::records::Writes,
+};
+
+use super::{State, access, error::ApiError, origin::is_change, routes};
+
+/// Whoever has not logged in makes no more lines than this.
+const OF_STRANGERS: Rate = Rate {
+    per_minute: 30,
+    burst: 30,
+};
+
+/// Keeps strangers from filling the store.
+#[derive(Debug, Default)]
+pub struct Strangers(Mutex<Option<Bucket>>);
+
+impl Strangers {
+    fn admit(&self, now: Timestamp) -> bool {
+        let mut bucket = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let bucket = bucket.get_or_insert_with(|| Bucket::new(OF_STRANGERS, now));
+        bucket.take(now).is_ok()
+    }
+}
+
+/// Who a request turned out to be of.
+struct ActsAs(PrincipalId);
+
+/// Says whom a request logs in.
+pub(super) fn acts_as(request: &HttpRequest, who: &PrincipalId) {
+    request.extensions_mut().insert(ActsAs(who.clone()));
+}
+
+/// Writes down a request that was to change something, before it is answered.
+pub(super) async fn write(
+    state: &State,
+    request: &HttpRequest,
+    who: Option<PrincipalId>,
+    status: StatusCode,
+) -> Result<(), ApiError> {
+    let is_api = request.path().starts_with("/api/v1/");
+    let operation = routes::operation(request).filter(|_| is_api && is_change(request.method()));
+    let Some(operation) = operation else {
+        return Ok(());
+    };
+    if operation.recorded && status.is_success() {
+        return Ok(());
+    }
+    let logged_in = || {
+        request
+            .extensions()
+            .get::<ActsAs>()
+            .map(|who| who.0.clone())
+    };
+    let who = who.or_else(logged_in);
+    let now = state.access.auth.now();
+    if who.is_none() && !state.strangers.admit(now) {
+        return Ok(());
+    }
+    let route = request.match_pattern().unwrap_or_default();
+    let values: Vec<String> = request
+        .match_info()
+        .iter()
+        .map(|(_, value)| match access::has_token(value) {
+            // It was put in the wrong place.
+            true => "a token".to_owned(),
+            false => value.chars().take(128).collect(),
+        })
+        .collect();
+    let from = state.access.gate.client(request);
+    let audit = Audit {
+        id: format!("{:016x}", getrandom::u64().map_err(ApiError::internal)?),
+        at: now,
+        actor: who.unwrap_or_else(|| PrincipalId::from("nobody")),
+        action: action(request.method(), &route),
+        target: values.join("/"),
+        from: match from {
+            Some(address) => format!("api {address}"),
+            None => "api".to_owned(),
+        },
+        outcome: match status.is_success() {
+            true => "ok".to_owned(),
+            false => status.as_u16().to_string(),
+        },
+    };
+    let written = state.spine.store.commit(Writes::new().audit(&audit)).await;
+    written.map(drop).map_err(ApiError::internal)
+}
+
+/// Such as `tasks.cancel`, `tokens.create` or `session.delete`.
+fn action(method: &Method, route: &str) -> String {
+    let words = route.strip_prefix("/api/v1/").unwrap_or(route).split('/');
+    let words: Vec<&str> = words.filter(|word| !word.starts_with('{')).collect();
+    let verb = match *method {
+        Method::PUT => "set",
+        Method::PATCH => "update",
+        Method::DELETE => "delete",
+        _ if words == ["pause"] || words == ["resume"] => "",
+        _ if words.len() == 1 && !route.ends_with('}') => "create",
+        _ => "",
+    };
+    let words = words.into_iter().chain([verb]);
+    let words: Vec<&str> = words.filter(|word| !word.is_empty()).collect();
+    words.join(".")
+}
+
+/// A token of ours stood in a URL, where others may have seen it: the operator should know.
+pub(super) async fn exposed(state: &State, query: &str) {
+    let values = query.split('&').map(|field| field.rsplit('=').next());
+    let holder = values
+        .flatten()
+        .find_map(|value| state.access.auth.token(value));
+    let Some(holder) = holder else { return };
+    let now = state.access.auth.now();
+    let (Ok(bits), true) = (getrandom::u64(), state.strangers.admit(now)) else {
+        return;
+    };
+    let cure = match holder.is_operator() {
+        true => "replace it with `hivewright token rotate-operator`".to_owned(),
+        false => format!("replace it: `hivewright token revoke {}`", holder.id()),
+    };
+    let notice = Notice {
+        id: NoticeId::from(format!("notice-{bits:016x}")),
+        kind: NoticeKind::TokenExposed,
+        team: None,
+        text: format!(
+            "The token `{}` was sent in a URL, where logs and histories keep it; {cure}.",
+            holder.id()
+        ),
+        refs: Vec::new(),
+        at: now,
+        read: false,
+    };
+    if let Err(error) = state
+        .spine
+        .store
+        .commit(Writes::new().notice(&notice))
+        .await
+    {
+        tracing::error!(%error, "a notice was not stored");
+    }
+}
+
+/// Who asked, as far as the request proves it.
+pub(super) fn who(state: &State, request: &HttpRequest) -> Option<PrincipalId> {
+    let has_credential = [header::AUTHORIZATION, header::COOKIE]
+        .iter()
+        .any(|name| request.headers().contains_key(name));
+    let principal = state.access.holder(request).filter(|_| has_credential)?;
+    Some(principal.id().clone())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// OP-18
+    #[test]
+    fn an_act_has_a_name_that_says_what_was_done() {
+        for (method, route, name) in [
+            (Method::POST, "/api/v1/tokens", "tokens.create"),
+            (Method::DELETE, "/api/v1/tokens/{id}", "tokens.delete"),
+            (Method::POST, "/api/v1/tasks/{id}/cancel", "tasks.cancel"),
+            (Method::PUT, "/api/v1/vault/{scope}/{key}", "vault.set"),
+            (Method::PATCH, "/api/v1/teams/{name}", "teams.update"),
+            (Method::POST, "/api/v1/session", "session.create"),
+            (Method::POST, "/api/v1/pause", "pause"),
+            (Method::POST, "/api/v1/approvals/{id}", "approvals"),
+        ] {
+            assert_eq!(action(&method, route), name, "{method} {route}");
+        }
+    }
+}

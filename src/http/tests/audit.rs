@@ -1,0 +1,120 @@
+//! The audit of what is done over HTTP, and the notice of a token that was seen.
+
+use std::ops::ControlFlow;
+
+use hivewright_actors::{audit::Audit, store::reads};
+use serde_json::json;
+
+use super::*;
+
+/// All lines, oldest first.
+async fn lines(bench: &Bench) -> Vec<Audit> {
+    let read = bench.state.spine.store.read(|storage| {
+        let mut lines = Vec::new();
+        reads::audits(storage, &mut |line| {
+            lines.push(line);
+            ControlFlow::Continue(())
+        })?;
+        Ok(lines)
+    });
+    let mut lines = read.await.unwrap();
+    lines.reverse();
+    lines
+}
+
+/// OP-18, SC-30
+#[actix::test]
+async fn every_act_leaves_a_line_with_who_what_from_where_and_outcome() {
+    let bench = Bench::new().await;
+    let operator = bench.operator();
+    let reader = bench.token("reader", only(Scope::Read)).await;
+    let login = |token: &str| {
+        let body = json!({ "token": token });
+        request(Method::POST, "/api/v1/session").set_json(body)
+    };
+
+    bench.call(login(&operator)).await;
+    bench.call(login("hwo_wrong")).await;
+    let wish = json!({"name": "ci", "scopes": ["read"]});
+    bench.post("/api/v1/tokens", &operator, wish.clone()).await;
+    bench.post("/api/v1/tokens", &reader, wish).await;
+    bench.delete("/api/v1/tokens/ci", &operator).await;
+    let cancel = "/api/v1/tasks/task-0/cancel";
+    bench.post(cancel, &operator, json!({})).await;
+    let put = request(Method::PUT, "/api/v1/vault/system/API_KEY").insert_header(bearer(&operator));
+    bench
+        .call(put.set_json(json!({"value": "a-secret-value"})))
+        .await;
+    bench.get("/api/v1/tokens", &operator).await;
+
+    let lines = lines(&bench).await;
+    let shown: Vec<(&str, &str, &str, &str)> = lines
+        .iter()
+        .map(|line| {
+            assert_eq!(line.from, "api 127.0.0.1");
+            (
+                line.actor.as_str(),
+                line.action.as_str(),
+                line.target.as_str(),
+                line.outcome.as_str(),
+            )
+        })
+        .collect();
+    let mut expected = vec![
+        ("operator", "session.create", "", "ok"),
+        ("nobody", "session.create", "", "401"),
+        ("operator", "tokens.create", "", "ok"),
+        ("reader", "tokens.create", "", "403"),
+        ("operator", "tokens.delete", "ci", "ok"),
+        ("operator", "tasks.cancel", "task-0", "404"),
+        ("operator", "vault.set", "system/API_KEY", "ok"),
+    ];
+    // The clock stands: lines of one moment have no order.
+    let mut sorted = shown.clone();
+    sorted.sort_unstable();
+    expected.sort_unstable();
+    assert_eq!(sorted, expected);
+    assert!(!format!("{lines:?}").contains("a-secret-value"));
+}
+
+/// OP-18: strangers cannot fill the store.
+#[actix::test]
+async fn strangers_leave_few_lines() {
+    let bench = Bench::new().await;
+    let app = bench.app().await;
+    for _ in 0..200 {
+        let login = request(Method::POST, "/api/v1/session").set_json(json!({"token": "x"}));
+        assert_eq!(answer(&app, login).await.status, 401);
+    }
+
+    assert_eq!(lines(&bench).await.len(), 30);
+}
+
+/// OP-13
+#[actix::test]
+async fn a_token_in_a_url_is_told_to_the_operator() {
+    let bench = Bench::new().await;
+    let token = bench.token("ci", only(Scope::Read)).await;
+
+    bench
+        .call(request(
+            Method::GET,
+            "/api/v1/overview?token=nothing-of-ours",
+        ))
+        .await;
+    let refused = bench
+        .call(request(
+            Method::GET,
+            &format!("/api/v1/overview?token={token}"),
+        ))
+        .await;
+
+    assert_eq!(refused.refusal(), (400, "token_in_url".to_owned()));
+    let inbox = bench.get("/api/v1/inbox", &bench.operator()).await;
+    let rows = inbox.json()["data"].as_array().unwrap().clone();
+    assert_eq!(rows.len(), 1, "{}", inbox.body);
+    assert_eq!(rows[0]["kind"], "token_exposed");
+    let text = rows[0]["text"].as_str().unwrap();
+    assert!(text.contains("`ci`") && text.contains("hivewright token revoke ci"));
+    assert!(!bench.stored().contains(&token));
+}

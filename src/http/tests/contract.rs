@@ -1,0 +1,282 @@
+//! Every route against its description, and the description against itself.
+
+use std::collections::BTreeSet;
+
+use actix_web::http::StatusCode;
+use serde_json::json;
+
+use super::*;
+use crate::http::{openapi, operation::Needs, table};
+
+/// A path with something in the place of its parameters.
+pub(super) fn filled(path: &str) -> String {
+    let parts = path.split('/').map(|part| match part {
+        "{file}" => "app.js",
+        "{scope}" => "system",
+        "{key}" => "KEY",
+        part if part.starts_with('{') => "unknown-0",
+        part => part,
+    });
+    parts.collect::<Vec<_>>().join("/")
+}
+
+fn document() -> Value {
+    let (document, clashes) = openapi::document(table());
+    assert_eq!(clashes, Vec::<String>::new(), "schemas of the same name");
+    serde_json::to_value(document).unwrap()
+}
+
+/// All references that a document makes.
+fn references<'a>(value: &'a Value, found: &mut BTreeSet<&'a str>) {
+    match value {
+        Value::Object(fields) => {
+            for (name, value) in fields {
+                match (name.as_str(), value) {
+                    ("$ref", Value::String(target)) => {
+                        found.insert(target);
+                    }
+                    (_, value) => references(value, found),
+                }
+            }
+        }
+        Value::Array(items) => items.iter().for_each(|item| references(item, found)),
+        _ => {}
+    }
+}
+
+/// OP-07
+#[test]
+fn every_route_is_described_with_its_scope_and_an_example_of_its_body() {
+    let document = document();
+
+    assert_eq!(document["openapi"], "3.1.0");
+    let mut names = BTreeSet::new();
+    for resource in table() {
+        for (method, operation) in &resource.operations {
+            let method = method.as_str().to_lowercase();
+            let case = format!("{method} {}", resource.path);
+            let described = &document["paths"][resource.path][&method];
+            assert!(described["summary"].is_string(), "{case}");
+            assert!(
+                names.insert(described["operationId"].clone().to_string()),
+                "{case}: the name is taken"
+            );
+            let draft = operation.draft();
+            if let Needs::Scope(scope) = draft.needs {
+                assert_eq!(described["x-scope"], scope.as_str(), "{case}");
+                assert_eq!(described["security"][0]["token"][0], scope.as_str());
+            }
+            assert!(!draft.answers.is_empty(), "{case} answers nothing");
+            let body = &described["requestBody"]["content"]["application/json"];
+            let has_fields = draft.body.is_some()
+                && !body["schema"]["$ref"].as_str().unwrap().ends_with("/Empty");
+            if has_fields {
+                assert!(body["example"].is_object(), "{case} has no example");
+            }
+        }
+    }
+    let mut found = BTreeSet::new();
+    references(&document, &mut found);
+    for target in found {
+        let place = target.strip_prefix('#').unwrap();
+        assert!(document.pointer(place).is_some(), "{target} leads nowhere");
+    }
+}
+
+/// OP-02, OP-07
+#[test]
+fn every_list_has_the_same_envelope_and_the_same_way_of_paging() {
+    let document = document();
+
+    for (path, item) in document["paths"].as_object().unwrap() {
+        let get = &item["get"];
+        let data = &get["responses"]["200"]["content"]["application/json"]["schema"]["properties"];
+        let is_list = data["data"]["type"] == "array";
+        let parameters = get["parameters"].as_array().cloned().unwrap_or_default();
+        let named: Vec<&str> = parameters
+            .iter()
+            .map(|parameter| parameter["name"].as_str().unwrap())
+            .filter(|name| ["limit", "offset", "cursor", "sort"].contains(name))
+            .collect();
+        match is_list {
+            true => assert_eq!(named, ["limit", "offset", "cursor", "sort"], "{path}"),
+            false => assert_eq!(named, [""; 0], "{path}"),
+        }
+        assert_eq!(data["total"].is_object(), is_list, "{path}");
+    }
+}
+
+/// OP-07
+#[actix::test]
+async fn the_description_is_served_to_whoever_is_logged_in() {
+    let bench = Bench::new().await;
+    let token = bench.token("reader", only(Scope::Read)).await;
+
+    let served = bench.get("/api/v1/openapi.json", &token).await;
+    let page = bench.get("/api/v1/docs", &token).await;
+
+    assert_eq!((served.status, served.json()), (200, document()));
+    assert_eq!(served.header("content-type"), Some("application/json"));
+    assert_eq!(page.status, 200);
+    assert!(page.body.contains("POST /api/v1/tasks/{id}/cancel"));
+    assert!(!page.body.contains("<script") && !page.body.contains("style="));
+    assert!(page.header("content-security-policy").is_some());
+    let stranger = bench.call(request(Method::GET, "/api/v1/docs")).await;
+    assert_eq!(stranger.refusal().0, 401);
+}
+
+/// OP-01, OP-99: on every route.
+#[actix::test]
+async fn what_makes_no_sense_is_refused_by_every_route() {
+    let bench = Bench::new().await;
+    let app = bench.app().await;
+    let operator = bench.operator();
+    let ask = |method: &Method, path: &str| {
+        request(method.clone(), path).insert_header(bearer(&operator))
+    };
+    for resource in table() {
+        let path = filled(resource.path);
+        for (method, operation) in &resource.operations {
+            let case = format!("{method} {path}");
+            let draft = operation.draft();
+            if draft.needs != Needs::Nothing {
+                let wrong = ask(method, &format!("{path}?no_such_field=1"));
+                let answer = answer(&app, wrong.set_json(json!({}))).await;
+                assert_eq!(answer.refusal(), (400, "invalid_input".into()), "{case}");
+                assert_eq!(answer.field(), "no_such_field", "{case}");
+            }
+            if operation.paging.is_some() {
+                for (query, field) in [
+                    ("limit=100000", "limit"),
+                    ("limit=0", "limit"),
+                    ("offset=10001", "offset"),
+                    ("sort=nothing", "sort"),
+                    ("cursor=nothing", "cursor"),
+                ] {
+                    let answer = answer(&app, ask(method, &format!("{path}?{query}"))).await;
+                    // Of something that is not there, no part is wanted.
+                    if answer.status != 404 {
+                        assert_eq!(answer.refusal().0, 400, "{case} {query}");
+                        assert_eq!(answer.field(), field, "{case} {query}");
+                    }
+                }
+            }
+            if draft.body.is_none() {
+                continue;
+            }
+            for body in ["", "{", "[]", "null", "{} {}"] {
+                let broken = ask(method, &path)
+                    .insert_header(("Content-Type", "application/json"))
+                    .set_payload(body);
+                let answer = answer(&app, broken).await;
+                assert_eq!(
+                    answer.refusal(),
+                    (400, "invalid_input".into()),
+                    "{case} {body}"
+                );
+            }
+            let unknown = ask(method, &path).set_json(json!({"no_such_field": 1}));
+            let unknown = answer(&app, unknown).await;
+            assert_eq!(unknown.refusal().0, 400, "{case}");
+            assert_eq!(unknown.field(), "no_such_field", "{case}");
+            let plain = answer(&app, ask(method, &path).set_payload("{}")).await;
+            assert_eq!(plain.refusal().0, 415, "{case}");
+            // Only its length is declared: nothing of it is read.
+            let large = ask(method, &path)
+                .insert_header(("Content-Type", "application/json"))
+                .insert_header(("Content-Length", "10000000"));
+            assert_eq!(answer(&app, large).await.refusal().0, 413, "{case}");
+        }
+        let known: Vec<&Method> = resource
+            .operations
+            .iter()
+            .map(|(method, _)| method)
+            .collect();
+        for method in [Method::PUT, Method::PATCH, Method::DELETE, Method::POST] {
+            if known.contains(&&method) {
+                continue;
+            }
+            let answer = answer(&app, ask(&method, &path)).await;
+            assert_eq!(answer.refusal().0, 405, "{method} {path}");
+            let allowed = answer.header("allow").unwrap().to_owned();
+            for known in &known {
+                assert!(allowed.contains(known.as_str()), "{path} {allowed}");
+            }
+        }
+    }
+    assert_eq!(bench.get("/healthz", "").await.body, "ok");
+}
+
+/// OP-07: what is answered is what is described, by status.
+#[actix::test]
+async fn every_route_answers_with_a_status_that_is_described() {
+    let bench = Bench::new().await;
+    let app = bench.app().await;
+    let document = document();
+    for resource in table() {
+        for (method, _) in &resource.operations {
+            let path = filled(resource.path);
+            let request = request(method.clone(), &path).insert_header(bearer(&bench.operator()));
+            let request = match *method {
+                Method::GET | Method::DELETE => request,
+                _ => request.set_json(json!({})),
+            };
+
+            let answer = answer(&app, request).await;
+
+            let method = method.as_str().to_lowercase();
+            let described = &document["paths"][resource.path][&method]["responses"];
+            assert!(
+                described.get(answer.status.to_string()).is_some(),
+                "{method} {path}: {} {}",
+                answer.status,
+                answer.body
+            );
+            assert_ne!(answer.status, StatusCode::INTERNAL_SERVER_ERROR.as_u16());
+        }
+    }
+}
+
+/// OP-02
+#[actix::test]
+async fn pages_follow_each_other_by_cursor_while_rows_are_added() {
+    let bench = Bench::new().await;
+    for number in 0..5 {
+        bench.token(&format!("t{number}"), only(Scope::Read)).await;
+    }
+    let names = |answer: &Answer| -> Vec<String> {
+        let rows = answer.json()["data"].as_array().unwrap().clone();
+        rows.iter()
+            .map(|row| row["name"].as_str().unwrap().to_owned())
+            .collect()
+    };
+
+    let first = bench
+        .get("/api/v1/tokens?sort=name&limit=2", &bench.operator())
+        .await;
+    bench.token("a-new-one", only(Scope::Read)).await;
+    let cursor = first.json()["next_cursor"].as_str().unwrap().to_owned();
+    let second = bench
+        .get(
+            &format!("/api/v1/tokens?sort=name&limit=3&cursor={cursor}"),
+            &bench.operator(),
+        )
+        .await;
+
+    assert_eq!(names(&first), ["operator", "t0"]);
+    assert_eq!(names(&second), ["t1", "t2", "t3"]);
+    assert_eq!(second.json()["total"], 7);
+    let cursor = second.json()["next_cursor"].as_str().unwrap().to_owned();
+    let last = bench
+        .get(
+            &format!("/api/v1/tokens?sort=name&cursor={cursor}"),
+            &bench.operator(),
+        )
+        .await;
+    assert_eq!(names(&last), ["t4"]);
+    assert!(last.json().get("next_cursor").is_none());
+    let falling = bench
+        .get("/api/v1/tokens?sort=-name&limit=1", &bench.operator())
+        .await;
+    assert_eq!(names(&falling), ["t4"]);
+}

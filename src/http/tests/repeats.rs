@@ -1,0 +1,156 @@
+//! Requests that are sent again under the same `Idempotency-Key`.
+
+use serde_json::json;
+
+use super::*;
+
+async fn keyed(bench: &Bench, path: &str, token: &str, key: &str, body: Value) -> Answer {
+    let request = request(Method::POST, path)
+        .insert_header(bearer(token))
+        .insert_header(("Idempotency-Key", key));
+    bench.call(request.set_json(body)).await
+}
+
+fn rule(resource: &str) -> Value {
+    json!({"resource": resource, "effect": "deny"})
+}
+
+async fn rules(bench: &Bench) -> usize {
+    let listed = bench.get("/api/v1/policies", &bench.operator()).await;
+    listed.json()["data"].as_array().unwrap().len()
+}
+
+/// OP-04
+#[actix::test]
+async fn a_repeat_returns_the_first_answer_and_does_nothing() {
+    let bench = Bench::new().await;
+    let operator = bench.operator();
+
+    let first = keyed(
+        &bench,
+        "/api/v1/policies",
+        &operator,
+        "k1",
+        rule("tool:bash"),
+    )
+    .await;
+    let again = keyed(
+        &bench,
+        "/api/v1/policies",
+        &operator,
+        "k1",
+        rule("tool:bash"),
+    )
+    .await;
+    let other = keyed(
+        &bench,
+        "/api/v1/policies",
+        &operator,
+        "k1",
+        rule("tool:read"),
+    )
+    .await;
+    let elsewhere = keyed(
+        &bench,
+        "/api/v1/policies",
+        &operator,
+        "k2",
+        rule("tool:bash"),
+    )
+    .await;
+
+    assert_eq!(first.status, 201, "{}", first.body);
+    assert_eq!((again.status, &again.body), (201, &first.body));
+    assert_eq!(again.header("idempotency-replayed"), Some("true"));
+    assert_eq!(again.header("content-type"), first.header("content-type"));
+    assert_eq!(other.refusal(), (409, "conflict".to_owned()));
+    assert_eq!(elsewhere.status, 201);
+    assert_eq!(rules(&bench).await, 2);
+}
+
+/// OP-04
+#[actix::test]
+async fn a_key_belongs_to_a_token_and_ends_after_a_day() {
+    let bench = Bench::new().await;
+    let (operator, admin) = (
+        bench.operator(),
+        bench.token("admin", only(Scope::Admin)).await,
+    );
+    let path = "/api/v1/policies";
+    keyed(&bench, path, &operator, "k", rule("tool:bash")).await;
+
+    let of_another = keyed(&bench, path, &admin, "k", rule("tool:bash")).await;
+    bench.clock.turn(Duration::from_secs(23 * 60 * 60));
+    let same_day = keyed(&bench, path, &operator, "k", rule("tool:bash")).await;
+    bench.clock.turn(Duration::from_secs(2 * 60 * 60));
+    let next_day = keyed(&bench, path, &operator, "k", rule("tool:bash")).await;
+
+    assert!(of_another.header("idempotency-replayed").is_none());
+    assert_eq!(same_day.header("idempotency-replayed"), Some("true"));
+    assert!(next_day.header("idempotency-replayed").is_none());
+    assert_eq!(rules(&bench).await, 3);
+}
+
+/// OP-04
+#[actix::test]
+async fn a_refusal_is_not_kept() {
+    let bench = Bench::new().await;
+    let operator = bench.operator();
+
+    let wrong = keyed(&bench, "/api/v1/policies", &operator, "k", json!({})).await;
+    let right = keyed(
+        &bench,
+        "/api/v1/policies",
+        &operator,
+        "k",
+        rule("tool:bash"),
+    )
+    .await;
+    let long = keyed(
+        &bench,
+        "/api/v1/policies",
+        &operator,
+        &"k".repeat(129),
+        json!({}),
+    )
+    .await;
+
+    assert_eq!(wrong.status, 400);
+    assert_eq!(right.status, 201, "{}", right.body);
+    assert_eq!(long.refusal().0, 400);
+    assert_eq!(long.field(), "Idempotency-Key");
+}
+
+/// OP-04, OP-11: what is shown once is not stored to be shown again.
+#[actix::test]
+async fn an_answer_with_a_secret_is_not_kept() {
+    let bench = Bench::new().await;
+    let operator = bench.operator();
+    let wish = json!({"name": "ci", "scopes": ["read"]});
+
+    let first = keyed(&bench, "/api/v1/tokens", &operator, "k", wish.clone()).await;
+    let again = keyed(&bench, "/api/v1/tokens", &operator, "k", wish).await;
+
+    let token = first.json()["data"]["token"].as_str().unwrap().to_owned();
+    assert_eq!(again.refusal(), (409, "conflict".to_owned()));
+    assert!(!bench.stored().contains(&token));
+    let encoded = base64::Engine::encode(
+        &base64::engine::general_purpose::STANDARD,
+        first.body.as_bytes(),
+    );
+    assert!(!bench.stored().contains(&encoded));
+}
+
+/// OP-04, OP-12
+#[actix::test]
+async fn a_repeat_needs_a_live_credential_too() {
+    let bench = Bench::new().await;
+    let admin = bench.token("admin", only(Scope::Admin)).await;
+    keyed(&bench, "/api/v1/policies", &admin, "k", rule("tool:bash")).await;
+    let operator = bench.auth().token(&bench.operator()).unwrap();
+    bench.auth().revoke("admin", &operator).await.unwrap();
+
+    let again = keyed(&bench, "/api/v1/policies", &admin, "k", rule("tool:bash")).await;
+
+    assert_eq!(again.refusal(), (401, "unauthenticated".to_owned()));
+}

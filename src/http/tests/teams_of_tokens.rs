@@ -1,0 +1,205 @@
+//! Tokens that are for some teams only.
+
+use serde_json::json;
+
+use super::{contract::filled, *};
+use crate::http::{operation::Needs, table};
+
+impl Bench {
+    /// A token with all scopes, for one team.
+    async fn token_for(&self, name: &str, team: &str) -> String {
+        let operator = self.auth().token(&self.operator()).unwrap();
+        let wish = NewToken {
+            name: name.to_owned(),
+            scopes: Scopes::all(),
+            teams: Some(vec![team.to_owned()]),
+            expires_in: None,
+        };
+        let minted = self.auth().mint(wish, &operator).await.unwrap();
+        minted.text.expose().to_owned()
+    }
+}
+
+/// What the main team has, and a token for it would see.
+async fn furnished() -> Bench {
+    let bench = Bench::new().await;
+    let operator = bench.operator();
+    let memory = json!({"team": "main", "key": "office", "content": "Berlin", "type": "context"});
+    let trigger = json!({
+        "team": "main", "name": "morning", "type": "schedule",
+        "config": {"cron": "0 8 * * *"}, "task": "Look.",
+    });
+    for (path, body) in [("/api/v1/memories", memory), ("/api/v1/triggers", trigger)] {
+        let made = bench.post(path, &operator, body).await;
+        assert_eq!(made.status, 201, "{}", made.body);
+    }
+    for scope in ["system", "team:main"] {
+        let path = format!("/api/v1/vault/{scope}/API_KEY");
+        let put = request(Method::PUT, &path).insert_header(bearer(&operator));
+        let made = bench
+            .call(put.set_json(json!({"value": "a-secret-value"})))
+            .await;
+        assert_eq!(made.status, 201, "{}", made.body);
+    }
+    bench
+}
+
+/// OP-11, OP-93, SC-14: nothing of another team is seen, on any route.
+#[actix::test]
+async fn a_token_for_another_team_sees_nothing_of_this_one() {
+    let bench = furnished().await;
+    let app = bench.app().await;
+    let (foreign, own) = (
+        bench.token_for("foreign", "elsewhere").await,
+        bench.token_for("own", "main").await,
+    );
+    for resource in table() {
+        let described = resource.operations.iter();
+        let get = described
+            .filter(|(method, _)| *method == Method::GET)
+            .find(|(_, operation)| matches!(operation.draft().needs, Needs::Scope(_)));
+        let Some((_, operation)) = get else { continue };
+        let path = filled(resource.path);
+        let asked = |token: &str| request(Method::GET, &path).insert_header(bearer(token));
+
+        let seen = answer(&app, asked(&foreign)).await;
+
+        match (seen.status, operation.paging.is_some()) {
+            (403 | 404, _) => {}
+            // Its own row stands among the tokens.
+            (200, true) if path == "/api/v1/tokens" => {
+                assert_eq!(seen.json()["data"].as_array().unwrap().len(), 1);
+            }
+            (200, true) => assert_eq!(seen.json()["data"], json!([]), "{path}"),
+            (200, false) if path == "/metrics" => {}
+            (status, _) => panic!("{path}: {status} {}", seen.body),
+        }
+    }
+    for (path, rows) in [
+        ("/api/v1/memories", 1),
+        ("/api/v1/triggers", 1),
+        ("/api/v1/vault", 1),
+        ("/api/v1/teams", 1),
+    ] {
+        let seen = bench.get(path, &own).await;
+        assert_eq!(
+            seen.json()["data"].as_array().unwrap().len(),
+            rows,
+            "{path}"
+        );
+    }
+}
+
+/// OP-11, OP-93, SC-14
+#[actix::test]
+async fn a_token_for_another_team_changes_nothing_of_this_one() {
+    let bench = furnished().await;
+    let foreign = bench.token_for("foreign", "elsewhere").await;
+    let first = |listed: Answer| listed.json()["data"][0]["id"].as_str().unwrap().to_owned();
+    let memory = first(bench.get("/api/v1/memories", &bench.operator()).await);
+    let trigger = first(bench.get("/api/v1/triggers", &bench.operator()).await);
+    let before = bench.stored();
+    let acts = [
+        ("DELETE", format!("/api/v1/memories/{memory}"), json!({})),
+        (
+            "PATCH",
+            format!("/api/v1/memories/{memory}"),
+            json!({"content": "Hamburg"}),
+        ),
+        (
+            "POST",
+            format!("/api/v1/memories/{memory}/pin"),
+            json!({"pinned": true}),
+        ),
+        (
+            "POST",
+            "/api/v1/memories".to_owned(),
+            json!({"team": "main", "key": "k", "content": "c"}),
+        ),
+        ("DELETE", format!("/api/v1/triggers/{trigger}"), json!({})),
+        (
+            "POST",
+            format!("/api/v1/triggers/{trigger}/enable"),
+            json!({}),
+        ),
+        ("POST", format!("/api/v1/triggers/{trigger}/run"), json!({})),
+        (
+            "DELETE",
+            "/api/v1/vault/team:main/API_KEY".to_owned(),
+            json!({}),
+        ),
+        ("POST", "/api/v1/teams/main/pause".to_owned(), json!({})),
+        ("POST", "/api/v1/pause".to_owned(), json!({})),
+        ("DELETE", "/api/v1/teams/main".to_owned(), json!({})),
+        ("POST", "/api/v1/backups".to_owned(), json!({})),
+        (
+            "POST",
+            "/api/v1/policies".to_owned(),
+            json!({"resource": "tool:bash", "effect": "allow"}),
+        ),
+        (
+            "POST",
+            "/api/v1/tokens/operator/rotate".to_owned(),
+            json!({}),
+        ),
+    ];
+
+    for (method, path, body) in &acts {
+        let act = request(method.parse().unwrap(), path).insert_header(bearer(&foreign));
+        let answer = bench.call(act.set_json(body)).await;
+        assert!(
+            [403, 404].contains(&answer.status),
+            "{method} {path}: {} {}",
+            answer.status,
+            answer.body
+        );
+    }
+
+    // Only the audit and the token's use were written.
+    let added = |text: &str| -> Vec<String> {
+        let lines = text.lines().filter(|line| !before.contains(*line));
+        lines
+            .filter(|line| !line.starts_with("audit") && !line.contains("last_used_at"))
+            .map(str::to_owned)
+            .collect()
+    };
+    assert_eq!(added(&bench.stored()), Vec::<String>::new());
+}
+
+/// OP-11, SC-01
+#[actix::test]
+async fn whoever_has_some_teams_gives_no_others() {
+    let bench = Bench::new().await;
+    let own = bench.token_for("own", "main").await;
+    let wish = |name: &str, teams: Value| {
+        let mut wish = json!({"name": name, "scopes": ["read"]});
+        if !teams.is_null() {
+            wish["teams"] = teams;
+        }
+        wish
+    };
+
+    let wider = bench
+        .post("/api/v1/tokens", &own, wish("a", json!(["main", "other"])))
+        .await;
+    let same = bench
+        .post("/api/v1/tokens", &own, wish("b", json!(["main"])))
+        .await;
+    let unsaid = bench
+        .post("/api/v1/tokens", &own, wish("c", Value::Null))
+        .await;
+    let none = bench
+        .post("/api/v1/tokens", &own, wish("d", json!([])))
+        .await;
+
+    assert_eq!(wider.refusal(), (403, "forbidden".to_owned()));
+    assert_eq!(wider.field(), "teams");
+    assert_eq!(same.json()["data"]["teams"], json!(["main"]));
+    assert_eq!(unsaid.json()["data"]["teams"], json!(["main"]));
+    assert_eq!(none.refusal().0, 400);
+    let shown = bench.get("/api/v1/session", &own).await;
+    assert_eq!(shown.json()["data"]["teams"], json!(["main"]));
+    // A token that reaches more is out of reach.
+    let revoked = bench.delete("/api/v1/tokens/operator", &own).await;
+    assert_eq!(revoked.refusal(), (404, "not_found".to_owned()));
+}

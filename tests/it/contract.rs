@@ -1,0 +1,171 @@
+//! The API against its own description, by tools that know neither the program nor us.
+//!
+//! `./tests/run` installs them beside the build; `./tests/run quick` does without.
+
+use std::{
+    path::{Path, PathBuf},
+    process::Stdio,
+    time::Duration,
+};
+
+use serde_json::{Value, json};
+use tokio::process::Command;
+
+use crate::{service::Service, webdriver::is_quick};
+
+/// A run of all routes takes about this long; much more means that it hangs.
+const LONGEST: Duration = Duration::from_secs(600);
+/// How long the random part goes on.
+const BUDGET_S: &str = "100";
+/// What is asked of every answer.
+const CHECKS: &str = "not_a_server_error,status_code_conformance,content_type_conformance,\
+                      response_headers_conformance,response_schema_conformance,\
+                      negative_data_rejection,unsupported_method,allow_header_conformance";
+
+/// A program that `./tests/run` installed; none where that may be left out.
+fn tool(name: &str) -> Option<PathBuf> {
+    let path = Path::new(env!("CARGO_TARGET_TMPDIR"))
+        .parent()
+        .expect("a folder")
+        .join("contract/bin")
+        .join(name);
+    match path.exists() {
+        true => Some(path),
+        false if is_quick() => None,
+        false => panic!(
+            "{} is missing: `./tests/run` installs it (HIVEWRIGHT_TESTS=quick does without)",
+            path.display()
+        ),
+    }
+}
+
+/// What a program says, which has to end well.
+async fn run(command: &mut Command) -> String {
+    let child = command
+        .stdin(Stdio::null())
+        .env_remove("PYTHONPATH")
+        .env("NO_COLOR", "1")
+        .kill_on_drop(true)
+        .output();
+    let output = tokio::time::timeout(LONGEST, child).await;
+    let output = output.expect("it ends in time").expect("it can be run");
+    let said = String::from_utf8_lossy(&output.stdout).into_owned();
+    let complaints = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{said}\n{complaints}");
+    said
+}
+
+/// A service with a little of everything.
+async fn furnished() -> Service {
+    let service = Service::start().await;
+    let mut client = service.connect().await;
+    client.ask("#reply Hello.").await;
+    let made: [(&str, &str, Value); 7] = [
+        (
+            "POST",
+            "/api/v1/teams",
+            json!({"name": "billing", "description": "Invoices", "scope_accepts": ["invoices"]}),
+        ),
+        (
+            "POST",
+            "/api/v1/memories",
+            json!({"team": "main", "key": "office", "content": "Berlin", "type": "context"}),
+        ),
+        (
+            "POST",
+            "/api/v1/triggers",
+            json!({
+                "team": "main", "name": "morning", "type": "schedule",
+                "config": {"cron": "0 8 * * *"}, "task": "Look around.",
+            }),
+        ),
+        (
+            "POST",
+            "/api/v1/policies",
+            json!({"resource": "tool:bash", "effect": "require_approval"}),
+        ),
+        (
+            "POST",
+            "/api/v1/trust",
+            json!({"channel_type": "discord", "sender_id": "42"}),
+        ),
+        (
+            "POST",
+            "/api/v1/identities",
+            json!({"channel_type": "discord", "sender_id": "42", "token": "operator"}),
+        ),
+        (
+            "PUT",
+            "/api/v1/vault/team:main/API_KEY",
+            json!({"value": "a-value-of-a-secret"}),
+        ),
+    ];
+    for (method, path, body) in made {
+        let (status, answer) = service.api(method, path, Some(body)).await;
+        assert!((200..300).contains(&status), "{path}: {status} {answer}");
+    }
+    service
+}
+
+/// OP-07: the description is what OpenAPI 3.1 says it should be.
+#[actix::test]
+async fn the_description_is_valid() {
+    let Some(validator) = tool("openapi-spec-validator") else {
+        return;
+    };
+    let service = Service::start().await;
+    let (status, document) = service.api("GET", "/api/v1/openapi.json", None).await;
+    assert_eq!(status, 200);
+    service.write("openapi.json", &document.to_string());
+
+    run(Command::new(validator)
+        .args(["--schema", "3.1"])
+        .arg(service.path("openapi.json")))
+    .await;
+}
+
+/// OP-07, OP-99: whatever is sent to whichever route, the service does not fail, and answers as it
+/// says it does.
+#[actix::test]
+async fn no_route_answers_otherwise_than_it_says() {
+    let Some(schemathesis) = tool("schemathesis") else {
+        return;
+    };
+    let service = furnished().await;
+    let (_, document) = service.api("GET", "/api/v1/openapi.json", None).await;
+    service.write("openapi.json", &document.to_string());
+
+    let said = run(Command::new(schemathesis)
+        .current_dir(service.home())
+        .arg("run")
+        .arg(service.path("openapi.json"))
+        .args(["--url", &service.url()])
+        .args([
+            "--header",
+            &format!("Authorization:Bearer {}", service.token()),
+        ])
+        .args(["--checks", CHECKS])
+        .args(["--phases", "examples,coverage,fuzzing"])
+        .args(["--max-examples", "20", "--max-time", BUDGET_S])
+        // Below what one token may ask for.
+        .args([
+            "--rate-limit",
+            "45/s",
+            "--seed",
+            "1",
+            "--continue-on-failure",
+        ])
+        .args(["--request-timeout", "40", "--suppress-health-check", "all"])
+        .args(["--warnings", "off", "--generation-database", "none"])
+        // The one would end the credential of the run, the other write files wherever it likes.
+        .args(["--exclude-operation-id", "post_tokens_operator_rotate"])
+        .args(["--exclude-operation-id", "post_backups"]))
+    .await;
+
+    assert!(
+        said.contains("No issues found") || said.contains("passed"),
+        "{said}"
+    );
+    let (status, _) = service.api("GET", "/api/v1/overview", None).await;
+    assert_eq!(status, 200, "{}", service.log());
+}
