@@ -207,6 +207,11 @@ fn claimed_sender(headers: &HeaderMap) -> Result<Option<String>, ApiError> {
     }
 }
 
+/// The text holds one of our tokens, by its look.
+pub(super) fn is_token(text: &str) -> bool {
+    text.contains("hwo_") || text.contains("hwt_")
+}
+
 /// A query that holds a credential, by the name of a field or by its look.
 pub(super) fn has_token(query: &str) -> bool {
     const NAMES: [&str; 4] = ["token", "access_token", "api_key", "authorization"];
@@ -214,8 +219,6 @@ pub(super) fn has_token(query: &str) -> bool {
     fields.into_iter().any(|field| {
         let (name, value) = field.split_once('=').unwrap_or((field, ""));
         NAMES.iter().any(|secret| name.eq_ignore_ascii_case(secret))
-            || [name, value]
-                .iter()
-                .any(|text| text.contains("hwo_") || text.contains("hwt_"))
+            || [name, value].into_iter().any(is_token)
     })
 }

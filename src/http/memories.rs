@@ -41,7 +41,7 @@ pub(super) fn resources() -> Vec<Resource> {
                             &[
                                 Field::text("team", "Only of this team."),
                                 Field::text("key", "Only under this key."),
-                                Field::word("type", kinds, "Only of this type."),
+                                Field::text("type", "Only of this type, such as `lesson`."),
                                 Field::word("review", reviews, "Only those in this review."),
                                 Field::flag("active", "Only versions that count, or others."),
                                 Field::text("q", "Words to search for."),
@@ -94,10 +94,6 @@ pub(super) fn resources() -> Vec<Resource> {
                 deactivate,
             ),
     ]
-}
-
-fn kinds() -> Vec<&'static str> {
-    Kind::ALL.map(Kind::as_str).to_vec()
 }
 
 fn reviews() -> Vec<&'static str> {

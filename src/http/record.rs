@@ -73,7 +73,7 @@ pub(super) async fn write(
     let values: Vec<String> = request
         .match_info()
         .iter()
-        .map(|(_, value)| match access::has_token(value) {
+        .map(|(_, value)| match access::is_token(value) {
             // It was put in the wrong place.
             true => "a token".to_owned(),
             false => value.chars().take(128).collect(),

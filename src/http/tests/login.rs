@@ -33,6 +33,7 @@ async fn a_browser_logs_in_with_a_token_and_out_again() {
         json!({
             "principal": "operator",
             "scopes": ["read", "chat", "assert_sender", "operate", "approve", "secrets", "admin", "metrics"],
+            "teams": null,
             "csrf": csrf,
             "demo": true,
             "version": env!("CARGO_PKG_VERSION"),

@@ -86,16 +86,17 @@ async fn tasks_are_found_by_what_is_known_of_them() {
         )
         .await;
 
-    assert_eq!(bench.ids("").await, ["task-1", "task-3", "task-2"]);
+    assert_eq!(bench.ids("").await, ["task-3", "task-2", "task-1"]);
+    assert_eq!(bench.ids("sort=created_at&limit=1").await, ["task-1"]);
     assert_eq!(bench.ids("state=accepted").await, ["task-1"]);
     assert_eq!(bench.ids("state=failed").await, ["task-3"]);
-    assert_eq!(bench.ids("team=main").await, ["task-1", "task-2"]);
+    assert_eq!(bench.ids("team=main").await, ["task-2", "task-1"]);
     assert_eq!(bench.ids("type=trigger").await, ["task-2"]);
     assert_eq!(bench.ids("q=ORE!").await, ["task-2"]);
     assert_eq!(bench.ids("since=90m").await, ["task-3", "task-2"]);
     assert_eq!(bench.ids("until=90m").await, ["task-1"]);
     assert_eq!(bench.ids("root=task-3").await, ["task-3"]);
-    assert_eq!(bench.ids("limit=1&offset=1").await, ["task-3"]);
+    assert_eq!(bench.ids("limit=1&offset=1").await, ["task-2"]);
     let wrong = bench
         .get("/api/v1/tasks?state=sleeping", &bench.operator())
         .await;
