@@ -142,8 +142,8 @@ fn moment(text: &str, now: Timestamp) -> Option<Timestamp> {
 }
 
 impl Query {
-    /// Reads a query with the fields that are described, and no others. One that is empty counts as
-    /// absent.
+    /// Reads a query with the fields that are described, and no others. A text that is empty counts
+    /// as absent.
     pub(super) fn read(text: &str, operation: &Operation) -> Result<Self, ApiError> {
         let fields = web::Query::<Vec<(String, String)>>::from_query(text)
             .map_err(|_| ApiError::invalid("the query cannot be read"))?
@@ -161,8 +161,13 @@ impl Query {
                 return Err(ApiError::invalid_field(name.as_str(), "given twice"));
             }
             let field = described.iter().find(|field| field.name == name);
-            if let Some(field) = field.filter(|_| !value.is_empty()) {
+            if let Some(field) = field {
                 check(name, value, &field.form)?;
+            } else if value.is_empty() {
+                return Err(ApiError::invalid_field(
+                    SORT,
+                    "expected the name of a field",
+                ));
             }
         }
         Ok(Self {
@@ -347,6 +352,9 @@ mod tests {
 
     #[test]
     fn a_value_of_another_form_is_refused() {
+        for empty in ["unread=", "state=", "since=", "limit=", "sort="] {
+            assert!(refusal(query(empty)).contains("expected"), "{empty}");
+        }
         assert!(refusal(query("unread=yes")).contains("`true` or `false`"));
         assert!(refusal(query("state=of")).contains("`on`, `off`"));
         let fine = query("unread=true&state=off").unwrap();
