@@ -1,12 +1,15 @@
 //! Settings files: what is wrong is named with its place, and costs no more than it must.
 
-use std::process::Command;
+use std::{
+    process::{Command, Stdio},
+    time::{Duration, Instant},
+};
 
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::{
     fake_model::{FakeModel, KEY, Reply},
-    service::{Client, Service, http},
+    service::{Client, PATIENCE, Service, http},
 };
 
 /// OP-85, OR-10: a wrong `config.yaml` stops the start, and all problems of all files are named.
@@ -170,7 +173,7 @@ async fn a_wrong_team_file_is_an_error_that_names_file_and_field() {
     assert_eq!(client.ask("#reply Hello.").await["content"], "Hello.");
 }
 
-/// OP-17, SC-31
+/// OP-17, OP-94, SC-34
 #[actix::test]
 async fn other_machines_are_served_encrypted_or_not_at_all() {
     let service = Service::prepare();
@@ -182,6 +185,44 @@ async fn other_machines_are_served_encrypted_or_not_at_all() {
     assert_eq!(open.code, Some(3), "{open:?}");
     assert!(open.stderr.contains("server.tls"), "{open:?}");
     assert!(open.stderr.contains("server.trusted_proxies"), "{open:?}");
+}
+
+/// OP-17, OP-94, SC-33
+#[actix::test]
+async fn other_machines_are_served_behind_a_trusted_proxy() {
+    let service = Service::prepare().with_file(
+        "data/config/config.yaml",
+        "server: {trusted_proxies: [192.0.2.0/24]}\n",
+    );
+    let command = service.command(&["serve", "--port", "0", "--bind", "0.0.0.0"]);
+    let mut child = tokio::process::Command::from(command)
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .kill_on_drop(true)
+        .spawn()
+        .unwrap();
+    let deadline = Instant::now() + PATIENCE;
+    let port = loop {
+        assert!(Instant::now() < deadline, "it does not come up");
+        assert_eq!(child.try_wait().unwrap(), None, "it refuses to start");
+        let text = std::fs::read_to_string(service.path("run/service.json"));
+        let address: Option<Value> = text.ok().and_then(|text| serde_json::from_str(&text).ok());
+        let url = address.and_then(|address| Some(address["url"].as_str()?.to_owned()));
+        if let Some((_, port)) = url.as_deref().and_then(|url| url.rsplit_once(':')) {
+            break port.to_owned();
+        }
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    };
+
+    let asked = http().get(format!("http://127.0.0.1:{port}/healthz"));
+    // Whoever is no such proxy speaks for nobody.
+    let answer = asked
+        .header("X-Forwarded-Host", "evil.example")
+        .send()
+        .await;
+
+    assert_eq!(answer.unwrap().status(), 200);
+    child.kill().await.unwrap();
 }
 
 /// OP-17
