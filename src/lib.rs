@@ -60,6 +60,7 @@ pub fn run(serve: ServeOptions) -> Result<(), ServiceError> {
         })
         .await?;
         (serve.announce)(&service);
+        service::systemd::ready();
         service.until_told_to_stop().await;
         Ok(())
     })

@@ -6,6 +6,7 @@ use serde_json::{Value, json};
 
 use super::{
     Context,
+    ask::confirm,
     failure::{Exit, Failure},
     screen::printable,
     service::Service,
@@ -108,7 +109,7 @@ pub(super) enum Action {
         name: String,
     },
     /// Shut a team down for good; its folder goes to the trash
-    #[command(after_help = "Example:\n  hivewright teams shutdown research --cascade")]
+    #[command(after_help = "Example:\n  hivewright teams shutdown research --cascade --yes")]
     Shutdown {
         /// The team
         name: String,
@@ -208,6 +209,12 @@ pub(super) async fn run(arguments: Arguments, context: &Context) -> Result<(), F
             (answer, Shown::Remark(line))
         }
         Action::Shutdown { name, cascade } => {
+            let found = service.get(&path(&name, "")?).await?;
+            let question = match cascade {
+                true => "Shut it down for good, with all teams below it?",
+                false => "Shut it down for good?",
+            };
+            confirm(context, &one(&found)?, question)?;
             let way = path(&name, if cascade { "?cascade=true" } else { "" })?;
             let answer = service.remove(&way).await?;
             let line = match answer["data"]["trash"].as_str() {

@@ -83,6 +83,7 @@ pub mod error;
 mod facts;
 mod listener;
 mod reload;
+pub(crate) mod systemd;
 mod vault;
 
 use error::{ServiceError, machine};
@@ -468,6 +469,7 @@ impl Service {
     /// queue, clients are told to come back.
     pub async fn stop(self) {
         self.draining.store(true, Ordering::SeqCst);
+        systemd::stopping();
         self.spine.scheduler.do_send(scheduler::ring::Drain);
         self.spine.queue.do_send(queue::Drain);
         self.spine.supervisor.do_send(supervisor::Drain);
