@@ -12,6 +12,7 @@ mod cli_chat;
 mod cli_service;
 mod crash;
 mod delegations;
+mod events;
 mod fake_model;
 mod faults;
 mod import;
