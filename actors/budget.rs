@@ -43,6 +43,14 @@ pub struct Day {
     pub ends_at: Timestamp,
 }
 
+impl Day {
+    /// As a date, such as `2026-11-15`.
+    pub fn date(self) -> String {
+        let (year, month) = (self.number / 10_000, self.number / 100 % 100);
+        format!("{year:04}-{month:02}-{:02}", self.number % 100)
+    }
+}
+
 /// Port: the day that a moment belongs to.
 pub trait Days: Send + Sync + 'static {
     /// The day.
@@ -76,6 +84,75 @@ impl Spent {
         self.usd = (self.usd - other.usd).max(0.0);
         self.tokens = self.tokens.saturating_sub(other.tokens);
     }
+}
+
+/// What model calls have come to.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Tally {
+    /// Tokens read by the model, cached ones not counted.
+    pub input: u64,
+    /// Tokens written by the model.
+    pub output: u64,
+    /// Tokens read from the provider's prompt cache.
+    pub cache_read: u64,
+    /// Tokens written to the provider's prompt cache.
+    pub cache_write: u64,
+    /// How many calls.
+    pub requests: u64,
+    /// Money, in USD, as far as prices are known.
+    pub usd: f64,
+}
+
+impl Tally {
+    /// So many calls that cost this together.
+    pub fn of(usage: &Usage, requests: u64) -> Self {
+        Self {
+            input: usage.input,
+            output: usage.output,
+            cache_read: usage.cache_read,
+            cache_write: usage.cache_write,
+            requests,
+            usd: usage.cost_usd.unwrap_or_default(),
+        }
+    }
+
+    /// The same as money and tokens.
+    pub fn spent(&self) -> Spent {
+        Spent {
+            usd: self.usd,
+            tokens: self.input + self.output + self.cache_read + self.cache_write,
+        }
+    }
+
+    /// Which part of what was read came from the cache.
+    pub fn cached_share(&self) -> f64 {
+        match self.input + self.cache_read + self.cache_write {
+            0 => 0.0,
+            read => self.cache_read as f64 / read as f64,
+        }
+    }
+}
+
+impl std::ops::AddAssign for Tally {
+    fn add_assign(&mut self, other: Self) {
+        self.input += other.input;
+        self.output += other.output;
+        self.cache_read += other.cache_read;
+        self.cache_write += other.cache_write;
+        self.requests += other.requests;
+        self.usd += other.usd;
+    }
+}
+
+/// Who called which model, by which profile.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Caller {
+    /// The team.
+    pub team: TeamName,
+    /// The profile.
+    pub profile: String,
+    /// The model.
+    pub model: String,
 }
 
 /// A call that does not fit.
@@ -113,6 +190,8 @@ struct Accounts {
     tasks: HashMap<TaskId, Spent>,
     /// Teams whose operator was asked for more today.
     asked: HashSet<TeamName>,
+    /// The calls of today.
+    calls: HashMap<Caller, Tally>,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
@@ -203,6 +282,31 @@ impl Ledger {
         accounts.asked.insert(team.clone())
     }
 
+    /// Counts a call, and gives what those of the day have come to by now: of its kind, and what the
+    /// team itself has spent. Nothing if the day is over.
+    pub fn count(&self, caller: &Caller, usage: &Usage, day: Day) -> Option<(Tally, Spent)> {
+        let mut accounts = self.accounts();
+        accounts.turn_to(day);
+        if accounts.day != day.number {
+            return None;
+        }
+        let tally = accounts.calls.entry(caller.clone()).or_default();
+        *tally += Tally::of(usage, 1);
+        let tally = *tally;
+        let account = accounts.teams.get(&caller.team);
+        Some((
+            tally,
+            account.map_or_else(|| tally.spent(), |account| account.own),
+        ))
+    }
+
+    /// The same, as a former process noted it.
+    pub fn recover_calls(&self, caller: Caller, tally: Tally, day: Day) {
+        let mut accounts = self.accounts();
+        accounts.turn_to(day);
+        accounts.calls.insert(caller, tally);
+    }
+
     /// What a team with all below it has spent today, estimates of running calls included.
     pub fn drawn(&self, team: &TeamName, day: Day) -> Spent {
         let mut accounts = self.accounts();
@@ -232,6 +336,7 @@ impl Accounts {
             self.day = day.number;
             self.teams.clear();
             self.asked.clear();
+            self.calls.clear();
         }
     }
 

@@ -7,11 +7,12 @@ use actix::{Actor, Addr, ArbiterHandle, AsyncContext};
 use crate::{
     approvals::{self, Approvals, desk::Desk, record::Digester, secret::SecretSink},
     briefing::Briefing,
-    budget::{Day, Days, Ledger},
+    budget::{Day, Days, Ledger, Spent, Tally},
     channel::Channel,
     classifier::Classifier,
     clock::Clock,
     ids::{Ids, TeamName},
+    live::Publisher,
     meter::Meter,
     org::{
         self, Org,
@@ -63,6 +64,8 @@ pub struct Ports {
     pub approvals_last: Duration,
     /// Counts.
     pub meter: Arc<dyn Meter>,
+    /// Tells what happens to whoever watches.
+    pub live: Publisher,
     /// The folders of teams.
     pub folders: Arc<dyn Folders>,
     /// Where the organisation is to be seen by those who are there before it.
@@ -102,6 +105,8 @@ pub struct Spine {
     pub org: Addr<Org>,
     /// The same, to look at.
     pub view: OrgView,
+    /// What happens, for whoever watches.
+    pub live: Publisher,
 }
 
 /// What a former process left behind. Reads the whole of it: done once, before anything is served.
@@ -148,7 +153,19 @@ pub fn recover_spending(
     day: Day,
     tree: &Tree,
 ) -> Result<(), StorageError> {
-    for (team, own) in reads::spent(storage, day)? {
+    let mut own: HashMap<TeamName, Spent> = reads::spent(storage, day)?.into_iter().collect();
+    let mut called: HashMap<TeamName, Tally> = HashMap::new();
+    reads::calls(storage, day.number, day.number, &mut |_, caller, tally| {
+        *called.entry(caller.team.clone()).or_default() += tally;
+        ledger.recover_calls(caller, tally, day);
+    })?;
+    for (team, tally) in called {
+        let spent = own.entry(team).or_default();
+        // Both are noted for a team with a budget.
+        spent.usd = spent.usd.max(tally.spent().usd);
+        spent.tokens = spent.tokens.max(tally.spent().tokens);
+    }
+    for (team, own) in own {
         let above = tree.ancestors(team.as_str());
         let line: Vec<TeamName> = std::iter::once(team)
             .chain(above.into_iter().rev())
@@ -184,7 +201,10 @@ impl Spine {
             ports.on_store_failure,
             ports.on_store_group,
         );
-        let channel = Channel::new(store.clone(), ports.clock.clone()).start();
+        store.publish_to(ports.live.clone());
+        let channel = Channel::new(store.clone(), ports.clock.clone())
+            .publishing(ports.live.clone())
+            .start();
         let directory = Directory::default();
         let desk = Desk::new(ports.ids.clone(), ports.digester, ports.approvals_last);
         // Each of these knows another: their addresses exist before they do.
@@ -295,6 +315,7 @@ impl Spine {
                 ledger: ports.ledger,
                 days: ports.days,
                 meter: ports.meter,
+                live: ports.live.clone(),
                 idle: TEAM_IDLE,
                 grace: GRACE,
             };
@@ -312,6 +333,7 @@ impl Spine {
                 directory,
                 org,
                 view: ports.view,
+                live: ports.live,
             },
             _ => unreachable!("all are created above"),
         }

@@ -23,6 +23,32 @@ pub struct Lane {
     pub topic: Option<TopicId>,
 }
 
+impl Lane {
+    /// The name of its session, for a life of its team: `main:t-0123456789abcdef`, `ops~2:main`.
+    pub fn session_id(&self, generation: u32) -> String {
+        let topic = self.topic.as_ref().map_or("main", TopicId::as_str);
+        match generation {
+            1 => format!("{}:{topic}", self.team),
+            later => format!("{}~{later}:{topic}", self.team),
+        }
+    }
+
+    /// The lane behind the name of a session, and the life of its team.
+    pub fn of_session(id: &str) -> Option<(Self, u32)> {
+        let (team, topic) = id.split_once(':')?;
+        let (team, generation) = match team.split_once('~') {
+            Some((team, later)) => (team, later.parse().ok().filter(|later| *later > 1)?),
+            None => (team, 1),
+        };
+        let topic = (topic != "main").then(|| topic.into());
+        let lane = Self {
+            team: team.into(),
+            topic,
+        };
+        Some((lane, generation))
+    }
+}
+
 /// A topic as frames show it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TopicRef {
@@ -393,6 +419,16 @@ impl Task {
         TeamKey {
             name: self.lane.team.clone(),
             generation: self.generation,
+        }
+    }
+
+    /// Where it is, in a word.
+    pub fn state(&self) -> &'static str {
+        match (&self.outcome, &self.parked, &self.lease) {
+            (Some(outcome), ..) => outcome.ending.as_str(),
+            (None, Some(_), _) => "waiting",
+            (None, None, Some(_)) => "running",
+            (None, None, None) => "accepted",
         }
     }
 

@@ -6,6 +6,7 @@ pub mod briefing;
 pub mod channels;
 pub mod cli;
 pub mod days;
+pub mod doctor;
 pub mod engines;
 pub mod http;
 pub mod import;
@@ -22,6 +23,7 @@ pub mod settings;
 pub mod storage;
 pub mod teams;
 pub mod tools;
+pub mod transcript;
 pub mod triggers;
 pub mod vault;
 

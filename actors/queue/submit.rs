@@ -7,10 +7,10 @@ use super::{
     causes::{Giver, Runaway},
 };
 use crate::{
-    clock::millis,
+    clock::{Timestamp, millis},
     ids::{TaskId, TeamName},
     notice::{Notice, NoticeKind},
-    store::records::Writes,
+    store::{reads::OpenWork, records::Writes},
     task::{Code, Ending, Kind, Task, WaitReason},
 };
 
@@ -98,6 +98,26 @@ pub struct OpenTask {
     pub age_ms: u64,
     /// It runs, and has for long.
     pub stale: bool,
+}
+
+impl OpenTask {
+    /// The same, of a row.
+    pub fn of(work: &OpenWork, now: Timestamp) -> Self {
+        let age = now.since(work.created_at);
+        let state = match (&work.parked, &work.lease) {
+            (Some(parked), _) => OpenState::Parked(parked.reason),
+            (None, Some(_)) => OpenState::Running,
+            (None, None) => OpenState::Accepted,
+        };
+        Self {
+            task_id: work.id.clone(),
+            team: work.lane.team.clone(),
+            kind: work.kind,
+            state,
+            age_ms: millis(age),
+            stale: state == OpenState::Running && age > STALE,
+        }
+    }
 }
 
 /// Where a task without an end is.

@@ -226,6 +226,10 @@ impl Router {
         ctx: &mut Context<Self>,
     ) {
         if decision.is_silent() {
+            if let Some(id) = message {
+                let refusal = ErrorBody::refusal("not_authorized", "Not authorized.");
+                self.settle(channel, id, Err(refusal));
+            }
             return self.to.channel.do_send(HangUp {
                 channel: channel.clone(),
                 closing: Closing::Denied,

@@ -44,11 +44,13 @@ pub mod gate;
 pub mod granting;
 pub mod grants;
 mod intake;
+pub mod managing;
 pub mod names;
 pub mod rate;
 pub mod refusal;
 pub mod resolve;
 mod resume;
+pub mod saying;
 pub mod score;
 mod sweep;
 #[cfg(test)]
@@ -216,6 +218,8 @@ pub struct Router {
     /// … and control frames.
     control_buckets: HashMap<(ChannelType, String), Bucket>,
     grants: Grants,
+    /// Who waits for the fate of a message.
+    waiters: HashMap<(ChannelId, MessageId), saying::Waiter>,
     /// Which senders are principals.
     identities: Option<Arc<dyn Identities>>,
 }
@@ -262,6 +266,7 @@ impl Router {
             buckets: HashMap::new(),
             control_buckets: HashMap::new(),
             grants: recovered.grants,
+            waiters: HashMap::new(),
             identities: None,
         }
     }
@@ -278,7 +283,10 @@ impl Router {
         });
     }
 
-    fn refuse(&self, channel: &ChannelId, error: ErrorBody) {
+    fn refuse(&mut self, channel: &ChannelId, error: ErrorBody) {
+        if let Some(id) = &error.message_id {
+            self.settle(channel, id, Err(error.clone()));
+        }
         self.tell(channel, None, Body::Error(error));
     }
 

@@ -3,11 +3,13 @@
 use std::{ops::ControlFlow, time::Duration};
 
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
+use serde_json::json;
 
 use super::{firing::FIRES_WITHIN, heard::Heard, run::Run, trigger::Trigger};
 use crate::{
     clock::Timestamp,
     ids::{RunId, TaskId, TeamKey, TriggerId},
+    live::facts,
     storage::{Order, Storage, StorageError},
     store::{
         reads,
@@ -98,14 +100,16 @@ pub trait TriggerRows {
 impl TriggerRows for Writes {
     fn trigger(self, trigger: &Trigger) -> Self {
         self.edge(&trigger_key(&trigger.team, &trigger.id), trigger)
+            .tell(facts::trigger(trigger, json!(trigger.state)))
     }
 
     fn drop_trigger(self, trigger: &Trigger) -> Self {
         self.drop_edge(&trigger_key(&trigger.team, &trigger.id))
+            .tell(facts::trigger(trigger, json!("removed")))
     }
 
     fn run(self, run: &Run) -> Self {
-        self.edge(&run_key(run), run)
+        self.edge(&run_key(run), run).tell(facts::run(run))
     }
 
     fn open_run(self, run: &Run, task: &TaskId) -> Self {

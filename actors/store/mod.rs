@@ -8,11 +8,13 @@ use tokio::sync::oneshot;
 use crate::{
     event::Frame,
     ids::{ChannelId, LeaseId, TaskId},
+    live::{Publisher, event::Event},
     storage::{Batch, Order, Storage, StorageError},
 };
 
 pub mod reads;
 pub mod records;
+pub mod sessions;
 #[cfg(test)]
 mod tests;
 pub mod trust;
@@ -33,6 +35,11 @@ struct Commit {
     writes: Writes,
     reply: oneshot::Sender<Result<Vec<Numbered>, StoreError>>,
 }
+
+/// From now on whoever watches is told of what became durable.
+#[derive(Debug, Message)]
+#[rtype(result = "()")]
+struct PublishTo(Publisher);
 
 /// The gathered group is due.
 #[derive(Debug, Message)]
@@ -83,6 +90,11 @@ impl StoreHandle {
         async move { answer.await.unwrap_or(Err(StoreError::Gone)) }
     }
 
+    /// From now on this publisher tells of what became durable.
+    pub fn publish_to(&self, live: Publisher) {
+        self.address.do_send(PublishTo(live));
+    }
+
     /// Runs a read on the blocking pool.
     pub async fn read<T: Send + 'static>(
         &self,
@@ -112,6 +124,7 @@ pub struct Store {
     storage: Arc<dyn Storage>,
     on_failure: OnFailure,
     on_group: OnGroup,
+    live: Option<Publisher>,
     /// A commit failed: nothing is answered any more.
     failed: bool,
     waiting: Vec<Commit>,
@@ -134,6 +147,7 @@ impl Store {
             storage: storage.clone(),
             on_failure,
             on_group,
+            live: None,
             failed: false,
             waiting: Vec::new(),
             waiting_bytes: 0,
@@ -156,12 +170,16 @@ impl Store {
         let requests = group.len();
         let mut batch = Batch::default();
         let mut answers = Vec::with_capacity(requests);
-        for Commit { writes, reply } in group {
+        let mut told: Vec<Event> = Vec::new();
+        for Commit { mut writes, reply } in group {
             let outcome = match self.admit(&writes) {
-                Ok(()) => match self.apply(writes, &mut batch) {
-                    Ok(numbered) => Ok(numbered),
-                    Err(error) => return self.fail(&error),
-                },
+                Ok(()) => {
+                    told.append(&mut writes.told);
+                    match self.apply(writes, &mut batch) {
+                        Ok(numbered) => Ok(numbered),
+                        Err(error) => return self.fail(&error),
+                    }
+                }
                 Err(refusal) => Err(refusal),
             };
             answers.push((reply, outcome));
@@ -170,6 +188,10 @@ impl Store {
             && let Err(error) = self.storage.commit(&batch)
         {
             return self.fail(&error);
+        }
+        // Before the answers: whoever has one may ask for all that has happened so far.
+        if let Some(live) = &self.live {
+            live.publish_all(told);
         }
         for (reply, outcome) in answers {
             // Whoever asked may have gone; the record is safe all the same.
@@ -265,6 +287,14 @@ impl Handler<Commit> for Store {
         if self.waiting.len() >= GROUP_REQUESTS || self.waiting_bytes >= GROUP_BYTES {
             self.flush();
         }
+    }
+}
+
+impl Handler<PublishTo> for Store {
+    type Result = ();
+
+    fn handle(&mut self, PublishTo(live): PublishTo, _: &mut Self::Context) {
+        self.live = Some(live);
     }
 }
 

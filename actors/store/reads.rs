@@ -2,7 +2,7 @@
 
 use std::{collections::HashSet, ops::ControlFlow, time::Duration};
 
-use serde::de::DeserializeOwned;
+use serde::{Deserialize, de::DeserializeOwned};
 
 use super::{
     records::{
@@ -16,17 +16,19 @@ use crate::{
     approvals::{question::Question, record::Approval},
     audit::Audit,
     briefing::{Line, Speaker},
-    budget::{Day, Spent},
+    budget::{Caller, Day, Spent, Tally},
     clock::Timestamp,
     event::Frame,
     history::{Fact, HistoryEvent, Origin},
-    ids::{ApprovalId, ChannelId, MessageId, QuestionId, TaskId, TeamKey, TeamName, TopicId},
+    ids::{
+        ApprovalId, ChannelId, LeaseId, MessageId, QuestionId, TaskId, TeamKey, TeamName, TopicId,
+    },
     inbox::InboxEvent,
     notice::Notice,
     org::record::TeamRecord,
     router::topics::Topic,
     storage::{Order, Storage, StorageError},
-    task::{Lane, Task},
+    task::{Kind, Lane, Parked, Source, Task},
 };
 
 /// What a scan found: rows that can be read, and complaints about those that cannot.
@@ -125,6 +127,23 @@ pub fn channel(
         messages,
         said,
     }))
+}
+
+/// Who opened a channel, if it exists.
+pub fn channel_row(
+    storage: &dyn Storage,
+    id: &ChannelId,
+) -> Result<Option<ChannelRow>, StorageError> {
+    one(storage, &channel_key(id))
+}
+
+/// A known message.
+pub fn message(
+    storage: &dyn Storage,
+    channel: &ChannelId,
+    id: &MessageId,
+) -> Result<Option<MessageRow>, StorageError> {
+    one(storage, &records::message_key(channel, id))
 }
 
 /// A stored frame with its ordinal and its size.
@@ -425,6 +444,65 @@ pub fn raised(storage: &dyn Storage, day: Day) -> Result<Vec<(TeamName, u32)>, S
     of_day(storage, "raise", day)
 }
 
+/// What the calls of each kind have come to on each day from one to another, as numbers of days.
+pub fn calls(
+    storage: &dyn Storage,
+    from: u32,
+    to: u32,
+    visit: &mut dyn FnMut(u32, Caller, Tally),
+) -> Result<(), StorageError> {
+    tallies(storage, "use", from, to, &mut |day, rest, tally| {
+        let mut parts = rest.splitn(3, '\0');
+        if let (Some(team), Some(profile), Some(model)) = (parts.next(), parts.next(), parts.next())
+        {
+            let caller = Caller {
+                team: team.into(),
+                profile: profile.to_owned(),
+                model: model.to_owned(),
+            };
+            visit(day, caller, tally);
+        }
+    })
+}
+
+/// What the calls for each task have come to on the days from one to another.
+pub fn task_calls(
+    storage: &dyn Storage,
+    from: u32,
+    to: u32,
+    visit: &mut dyn FnMut(TaskId, Tally),
+) -> Result<(), StorageError> {
+    tallies(storage, "use-task", from, to, &mut |_, task, tally| {
+        visit(task.into(), tally);
+    })
+}
+
+fn tallies(
+    storage: &dyn Storage,
+    kind: &str,
+    from: u32,
+    to: u32,
+    visit: &mut dyn FnMut(u32, &str, Tally),
+) -> Result<(), StorageError> {
+    let start = records::join(&[kind, &from.to_string()]);
+    let end = records::after_prefix(&records::prefix(&[kind, &to.to_string()]));
+    let skip = records::prefix(&[kind]).len();
+    if start >= end {
+        return Ok(());
+    }
+    storage.scan(&start, &end, Order::Rising, &mut |key, value| {
+        let named = std::str::from_utf8(&key[skip..]).ok();
+        let parts = named.and_then(|name| name.split_once('\0'));
+        if let Some((day, rest)) = parts
+            && let Ok(day) = day.parse()
+            && let Ok(tally) = value.and_then(|value| decode(key, value))
+        {
+            visit(day, rest, tally);
+        }
+        ControlFlow::Continue(())
+    })
+}
+
 fn of_day<T: DeserializeOwned>(
     storage: &dyn Storage,
     kind: &str,
@@ -621,6 +699,52 @@ pub fn answer<T: DeserializeOwned>(
         .get(&key)?
         .map(|value| decode(&key, &value))
         .transpose()
+}
+
+/// A task without an outcome, as far as it is needed to count.
+#[derive(Clone, Debug, Deserialize)]
+pub struct OpenWork {
+    /// Its id.
+    pub id: TaskId,
+    /// Its lane.
+    pub lane: Lane,
+    /// What kind of work it is.
+    #[serde(default)]
+    pub kind: Kind,
+    /// When it was accepted.
+    pub created_at: Timestamp,
+    /// Where it comes from.
+    #[serde(default)]
+    pub source: Option<Source>,
+    /// Who holds it.
+    #[serde(default)]
+    pub lease: Option<LeaseId>,
+    /// Its turn was set aside.
+    #[serde(default)]
+    pub parked: Option<Parked>,
+}
+
+/// All tasks without an outcome, without their words.
+pub fn open_work(storage: &dyn Storage) -> Result<Vec<OpenWork>, StorageError> {
+    Ok(collect(storage, &task_prefix())?.rows)
+}
+
+/// All topics of all channels.
+pub fn topics(
+    storage: &dyn Storage,
+    visit: &mut dyn FnMut(ChannelId, Topic),
+) -> Result<(), StorageError> {
+    let prefix = records::topics_prefix();
+    scan_prefix(storage, &prefix, Order::Rising, &mut |key, value| {
+        let name = std::str::from_utf8(&key[prefix.len()..]).ok();
+        let channel = name.and_then(|name| name.rsplit_once('\0'));
+        if let Some((channel, _)) = channel
+            && let Ok(topic) = value.and_then(|value| decode(key, value))
+        {
+            visit(channel.into(), topic);
+        }
+        ControlFlow::Continue(())
+    })
 }
 
 /// All used channels.

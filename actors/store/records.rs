@@ -11,7 +11,7 @@ use crate::{
     },
     audit::Audit,
     briefing::{Line, Speaker},
-    budget::{Day, Spent},
+    budget::{Caller, Day, Spent, Tally},
     channel_type::ChannelType,
     clock::Timestamp,
     event::Frame,
@@ -21,6 +21,7 @@ use crate::{
         TeamKey, TeamName, TopicId,
     },
     inbox::InboxEvent,
+    live::{event::Event, facts},
     notice::Notice,
     org::record::TeamRecord,
     router::{
@@ -64,6 +65,8 @@ pub(super) enum Write {
 pub struct Writes {
     pub(super) guard: Option<(TaskId, LeaseId)>,
     pub(super) list: Vec<Write>,
+    /// What is true once it is durable.
+    pub(super) told: Vec<Event>,
 }
 
 impl Writes {
@@ -87,6 +90,18 @@ impl Writes {
     pub fn and(mut self, other: Self) -> Self {
         debug_assert!(other.guard.is_none());
         self.list.extend(other.list);
+        self.told.extend(other.told);
+        self
+    }
+
+    /// Whoever watches is told this once the commit is durable.
+    pub fn tell(mut self, event: Event) -> Self {
+        self.told.push(event);
+        self
+    }
+
+    fn tell_all(mut self, events: impl IntoIterator<Item = Event>) -> Self {
+        self.told.extend(events);
         self
     }
 
@@ -96,7 +111,9 @@ impl Writes {
             task: task.id.clone(),
             lease: task.lease.clone(),
         };
-        self.put(task_key(&task.id), task).with(fence)
+        self.put(task_key(&task.id), task)
+            .with(fence)
+            .tell(facts::task(task))
     }
 
     /// A task that has its outcome. Its lease ends with it.
@@ -110,6 +127,7 @@ impl Writes {
             task: task.id.clone(),
             lease: None,
         })
+        .tell(facts::task(task))
     }
 
     /// Lists of finished work don't show messages, so those pay nothing for it.
@@ -126,7 +144,8 @@ impl Writes {
     /// A frame for a channel's outbox. The store numbers it.
     pub fn frame(self, channel: &ChannelId, frame: Frame) -> Self {
         let value = encode(&frame);
-        self.with(Write::Frame {
+        let told = facts::frame(channel, &frame);
+        self.tell_all(told).with(Write::Frame {
             channel: channel.clone(),
             frame: Arc::new(frame),
             value,
@@ -135,10 +154,13 @@ impl Writes {
 
     /// Events of a session, whose `seq` go on from one another.
     pub fn events(self, lane: &Lane, generation: u32, events: &[HistoryEvent]) -> Self {
-        match events.first() {
-            Some(first) => self.put(journal_key(lane, generation, first.seq), &events),
-            None => self,
-        }
+        let Some(first) = events.first() else {
+            return self;
+        };
+        let task = self.guard.as_ref().map(|(task, _)| task);
+        let told = facts::journal(lane, generation, task, events);
+        self.put(journal_key(lane, generation, first.seq), &events)
+            .tell_all(told)
     }
 
     /// A known message and what became of it.
@@ -173,6 +195,7 @@ impl Writes {
     /// A topic.
     pub fn topic(self, channel: &ChannelId, topic: &Topic) -> Self {
         self.put(topic_key(channel, &topic.id), topic)
+            .tell(facts::topic(channel, topic))
     }
 
     /// Something for a lane's next turn.
@@ -214,6 +237,24 @@ impl Writes {
         )
     }
 
+    /// What the calls of one kind have come to on a day. `own` is what their team itself has spent.
+    pub fn calls(self, day: Day, caller: &Caller, tally: &Tally, own: &Spent) -> Self {
+        let Caller {
+            team,
+            profile,
+            model,
+        } = caller;
+        let day_number = day.number.to_string();
+        let key = join(&["use", &day_number, team.as_str(), profile, model]);
+        self.put(key, tally).tell(facts::spent(day, team, own))
+    }
+
+    /// What the calls for a task have come to, as of this day.
+    pub fn task_calls(self, day: Day, task: &TaskId, tally: &Tally) -> Self {
+        let key = join(&["use-task", &day.number.to_string(), task.as_str()]);
+        self.put(key, tally)
+    }
+
     /// How often the operator has allowed a team's caps again on a day.
     pub fn raised(self, day: Day, team: &TeamName, times: u32) -> Self {
         self.put(
@@ -225,12 +266,15 @@ impl Writes {
     /// Something for the operator's inbox.
     pub fn notice(self, notice: &Notice) -> Self {
         self.put(notice_key(&notice.id), notice)
+            .tell(facts::notice(notice))
     }
 
     /// An approval. Those that wait are found without reading the others.
     pub fn approval(self, approval: &Approval) -> Self {
         let open = approval_mark(&approval.id);
-        let writes = self.put(approval_key(&approval.id), approval);
+        let writes = self
+            .put(approval_key(&approval.id), approval)
+            .tell(facts::approval(approval));
         match approval.status {
             Status::Pending => writes.put(open, &approval.id),
             _ => writes.with(Write::Delete { key: open }),
@@ -240,7 +284,9 @@ impl Writes {
     /// A question. Those that wait are found without reading the others.
     pub fn question(self, question: &Question) -> Self {
         let open = question_mark(&question.id);
-        let writes = self.put(question_key(&question.id), question);
+        let writes = self
+            .put(question_key(&question.id), question)
+            .tell(facts::question(question));
         match question.status {
             QuestionStatus::Open => writes.put(open, &question.id),
             _ => writes.with(Write::Delete { key: open }),
@@ -255,6 +301,7 @@ impl Writes {
     /// A team, in this life of it.
     pub fn team(self, record: &TeamRecord) -> Self {
         self.put(team_key(&record.name, record.generation), record)
+            .tell(facts::team(record))
     }
 
     /// The answer to a tool call, for when the same call is made again.
@@ -582,6 +629,10 @@ pub(super) fn topic_key(channel: &ChannelId, id: &TopicId) -> Vec<u8> {
 
 pub(super) fn topic_prefix(channel: &ChannelId) -> Vec<u8> {
     prefix(&["topic", channel.as_str()])
+}
+
+pub(super) fn topics_prefix() -> Vec<u8> {
+    prefix(&["topic"])
 }
 
 pub(super) fn outbox_prefix(channel: &ChannelId) -> Vec<u8> {

@@ -143,9 +143,11 @@ impl Team {
         let began = Instant::now();
         let task = actix::spawn(async move { tools.run(call, cx).await });
         running.tools.insert(id.clone(), task.abort_handle());
+        self.tool_runs(topic, turn, &id, &name);
         let (topic, turn) = (topic.clone(), turn.clone());
         ctx.spawn(task.into_actor(self).map(move |joined, team, ctx| {
             let reply = team.tool_reply(&name, joined);
+            team.tool_ended(&topic, &turn, &id, &name, reply.fault.is_some());
             team.tool_replied(&topic, &turn, id, reply, began, ctx);
         }));
     }

@@ -13,12 +13,13 @@ use super::{
 use crate::{
     approvals::record::Approval,
     briefing::{Line, Speaker},
+    budget::{Caller, Tally},
     channel::Deliver,
     clock::{Timestamp, millis},
     closing,
     event::{Body, Frame, Progress},
-    history::{Fact, HistoryEvent},
-    ids::{MessageId, TaskId, TopicId, TurnId},
+    history::{Fact, HistoryEvent, Meta},
+    ids::{MessageId, TaskId, TeamName, TopicId, TurnId},
     queue::{ACK_AFTER, Finished, Return, parking::Park},
     store::{
         Numbered, StoreError,
@@ -399,10 +400,20 @@ impl Team {
             .collect();
         let task = &running.charge.task;
         let seen = std::mem::take(&mut running.seen);
-        let writes = match running.spent.take() {
-            Some(spent) => writes.spent(self.recipe.days.day_of(timestamp), &self.name, &spent),
+        let day = self.recipe.days.day_of(timestamp);
+        let mut writes = match running.spent.take() {
+            Some(spent) => writes.spent(day, &self.name, &spent),
             None => writes,
         };
+        let calls = events.iter().filter_map(|event| called(&self.name, event));
+        for (caller, usage) in calls {
+            if let Some((tally, own)) = self.recipe.ledger.count(&caller, usage, day) {
+                let of_turn = Tally::of(&running.turn.usage(), running.turn.step().into());
+                writes = writes
+                    .calls(day, &caller, &tally, &own)
+                    .task_calls(day, &task.id, &of_turn);
+            }
+        }
         writes
             .seen(&task.lane, task.generation, seen)
             .events(&task.lane, task.generation, &events)
@@ -416,6 +427,8 @@ impl Team {
         after: After,
         ctx: &mut Context<Self>,
     ) {
+        // What was said comes before what it led to.
+        self.say_now(topic, turn);
         if let Some(running) = self.lanes.running(topic, turn) {
             running.committing = true;
         }
@@ -585,6 +598,26 @@ impl Running {
 pub(super) fn awaited(task: &Task) -> Option<(&Source, &MessageId)> {
     let source = task.source.as_ref()?;
     Some((source, source.message.as_ref()?))
+}
+
+/// The model call that an event tells of.
+fn called<'a>(team: &TeamName, event: &'a HistoryEvent) -> Option<(Caller, &'a Usage)> {
+    match &event.fact {
+        Fact::Meta(Meta::Usage {
+            profile,
+            model,
+            usage,
+            ..
+        }) => {
+            let caller = Caller {
+                team: team.clone(),
+                profile: profile.clone(),
+                model: model.clone(),
+            };
+            Some((caller, usage))
+        }
+        _ => None,
+    }
 }
 
 fn outcome(end: &End, usage: Usage, now: Timestamp) -> Outcome {

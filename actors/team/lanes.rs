@@ -11,6 +11,7 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 
 use super::{
     ack::Gate,
+    aloud::Aloud,
     turn::{Stop, Turn, Want},
 };
 use crate::{
@@ -117,6 +118,8 @@ pub(super) struct Running {
     /// What of it has not been sent yet.
     pub(super) unsent: String,
     pub(super) flush: Option<SpawnHandle>,
+    /// What of it whoever watches has not been told yet.
+    pub(super) aloud: Aloud,
     pub(super) watch: Option<SpawnHandle>,
     pub(super) settle: Option<SpawnHandle>,
     pub(super) deadline: Instant,

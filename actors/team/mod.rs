@@ -13,6 +13,7 @@ use crate::{
     clock::Clock,
     engine::EngineEvent,
     ids::{Ids, TeamName, TopicId, TurnId},
+    live::Publisher,
     meter::Meter,
     org::view::OrgView,
     queue::{self, Leased, Queue, Waiting},
@@ -21,6 +22,7 @@ use crate::{
 };
 
 mod ack;
+mod aloud;
 mod calls;
 mod commits;
 mod holds;
@@ -102,6 +104,8 @@ pub struct Recipe {
     pub days: Arc<dyn Days>,
     /// Counts.
     pub meter: Arc<dyn Meter>,
+    /// Tells what happens to whoever watches.
+    pub live: Publisher,
     /// A team with nothing to do for this long is put away.
     pub idle: Duration,
     /// Calls that do not stop when told are aborted after this.
@@ -259,7 +263,13 @@ impl Team {
     /// A lane is free again.
     fn rest(&mut self, topic: &Option<TopicId>, ctx: &mut Context<Self>) {
         if let Some(running) = self.lanes.any_running(topic) {
-            for timer in [&mut running.flush, &mut running.watch, &mut running.settle] {
+            let timers = [
+                &mut running.flush,
+                &mut running.watch,
+                &mut running.settle,
+                &mut running.aloud.timer,
+            ];
+            for timer in timers {
                 if let Some(timer) = timer.take() {
                     ctx.cancel_future(timer);
                 }

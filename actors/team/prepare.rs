@@ -9,6 +9,7 @@ use tokio_util::sync::CancellationToken;
 use super::{
     Team,
     ack::Gate,
+    aloud::Aloud,
     holds,
     lanes::{Charge, Memory, RECENT_AGE, RECENT_LINES, Running, Work},
     turn::{End, Input, Stop, Turn},
@@ -303,6 +304,7 @@ impl Team {
             streaming: String::new(),
             unsent: String::new(),
             flush: None,
+            aloud: Aloud::default(),
             watch: None,
             settle: None,
             deadline: began + until_deadline,

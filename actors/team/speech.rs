@@ -35,18 +35,22 @@ impl Team {
         };
         running.last_sign = Instant::now();
         match event {
-            EngineEvent::Text(piece) => self.heard_text(topic, turn, piece, ctx),
+            EngineEvent::Text(piece) => {
+                self.say_text(topic, turn, &piece, ctx);
+                self.heard_text(topic, turn, piece, ctx);
+            }
             EngineEvent::TextEnd => {
                 if running.gate.is_holding() {
                     self.settle(topic, turn, BLOCK_SETTLES, Words::All, ctx);
                 }
             }
-            EngineEvent::Thinking(_) => {}
+            EngineEvent::Thinking(piece) => self.say_thinking(topic, turn, &piece, ctx),
             EngineEvent::Reset => {
                 let nothing_said = running.streaming.is_empty();
                 running.streaming.clear();
                 running.unsent.clear();
                 running.gate.reset();
+                self.unsay(topic, turn);
                 if !nothing_said {
                     let mut note =
                         Progress::new(ProgressKind::Note, "The answer broke off and begins again.");

@@ -6,7 +6,13 @@ use std::{
 };
 
 use actix_web::{HttpRequest, HttpResponse, Resource, http::StatusCode, web};
-use hivewright_actors::clock::{Clock, Timestamp};
+use hivewright_actors::{
+    clock::{Clock, Timestamp},
+    live::{
+        Publisher,
+        event::{Event, Kind},
+    },
+};
 use serde::Serialize;
 
 use super::{
@@ -69,14 +75,16 @@ pub struct Job {
 #[derive(Clone)]
 pub struct Jobs {
     clock: Arc<dyn Clock>,
+    live: Publisher,
     list: Arc<Mutex<VecDeque<Job>>>,
 }
 
 impl Jobs {
     /// None yet.
-    pub fn new(clock: Arc<dyn Clock>) -> Self {
+    pub fn new(clock: Arc<dyn Clock>, live: Publisher) -> Self {
         Self {
             clock,
+            live,
             list: Arc::default(),
         }
     }
@@ -129,10 +137,20 @@ impl Jobs {
         self.lock().iter().find(|job| job.id == id).cloned()
     }
 
+    /// All that are remembered, newest first.
+    pub fn all(&self) -> Vec<Job> {
+        self.lock().iter().rev().cloned().collect()
+    }
+
     fn update(&self, id: &str, change: impl FnOnce(&mut Job)) {
-        if let Some(job) = self.lock().iter_mut().find(|job| job.id == id) {
-            change(job);
-        }
+        let mut list = self.lock();
+        let Some(job) = list.iter_mut().find(|job| job.id == id) else {
+            return;
+        };
+        change(job);
+        let told = serde_json::to_value(&*job).unwrap_or_default();
+        drop(list);
+        self.live.publish(Event::new(Kind::JobProgress, told));
     }
 
     fn lock(&self) -> MutexGuard<'_, VecDeque<Job>> {

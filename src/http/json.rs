@@ -14,6 +14,7 @@ use serde_json::{Map, Value, json};
 use time::{OffsetDateTime, macros::format_description};
 
 use super::{LONGEST_BODY, error::ApiError, query::Page};
+use crate::logging::Secrets;
 
 /// A body that does not arrive in this time is given up.
 const SLOWEST_BODY: Duration = Duration::from_secs(30);
@@ -139,6 +140,13 @@ pub(super) fn no_query(request: &HttpRequest) -> Result<(), ApiError> {
 /// One thing.
 pub(super) fn data(status: StatusCode, data: impl Serialize) -> HttpResponse {
     HttpResponse::build(status).json(json!({ "data": data }))
+}
+
+/// An answer with words of models and tools in it, without what must not be seen.
+pub(super) fn clean(secrets: &Secrets, answer: &Value) -> HttpResponse {
+    HttpResponse::Ok()
+        .content_type("application/json")
+        .body(secrets.scrub_known(&answer.to_string()))
 }
 
 /// All things of a kind.

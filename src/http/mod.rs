@@ -3,23 +3,30 @@
 use std::{sync::Arc, time::Duration, time::Instant};
 
 use actix_web::{HttpResponse, middleware, web};
-use hivewright_actors::{ids::TeamKey, spine::Spine};
+use hivewright_actors::{budget::Days, ids::TeamKey, spine::Spine};
 
 pub mod access;
 mod approvals;
+mod audit;
 pub mod auth;
 pub mod backups;
+mod channels;
+pub mod config;
 pub mod connections;
+mod doctor;
 #[cfg(test)]
 pub(crate) mod doubles;
 pub mod edge;
 pub mod error;
+mod events;
 mod health;
 mod identities;
 mod inbox;
 pub mod jobs;
 mod json;
+mod logs;
 mod memories;
+mod messages;
 pub mod metrics;
 pub mod origin;
 mod overview;
@@ -29,28 +36,33 @@ mod query;
 mod questions;
 mod routes;
 mod session;
+mod sessions;
+mod snapshot;
 mod tasks;
 mod teams;
 #[cfg(test)]
 mod tests;
 pub mod tokens;
+mod topics;
 mod triggers;
 mod trust;
 pub mod ui;
+mod usage;
 mod vault;
 pub mod webhooks;
 
 use access::Access;
 use auth::identities::Identities;
 use backups::BackupRunner;
+use config::Files;
 use error::ApiError;
 use jobs::Jobs;
 use metrics::Metrics;
 use policies::Explainer;
 
 use crate::{
-    memory::Memory, rulebook::Rulebook, tools::org::office::Office, triggers::desk::Desk,
-    vault::Vault,
+    logging::Secrets, memory::Memory, rulebook::Rulebook, tools::org::office::Office,
+    triggers::desk::Desk, vault::Vault,
 };
 
 /// For the server's `client_request_timeout`: the header has to be there by then.
@@ -77,6 +89,10 @@ pub trait Service: Send + Sync + 'static {
     /// What is wrong with the channels, until it is cured.
     fn channels_fault(&self) -> Option<String> {
         None
+    }
+    /// A topic without work for this long is idle.
+    fn topics_idle_after(&self) -> Duration {
+        Duration::from_secs(30 * 60)
     }
     /// How large the store is. May block.
     fn store_bytes(&self) -> u64;
@@ -114,6 +130,12 @@ pub struct State {
     pub metrics: Arc<Metrics>,
     /// Long work.
     pub jobs: Jobs,
+    /// What no answer shows.
+    pub secrets: Secrets,
+    /// The settings files.
+    pub files: Files,
+    /// The days that budgets count.
+    pub days: Arc<dyn Days>,
     /// Makes backups.
     pub backups: Arc<BackupRunner>,
     /// When the service came up.
@@ -150,6 +172,25 @@ pub fn configure(
             .service(triggers::one())
             .service(webhooks::resource())
             .service(overview::resource())
+            .service(events::resource())
+            .service(snapshot::resource())
+            .service(channels::resource())
+            .service(topics::resource())
+            .service(topics::live())
+            .service(topics::one())
+            .service(sessions::resource())
+            .service(sessions::history())
+            .service(sessions::export())
+            .service(sessions::of_team())
+            .service(usage::resource())
+            .service(usage::budgets())
+            .service(audit::resource())
+            .service(config::resource())
+            .service(config::validation())
+            .service(config::reloading())
+            .service(config::of_team())
+            .service(doctor::resource())
+            .service(logs::resource())
             .service(approvals::resource())
             .service(approvals::one())
             .service(questions::resource())
@@ -168,7 +209,10 @@ pub fn configure(
             .service(teams::acting::pause_all())
             .service(teams::acting::resume_all())
             .service(teams::one())
+            .service(messages::resource())
+            .service(messages::one())
             .service(tasks::resource())
+            .service(tasks::counts())
             .service(tasks::cancel())
             .service(tasks::retry())
             .service(tasks::one())

@@ -79,6 +79,17 @@ impl Query {
         })
     }
 
+    /// A place in an order that begins with 1.
+    pub(super) fn place(&self, name: &str) -> Result<Option<u64>, ApiError> {
+        let Some(text) = self.text(name) else {
+            return Ok(None);
+        };
+        let number = text.parse().ok().filter(|number| *number < u64::MAX);
+        number.map(Some).ok_or_else(|| {
+            ApiError::invalid_field(name, "expected a whole number that is not negative")
+        })
+    }
+
     fn number(&self, name: &str, low: usize, high: usize) -> Result<Option<usize>, ApiError> {
         let Some(text) = self.text(name) else {
             return Ok(None);

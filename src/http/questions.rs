@@ -34,7 +34,7 @@ pub(super) fn answer() -> Resource {
 
 /// A question as answers show it.
 #[derive(Serialize)]
-struct Row {
+pub(super) struct Row {
     id: String,
     team: String,
     generation: u32,

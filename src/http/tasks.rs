@@ -29,13 +29,25 @@ use crate::tools::org::office::Parts;
 const PATIENCE: Duration = Duration::from_secs(25);
 /// A list looks at this many tasks that have ended.
 const MOST: usize = 2_000;
+/// Tasks that have ended and that another one made, of which so many are shown.
+const CHILDREN: usize = 200;
 /// So much of what was asked is shown in a list, in characters.
 const BEGINNING: usize = 200;
 /// So much of a result is shown in a list, in characters.
 const SHOWN: usize = 10_000;
 
+pub(super) mod giving;
+mod stats;
+
 pub(super) fn resource() -> Resource {
-    routes::resource("/api/v1/tasks", Methods::new().get(list))
+    routes::resource(
+        "/api/v1/tasks",
+        Methods::new().get(list).post(giving::create),
+    )
+}
+
+pub(super) fn counts() -> Resource {
+    routes::resource("/api/v1/tasks/stats", Methods::new().get(stats::show))
 }
 
 pub(super) fn one() -> Resource {
@@ -83,7 +95,7 @@ impl Row {
             true => text.to_owned(),
             false => text.chars().take(most).collect(),
         };
-        let state = state_of(&task);
+        let state = task.state();
         let line = task.lineage.as_ref();
         let outcome = task.outcome.as_ref().map(|outcome| {
             let error = outcome
@@ -128,15 +140,6 @@ impl Row {
             attempts: task.attempts,
             redelivered: task.redelivered,
         }
-    }
-}
-
-fn state_of(task: &Task) -> &'static str {
-    match (&task.outcome, &task.parked, &task.lease) {
-        (Some(outcome), ..) => outcome.ending.as_str(),
-        (None, Some(_), _) => "waiting",
-        (None, None, Some(_)) => "running",
-        (None, None, None) => "accepted",
     }
 }
 
@@ -217,7 +220,7 @@ impl Wanted {
             && self
                 .state
                 .as_ref()
-                .is_none_or(|state| state_of(task) == state)
+                .is_none_or(|state| task.state() == state)
             && named(json!(task.kind), &self.kind)
             && named(json!(task.priority), &self.priority)
             && self
@@ -291,11 +294,55 @@ async fn show(
     state.access.require(&request, Scope::Read)?;
     json::no_query(&request)?;
     let task = find(parts(&state)?, &id).await?;
-    Ok(json::data(StatusCode::OK, Row::of(task, true)))
+    let children = below(&state, &task).await?;
+    let session_id = task.lane.session_id(task.generation);
+    let mut shown = serde_json::to_value(Row::of(task, true)).map_err(ApiError::internal)?;
+    shown["session_id"] = json!(session_id);
+    shown["children"] = json!(children);
+    Ok(json::clean(&state.secrets, &json!({ "data": shown })))
+}
+
+/// A task that another one made.
+#[derive(Serialize)]
+struct Child {
+    id: TaskId,
+    team: TeamName,
+    #[serde(rename = "type")]
+    kind: Kind,
+    state: &'static str,
+}
+
+/// The tasks that a task made, newest first; of those that ended the last.
+async fn below(state: &State, task: &Task) -> Result<Vec<Child>, ApiError> {
+    let (id, since) = (task.id.clone(), task.created_at);
+    let found = state.spine.store.read(move |storage| {
+        let is_child = |task: &Task| {
+            let line = task.lineage.as_ref();
+            line.and_then(|line| line.parent()) == Some(&id)
+        };
+        let mut tasks = reads::open_tasks(storage)?.rows;
+        tasks.retain(|task| is_child(task));
+        tasks.extend(reads::ended_tasks(
+            storage,
+            since,
+            CHILDREN,
+            |_| true,
+            is_child,
+        )?);
+        Ok(tasks)
+    });
+    let tasks = found.await.map_err(ApiError::internal)?;
+    let child = |task: Task| Child {
+        state: task.state(),
+        team: task.lane.team,
+        kind: task.kind,
+        id: task.id,
+    };
+    Ok(tasks.into_iter().map(child).collect())
 }
 
 fn is_final(task: &Task, what: &str) -> ApiError {
-    let state = state_of(task);
+    let state = task.state();
     ApiError::new(
         StatusCode::CONFLICT,
         "final",
@@ -362,7 +409,7 @@ async fn end(
     };
     Ok(json::data(
         status,
-        json!({ "id": task.id, "state": state_of(&task), "cancelled": going }),
+        json!({ "id": task.id, "state": task.state(), "cancelled": going }),
     ))
 }
 

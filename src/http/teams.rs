@@ -1,7 +1,7 @@
 //! `/api/v1/teams` and `/api/v1/org`: the teams as they are.
 
 use actix_web::{HttpRequest, HttpResponse, Resource, http::StatusCode, web};
-use hivewright_actors::{ids::MAIN, org::tree::Tree, queue::submit::OpenTask};
+use hivewright_actors::{budget::Caps, ids::MAIN, org::tree::Tree, queue::submit::OpenTask};
 use serde::Serialize;
 
 use super::{
@@ -44,9 +44,11 @@ pub(super) fn parts(state: &State) -> Result<&Parts, ApiError> {
 
 /// A team with those below it.
 #[derive(Serialize)]
-struct Node {
+pub(super) struct Node {
     #[serde(flatten)]
     row: Row,
+    /// What it may spend.
+    budget: Option<Caps>,
     teams: Vec<Node>,
 }
 
@@ -130,12 +132,28 @@ async fn show_tree(
     Ok(json::data(StatusCode::OK, root))
 }
 
+/// The tree of teams as the store has it.
+pub(super) async fn tree_of(
+    state: &web::Data<State>,
+    tree: Tree,
+    open: Vec<OpenTask>,
+) -> Result<Option<Node>, ApiError> {
+    let state = state.clone();
+    let looked = tokio::task::spawn_blocking(move || {
+        let parts = parts(&state)?;
+        Ok(node(MAIN, &tree, &open, parts))
+    });
+    looked.await.map_err(ApiError::internal)?
+}
+
 fn node(team: &str, tree: &Tree, open: &[OpenTask], parts: &Parts) -> Option<Node> {
     let below = tree
         .children(team)
         .filter_map(|child| node(child.name.as_str(), tree, open, parts));
+    let file = parts.live.team_now(&team.into());
     Some(Node {
         row: row(team, tree, open, parts)?,
+        budget: file.ok().map(|file| file.budgets),
         teams: below.collect(),
     })
 }

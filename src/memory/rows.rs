@@ -4,10 +4,12 @@ use std::{collections::BTreeSet, ops::ControlFlow};
 
 use hivewright_actors::{
     ids::{MemoryId, TeamKey},
+    live::event::{self, Event},
     storage::{Order, Storage, StorageError},
     store::records::{EdgeKey, Writes, after_prefix, decode},
 };
 use serde::{Deserialize, Serialize};
+use serde_json::json;
 
 use super::{
     chain::{Chain, Change},
@@ -50,6 +52,13 @@ pub(crate) fn put(entry: &Entry) -> Writes {
     Writes::new()
         .edge(&entry_key(&entry.team, &entry.key, entry.version), entry)
         .edge(&place_key(&entry.id), &place)
+        .tell(told(entry, "stored"))
+}
+
+/// What whoever watches learns of a version: not what it says.
+fn told(entry: &Entry, action: &str) -> Event {
+    let data = json!({ "id": entry.id, "key": entry.key.to_string(), "action": action });
+    Event::new(event::Kind::MemoryChanged, data).of_team(&entry.team.name)
 }
 
 /// A change as one commit.
@@ -61,7 +70,8 @@ pub(super) fn writes(change: &Change) -> Writes {
     for entry in &change.removed {
         writes = writes
             .drop_edge(&entry_key(&entry.team, &entry.key, entry.version))
-            .drop_edge(&place_key(&entry.id));
+            .drop_edge(&place_key(&entry.id))
+            .tell(told(entry, "removed"));
     }
     writes
 }

@@ -18,6 +18,10 @@ use hivewright_actors::{
     channel::{CountConnections, Shutdown},
     clock::Clock,
     ids::Ids,
+    live::{
+        self, Publisher,
+        event::{Event, Kind},
+    },
     org::{self, inboxes::Inboxes, tree::Tree, view::OrgView, waiting::Waiting, work::Actors},
     queue::{self, schedule::Limits},
     router::{self, gate::Identify, rate::Rate, resolve},
@@ -42,7 +46,7 @@ use crate::{
         origin::Gate,
         webhooks::Callers,
     },
-    logging::{self, Secrets},
+    logging::{self, Secrets, keeper},
     machine::{Randomness, WallClock, sha256},
     memory::Memory,
     providers::client,
@@ -153,7 +157,7 @@ impl Service {
         config.server.port = options.port.unwrap_or(config.server.port);
         config.server.check_exposure()?;
         let secrets = Secrets::default();
-        logging::start(config.log.level.as_str(), secrets.clone());
+        let tap = logging::start(config.log.level.as_str(), secrets.clone());
         let mut notices: Vec<String> = settings.warnings.iter().map(ToString::to_string).collect();
         let (channels, fault) = match settings.channels {
             ChannelsState::Open(channels) if settings.distrust.0.is_empty() => (channels, None),
@@ -176,7 +180,7 @@ impl Service {
         });
         // Trying the sandbox takes as long as opening a small store, so neither waits for the other.
         let (opened, sandbox) = tokio::join!(open_store(&home, &config), sandbox);
-        let (storage, recovered) = opened?;
+        let (storage, recovered, boot) = opened?;
         if let Some(layer) = sandbox.layers().missing() {
             notices.push(format!(
                 "`bash` is refused: {} is missing; {}",
@@ -237,9 +241,10 @@ impl Service {
             idle_timeout: config.tasks.idle_timeout,
             topic_profile: channels.topics.profile.clone(),
             demo: demo.clone(),
-            secrets,
+            secrets: secrets.clone(),
             vault: vault.clone(),
         });
+        let publisher = Publisher::new(boot, Arc::new(WallClock));
         let prompts = turns.clone();
         let explained = turns.clone();
         let roster: office::Roster = Arc::new(move |team| prompts.subagents(team));
@@ -268,11 +273,12 @@ impl Service {
             clock: Arc::new(WallClock),
             ids: ids.clone(),
             ledger: ledger.clone(),
-            days: Arc::new(days),
+            days: Arc::new(days.clone()),
             secrets: Arc::new(vault.clone()),
             digester: sha256,
             approvals_last: config.approvals.ttl,
             meter: metrics.clone(),
+            live: publisher.clone(),
             folders: Arc::new(TeamFolders::new(home.clone())),
             view: view.clone(),
             triggers: scheduler::Ports {
@@ -295,6 +301,10 @@ impl Service {
             router_settings(&channels),
             recovered,
         );
+        actix::spawn(keeper::keep(
+            tap.open(publisher.clone()),
+            spine.store.clone(),
+        ));
         memory.connect(spine.store.clone());
         rules.connect(spine.store.clone(), ids.clone());
         notices.extend(vault::attach(&vault, &spine.store, &ids));
@@ -346,7 +356,7 @@ impl Service {
         line.open(spine.approvals.clone());
         let reload = Reload::start(
             home.clone(),
-            environment,
+            environment.clone(),
             &spine,
             ids.clone(),
             &channels,
@@ -396,7 +406,14 @@ impl Service {
                 organisation: view.clone(),
             }),
             metrics,
-            jobs: Jobs::new(clock),
+            jobs: Jobs::new(clock, publisher.clone()),
+            secrets: secrets.clone(),
+            files: http::config::Files {
+                home: home.clone(),
+                environment: environment.clone(),
+                reload: reload.order(),
+            },
+            days: Arc::new(days),
             backups: Arc::new(move |file, progress| back_up(&archived, &backups, file, progress)),
             started: Instant::now(),
         };
@@ -470,6 +487,8 @@ impl Service {
     pub async fn stop(self) {
         self.draining.store(true, Ordering::SeqCst);
         systemd::stopping();
+        let live = &self.spine.live;
+        live.publish(Event::new(Kind::Drain, serde_json::json!({})));
         self.spine.scheduler.do_send(scheduler::ring::Drain);
         self.spine.queue.do_send(queue::Drain);
         self.spine.supervisor.do_send(supervisor::Drain);
@@ -481,6 +500,7 @@ impl Service {
         }
         self.spine.channel.do_send(Shutdown);
         let _ = tokio::time::timeout(FAREWELL, self.nobody_is_connected()).await;
+        self.spine.live.end();
         self.server.stop(true).await;
         let _ = std::fs::remove_file(&self.address_file);
     }
@@ -518,7 +538,7 @@ fn public_url(server: &config::Server, address: SocketAddr) -> String {
 async fn open_store(
     home: &Home,
     config: &config::Config,
-) -> Result<(Arc<SledStorage>, router::Recovered), ServiceError> {
+) -> Result<(Arc<SledStorage>, router::Recovered, u64), ServiceError> {
     let layout = backup_home(home, config);
     let durability = match config.store.durability {
         config::Durability::Power => Durability::Power,
@@ -526,9 +546,10 @@ async fn open_store(
     };
     let opened = tokio::task::spawn_blocking(move || {
         let storage = storage::open::open(&layout, durability, &|_| {})?;
-        let recovered =
-            spine::recover(&storage).map_err(|error| machine("the store cannot be read", error))?;
-        Ok::<_, ServiceError>((Arc::new(storage), recovered))
+        let unreadable = |error| machine("the store cannot be read", error);
+        let recovered = spine::recover(&storage).map_err(unreadable)?;
+        let boot = live::boot::next(&storage).map_err(unreadable)?;
+        Ok::<_, ServiceError>((Arc::new(storage), recovered, boot))
     });
     opened
         .await

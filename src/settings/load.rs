@@ -96,6 +96,53 @@ pub fn check(home: &Home, environment: &Environment) -> Report {
     report
 }
 
+/// A settings file by its name.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum File {
+    /// `config.yaml`.
+    Config,
+    /// `providers.yaml`.
+    Providers,
+    /// `channels.yaml`.
+    Channels,
+    /// The file of a team.
+    Team(String),
+}
+
+/// What would be wrong with a file if it held this text. May block: references are followed.
+pub fn validate(
+    home: &Home,
+    environment: &Environment,
+    file: &File,
+    text: &str,
+) -> Result<(), Problems> {
+    let document = |name: &str| {
+        let references = References::new(environment, home.data());
+        Document::with_references(name, references)
+    };
+    match file {
+        File::Config => {
+            config::read(text, document("config.yaml"), home.data())?;
+        }
+        File::Channels => {
+            let read = channels::read(text, document("channels.yaml"))?;
+            if !read.distrust.0.is_empty() {
+                return Err(read.distrust);
+            }
+        }
+        File::Providers => {
+            let found = providers::read(text, document("providers.yaml"), environment).0?;
+            if !found.disabled.is_empty() {
+                return Err(Problems(found.disabled.into_values().collect()));
+            }
+        }
+        File::Team(name) => {
+            team::read(text, Document::plain("config.yaml"), name, home)?;
+        }
+    }
+    Ok(())
+}
+
 /// The folders that are teams, by name.
 pub(crate) fn team_names(home: &Home) -> Vec<String> {
     let Ok(folders) = fs::read_dir(home.teams()) else {

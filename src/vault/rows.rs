@@ -4,10 +4,12 @@ use std::{collections::BTreeMap, ops::ControlFlow};
 
 use hivewright_actors::{
     clock::Timestamp,
+    live::event::{Event, Kind},
     storage::{Batch, Order, Storage, StorageError},
     store::records::{EdgeKey, Writes, after_prefix, decode},
 };
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
+use serde_json::json;
 
 use super::{audit::AuditRow, entry::Row, scope::Scope, seal::Sealed};
 
@@ -40,17 +42,30 @@ struct UsedRow {
 #[derive(Debug, Default)]
 pub(super) struct Change {
     rows: Vec<(EdgeKey, Option<serde_json::Value>)>,
+    told: Vec<Event>,
+}
+
+/// What whoever watches learns of an entry: that it is another, never what it is.
+fn told(scope: &Scope, key: &str, action: &str) -> Event {
+    let data = json!({ "scope": scope.to_string(), "key": key, "action": action });
+    let event = Event::new(Kind::VaultChanged, data);
+    match scope {
+        Scope::Team(team) => event.of_team(&team.name),
+        Scope::System | Scope::Aside => event,
+    }
 }
 
 impl Change {
     pub(super) fn entry(&mut self, scope: &Scope, key: &str, row: &Row) {
         self.put(entry_key(ENTRY, scope, key), row);
+        self.told.push(told(scope, key, "set"));
     }
 
     pub(super) fn drop_entry(&mut self, scope: &Scope, key: &str) {
         for kind in [ENTRY, USED] {
             self.rows.push((entry_key(kind, scope, key), None));
         }
+        self.told.push(told(scope, key, "removed"));
     }
 
     pub(super) fn used(&mut self, scope: &Scope, key: &str, at: Timestamp) {
@@ -76,6 +91,7 @@ impl Change {
 
     pub(super) fn extend(&mut self, other: Self) {
         self.rows.extend(other.rows);
+        self.told.extend(other.told);
     }
 
     fn put(&mut self, key: EdgeKey, row: &impl Serialize) {
@@ -87,10 +103,11 @@ impl Change {
     /// For the running store.
     pub(super) fn writes(self) -> Writes {
         let rows = self.rows.into_iter();
-        rows.fold(Writes::new(), |writes, (key, row)| match row {
+        let writes = rows.fold(Writes::new(), |writes, (key, row)| match row {
             Some(row) => writes.edge(&key, &row),
             None => writes.drop_edge(&key),
-        })
+        });
+        self.told.into_iter().fold(writes, Writes::tell)
     }
 
     /// For a storage that no store is running on.

@@ -13,6 +13,7 @@ mod cli_config;
 mod cli_service;
 mod crash;
 mod delegations;
+mod events;
 mod fake_model;
 mod faults;
 mod import;

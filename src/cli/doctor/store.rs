@@ -4,7 +4,7 @@ use std::ops::ControlFlow;
 
 use hivewright_actors::storage::{Order, Storage};
 
-use super::{Finding, service::Running};
+use super::service::Running;
 use crate::{
     cli::{
         Context,
@@ -13,6 +13,7 @@ use crate::{
         progress::Gauge,
         stopped::{self, Stopped},
     },
+    doctor::Finding,
     storage::sled::SledStorage,
 };
 

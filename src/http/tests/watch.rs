@@ -66,14 +66,17 @@ async fn the_overview_shows_the_service_at_a_glance() {
         json!({
             "uptime_s": null,
             "version": env!("CARGO_PKG_VERSION"),
+            "demo": true,
             "store_bytes": 4096,
-            "teams": {"total": 1, "active": 0},
-            "tasks": {"queued": 0, "running": 0},
+            "teams": {"total": 1, "active": 1, "paused": 0, "degraded": 0, "alive": 0},
+            "tasks": {"queued": 0, "running": 0, "waiting": 0},
+            "triggers": {"total": 0, "active": 0, "disabled": 0},
             "channels": [{"type": "ws", "state": "on", "connected": 0}],
             "drain": false,
             "approvals_open": 0,
             "questions_open": 0,
             "inbox_unread": 0,
+            "spend_today_usd": 0.0,
         })
     );
 }

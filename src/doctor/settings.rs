@@ -1,28 +1,29 @@
 //! The settings files, with everything that is wrong in them.
 
 use super::Finding;
-use crate::{
-    cli::Context,
-    settings::{
-        config::Config,
-        load::{self, read_providers},
-        problem::Problem,
-        providers::Providers,
-        references::Environment,
-    },
+use crate::settings::{
+    config::Config,
+    home::Home,
+    load::{self, read_providers},
+    problem::Problem,
+    providers::Providers,
+    references::Environment,
 };
 
 const ID: &str = "settings";
 
 /// What the settings say, as far as they can be read.
-pub(super) struct Settings {
-    pub(super) findings: Vec<Finding>,
-    pub(super) config: Option<Config>,
-    pub(super) providers: Option<Providers>,
+pub struct Settings {
+    /// What is to be said of them.
+    pub findings: Vec<Finding>,
+    /// How the service runs.
+    pub config: Option<Config>,
+    /// Which models there are.
+    pub providers: Option<Providers>,
 }
 
-pub(super) fn check(context: &Context, environment: &Environment) -> Settings {
-    let home = &context.home;
+/// Looks at all of them. Blocks.
+pub fn check(home: &Home, environment: &Environment) -> Settings {
     let report = load::check(home, environment);
     let mut findings: Vec<_> = report.problems.0.iter().map(error).collect();
     findings.extend(report.warnings.iter().map(|warning| {
@@ -50,7 +51,7 @@ pub(super) fn check(context: &Context, environment: &Environment) -> Settings {
                     "no settings in {}; defaults are used",
                     home.data().display()
                 ),
-                format!("{} writes examples", context.command("init")),
+                "`hivewright init` writes examples",
             ),
             _ => Finding::ok(ID, format!("no fault in {}", home.data().display())),
         });

@@ -2,18 +2,21 @@
 
 use std::{collections::HashMap, sync::Arc, time::Duration};
 
-use super::{Finding, vault::UNKNOWN};
+use super::Finding;
 use crate::{
     engines::{Engines, ModelChoice, Question, native::retry::RetryPolicy},
     providers::client,
     settings::providers::{DEFAULT_PROFILE, Profile, Provider, Providers},
 };
 
+/// Stands for a key that only the running service knows.
+pub const UNKNOWN: &str = "known to the running service alone";
 const ID: &str = "models";
 /// A model that takes longer for one word is not of much use.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-pub(super) async fn check(providers: Option<Providers>, deep: bool) -> Vec<Finding> {
+/// Looks at all profiles; `deep` also asks each of them something.
+pub async fn check(providers: Option<Providers>, deep: bool) -> Vec<Finding> {
     let Some(providers) = providers else {
         return vec![Finding::error(
             ID,

@@ -5,7 +5,16 @@ use std::{
     sync::{Arc, PoisonError, RwLock},
 };
 
-use tracing_subscriber::{EnvFilter, fmt::MakeWriter};
+use tracing_subscriber::{
+    EnvFilter,
+    fmt::{self, MakeWriter},
+    prelude::*,
+};
+
+pub mod keeper;
+pub mod tap;
+
+use tap::{Taking, Tap};
 
 use crate::scrub::{Mask, Scrubber};
 
@@ -56,6 +65,13 @@ impl Secrets {
         let known = self.0.read().unwrap_or_else(PoisonError::into_inner);
         known.scrubber.scrub(text).into_owned()
     }
+
+    /// A text without their values, which may be in a form for machines: shapes of secrets that
+    /// nobody knows are left as they are.
+    pub fn scrub_known(&self, text: &str) -> String {
+        let known = self.0.read().unwrap_or_else(PoisonError::into_inner);
+        known.scrubber.scrub_known(text).into_owned()
+    }
 }
 
 impl Known {
@@ -67,19 +83,31 @@ impl Known {
 }
 
 /// Starts logging to standard error. A second call changes nothing.
-pub fn start(level: &str, secrets: Secrets) {
+///
+/// Lines also go where the tap leads, once it is open.
+pub fn start(level: &str, secrets: Secrets) -> Tap {
+    let tap = Tap::default();
     let filter = EnvFilter::new(format!("{level},sled=warn,hyper=warn,reqwest=warn"));
-    let lines = Lines(secrets);
-    let builder = tracing_subscriber::fmt()
-        .with_env_filter(filter)
-        .with_writer(lines);
+    let lines = fmt::layer().with_writer(Lines(secrets.clone()));
+    let taking = Taking {
+        tap: tap.clone(),
+        secrets,
+    };
+    let registry = tracing_subscriber::registry().with(filter).with(taking);
     let started = if io::stderr().is_terminal() {
-        builder.with_target(false).compact().try_init()
+        registry.with(lines.with_target(false).compact()).try_init()
     } else {
-        builder.json().flatten_event(true).try_init()
+        registry.with(lines.json().flatten_event(true)).try_init()
     };
     // Tests start several services in one process; the first one's settings hold.
     drop(started);
+    tap
+}
+
+/// What takes lines and writes none, for tests.
+#[cfg(test)]
+pub(crate) fn layer(tap: Tap, secrets: Secrets) -> impl tracing::Subscriber {
+    tracing_subscriber::registry().with(Taking { tap, secrets })
 }
 
 #[derive(Clone, Debug)]

@@ -9,9 +9,12 @@ use std::{
 
 use super::Finding;
 use crate::{
-    cli::{Context, status::size},
     sandbox::process::{Sandbox, SandboxSettings, layers::Layer, probe::LayerReport},
-    settings::config::{self, Config},
+    settings::{
+        config::{self, Config},
+        home::Home,
+        units::about,
+    },
 };
 
 /// With less than this the store may not be able to write for long.
@@ -24,9 +27,9 @@ const BIRTH: Duration = Duration::from_secs(1_767_225_600);
 const AHEAD: Duration = Duration::from_secs(120);
 
 /// Secrets and the store must be closed to other users.
-pub(super) fn modes(context: &Context) -> Vec<Finding> {
-    let secrets = context.home.secrets();
-    let mut closed = vec![context.home.store(), secrets.clone()];
+pub fn modes(home: &Home) -> Vec<Finding> {
+    let secrets = home.secrets();
+    let mut closed = vec![home.store(), secrets.clone()];
     if let Ok(entries) = fs::read_dir(&secrets) {
         closed.extend(entries.filter_map(|entry| Some(entry.ok()?.path())));
     }
@@ -51,7 +54,7 @@ fn opened(path: &Path) -> Option<Finding> {
 }
 
 /// Tries the sandbox with a real child process.
-pub(super) async fn sandbox(context: &Context, config: Option<&Config>) -> Vec<Finding> {
+pub async fn sandbox(home: &Home, config: Option<&Config>) -> Vec<Finding> {
     let id = "sandbox";
     let launcher = match std::env::current_exe() {
         Ok(launcher) => launcher,
@@ -66,7 +69,7 @@ pub(super) async fn sandbox(context: &Context, config: Option<&Config>) -> Vec<F
         launcher,
         memory: sandbox.memory,
         scratch: scratch.clone(),
-        private: vec![context.home.store(), context.home.secrets()]
+        private: vec![home.store(), home.secrets()]
             .into_iter()
             .filter(|path| path.exists())
             .collect(),
@@ -101,9 +104,9 @@ fn layer(id: &'static str, report: LayerReport) -> Finding {
 }
 
 /// Room for the store to grow.
-pub(super) fn disk(context: &Context) -> Vec<Finding> {
+pub fn disk(home: &Home) -> Vec<Finding> {
     let id = "disk";
-    let run = context.home.run();
+    let run = home.run();
     // Before the first start the run dir is not there.
     let place = run.ancestors().find(|path| path.exists()).unwrap_or(run);
     let free = match rustix::fs::statvfs(place) {
@@ -119,7 +122,7 @@ pub(super) fn disk(context: &Context) -> Vec<Finding> {
 fn space(free: u64, place: &Path) -> Finding {
     let id = "disk";
     let place = place.display();
-    let message = format!("{} free in {place}", size(free));
+    let message = format!("{} free in {place}", about(free));
     match free {
         ..NO_SPACE => Finding::error(id, message, format!("make room in {place}")),
         NO_SPACE..LITTLE_SPACE => Finding::warn(id, message, format!("make room in {place}")),
@@ -128,8 +131,8 @@ fn space(free: u64, place: &Path) -> Finding {
 }
 
 /// The time of day must be plausible: tokens and deadlines depend on it.
-pub(super) fn clock(context: &Context) -> Vec<Finding> {
-    let newest = fs::read_dir(context.home.store())
+pub fn clock(home: &Home) -> Vec<Finding> {
+    let newest = fs::read_dir(home.store())
         .into_iter()
         .flatten()
         .filter_map(|entry| entry.ok()?.metadata().ok()?.modified().ok())
