@@ -222,6 +222,12 @@ impl Handler<Submit> for Queue {
             return answer(self, Err(Refusal::QueueFull(full.waiting())));
         }
         if let Some(giver) = giver {
+            let line = task.lineage.iter().flat_map(|line| &line.path);
+            for above in line {
+                if let Some(entry) = self.tasks.get(&above.task) {
+                    self.causes.led_to_more(&entry.task);
+                }
+            }
             match self.causes.admit(&task, &giver) {
                 Ok(counts) => writes = writes.cause(task.root(), &counts),
                 Err(why) => {

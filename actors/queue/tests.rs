@@ -11,6 +11,8 @@ use crate::{
     usage::Usage,
 };
 
+mod guards;
+
 /// Keeps what the queue says.
 #[derive(Clone, Default)]
 struct Recorder(Arc<Mutex<Heard>>);
