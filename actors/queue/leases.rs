@@ -44,6 +44,7 @@ impl Queue {
             return;
         };
         entry.joined = joins;
+        entry.leased_at = Some(now);
         entry.task.lease = Some(lease.clone());
         entry.task.attempts += 1;
         entry.task.not_before = None;

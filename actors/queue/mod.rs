@@ -276,6 +276,8 @@ struct Entry {
     unparked: bool,
     /// Told when it is stored.
     stored: Option<oneshot::Sender<()>>,
+    /// When it was leased last, by this process.
+    leased_at: Option<Timestamp>,
 }
 
 impl Entry {
@@ -288,6 +290,7 @@ impl Entry {
             reason: None,
             unparked: false,
             stored: None,
+            leased_at: None,
         }
     }
 }

@@ -70,11 +70,12 @@ impl Handler<Progressed> for Recorder {
     }
 }
 
-struct Still;
+/// A clock that is moved by hand.
+struct Still(std::sync::atomic::AtomicU64);
 
 impl Clock for Still {
     fn now(&self) -> Timestamp {
-        Timestamp(1_000)
+        Timestamp(self.0.load(std::sync::atomic::Ordering::Relaxed))
     }
 }
 
@@ -91,6 +92,7 @@ struct Setting {
     queue: Addr<Queue>,
     heard: Recorder,
     store: StoreHandle,
+    clock: Arc<Still>,
 }
 
 fn set_up(limits: Limits) -> Setting {
@@ -101,7 +103,8 @@ fn set_up(limits: Limits) -> Setting {
         Box::new(|_| ()),
         Box::new(|_, _| ()),
     );
-    let clock: Arc<dyn Clock> = Arc::new(Still);
+    let hands = Arc::new(Still(1_000.into()));
+    let clock: Arc<dyn Clock> = hands.clone();
     let channel = Channel::new(store.clone(), clock.clone()).start();
     let heard = Recorder::default();
     let recorder = heard.clone().start();
@@ -126,6 +129,7 @@ fn set_up(limits: Limits) -> Setting {
         queue: queue.start(),
         heard,
         store,
+        clock: hands,
     }
 }
 

@@ -14,7 +14,7 @@ use super::{
 };
 use crate::{
     clock::Timestamp,
-    ids::{RunId, TriggerId},
+    ids::{RunId, TaskId, TriggerId},
     queue::submit::{self, CancelTask, Submission, Submit},
     store::records::Writes,
     task::{self, Label, Source},
@@ -187,14 +187,8 @@ impl Scheduler {
             overlap: None,
             giver: None,
         });
-        if let Some(old) = cancel {
-            self.to.queue.do_send(CancelTask {
-                task: old,
-                reason: replaced_by(&run),
-            });
-        }
         ctx.spawn(submitted.into_actor(self).map(move |answer, scheduler, _| {
-            let answer = scheduler.submitted(run, answer);
+            let answer = scheduler.submitted(run, cancel, answer);
             let _gone = tell.send(answer);
         }));
         told
@@ -203,10 +197,19 @@ impl Scheduler {
     fn submitted(
         &mut self,
         mut run: Run,
+        replaced: Option<TaskId>,
         answer: Result<Result<Submission, submit::Refusal>, MailboxError>,
     ) -> Result<Answer, Refusal> {
         let refusal = match answer {
-            Ok(Ok(_)) => return Ok(Answer { run, first: None }),
+            Ok(Ok(_)) => {
+                if let Some(old) = replaced {
+                    self.to.queue.do_send(CancelTask {
+                        task: old,
+                        reason: replaced_by(&run),
+                    });
+                }
+                return Ok(Answer { run, first: None });
+            }
             Ok(Err(submit::Refusal::Stopping)) | Err(_) => return Err(Refusal::Stopping),
             Ok(Err(refusal)) => refusal,
         };
@@ -225,7 +228,8 @@ impl Scheduler {
         if let Some(trigger) = self.triggers.get_mut(&run.trigger)
             && trigger.active_task_id == task
         {
-            trigger.active_task_id = None;
+            // What it was to replace goes on, if it has not ended meanwhile.
+            trigger.active_task_id = replaced.filter(|old| self.runs.contains_key(old));
         }
         self.settle_window(&run.trigger);
         let mut writes = Writes::new().run(&run);

@@ -352,6 +352,27 @@ pub fn last_steps(
     Ok(steps)
 }
 
+/// When something was last written to a lane's journal.
+pub fn last_sign(
+    storage: &dyn Storage,
+    lane: &Lane,
+    generation: u32,
+) -> Result<Option<Timestamp>, StorageError> {
+    let mut sign = None;
+    scan_prefix(
+        storage,
+        &journal_prefix(lane, generation),
+        Order::Falling,
+        &mut |key, value| {
+            if let Ok(events) = value.and_then(|value| decode::<Vec<HistoryEvent>>(key, value)) {
+                sign = events.last().map(|event| event.timestamp);
+            }
+            ControlFlow::Break(())
+        },
+    )?;
+    Ok(sign)
+}
+
 /// A clock may have been set back by this much while a task was open.
 const CLOCK_SLACK: Duration = Duration::from_secs(60 * 60);
 

@@ -103,7 +103,10 @@ fn one_cause_leads_to_two_hundred_tasks() {
     causes.led_to_more(&main);
     for n in 0..200_u32 {
         let task = below(&main, &format!("t-{n}"), "child", &format!("words {n}"));
-        assert!(causes.admit(&task, &giver(&main, n, &task.body)).is_ok(), "{n}");
+        assert!(
+            causes.admit(&task, &giver(&main, n, &task.body)).is_ok(),
+            "{n}"
+        );
         causes.opened(&task);
         causes.ended(&task);
     }
@@ -131,7 +134,11 @@ fn the_same_words_a_third_time_are_a_loop() {
         causes.admit(&third, &giver(&main, 1, &third.body)),
         Err(Runaway::Loop(_))
     ));
-    assert!(causes.admit(&other_team, &giver(&main, 1, &other_team.body)).is_ok());
+    assert!(
+        causes
+            .admit(&other_team, &giver(&main, 1, &other_team.body))
+            .is_ok()
+    );
 }
 
 /// OR-88: whatever the words.
@@ -167,7 +174,9 @@ fn a_cause_lasts_as_long_as_its_tasks() {
     let mut causes = Causes::default();
     let main = root("main");
     let task = below(&main, "t-1", "child", "once");
-    let counts = causes.admit(&task, &giver(&main, 1, "once")).unwrap_or_default();
+    let counts = causes
+        .admit(&task, &giver(&main, 1, "once"))
+        .unwrap_or_default();
     causes.opened(&task);
 
     let mut later = Causes::default();

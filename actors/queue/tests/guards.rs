@@ -126,3 +126,160 @@ async fn a_cause_is_forgotten_when_its_first_task_has_ended_too() {
 
     assert_eq!(setting.causes().await, 0);
 }
+
+impl Setting {
+    /// A turn gives the child team a task, with words of its own.
+    async fn gives(&self, above: &Task, id: &str, overlap: Overlap) -> Result<Submission, Refusal> {
+        let task = made_by(above, id, "child");
+        let asked = submit(above, task, 1, id, Some(overlap));
+        let answer = self.queue.send(asked).await.unwrap();
+        self.settle().await;
+        answer
+    }
+
+    async fn open(&self) -> Vec<String> {
+        let open = self.store.read(reads::open_tasks).await.unwrap().rows;
+        open.iter().map(|task| task.id.to_string()).collect()
+    }
+
+    fn stops(&self) -> usize {
+        self.heard.0.lock().unwrap().stops
+    }
+
+    fn ended(&self) -> Vec<TaskId> {
+        self.heard.0.lock().unwrap().ended.clone()
+    }
+}
+
+/// OR-65: what waits ends at once, what runs is stopped, and the new task comes after them.
+#[actix::test]
+async fn replace_cancels_what_the_same_lane_gave_before() {
+    let setting = set_up(Limits::default());
+    let root = setting.root().await;
+    setting.gives(&root, "runs", Overlap::Allow).await.unwrap();
+    setting.gives(&root, "waits", Overlap::Allow).await.unwrap();
+
+    let answer = setting.gives(&root, "new", Overlap::Replace).await.unwrap();
+
+    let Submission::Enqueued { in_flight } = answer else {
+        unreachable!("{answer:?}")
+    };
+    assert_eq!(in_flight.len(), 2);
+    assert_eq!(
+        (setting.stops(), setting.ended()),
+        (1, vec!["waits".into()])
+    );
+    let leased = |setting: &Setting| {
+        let leases = setting.leases();
+        leases.iter().any(|(task, _)| task.as_str() == "new")
+    };
+    assert!(!leased(&setting));
+    setting.ends("runs").await;
+    assert!(leased(&setting));
+}
+
+/// OR-65: work of others is not the caller's to end.
+#[actix::test]
+async fn replace_leaves_other_work_alone() {
+    let setting = set_up(Limits::default());
+    let root = setting.root().await;
+    setting.gives(&root, "own", Overlap::Allow).await.unwrap();
+    setting.queue.do_send(Enqueue {
+        task: for_team("other", "child"),
+        writes: Writes::new(),
+    });
+    setting.settle().await;
+
+    let answer = setting.gives(&root, "new", Overlap::Replace).await.unwrap();
+
+    let Submission::NeedsConfirmation { in_flight, reason } = answer else {
+        unreachable!("{answer:?}")
+    };
+    assert_eq!(
+        (in_flight.len(), reason),
+        (2, Some("replace_targets_other_work"))
+    );
+    assert_eq!((setting.stops(), setting.ended()), (0, Vec::new()));
+    assert_eq!(setting.open().await, ["other", "own", "task-0"]);
+}
+
+/// OR-46: what is refused replaces nothing, whatever it is refused for.
+#[actix::test]
+async fn a_refusal_loses_no_work() {
+    let setting = set_up(Limits {
+        waiting_for_team: 1,
+        ..Limits::default()
+    });
+    let root = setting.root().await;
+    setting.gives(&root, "runs", Overlap::Allow).await.unwrap();
+    let said_twice =
+        |id: &str, overlap| submit(&root, made_by(&root, id, "child"), 2, "runs", overlap);
+
+    setting
+        .queue
+        .send(said_twice("waits", None))
+        .await
+        .unwrap()
+        .unwrap();
+    let full = setting.gives(&root, "new", Overlap::Replace).await;
+    assert!(matches!(full, Err(Refusal::QueueFull(_))), "{full:?}");
+    setting.ends("runs").await;
+    let again = said_twice("again", Some(Overlap::Replace));
+    let again = setting.queue.send(again).await.unwrap();
+    setting.settle().await;
+
+    assert!(
+        matches!(again, Err(Refusal::Runaway(Runaway::Loop(_)))),
+        "{again:?}"
+    );
+    assert_eq!((setting.stops(), setting.ended()), (0, vec!["runs".into()]));
+    assert!(setting.open().await.contains(&"waits".to_owned()));
+}
+
+/// OR-65: stale is what runs without a sign in its journal, not what has waited for long.
+#[actix::test]
+async fn a_task_is_stale_ten_minutes_after_its_last_sign_of_life() {
+    let setting = set_up(Limits::default());
+    let root = setting.root().await;
+    setting.gives(&root, "first", Overlap::Allow).await.unwrap();
+    setting
+        .gives(&root, "second", Overlap::Allow)
+        .await
+        .unwrap();
+    let minutes = |minutes: u64| {
+        let now = 1_000 + minutes * 60_000;
+        let clock = &setting.clock.0;
+        clock.store(now, std::sync::atomic::Ordering::Relaxed);
+        now
+    };
+    let stale = async || {
+        let team = Some("child".into());
+        let open = setting.queue.send(crate::queue::submit::OpenTasks { team });
+        let open = open.await.unwrap();
+        open.iter().map(|open| open.stale).collect::<Vec<_>>()
+    };
+    let sign = async |seq, now| {
+        let event = crate::history::HistoryEvent {
+            seq,
+            turn: "turn-1".into(),
+            timestamp: Timestamp(now),
+            fact: crate::history::Fact::AssistantText {
+                content: "Looking.".to_owned(),
+            },
+        };
+        let lane = for_team("first", "child").lane;
+        let writes = Writes::new().events(&lane, 1, &[event]);
+        setting.store.commit(writes).await.unwrap();
+    };
+
+    let now = minutes(9);
+    sign(1, now).await;
+    minutes(11);
+    assert_eq!(stale().await, [false, false]);
+    minutes(20);
+    assert_eq!(stale().await, [true, false]);
+
+    // It waited for twenty minutes, and has only just begun.
+    setting.ends("first").await;
+    assert_eq!(stale().await, [false]);
+}
