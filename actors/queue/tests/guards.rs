@@ -264,7 +264,8 @@ async fn a_task_is_stale_ten_minutes_after_its_last_sign_of_life() {
             turn: "turn-1".into(),
             timestamp: Timestamp(now),
             fact: crate::history::Fact::AssistantText {
-                content: "Looking.".to_owned(),
+                text: "Looking.".to_owned(),
+                step: 1,
             },
         };
         let lane = for_team("first", "child").lane;
