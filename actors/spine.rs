@@ -200,6 +200,7 @@ impl Spine {
                 inboxes: std::mem::take(&mut recovered.inboxes),
                 paused: in_state(&recovered.teams, TeamState::Paused),
                 draining: in_state(&recovered.teams, TeamState::Draining),
+                teams: ports.view.clone(),
             };
             let triggers = std::mem::take(&mut recovered.triggers);
             let waiting = std::mem::take(&mut recovered.approvals);

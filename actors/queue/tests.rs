@@ -248,7 +248,7 @@ async fn an_outcome_is_found_though_its_team_died() {
     let ids = Ids::new(Arc::new(Counted::default()));
     let writes = Writes::new()
         .under_lease(&done.id.clone(), &lease)
-        .and(closing::close(&mut done, outcome, "", None, &ids).writes);
+        .and(closing::close(&mut done, outcome, "", None, &ids, &OrgView::default()).writes);
 
     // Handed in, not yet written, when the news of the death arrives.
     let stored = setting.store.commit(writes);

@@ -284,3 +284,27 @@ async fn a_task_is_stale_ten_minutes_after_its_last_sign_of_life() {
     setting.ends("first").await;
     assert_eq!(stale().await, [false]);
 }
+
+/// OR-84, OR-30: no team begins a turn for what a former one of its name asked.
+#[actix::test]
+async fn a_result_for_a_team_that_is_gone_goes_to_the_operator() {
+    let setting = set_up(Limits::default());
+    setting.queue.do_send(Enqueue {
+        task: Task {
+            kind: Kind::Result,
+            body: "Answer: go left.".to_owned(),
+            ..for_team("task-1-end", "child")
+        },
+        writes: Writes::new(),
+    });
+    let counts = setting.settle().await;
+
+    assert_eq!(setting.leases(), []);
+    assert_eq!(counts.ended, [("child".into(), Ending::Cancelled, 1)]);
+    let notices = setting.store.read(reads::notices).await.unwrap();
+    let [notice] = notices.as_slice() else {
+        unreachable!("{notices:?}")
+    };
+    assert_eq!(notice.kind, crate::notice::NoticeKind::Orphan);
+    assert!(notice.text.contains("go left"), "{}", notice.text);
+}
