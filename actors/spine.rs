@@ -5,7 +5,12 @@ use std::{collections::HashMap, sync::Arc, time::Duration};
 use actix::{Actor, Addr, ArbiterHandle, AsyncContext};
 
 use crate::{
-    approvals::{self, Approvals, desk::Desk, record::Digester, secret::SecretSink},
+    approvals::{
+        self, Approvals,
+        desk::Desk,
+        record::{Digester, Status},
+        secret::SecretSink,
+    },
     briefing::Briefing,
     budget::{Day, Days, Ledger},
     channel::Channel,
@@ -148,15 +153,34 @@ pub fn recover_spending(
     day: Day,
     tree: &Tree,
 ) -> Result<(), StorageError> {
-    for (team, own) in reads::spent(storage, day)? {
-        let above = tree.ancestors(team.as_str());
-        let line: Vec<TeamName> = std::iter::once(team)
-            .chain(above.into_iter().rev())
-            .collect();
-        ledger.recover(&line, own, day);
+    let lives = |team: &TeamKey| tree.key(team.name.as_str()).as_ref() == Some(team);
+    for (team, row) in reads::spent(storage, day)? {
+        let above = row.above.unwrap_or_else(|| {
+            let above = tree.ancestors(team.name.as_str());
+            above.into_iter().rev().collect()
+        });
+        let living = lives(&team).then_some(&team.name);
+        ledger.recover(living, &above, row.own, day);
     }
     for (team, times) in reads::raised(storage, day)? {
-        ledger.recover_raise(&team, times, day);
+        if lives(&team) {
+            ledger.recover_raise(&team.name, times, day);
+        }
+    }
+    for approval in reads::approvals(storage)?.rows {
+        let Some(request) = approval.budget_request() else {
+            continue;
+        };
+        match approval.status {
+            Status::Pending => {
+                ledger.asks(&request.team, request.task.as_ref(), day);
+            }
+            // What was allowed for a day is noted by the day.
+            Status::Approved if request.task.is_some() => {
+                ledger.raise(&request, day);
+            }
+            _ => {}
+        }
     }
     Ok(())
 }
@@ -216,6 +240,8 @@ impl Spine {
                         clock: ports.clock.clone(),
                         ids: ports.ids.clone(),
                         desk: desk.clone(),
+                        ledger: ports.ledger.clone(),
+                        days: ports.days.clone(),
                     },
                     waiting,
                 )

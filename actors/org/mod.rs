@@ -19,6 +19,7 @@ use crate::{
     task::Task,
 };
 
+mod accounts;
 pub mod belongings;
 pub mod error;
 pub mod folders;

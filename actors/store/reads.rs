@@ -16,7 +16,7 @@ use crate::{
     approvals::{question::Question, record::Approval},
     audit::Audit,
     briefing::{Line, Speaker},
-    budget::{Day, Spent},
+    budget::{Day, SpentRow},
     clock::Timestamp,
     event::Frame,
     history::{Fact, HistoryEvent, Origin},
@@ -437,12 +437,12 @@ pub fn inboxes(storage: &dyn Storage) -> Result<HashSet<Vec<u8>>, StorageError> 
 }
 
 /// What each team itself has spent on a day.
-pub fn spent(storage: &dyn Storage, day: Day) -> Result<Vec<(TeamName, Spent)>, StorageError> {
+pub fn spent(storage: &dyn Storage, day: Day) -> Result<Vec<(TeamKey, SpentRow)>, StorageError> {
     of_day(storage, "spend", day)
 }
 
 /// How often the operator has allowed each team's caps again on a day.
-pub fn raised(storage: &dyn Storage, day: Day) -> Result<Vec<(TeamName, u32)>, StorageError> {
+pub fn raised(storage: &dyn Storage, day: Day) -> Result<Vec<(TeamKey, u32)>, StorageError> {
     of_day(storage, "raise", day)
 }
 
@@ -450,13 +450,13 @@ fn of_day<T: DeserializeOwned>(
     storage: &dyn Storage,
     kind: &str,
     day: Day,
-) -> Result<Vec<(TeamName, T)>, StorageError> {
+) -> Result<Vec<(TeamKey, T)>, StorageError> {
     let prefix = records::day_prefix(kind, day);
     let mut rows = Vec::new();
     scan_prefix(storage, &prefix, Order::Rising, &mut |key, value| {
         let team = String::from_utf8_lossy(&key[prefix.len()..]).into_owned();
         if let Ok(row) = value.and_then(|value| decode(key, value)) {
-            rows.push((TeamName::from(team), row));
+            rows.push((records::team_of(&team), row));
         }
         ControlFlow::Continue(())
     })?;

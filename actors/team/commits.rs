@@ -402,7 +402,7 @@ impl Team {
         let task = &running.charge.task;
         let seen = std::mem::take(&mut running.seen);
         let writes = match running.spent.take() {
-            Some(spent) => writes.spent(self.recipe.days.day_of(timestamp), &self.name, &spent),
+            Some(spent) => writes.spent(self.recipe.days.day_of(timestamp), &task.team(), &spent),
             None => writes,
         };
         writes

@@ -24,6 +24,7 @@ use crate::{
     store::reads,
     task::{Code, Ending, Kind, Task},
     tool::Caller,
+    usage::Usage,
 };
 
 /// What a turn begins with.
@@ -232,7 +233,7 @@ impl Team {
         let Prepared {
             journal,
             inbox,
-            mut approvals,
+            approvals,
             brief,
             ..
         } = prepared;
@@ -276,10 +277,6 @@ impl Team {
                 },
             )
         };
-        let mut asked: Vec<&mut Approval> = approvals.values_mut().collect();
-        let mut begun = self.take_money(&mut asked);
-        begun.extend(wants);
-        let wants = begun;
         let task = &charge.task;
         let awaits_ack = task
             .source
@@ -300,6 +297,8 @@ impl Team {
             recording: 0,
             stopping: false,
             acking: false,
+            lost: Usage::default(),
+            heard: 0,
             streaming: String::new(),
             unsent: String::new(),
             flush: None,
