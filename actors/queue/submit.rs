@@ -1,6 +1,10 @@
 //! Submit: work that a turn gives to a team, asked for and answered.
 
-use actix::{Context, Handler, Message, ResponseActFuture, ResponseFuture, WrapFuture};
+use actix::{
+    ActorFutureExt, AsyncContext, Context, Handler, Message, ResponseActFuture, ResponseFuture,
+    WrapFuture,
+};
+use tokio::sync::oneshot;
 
 use super::{
     Enqueue, Entry, Queue,
@@ -281,7 +285,7 @@ impl Handler<Submit> for Queue {
         for id in &replaced {
             self.cancel_task(id, &reason, ctx);
         }
-        let (stored, durable) = tokio::sync::oneshot::channel();
+        let (stored, durable) = oneshot::channel();
         self.accept(Enqueue { task, writes }, Some(stored), ctx);
         let answered = async move {
             durable.await.map_err(|_| Refusal::Stopping)?;
@@ -310,6 +314,31 @@ impl Queue {
             Ok(submission)
         };
         Box::pin(answered.into_actor(self))
+    }
+}
+
+/// The same, told instead of asked: it keeps its place among all else that its sender tells.
+///
+/// What is asked with `send` is handed in only when the answer is first waited for, if much is under
+/// way already.
+#[derive(Debug, Message)]
+#[rtype(result = "()")]
+pub struct HandIn {
+    /// What is submitted.
+    pub submit: Submit,
+    /// Where the answer goes.
+    pub answer: oneshot::Sender<Result<Submission, Refusal>>,
+}
+
+impl Handler<HandIn> for Queue {
+    type Result = ();
+
+    fn handle(&mut self, HandIn { submit, answer }: HandIn, ctx: &mut Self::Context) {
+        let submitted = <Self as Handler<Submit>>::handle(self, submit, ctx);
+        ctx.spawn(submitted.map(|result, _, _| {
+            // Whoever handed it in may have gone.
+            let _gone = answer.send(result);
+        }));
     }
 }
 

@@ -1,7 +1,7 @@
 //! Firing: the decision made durable, with its task, in one commit.
 
-use actix::{ActorFutureExt, AsyncContext, Context, MailboxError, WrapFuture};
-use tokio::sync::oneshot;
+use actix::{ActorFutureExt, AsyncContext, Context, WrapFuture};
+use tokio::sync::oneshot::{self, error::RecvError};
 
 use super::{
     Refusal, Scheduler, body,
@@ -15,7 +15,7 @@ use super::{
 use crate::{
     clock::Timestamp,
     ids::{RunId, TaskId, TriggerId},
-    queue::submit::{self, CancelTask, Submission, Submit},
+    queue::submit::{self, CancelTask, HandIn, Submission, Submit},
     store::records::Writes,
     task::{self, Label, Source},
 };
@@ -181,12 +181,14 @@ impl Scheduler {
             self.known.insert(key_of(id, &run), (run.id.clone(), now));
         }
         let writes = writes.open_run(&run, &task.id);
-        let submitted = self.to.queue.send(Submit {
+        let (answer, submitted) = oneshot::channel();
+        let submit = Submit {
             task,
             writes,
             overlap: None,
             giver: None,
-        });
+        };
+        self.to.queue.do_send(HandIn { submit, answer });
         ctx.spawn(submitted.into_actor(self).map(move |answer, scheduler, _| {
             let answer = scheduler.submitted(run, cancel, answer);
             let _gone = tell.send(answer);
@@ -198,7 +200,7 @@ impl Scheduler {
         &mut self,
         mut run: Run,
         replaced: Option<TaskId>,
-        answer: Result<Result<Submission, submit::Refusal>, MailboxError>,
+        answer: Result<Result<Submission, submit::Refusal>, RecvError>,
     ) -> Result<Answer, Refusal> {
         let refusal = match answer {
             Ok(Ok(_)) => {
