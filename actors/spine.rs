@@ -16,7 +16,7 @@ use crate::{
     channel::Channel,
     classifier::Classifier,
     clock::Clock,
-    ids::{Ids, TeamName},
+    ids::{Ids, TeamKey, TeamName},
     meter::Meter,
     org::{
         self, Org,

@@ -7,7 +7,7 @@ use std::{
 };
 
 use actix::{Actor, Addr, AsyncContext, Context, SpawnHandle};
-use tokio::time::Instant;
+use tokio::{sync::oneshot, time::Instant};
 
 use crate::{
     clock::{Clock, Timestamp},
