@@ -195,7 +195,8 @@ impl Queue {
             );
             return self.dispatch(ctx);
         }
-        self.schedule.put_back(&task.lane, task.id.clone(), until);
+        self.schedule
+            .put_back(&task.lane, task.id.clone(), task.priority, until);
         self.expect(&task);
         let committed = self.store.commit(Writes::new().task(&task));
         self.tasks.insert(task.id.clone(), Entry::new(task));

@@ -79,6 +79,8 @@ pub(super) enum Work {
     Preparing {
         charge: Box<Charge>,
         stop: Option<Stop>,
+        /// Why it is stopped, for whoever asked for the work.
+        reason: Option<String>,
     },
     Running(Box<Running>),
 }

@@ -5,8 +5,8 @@ use crate::{
     doubles::engine::Play,
     notice::NoticeKind,
     scheduler::{
-        records,
         config::{Config, Schedule, When},
+        records,
         run::RunOutcome,
         trigger::{Definition, MissedPolicy, State},
     },
