@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 use crate::{
     clock::Timestamp,
     ids::{TaskId, TeamName},
+    task::Ancestor,
     usage::Usage,
 };
 
@@ -167,15 +168,75 @@ pub struct Overdrawn {
     pub until: Option<Timestamp>,
     /// The day it is about.
     pub day: u32,
+    /// The cap is for each task: the one that has cost as much.
+    pub task: Option<TaskId>,
 }
 
-/// What was set aside for a call that runs.
+/// What an operator is asked for when a budget is spent, as the arguments of an approval.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Request {
+    /// Whose budget.
+    pub team: TeamName,
+    /// Which life of that team.
+    #[serde(default = "first")]
+    pub generation: u32,
+    /// The day it is about.
+    pub day: u32,
+    /// The task it is about, if the cap is for each task.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub task: Option<TaskId>,
+    /// What was spent and what the cap is, for a person.
+    pub spent: String,
+    /// The task that waits.
+    pub waiting: TaskId,
+}
+
+fn first() -> u32 {
+    1
+}
+
+/// What a team itself has spent on a day, as it is stored.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct SpentRow {
+    /// How much.
+    #[serde(flatten)]
+    pub own: Spent,
+    /// The teams that it was drawn from besides, nearest first. Unknown in rows of old.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub above: Option<Vec<TeamName>>,
+}
+
+impl SpentRow {
+    /// The row of the team that a line begins with.
+    pub fn new(own: Spent, line: &Line) -> Self {
+        let above = line.iter().skip(1).map(|(team, _)| team.clone());
+        Self {
+            own,
+            above: Some(above.collect()),
+        }
+    }
+}
+
+/// What was set aside for a call that runs. If nobody settles it, the call was cut off: nothing of it
+/// stays set aside.
 #[derive(Debug)]
 pub struct Reservation {
+    ledger: Ledger,
     day: Day,
     line: Line,
-    tasks: Vec<TaskId>,
+    tasks: Vec<Ancestor>,
     amount: Spent,
+    settled: bool,
+}
+
+impl Drop for Reservation {
+    fn drop(&mut self) {
+        if !self.settled {
+            let amount = self.amount;
+            let ledger = self.ledger.clone();
+            ledger.accounts().change(self, |spent| spent.remove(amount));
+        }
+    }
 }
 
 /// All accounts. Cheap to clone; nothing is held over an await.
@@ -188,8 +249,10 @@ struct Accounts {
     teams: HashMap<TeamName, Account>,
     /// What tasks with a cap, and all they led to, have cost.
     tasks: HashMap<TaskId, Spent>,
-    /// Teams whose operator was asked for more today.
-    asked: HashSet<TeamName>,
+    /// How often the operator has allowed the cap of a task again.
+    raised_tasks: HashMap<TaskId, u32>,
+    /// What the operator was asked for: the caps of a team today, or of a task.
+    asked: HashSet<(TeamName, Option<TaskId>)>,
     /// The calls of today.
     calls: HashMap<Caller, Tally>,
 }
@@ -209,7 +272,7 @@ impl Ledger {
     pub fn reserve(
         &self,
         line: &Line,
-        tasks: &[TaskId],
+        tasks: &[Ancestor],
         estimate: Spent,
         day: Day,
     ) -> Result<Reservation, Overdrawn> {
@@ -219,6 +282,8 @@ impl Ledger {
             accounts.check(team, caps, tasks, estimate, day)?;
         }
         let reservation = Reservation {
+            ledger: self.clone(),
+            settled: false,
             day,
             line: line.clone(),
             tasks: tasks.to_vec(),
@@ -229,7 +294,8 @@ impl Ledger {
     }
 
     /// Replaces an estimate by what the call cost. Returns what the team itself spent that day.
-    pub fn settle(&self, reservation: Reservation, cost: Spent) -> Option<Spent> {
+    pub fn settle(&self, mut reservation: Reservation, cost: Spent) -> Option<Spent> {
+        reservation.settled = true;
         let mut accounts = self.accounts();
         let estimate = reservation.amount;
         accounts.change(&reservation, |spent| {
@@ -245,41 +311,63 @@ impl Ledger {
         Some(account.own)
     }
 
-    /// What a former process noted for a team today, with the teams above it.
-    pub fn recover(&self, line: &[TeamName], own: Spent, day: Day) {
+    /// What a former process noted for a team today, with the teams above it. Of a team that is gone
+    /// only those above know.
+    pub fn recover(&self, team: Option<&TeamName>, above: &[TeamName], own: Spent, day: Day) {
         let mut accounts = self.accounts();
         accounts.turn_to(day);
-        for (place, team) in line.iter().enumerate() {
-            let account = accounts.teams.entry(team.clone()).or_default();
+        for name in team.into_iter().chain(above) {
+            let account = accounts.teams.entry(name.clone()).or_default();
             account.drawn.add(own);
-            if place == 0 {
+            if team == Some(name) {
                 account.own.add(own);
             }
         }
     }
 
-    /// The operator allows the caps of a team once more for this day. Returns how often that is now.
-    pub fn raise(&self, team: &TeamName, day: Day) -> u32 {
+    /// A team is gone: one of the same name begins with nothing.
+    pub fn forget(&self, team: &TeamName) {
+        let mut accounts = self.accounts();
+        accounts.teams.remove(team);
+        accounts.asked.retain(|(asked, _)| asked != team);
+    }
+
+    /// The operator allows what was asked for: the caps of a team once more today, or that of a task.
+    /// Returns how often the caps of the team have been allowed again today.
+    pub fn raise(&self, request: &Request, day: Day) -> u32 {
         let mut accounts = self.accounts();
         accounts.turn_to(day);
-        accounts.asked.remove(team);
-        let account = accounts.teams.entry(team.clone()).or_default();
-        account.raised += 1;
+        accounts
+            .asked
+            .remove(&(request.team.clone(), request.task.clone()));
+        if let Some(task) = &request.task {
+            *accounts.raised_tasks.entry(task.clone()).or_default() += 1;
+        }
+        let account = accounts.teams.entry(request.team.clone()).or_default();
+        if request.task.is_none() && request.day == day.number {
+            account.raised += 1;
+        }
         account.raised
     }
 
-    /// The same, as a former process noted it.
+    /// The same, as a former process noted it for a team today.
     pub fn recover_raise(&self, team: &TeamName, raised: u32, day: Day) {
         let mut accounts = self.accounts();
         accounts.turn_to(day);
         accounts.teams.entry(team.clone()).or_default().raised = raised;
     }
 
-    /// Whether the operator is to be asked for more: once a day for each team.
-    pub fn asks(&self, team: &TeamName, day: Day) -> bool {
+    /// Whether the operator is to be asked for more: once a day for each team, once for each task.
+    pub fn asks(&self, team: &TeamName, task: Option<&TaskId>, day: Day) -> bool {
         let mut accounts = self.accounts();
         accounts.turn_to(day);
-        accounts.asked.insert(team.clone())
+        accounts.asked.insert((team.clone(), task.cloned()))
+    }
+
+    /// Nobody said yes or no to what was asked for: it may be asked for again.
+    pub fn unask(&self, request: &Request) {
+        let asked = (request.team.clone(), request.task.clone());
+        self.accounts().asked.remove(&asked);
     }
 
     /// Counts a call, and gives what those of the day have come to by now: of its kind, and what the
@@ -335,7 +423,7 @@ impl Accounts {
         if day.number > self.day {
             self.day = day.number;
             self.teams.clear();
-            self.asked.clear();
+            self.asked.retain(|(_, task)| task.is_some());
             self.calls.clear();
         }
     }
@@ -344,7 +432,7 @@ impl Accounts {
         &self,
         team: &TeamName,
         caps: &Caps,
-        tasks: &[TaskId],
+        tasks: &[Ancestor],
         estimate: Spent,
         day: Day,
     ) -> Result<(), Overdrawn> {
@@ -356,6 +444,7 @@ impl Accounts {
                 what,
                 until,
                 day: day.number,
+                task: None,
             })
         };
         if let Some(cap) = caps.usd_per_day
@@ -371,14 +460,21 @@ impl Accounts {
                 return overdrawn(what, Some(day.ends_at));
             }
         }
-        if let Some(cap) = caps.usd_per_task {
-            let most = tasks
-                .iter()
-                .filter_map(|task| self.tasks.get(task))
-                .map(|spent| spent.usd)
-                .fold(0.0, f64::max);
-            if most + estimate.usd > cap * times {
-                return overdrawn(format!("{most:.2} of {cap:.2} USD for one task"), None);
+        // A cap counts for the tasks of its own team, with all that those led to.
+        let own = tasks.iter().filter(|above| above.team == *team);
+        for Ancestor { task, .. } in own {
+            let Some(cap) = caps.usd_per_task else { break };
+            let spent = self.tasks.get(task).map_or(0.0, |spent| spent.usd);
+            let raised = self.raised_tasks.get(task).copied().unwrap_or_default();
+            let cap = cap * f64::from(raised + 1);
+            if spent + estimate.usd > cap {
+                return Err(Overdrawn {
+                    team: team.clone(),
+                    what: format!("{spent:.2} of {cap:.2} USD for one task"),
+                    until: None,
+                    day: day.number,
+                    task: Some(task.clone()),
+                });
             }
         }
         Ok(())
@@ -395,8 +491,8 @@ impl Accounts {
             .iter()
             .any(|(_, caps)| caps.usd_per_task.is_some());
         if counted {
-            for task in &reservation.tasks {
-                change(self.tasks.entry(task.clone()).or_default());
+            for above in &reservation.tasks {
+                change(self.tasks.entry(above.task.clone()).or_default());
             }
         }
     }

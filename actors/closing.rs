@@ -5,6 +5,7 @@ use crate::{
     event::{Ack, Body, ErrorBody, Frame, FrameUsage, Notification, Response},
     ids::{Ids, MessageId, TaskId},
     notice::{Notice, NoticeKind},
+    org::view::OrgView,
     store::records::{Interaction, Said, Writes},
     task::{Ending, Kind, Lane, OnResult, Outcome, Source, Task},
 };
@@ -30,7 +31,7 @@ pub(crate) struct Closed {
 }
 
 /// Ends a task: its row, the frames that tell of it, its row in the interaction log, and the one
-/// event for the lane that asked.
+/// event for the lane that asked, or for the operator if that is gone.
 ///
 /// `first_words` is what the model said first, for an ack that has not been sent yet.
 pub(crate) fn close(
@@ -39,6 +40,7 @@ pub(crate) fn close(
     first_words: &str,
     joined: Option<&TaskId>,
     ids: &Ids,
+    view: &OrgView,
 ) -> Closed {
     let mut writes = Writes::new();
     if let Some(source) = task.source.clone() {
@@ -71,6 +73,11 @@ pub(crate) fn close(
     let mut told = None;
     if let Some(lane) = task.reply_to.clone() {
         match task.on_result {
+            _ if results::asker_is_gone(task, view) => {
+                if let Some(notice) = results::for_operator(task, &outcome, view, ids) {
+                    writes = writes.notice(&notice);
+                }
+            }
             OnResult::Wake => {
                 let result = results::follow_up(task, &outcome, lane, ids);
                 writes = writes.task(&result);

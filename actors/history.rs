@@ -179,6 +179,15 @@ pub enum Meta {
         /// Why the model stopped, in the provider's word.
         stop_reason: String,
     },
+    /// A model call failed or was cut off, and cost this.
+    Spent {
+        /// The profile that was asked.
+        profile: String,
+        /// The model that was asked.
+        model: String,
+        /// What it cost.
+        usage: Usage,
+    },
     /// A model call is tried again.
     Retry(String),
     /// Another profile takes over.

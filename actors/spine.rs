@@ -5,13 +5,18 @@ use std::{collections::HashMap, sync::Arc, time::Duration};
 use actix::{Actor, Addr, ArbiterHandle, AsyncContext};
 
 use crate::{
-    approvals::{self, Approvals, desk::Desk, record::Digester, secret::SecretSink},
+    approvals::{
+        self, Approvals,
+        desk::Desk,
+        record::{Digester, Status},
+        secret::SecretSink,
+    },
     briefing::Briefing,
-    budget::{Day, Days, Ledger, Spent, Tally},
+    budget::{Day, Days, Ledger, Tally},
     channel::Channel,
     classifier::Classifier,
     clock::Clock,
-    ids::{Ids, TeamName},
+    ids::{Ids, TeamKey, TeamName},
     live::Publisher,
     meter::Meter,
     org::{
@@ -153,27 +158,48 @@ pub fn recover_spending(
     day: Day,
     tree: &Tree,
 ) -> Result<(), StorageError> {
-    let mut own: HashMap<TeamName, Spent> = reads::spent(storage, day)?.into_iter().collect();
     let mut called: HashMap<TeamName, Tally> = HashMap::new();
     reads::calls(storage, day.number, day.number, &mut |_, caller, tally| {
         *called.entry(caller.team.clone()).or_default() += tally;
         ledger.recover_calls(caller, tally, day);
     })?;
-    for (team, tally) in called {
-        let spent = own.entry(team).or_default();
-        // Both are noted for a team with a budget.
-        spent.usd = spent.usd.max(tally.spent().usd);
-        spent.tokens = spent.tokens.max(tally.spent().tokens);
+    let lives = |team: &TeamKey| tree.key(team.name.as_str()).as_ref() == Some(team);
+    let above = |team: &TeamName| -> Vec<TeamName> {
+        tree.ancestors(team.as_str()).into_iter().rev().collect()
+    };
+    for (team, row) in reads::spent(storage, day)? {
+        let mut own = row.own;
+        let living = lives(&team).then_some(&team.name);
+        if let Some(tally) = living.and_then(|team| called.remove(team)) {
+            // Both are noted for a team with a budget.
+            own.usd = own.usd.max(tally.spent().usd);
+            own.tokens = own.tokens.max(tally.spent().tokens);
+        }
+        let above = row.above.unwrap_or_else(|| above(&team.name));
+        ledger.recover(living, &above, own, day);
     }
-    for (team, own) in own {
-        let above = tree.ancestors(team.as_str());
-        let line: Vec<TeamName> = std::iter::once(team)
-            .chain(above.into_iter().rev())
-            .collect();
-        ledger.recover(&line, own, day);
+    for (team, tally) in called {
+        ledger.recover(Some(&team), &above(&team), tally.spent(), day);
     }
     for (team, times) in reads::raised(storage, day)? {
-        ledger.recover_raise(&team, times, day);
+        if lives(&team) {
+            ledger.recover_raise(&team.name, times, day);
+        }
+    }
+    for approval in reads::approvals(storage)?.rows {
+        let Some(request) = approval.budget_request() else {
+            continue;
+        };
+        match approval.status {
+            Status::Pending => {
+                ledger.asks(&request.team, request.task.as_ref(), day);
+            }
+            // What was allowed for a day is noted by the day.
+            Status::Approved if request.task.is_some() => {
+                ledger.raise(&request, day);
+            }
+            _ => {}
+        }
     }
     Ok(())
 }
@@ -220,6 +246,7 @@ impl Spine {
                 inboxes: std::mem::take(&mut recovered.inboxes),
                 paused: in_state(&recovered.teams, TeamState::Paused),
                 draining: in_state(&recovered.teams, TeamState::Draining),
+                teams: ports.view.clone(),
             };
             let triggers = std::mem::take(&mut recovered.triggers);
             let waiting = std::mem::take(&mut recovered.approvals);
@@ -235,6 +262,8 @@ impl Spine {
                         clock: ports.clock.clone(),
                         ids: ports.ids.clone(),
                         desk: desk.clone(),
+                        ledger: ports.ledger.clone(),
+                        days: ports.days.clone(),
                     },
                     waiting,
                 )

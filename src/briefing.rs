@@ -11,7 +11,7 @@ use std::{
 
 use futures_util::future::{BoxFuture, FutureExt};
 use hivewright_actors::{
-    briefing::{Assignment, Brief, BriefError, Briefing},
+    briefing::{Assignment, Brief, BriefError, Briefing, Price},
     budget::{Caps, Line},
     classifier::Classifier,
     engine::Engine,
@@ -52,8 +52,10 @@ mod explain;
 mod part;
 #[cfg(test)]
 mod tests;
+pub mod till;
 
 use part::Part;
+use till::Till;
 
 /// How long a model may think about a topic.
 const TOPIC_TIMEOUT: Duration = Duration::from_secs(3);
@@ -87,6 +89,7 @@ struct Inner {
     demo: Arc<AtomicBool>,
     secrets: Secrets,
     vault: Vault,
+    till: Till,
     /// What was made of the profiles, good until their file changes.
     models: Mutex<Option<Arc<Models>>>,
     /// What was made for a team, good until one of its files changes.
@@ -144,6 +147,8 @@ pub struct Sources {
     pub secrets: Secrets,
     /// What teams use and models don't see.
     pub vault: Vault,
+    /// Where questions about topics are paid.
+    pub till: Till,
 }
 
 impl Turns {
@@ -166,6 +171,7 @@ impl Turns {
             demo: sources.demo,
             secrets: sources.secrets,
             vault: sources.vault,
+            till: sources.till,
             models: Mutex::default(),
             kits: Mutex::default(),
         }))
@@ -199,7 +205,7 @@ impl Inner {
             reports,
             ..
         } = assignment;
-        let budget = self.budget(&lane.team, &ancestors);
+        let budget = self.budget(&lane.team, &ancestors)?;
         let name = lane.team;
         let kit = self.kit(&name)?;
         let part = self.part(&name, &kit, &options, inner)?;
@@ -261,25 +267,23 @@ impl Inner {
     }
 
     /// The budgets that a team draws on: its own, then those of the teams above it.
-    fn budget(&self, team: &TeamName, ancestors: &[TeamName]) -> Line {
+    ///
+    /// What a broken file allows is not known, so nothing is spent below it.
+    fn budget(&self, team: &TeamName, ancestors: &[TeamName]) -> Result<Line, BriefError> {
         let upwards = std::iter::once(team).chain(ancestors.iter().rev());
         let line = upwards.map(|name| {
-            let caps = match self.live.team_now(name) {
-                Ok(file) => caps(&file),
-                // Its own file was read before; a broken one above counts as it is: not at all.
-                Err(_) => Caps::default(),
-            };
-            (name.clone(), caps)
+            let file = self.live.team_now(name).map_err(|found| bad_file(&found))?;
+            Ok((name.clone(), caps(&file)))
         });
         line.collect()
     }
 
     /// A cap in money means nothing for a model whose calls have no price.
     fn check_prices(&self, line: &Line, part: &Part) -> Result<(), BriefError> {
-        let in_money = |caps: &Caps| caps.usd_per_day.or(caps.usd_per_task).is_some();
-        match line.iter().find(|(_, caps)| in_money(caps)) {
-            Some((team, _)) if !part.priced => Err(config_error(format!(
-                "{}: budgets: a cap in USD needs `pricing` in the profile of model {}",
+        let capped = line.iter().find(|(_, caps)| is_in_money(caps));
+        match (capped, &part.unpriced) {
+            (Some((team, _)), Some(profile)) => Err(config_error(format!(
+                "{}: budgets: a cap in USD needs `pricing` in profile `{profile}`, which may answer for model {}",
                 self.home.team_file(team.as_str()).display(),
                 part.model
             ))),
@@ -372,16 +376,43 @@ impl Inner {
             Some(profile) => providers.choose(profile, None),
             None => providers.choose(&team.provider_profile, team.model.as_deref()),
         };
+        let chosen = chosen.ok()?;
+        let profiles = profiles(&providers);
+        let caps = caps(&team);
+        if is_in_money(&caps) && part::unpriced(&profiles, &chosen.name).is_some() {
+            return None;
+        }
+        let price = Price {
+            max_output: u64::from(TOPIC_TOKENS),
+            ..part::price(&chosen)
+        };
+        let bill = match self
+            .till
+            .open(caps, &price, TOPIC_SYSTEM.len() + question.len())
+        {
+            Ok(bill) => Arc::new(bill),
+            Err(overdrawn) => {
+                tracing::info!(%overdrawn, "no model is asked about a topic");
+                return None;
+            }
+        };
         let question = Question {
             system: TOPIC_SYSTEM,
             text: question,
             max_tokens: TOPIC_TOKENS,
             timeout: TOPIC_TIMEOUT,
         };
+        let paid = bill.clone();
         let asked = self
             .engines
-            .ask(&profiles(&providers), &choice(&chosen.ok()?), question)
+            .ask_and_pay(
+                &profiles,
+                &choice(&chosen),
+                question,
+                Arc::new(move |part| paid.add(&part)),
+            )
             .await;
+        bill.settle();
         match asked {
             Ok(answer) => Some(answer),
             Err(error) => {
@@ -423,7 +454,12 @@ fn keys(providers: &Providers) -> impl Iterator<Item = &str> {
     keys.map(|key| key.expose())
 }
 
-fn caps(team: &Team) -> Caps {
+fn is_in_money(caps: &Caps) -> bool {
+    caps.usd_per_day.or(caps.usd_per_task).is_some()
+}
+
+/// What a team file allows to be spent.
+pub(crate) fn caps(team: &Team) -> Caps {
     Caps {
         usd_per_day: team.budgets.usd_per_day,
         tokens_per_day: team.budgets.tokens_per_day,

@@ -19,7 +19,7 @@ impl Approvals {
         said: Result<Said, NotDecided>,
         decide: &Decide,
     ) -> ResponseActFuture<Self, Answer> {
-        let approval = match said {
+        let mut approval = match said {
             Ok(Said::New(approval)) => approval,
             // What is told of an earlier decision is stored by then.
             earlier => {
@@ -33,8 +33,10 @@ impl Approvals {
             }
         };
         self.to.desk.release(&approval.short_id);
+        let granted = self.grant(&mut approval);
         let writes = self
             .ending(&approval, decide.channel.as_ref())
+            .and(granted)
             .audit(&self.audit(&approval, decide));
         let committed = self.to.store.commit(writes);
         Box::pin(committed.into_actor(self).map(move |result, this, _| {

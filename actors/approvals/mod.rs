@@ -3,6 +3,7 @@
 use std::{collections::HashSet, fmt, sync::Arc, time::Duration};
 
 use crate::{
+    budget::{Days, Ledger},
     channel::{Channel, Deliver},
     clock::{Clock, Timestamp},
     ids::{ApprovalId, ChannelId, Ids, QuestionId, TeamKey},
@@ -21,6 +22,7 @@ pub mod canonical;
 pub mod card;
 mod deciding;
 pub mod desk;
+mod granting;
 pub mod question;
 pub mod record;
 pub mod recover;
@@ -121,6 +123,10 @@ pub struct Neighbours {
     pub ids: Ids,
     /// Where requests are written.
     pub desk: Desk,
+    /// What teams may spend.
+    pub ledger: Ledger,
+    /// Which day it is.
+    pub days: Arc<dyn Days>,
 }
 
 /// What waits for a person. Whoever decides first decides, once it is stored.
@@ -182,8 +188,8 @@ impl Approvals {
         match result {
             Ok(frames) => {
                 self.to.channel.do_send(Deliver { frames });
-                // What was cancelled has nobody left who waits.
-                if approval.status != Status::Cancelled {
+                // What was cancelled has nobody left who waits, unless others wait for the same.
+                if self.may_be_asked_again(&approval) || approval.status != Status::Cancelled {
                     self.to.resolved.do_send(Resolved(approval));
                 }
             }

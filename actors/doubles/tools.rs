@@ -156,6 +156,7 @@ async fn give(
         let giver = Giver {
             task: cx.caller.task.clone(),
             step: cx.step,
+            words: task.body.clone(),
         };
         let submit = Submit {
             writes: Writes::new().answer(&cx.key, &task.id),

@@ -68,7 +68,7 @@ impl Entropy for Counted {
 }
 
 /// All of a test happens on one day.
-struct OneDay;
+pub(crate) struct OneDay;
 
 impl Days for OneDay {
     fn day_of(&self, _: Timestamp) -> Day {

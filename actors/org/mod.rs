@@ -19,6 +19,7 @@ use crate::{
     task::Task,
 };
 
+mod accounts;
 pub mod belongings;
 pub mod error;
 pub mod folders;
@@ -211,7 +212,9 @@ impl Org {
         }
     }
 
-    /// Commits a change of one record, then shows it.
+    /// Commits a change of one record that the tree holds already, then shows the tree.
+    ///
+    /// By then the tree may hold a later change of it, which is not to be undone.
     fn store(
         &self,
         record: TeamRecord,
@@ -223,7 +226,7 @@ impl Org {
             if !frames.is_empty() {
                 org.parts.channel.do_send(Deliver { frames });
             }
-            org.put(record.clone());
+            org.parts.view.show(org.tree.clone());
             Ok(record)
         }))
     }

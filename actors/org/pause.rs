@@ -26,7 +26,7 @@ impl Org {
             None => self
                 .tree
                 .iter()
-                .filter(|team| team.state != TeamState::Draining)
+                .filter(|team| matches!(team.state, TeamState::Active | TeamState::Paused))
                 .collect(),
         };
         let names = meant.iter().map(|team| team.name.clone()).collect();
@@ -67,8 +67,9 @@ impl Handler<Pause> for Org {
             result.map_err(|_| OrgError::Stopping)?;
             org.parts.view.show(org.tree.clone());
             if !pause.paused {
-                for name in &names {
-                    org.parts.work.set_state(name, TeamState::Active);
+                // As it stands now: a pause or a shutdown may have come between.
+                for team in names.iter().filter_map(|name| org.tree.get(name.as_str())) {
+                    org.parts.work.set_state(&team.name, team.state);
                 }
             }
             Ok(names)

@@ -8,8 +8,9 @@ use super::{Entry, Leased, Progressed, Queue, tell_stored};
 use crate::{
     channel::Recheck,
     ids::{LeaseId, TaskId},
+    scheduler::{firing::Standing, premises::Roster},
     store::records::{self, Writes},
-    task::{Code, Ending, MAX_ATTEMPTS, Task},
+    task::{Code, Ending, Kind, MAX_ATTEMPTS, Task},
 };
 
 impl Queue {
@@ -27,6 +28,12 @@ impl Queue {
             if entry.task.deadline_at <= now {
                 self.schedule.finished(&lane, Duration::ZERO);
                 self.end(&id, Ending::Expired, Code::Deadline, ctx);
+            } else if entry.task.kind == Kind::Result
+                && self.teams.standing(&entry.task.team()) == Standing::Gone
+            {
+                self.schedule.finished(&lane, Duration::ZERO);
+                let reason = Some("the team that asked for it is gone");
+                self.end_for(&id, Ending::Cancelled, Code::Cancelled, reason, ctx);
             } else if entry.task.attempts >= MAX_ATTEMPTS {
                 self.schedule.finished(&lane, Duration::ZERO);
                 self.end(&id, Ending::Dead, Code::Crash, ctx);
@@ -44,6 +51,7 @@ impl Queue {
             return;
         };
         entry.joined = joins;
+        entry.leased_at = Some(now);
         entry.task.lease = Some(lease.clone());
         entry.task.attempts += 1;
         entry.task.not_before = None;
@@ -187,7 +195,8 @@ impl Queue {
             );
             return self.dispatch(ctx);
         }
-        self.schedule.put_back(&task.lane, task.id.clone(), until);
+        self.schedule
+            .put_back(&task.lane, task.id.clone(), task.priority, until);
         self.expect(&task);
         let committed = self.store.commit(Writes::new().task(&task));
         self.tasks.insert(task.id.clone(), Entry::new(task));

@@ -19,6 +19,7 @@ use crate::{
     closing,
     event::{Body, ErrorBody, Frame},
     ids::{ChannelId, Ids, LeaseId, TaskId, TeamName},
+    org::view::OrgView,
     store::{
         Numbered, StoreError, StoreHandle, reads,
         records::{self, Writes},
@@ -255,6 +256,7 @@ pub struct Queue {
     draining_teams: HashSet<TeamName>,
     causes: Causes,
     waits: Waits,
+    teams: OrgView,
     /// Lanes that find something in their inbox, as the store names them.
     inboxes: HashSet<Vec<u8>>,
     ended: HashMap<(TeamName, Ending), u64>,
@@ -276,6 +278,8 @@ struct Entry {
     unparked: bool,
     /// Told when it is stored.
     stored: Option<oneshot::Sender<()>>,
+    /// When it was leased last, by this process.
+    leased_at: Option<Timestamp>,
 }
 
 impl Entry {
@@ -288,6 +292,7 @@ impl Entry {
             reason: None,
             unparked: false,
             stored: None,
+            leased_at: None,
         }
     }
 }
@@ -305,6 +310,8 @@ pub struct Left {
     pub paused: Vec<TeamName>,
     /// Teams that take no new work.
     pub draining: Vec<TeamName>,
+    /// Which teams there are, now and later.
+    pub teams: OrgView,
 }
 
 impl Queue {
@@ -337,6 +344,7 @@ impl Queue {
             draining_teams: left.draining.into_iter().collect(),
             causes,
             waits: Waits::default(),
+            teams: left.teams,
             inboxes: left.inboxes,
             ended: HashMap::new(),
             waited: (0, Duration::ZERO),

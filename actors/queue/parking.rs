@@ -4,9 +4,10 @@ use actix::{Context, Handler, Message};
 
 use super::{Due, Entry, Progressed, Queue};
 use crate::{
-    approvals::Resolved,
+    approvals::{Resolved, record::Status},
     clock::Timestamp,
     ids::{TaskId, TeamName},
+    policy::class::Kind,
     store::records::Writes,
     task::{Lane, Parked, Task, WaitReason},
 };
@@ -151,8 +152,13 @@ impl Handler<Resolved> for Queue {
     fn handle(&mut self, Resolved(approval): Resolved, ctx: &mut Self::Context) {
         if let Some(task) = &approval.task {
             self.unpark(task, ctx);
-            self.dispatch(ctx);
         }
+        // One of those who wait for money has asked for all.
+        if approval.kind == Kind::Budget && approval.status != Status::Denied {
+            let reason = WaitReason::Budget;
+            self.handle(UnparkAll { reason }, ctx);
+        }
+        self.dispatch(ctx);
     }
 }
 

@@ -256,15 +256,26 @@ impl Schedule {
         self.limits.running = running;
     }
 
-    /// A task that was taken waits again, first in its lane, which rests until then.
-    pub fn put_back(&mut self, lane: &Lane, task: TaskId, not_before: Option<Timestamp>) {
+    /// A task that was taken waits again, first in its lane of those that are as urgent. The lane rests
+    /// until then.
+    pub fn put_back(
+        &mut self,
+        lane: &Lane,
+        task: TaskId,
+        priority: Priority,
+        not_before: Option<Timestamp>,
+    ) {
         self.arrivals += 1;
         let arrival = self.arrivals;
         self.change(lane, |work| {
-            let first = work.waiting.front();
-            let (priority, first) = first.map_or((Priority::Normal, arrival), |(first, _)| *first);
-            let place = (priority, first.saturating_sub(1));
-            work.waiting.push_front((place, task));
+            let more_urgent = |((other, _), _): &(Place, TaskId)| *other < priority;
+            let behind = work.waiting.partition_point(more_urgent);
+            let next = work.waiting.get(behind).map(|(place, _)| *place);
+            let first = match next {
+                Some((other, first)) if other == priority => first.saturating_sub(1),
+                _ => arrival,
+            };
+            work.waiting.insert(behind, ((priority, first), task));
         });
         self.count_waiting(&lane.team, 1);
         if let Some(until) = not_before {

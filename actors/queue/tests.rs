@@ -11,6 +11,8 @@ use crate::{
     usage::Usage,
 };
 
+mod guards;
+
 /// Keeps what the queue says.
 #[derive(Clone, Default)]
 struct Recorder(Arc<Mutex<Heard>>);
@@ -68,11 +70,12 @@ impl Handler<Progressed> for Recorder {
     }
 }
 
-struct Still;
+/// A clock that is moved by hand.
+struct Still(std::sync::atomic::AtomicU64);
 
 impl Clock for Still {
     fn now(&self) -> Timestamp {
-        Timestamp(1_000)
+        Timestamp(self.0.load(std::sync::atomic::Ordering::Relaxed))
     }
 }
 
@@ -89,6 +92,7 @@ struct Setting {
     queue: Addr<Queue>,
     heard: Recorder,
     store: StoreHandle,
+    clock: Arc<Still>,
 }
 
 fn set_up(limits: Limits) -> Setting {
@@ -99,7 +103,8 @@ fn set_up(limits: Limits) -> Setting {
         Box::new(|_| ()),
         Box::new(|_, _| ()),
     );
-    let clock: Arc<dyn Clock> = Arc::new(Still);
+    let hands = Arc::new(Still(1_000.into()));
+    let clock: Arc<dyn Clock> = hands.clone();
     let channel = Channel::new(store.clone(), clock.clone()).start();
     let heard = Recorder::default();
     let recorder = heard.clone().start();
@@ -124,6 +129,7 @@ fn set_up(limits: Limits) -> Setting {
         queue: queue.start(),
         heard,
         store,
+        clock: hands,
     }
 }
 
@@ -242,7 +248,7 @@ async fn an_outcome_is_found_though_its_team_died() {
     let ids = Ids::new(Arc::new(Counted::default()));
     let writes = Writes::new()
         .under_lease(&done.id.clone(), &lease)
-        .and(closing::close(&mut done, outcome, "", None, &ids).writes);
+        .and(closing::close(&mut done, outcome, "", None, &ids, &OrgView::default()).writes);
 
     // Handed in, not yet written, when the news of the death arrives.
     let stored = setting.store.commit(writes);

@@ -11,7 +11,8 @@ use crate::{
     closing,
     event::{Body, Frame},
     ids::TaskId,
-    task::{Code, Ending, Outcome, Task},
+    scheduler::{firing::Standing, premises::Roster},
+    task::{Code, Ending, Kind, Outcome, Task},
     usage::Usage,
 };
 
@@ -85,8 +86,12 @@ impl Queue {
             tracing::error!(task = %task.id, team = %task.lane.team, code = code.as_str(), "task given up");
         }
         let was_parked = task.parked.clone();
-        let closed = closing::close(&mut task, outcome, "", None, &self.ids);
-        let writes = unwritten.unwrap_or_default().and(closed.writes);
+        let closed = closing::close(&mut task, outcome, "", None, &self.ids, &self.teams);
+        let mut writes = unwritten.unwrap_or_default().and(closed.writes);
+        if task.kind == Kind::Result && self.teams.standing(&task.team()) == Standing::Gone {
+            let at = self.clock.now();
+            writes = writes.notice(&closing::results::undeliverable(&task, &self.ids, at));
+        }
         let committed = self.store.commit(writes);
         self.note_inbox(closed.told);
         let follow_up = closed.follow_up;

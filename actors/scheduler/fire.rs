@@ -1,7 +1,7 @@
 //! Firing: the decision made durable, with its task, in one commit.
 
-use actix::{ActorFutureExt, AsyncContext, Context, MailboxError, WrapFuture};
-use tokio::sync::oneshot;
+use actix::{ActorFutureExt, AsyncContext, Context, WrapFuture};
+use tokio::sync::oneshot::{self, error::RecvError};
 
 use super::{
     Refusal, Scheduler, body,
@@ -14,8 +14,8 @@ use super::{
 };
 use crate::{
     clock::Timestamp,
-    ids::{RunId, TriggerId},
-    queue::submit::{self, CancelTask, Submission, Submit},
+    ids::{RunId, TaskId, TriggerId},
+    queue::submit::{self, CancelTask, HandIn, Submission, Submit},
     store::records::Writes,
     task::{self, Label, Source},
 };
@@ -181,20 +181,16 @@ impl Scheduler {
             self.known.insert(key_of(id, &run), (run.id.clone(), now));
         }
         let writes = writes.open_run(&run, &task.id);
-        let submitted = self.to.queue.send(Submit {
+        let (answer, submitted) = oneshot::channel();
+        let submit = Submit {
             task,
             writes,
             overlap: None,
             giver: None,
-        });
-        if let Some(old) = cancel {
-            self.to.queue.do_send(CancelTask {
-                task: old,
-                reason: replaced_by(&run),
-            });
-        }
+        };
+        self.to.queue.do_send(HandIn { submit, answer });
         ctx.spawn(submitted.into_actor(self).map(move |answer, scheduler, _| {
-            let answer = scheduler.submitted(run, answer);
+            let answer = scheduler.submitted(run, cancel, answer);
             let _gone = tell.send(answer);
         }));
         told
@@ -203,10 +199,19 @@ impl Scheduler {
     fn submitted(
         &mut self,
         mut run: Run,
-        answer: Result<Result<Submission, submit::Refusal>, MailboxError>,
+        replaced: Option<TaskId>,
+        answer: Result<Result<Submission, submit::Refusal>, RecvError>,
     ) -> Result<Answer, Refusal> {
         let refusal = match answer {
-            Ok(Ok(_)) => return Ok(Answer { run, first: None }),
+            Ok(Ok(_)) => {
+                if let Some(old) = replaced {
+                    self.to.queue.do_send(CancelTask {
+                        task: old,
+                        reason: replaced_by(&run),
+                    });
+                }
+                return Ok(Answer { run, first: None });
+            }
             Ok(Err(submit::Refusal::Stopping)) | Err(_) => return Err(Refusal::Stopping),
             Ok(Err(refusal)) => refusal,
         };
@@ -225,7 +230,8 @@ impl Scheduler {
         if let Some(trigger) = self.triggers.get_mut(&run.trigger)
             && trigger.active_task_id == task
         {
-            trigger.active_task_id = None;
+            // What it was to replace goes on, if it has not ended meanwhile.
+            trigger.active_task_id = replaced.filter(|old| self.runs.contains_key(old));
         }
         self.settle_window(&run.trigger);
         let mut writes = Writes::new().run(&run);

@@ -7,7 +7,7 @@ use std::{
 };
 
 use actix::{Actor, Addr, AsyncContext, Context, SpawnHandle};
-use tokio::time::Instant;
+use tokio::{sync::oneshot, time::Instant};
 
 use crate::{
     clock::{Clock, Timestamp},
@@ -284,9 +284,13 @@ impl Scheduler {
 
     /// Hands rows in, in step with tasks. The future ends when they are durable.
     fn keep(&self, writes: Writes) -> impl Future<Output = Result<(), Refusal>> + use<> {
-        let kept = self.to.queue.send(Keep { writes });
+        let (tell, stored) = oneshot::channel();
+        self.to.queue.do_send(Keep {
+            writes,
+            stored: Some(tell),
+        });
         async move {
-            match kept.await {
+            match stored.await {
                 Ok(stored) => Ok(stored?),
                 Err(_) => Err(Refusal::Stopping),
             }
@@ -296,7 +300,10 @@ impl Scheduler {
     /// Hands rows in whose fate nobody waits for.
     fn keep_quietly(&self, writes: Writes) {
         if !writes.is_empty() {
-            self.to.queue.do_send(Keep { writes });
+            self.to.queue.do_send(Keep {
+                writes,
+                stored: None,
+            });
         }
     }
 

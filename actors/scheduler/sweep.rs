@@ -12,7 +12,7 @@ use crate::store::records::Writes;
 
 /// How often it is swept.
 pub(super) const EVERY: Duration = Duration::from_secs(60 * 60);
-/// Rows that one sweep removes at most: the rest has time.
+/// Rows that are removed at a time, so that others come in between.
 const MOST: usize = 1_000;
 
 impl Scheduler {
@@ -42,9 +42,21 @@ impl Scheduler {
                 .read(move |storage| records::old_runs(storage, before, MOST))
                 .await
         };
-        ctx.spawn(read.into_actor(self).map(|keys, scheduler, _| match keys {
-            Ok(keys) => scheduler.keep_quietly(Writes::new().drop_keys(keys)),
-            Err(error) => tracing::warn!(%error, "old runs cannot be read"),
-        }));
+        ctx.spawn(
+            read.into_actor(self)
+                .map(move |keys, scheduler, ctx| match keys {
+                    Ok(keys) => {
+                        let may_be_more = old.len() >= MOST || keys.len() >= MOST;
+                        let dropped = scheduler.keep(Writes::new().drop_keys(keys));
+                        let next = dropped.into_actor(scheduler);
+                        ctx.spawn(next.map(move |dropped, scheduler, ctx| {
+                            if may_be_more && dropped.is_ok() {
+                                scheduler.sweep(ctx);
+                            }
+                        }));
+                    }
+                    Err(error) => tracing::warn!(%error, "old runs cannot be read"),
+                }),
+        );
     }
 }

@@ -16,7 +16,7 @@ use crate::{
     approvals::{question::Question, record::Approval},
     audit::Audit,
     briefing::{Line, Speaker},
-    budget::{Caller, Day, Spent, Tally},
+    budget::{Caller, Day, SpentRow, Tally},
     clock::Timestamp,
     event::Frame,
     history::{Fact, HistoryEvent, Origin},
@@ -371,6 +371,27 @@ pub fn last_steps(
     Ok(steps)
 }
 
+/// When something was last written to a lane's journal.
+pub fn last_sign(
+    storage: &dyn Storage,
+    lane: &Lane,
+    generation: u32,
+) -> Result<Option<Timestamp>, StorageError> {
+    let mut sign = None;
+    scan_prefix(
+        storage,
+        &journal_prefix(lane, generation),
+        Order::Falling,
+        &mut |key, value| {
+            if let Ok(events) = value.and_then(|value| decode::<Vec<HistoryEvent>>(key, value)) {
+                sign = events.last().map(|event| event.timestamp);
+            }
+            ControlFlow::Break(())
+        },
+    )?;
+    Ok(sign)
+}
+
 /// A clock may have been set back by this much while a task was open.
 const CLOCK_SLACK: Duration = Duration::from_secs(60 * 60);
 
@@ -435,12 +456,12 @@ pub fn inboxes(storage: &dyn Storage) -> Result<HashSet<Vec<u8>>, StorageError> 
 }
 
 /// What each team itself has spent on a day.
-pub fn spent(storage: &dyn Storage, day: Day) -> Result<Vec<(TeamName, Spent)>, StorageError> {
+pub fn spent(storage: &dyn Storage, day: Day) -> Result<Vec<(TeamKey, SpentRow)>, StorageError> {
     of_day(storage, "spend", day)
 }
 
 /// How often the operator has allowed each team's caps again on a day.
-pub fn raised(storage: &dyn Storage, day: Day) -> Result<Vec<(TeamName, u32)>, StorageError> {
+pub fn raised(storage: &dyn Storage, day: Day) -> Result<Vec<(TeamKey, u32)>, StorageError> {
     of_day(storage, "raise", day)
 }
 
@@ -507,13 +528,13 @@ fn of_day<T: DeserializeOwned>(
     storage: &dyn Storage,
     kind: &str,
     day: Day,
-) -> Result<Vec<(TeamName, T)>, StorageError> {
+) -> Result<Vec<(TeamKey, T)>, StorageError> {
     let prefix = records::day_prefix(kind, day);
     let mut rows = Vec::new();
     scan_prefix(storage, &prefix, Order::Rising, &mut |key, value| {
         let team = String::from_utf8_lossy(&key[prefix.len()..]).into_owned();
         if let Ok(row) = value.and_then(|value| decode(key, value)) {
-            rows.push((TeamName::from(team), row));
+            rows.push((records::team_of(&team), row));
         }
         ControlFlow::Continue(())
     })?;

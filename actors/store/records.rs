@@ -11,7 +11,7 @@ use crate::{
     },
     audit::Audit,
     briefing::{Line, Speaker},
-    budget::{Caller, Day, Spent, Tally},
+    budget::{Caller, Day, Spent, SpentRow, Tally},
     channel_type::ChannelType,
     clock::Timestamp,
     event::Frame,
@@ -230,9 +230,9 @@ impl Writes {
     }
 
     /// What a team itself has spent on a day.
-    pub fn spent(self, day: Day, team: &TeamName, spent: &Spent) -> Self {
+    pub fn spent(self, day: Day, team: &TeamKey, spent: &SpentRow) -> Self {
         self.put(
-            join(&["spend", &day.number.to_string(), team.as_str()]),
+            join(&["spend", &day.number.to_string(), &life(team)]),
             spent,
         )
     }
@@ -256,9 +256,9 @@ impl Writes {
     }
 
     /// How often the operator has allowed a team's caps again on a day.
-    pub fn raised(self, day: Day, team: &TeamName, times: u32) -> Self {
+    pub fn raised(self, day: Day, team: &TeamKey, times: u32) -> Self {
         self.put(
-            join(&["raise", &day.number.to_string(), team.as_str()]),
+            join(&["raise", &day.number.to_string(), &life(team)]),
             &times,
         )
     }
@@ -768,6 +768,26 @@ pub(super) fn causes_prefix() -> Vec<u8> {
 }
 
 /// What the keys of a lane's rows begin with. The first team of a name has no generation in it.
+/// A team with its life, as keys name it. The first life has none.
+fn life(team: &TeamKey) -> String {
+    match team.generation {
+        1 => team.name.to_string(),
+        later => format!("{}~{later}", team.name),
+    }
+}
+
+/// The team that [`life`] names.
+pub(super) fn team_of(life: &str) -> TeamKey {
+    let parts = life.rsplit_once('~');
+    match parts.and_then(|(name, later)| Some((name, later.parse().ok()?))) {
+        Some((name, generation)) => TeamKey {
+            name: name.into(),
+            generation,
+        },
+        None => TeamKey::first(life),
+    }
+}
+
 fn lane_prefix(kind: &str, lane: &Lane, generation: u32) -> Vec<u8> {
     let topic = lane.topic.as_ref().map_or("main", TopicId::as_str);
     match generation {

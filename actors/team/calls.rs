@@ -9,7 +9,6 @@ use crate::{
     ids::{CallId, TopicId, TurnId},
     task::Code,
     tool::{Args, CallContext, ToolCall, ToolFault, ToolReply},
-    usage::Usage,
 };
 
 impl Team {
@@ -27,6 +26,7 @@ impl Team {
             return;
         };
         running.streaming.clear();
+        running.heard = 0;
         running.last_sign = Instant::now();
         if !running.requested {
             running.requested = true;
@@ -71,11 +71,10 @@ impl Team {
             return;
         };
         running.model = None;
-        let usage = match &joined {
-            Ok(Ok(reply)) => reply.usage,
-            _ => Usage::default(),
-        };
-        self.pay(topic, turn, &usage);
+        if let Ok(Ok(reply)) = &joined {
+            running.lost += reply.usage;
+        }
+        self.pay(topic, turn);
         let Some(running) = self.lanes.running(topic, turn) else {
             return;
         };
@@ -195,7 +194,8 @@ impl Team {
         running.cancel.cancel();
         if let Some(model) = running.model.take() {
             model.abort();
-            self.pay(topic, turn, &Usage::default());
+            self.cut_off(topic, turn);
+            self.pay(topic, turn);
         }
         let Some(running) = self.lanes.running(topic, turn) else {
             return;

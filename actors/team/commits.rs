@@ -104,8 +104,9 @@ impl Team {
         // The turn keeps its tasks as they are until the commit is made: it may be refused.
         let mut leader = charge.task.clone();
         leader.label = leader.label.max(label);
-        let ids = &self.recipe.ids;
-        let closed = closing::close(&mut leader, outcome.clone(), &first_words, None, ids);
+        let (ids, view) = (&self.recipe.ids, &self.recipe.view);
+        let words = &first_words;
+        let closed = closing::close(&mut leader, outcome.clone(), words, None, ids, view);
         let mut closing = closed.writes;
         let mut told: Vec<_> = closed.told.into_iter().collect();
         if running.unseen {
@@ -117,7 +118,7 @@ impl Team {
             let mut task = task.clone();
             if end.ending == Ending::Done {
                 let leader = Some(&leader.id);
-                let same = closing::close(&mut task, outcome.clone(), &first_words, leader, ids);
+                let same = closing::close(&mut task, outcome.clone(), words, leader, ids, view);
                 closing = closing.and(same.writes);
                 lines.push(question_line(&task));
                 tasks.push(task);
@@ -195,7 +196,8 @@ impl Team {
     ) {
         let outcome = outcome(&end, Usage::default(), self.recipe.clock.now());
         tracing::warn!(team = %self.name, task = %charge.task.id, code = end.code.map(Code::as_str), message = end.message, "turn could not begin");
-        let closed = closing::close(&mut charge.task, outcome, "", None, &self.recipe.ids);
+        let (ids, view) = (&self.recipe.ids, &self.recipe.view);
+        let closed = closing::close(&mut charge.task, outcome, "", None, ids, view);
         let writes = Writes::new()
             .under_lease(&charge.task.id, &charge.lease)
             .and(closed.writes);
@@ -402,7 +404,7 @@ impl Team {
         let seen = std::mem::take(&mut running.seen);
         let day = self.recipe.days.day_of(timestamp);
         let mut writes = match running.spent.take() {
-            Some(spent) => writes.spent(day, &self.name, &spent),
+            Some(spent) => writes.spent(day, &task.team(), &spent),
             None => writes,
         };
         let calls = events.iter().filter_map(|event| called(&self.name, event));

@@ -17,11 +17,12 @@ use super::{
 use crate::{
     approvals::record::Approval,
     briefing::{Brief, Line},
-    budget::{Overdrawn, Reservation, Spent},
+    budget::{Overdrawn, Reservation, SpentRow},
     clock::Timestamp,
     ids::{ApprovalId, CallId, LeaseId, TopicId, TurnId},
     task::Task,
     tool::{Caller, Checked, ToolCall, ToolReply},
+    usage::Usage,
 };
 
 /// The conversation that a turn is shown holds this many lines …
@@ -79,6 +80,8 @@ pub(super) enum Work {
     Preparing {
         charge: Box<Charge>,
         stop: Option<Stop>,
+        /// Why it is stopped, for whoever asked for the work.
+        reason: Option<String>,
     },
     Running(Box<Running>),
 }
@@ -113,6 +116,10 @@ pub(super) struct Running {
     pub(super) gate: Gate,
     /// An ack is being stored.
     pub(super) acking: bool,
+    /// What tries of the present call have cost that gave no answer.
+    pub(super) lost: Usage,
+    /// How many bytes the present try has brought so far.
+    pub(super) heard: usize,
     /// What the model has said in the present step.
     pub(super) streaming: String,
     /// What of it has not been sent yet.
@@ -132,7 +139,7 @@ pub(super) struct Running {
     /// Why the next one cannot be made.
     pub(super) overdrawn: Option<Overdrawn>,
     /// What the team has spent today, until that is stored.
-    pub(super) spent: Option<Spent>,
+    pub(super) spent: Option<SpentRow>,
     /// Why it is stopped, for whoever asked for the work.
     pub(super) stop_reason: Option<String>,
     /// Events of the lane's inbox that the turn shows, until that is stored.

@@ -388,7 +388,17 @@ impl Handler<queue::Stop> for Team {
         let wanted = |of: &Task| task.as_ref().is_none_or(|task| of.id == *task);
         let meant = match &mut self.lanes.get(&lane.topic).work {
             Work::Idle => false,
-            Work::Preparing { charge, .. } => wanted(&charge.task),
+            Work::Preparing {
+                charge,
+                reason: kept,
+                ..
+            } => {
+                let meant = wanted(&charge.task);
+                if meant {
+                    *kept = reason;
+                }
+                meant
+            }
             Work::Running(running) => {
                 let meant = wanted(&running.charge.task);
                 if meant {

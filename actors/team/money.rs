@@ -11,17 +11,15 @@ use super::{
 use crate::{
     approvals::{
         desk::{Desk, Wish},
-        record::{Approval, Execution, Status},
+        record::Approval,
     },
-    budget::{Overdrawn, Spent},
-    engine::{Block, Message},
+    budget::{Overdrawn, Request, Spent, SpentRow},
+    engine::{Block, Message, Paid},
     history::{Fact, Meta},
-    ids::{CallId, TaskId, TopicId, TurnId},
+    ids::{CallId, TopicId, TurnId},
     notice::{Notice, NoticeKind},
-    policy::class::Kind,
-    queue::parking::UnparkAll,
     store::records::Writes,
-    task::WaitReason,
+    task::{Ancestor, WaitReason},
     tool::{Args, Asking},
     usage::Usage,
 };
@@ -73,18 +71,68 @@ impl Team {
         }
     }
 
-    /// Replaces the estimate by what the call cost.
-    pub(super) fn pay(&mut self, topic: &Option<TopicId>, turn: &TurnId, usage: &Usage) {
+    /// A try of a model call has cost something and gave no answer.
+    pub(super) fn lose(&mut self, topic: &Option<TopicId>, turn: &TurnId, lost: Paid) {
         let Some(running) = self.lanes.running(topic, turn) else {
             return;
         };
+        let Paid {
+            profile,
+            model,
+            usage,
+        } = lost;
+        self.recipe.meter.model_called(&self.name, &profile, &usage);
+        running.lost += usage;
+        running.turn.spend(usage);
+        let fact = Fact::Meta(Meta::Spent {
+            profile,
+            model,
+            usage,
+        });
+        running
+            .wants
+            .push_front(Want::Record(vec![fact], Vec::new()));
+    }
+
+    /// A call that had begun to answer is cut off: what it cost can only be estimated.
+    pub(super) fn cut_off(&mut self, topic: &Option<TopicId>, turn: &TurnId) {
+        let Some(running) = self.lanes.running(topic, turn) else {
+            return;
+        };
+        let output = (std::mem::take(&mut running.heard) / CHARACTERS) as u64;
+        if output == 0 {
+            return;
+        }
+        let (input, price) = (running.input(), &running.brief.price);
+        let cost = input as f64 * price.input_usd + output as f64 * price.output_usd;
+        let lost = Paid {
+            profile: running.brief.provider.clone(),
+            model: running.brief.model.clone(),
+            usage: Usage {
+                input,
+                output,
+                cost_usd: (cost > 0.0).then_some(cost),
+                estimated: true,
+                ..Usage::default()
+            },
+        };
+        self.lose(topic, turn, lost);
+    }
+
+    /// Replaces the estimate by what the call cost, with all its tries.
+    pub(super) fn pay(&mut self, topic: &Option<TopicId>, turn: &TurnId) {
+        let Some(running) = self.lanes.running(topic, turn) else {
+            return;
+        };
+        let usage = std::mem::take(&mut running.lost);
         let Some(reservation) = running.reserved.take() else {
             return;
         };
-        let spent = self.recipe.ledger.settle(reservation, Spent::of(usage));
+        let spent = self.recipe.ledger.settle(reservation, Spent::of(&usage));
         let limited = running.brief.budget.iter().any(|(_, caps)| !caps.is_open());
         if limited {
-            running.spent = spent;
+            let line = &running.brief.budget;
+            running.spent = spent.map(|own| SpentRow::new(own, line));
         }
     }
 
@@ -104,14 +152,18 @@ impl Team {
             return (Writes::new(), Vec::new());
         };
         let day = self.recipe.days.day_of(now);
-        if !self.recipe.ledger.asks(&overdrawn.team, day) {
+        let task = overdrawn.task.as_ref();
+        if !self.recipe.ledger.asks(&overdrawn.team, task, day) {
             return (Writes::new(), Vec::new());
         }
-        let arguments = json!({
-            "team": overdrawn.team,
-            "day": overdrawn.day,
-            "spent": overdrawn.what,
-            "waiting": running.charge.task.id,
+        let life = self.recipe.view.now().key(overdrawn.team.as_str());
+        let arguments = json!(Request {
+            team: overdrawn.team.clone(),
+            generation: life.map_or(1, |life| life.generation),
+            day: overdrawn.day,
+            task: overdrawn.task.clone(),
+            spent: overdrawn.what.clone(),
+            waiting: running.charge.task.id.clone(),
         });
         let wish = Wish {
             caller: &running.caller,
@@ -135,31 +187,6 @@ impl Team {
         let writes = Desk::opening(&approval).notice(&notice);
         (writes, vec![approval])
     }
-
-    /// A turn goes on for which the operator was asked for money.
-    pub(super) fn take_money(&mut self, approvals: &mut [&mut Approval]) -> Vec<Want> {
-        let day = self.recipe.days.day_of(self.recipe.clock.now());
-        let mut wants = Vec::new();
-        for approval in approvals {
-            let agreed = approval.kind == Kind::Budget
-                && approval.status == Status::Approved
-                && approval.execution == Execution::None;
-            let team = approval.arguments["team"].as_str();
-            let (true, Some(team)) = (agreed, team) else {
-                continue;
-            };
-            let team = team.into();
-            if approval.arguments["day"] == json!(day.number) {
-                let raised = self.recipe.ledger.raise(&team, day);
-                wants.push(Want::Stash(Writes::new().raised(day, &team, raised)));
-                self.queue.do_send(UnparkAll {
-                    reason: WaitReason::Budget,
-                });
-            }
-            wants.push(Want::Mark(approval.id.clone(), Execution::Done));
-        }
-        wants
-    }
 }
 
 impl Running {
@@ -168,6 +195,16 @@ impl Running {
         if self.brief.budget.iter().all(|(_, caps)| caps.is_open()) {
             return Spent::default();
         }
+        let input = self.input();
+        let price = &self.brief.price;
+        Spent {
+            tokens: input + price.max_output,
+            usd: input as f64 * price.input_usd + price.max_output as f64 * price.output_usd,
+        }
+    }
+
+    /// About how many tokens the next call reads.
+    fn input(&self) -> u64 {
         let system = &self.brief.system;
         let prompt = system.shared.len() + system.team.len() + system.turn.len();
         let specs = self.brief.tools.specs();
@@ -176,18 +213,12 @@ impl Running {
             .map(|spec| spec.description.len() + spec.schema.to_string().len())
             .sum();
         let messages: usize = self.turn.messages().iter().map(length).sum();
-        let input = ((prompt + tools + messages) / CHARACTERS) as u64;
-        let price = &self.brief.price;
-        Spent {
-            tokens: input + price.max_output,
-            usd: input as f64 * price.input_usd + price.max_output as f64 * price.output_usd,
-        }
+        ((prompt + tools + messages) / CHARACTERS) as u64
     }
 
     /// The task of the turn and those it comes of.
-    fn tasks_above(&self) -> Vec<TaskId> {
-        let path = &self.caller.lineage.path;
-        path.iter().map(|above| above.task.clone()).collect()
+    fn tasks_above(&self) -> Vec<Ancestor> {
+        self.caller.lineage.path.clone()
     }
 }
 

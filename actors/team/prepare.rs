@@ -25,6 +25,7 @@ use crate::{
     store::reads,
     task::{Code, Ending, Kind, Task},
     tool::Caller,
+    usage::Usage,
 };
 
 /// What a turn begins with.
@@ -72,6 +73,7 @@ impl Team {
         lane.work = Work::Preparing {
             charge: Box::new(charge),
             stop: None,
+            reason: None,
         };
         let now = self.recipe.clock.now();
         let conversation = lane.memory.as_ref().map(|memory| memory.conversation(now));
@@ -187,8 +189,12 @@ impl Team {
         ctx: &mut Context<Self>,
     ) {
         let lane = self.lanes.get(topic);
-        let (charge, stop) = match std::mem::take(&mut lane.work) {
-            Work::Preparing { charge, stop } if charge.turn == *id => (*charge, stop),
+        let (charge, stop, reason) = match std::mem::take(&mut lane.work) {
+            Work::Preparing {
+                charge,
+                stop,
+                reason,
+            } if charge.turn == *id => (*charge, stop, reason),
             other => {
                 lane.work = other;
                 return;
@@ -207,7 +213,23 @@ impl Team {
                 if let Some(memory) = prepared.memory.take() {
                     lane.memory = Some(memory);
                 }
-                self.begin(topic, charge, prepared, stop, ctx);
+                self.begin(
+                    topic,
+                    charge,
+                    prepared,
+                    stop.map(|stop| (stop, reason)),
+                    ctx,
+                );
+            }
+            // Whoever stopped it does not care what was in its way.
+            Err(_) if stop == Some(Stop::Cancelled) => {
+                let end = End {
+                    ending: Ending::Cancelled,
+                    code: Some(Code::Cancelled),
+                    message: reason,
+                    text: String::new(),
+                };
+                self.end_unprepared(topic, charge, end, ctx);
             }
             Err(Unprepared { code, message }) => {
                 let end = End {
@@ -226,14 +248,15 @@ impl Team {
         topic: &Option<TopicId>,
         mut charge: Charge,
         prepared: Prepared,
-        stop: Option<Stop>,
+        stop: Option<(Stop, Option<String>)>,
         ctx: &mut Context<Self>,
     ) {
+        let (stop, stop_reason) = stop.unzip();
         let now = self.recipe.clock.now();
         let Prepared {
             journal,
             inbox,
-            mut approvals,
+            approvals,
             brief,
             ..
         } = prepared;
@@ -277,10 +300,6 @@ impl Team {
                 },
             )
         };
-        let mut asked: Vec<&mut Approval> = approvals.values_mut().collect();
-        let mut begun = self.take_money(&mut asked);
-        begun.extend(wants);
-        let wants = begun;
         let task = &charge.task;
         let awaits_ack = task
             .source
@@ -301,6 +320,8 @@ impl Team {
             recording: 0,
             stopping: false,
             acking: false,
+            lost: Usage::default(),
+            heard: 0,
             streaming: String::new(),
             unsent: String::new(),
             flush: None,
@@ -314,7 +335,7 @@ impl Team {
             reserved: None,
             overdrawn: None,
             spent: None,
-            stop_reason: None,
+            stop_reason: stop_reason.flatten(),
             seen,
             unseen,
             joined: Vec::new(),

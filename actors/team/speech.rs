@@ -34,7 +34,15 @@ impl Team {
             return;
         };
         running.last_sign = Instant::now();
+        if let EngineEvent::Text(piece) | EngineEvent::Thinking(piece) = &event {
+            running.heard += piece.len();
+        }
         match event {
+            EngineEvent::Spent(lost) => {
+                running.heard = 0;
+                self.lose(topic, turn, lost);
+                self.perform(topic, turn, ctx);
+            }
             EngineEvent::Text(piece) => {
                 self.say_text(topic, turn, &piece, ctx);
                 self.heard_text(topic, turn, piece, ctx);

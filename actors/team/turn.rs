@@ -285,6 +285,11 @@ impl Turn {
         self.usage
     }
 
+    /// A call that gave no answer has cost something.
+    pub fn spend(&mut self, usage: Usage) {
+        self.usage += usage;
+    }
+
     /// The longest that a running call of this step may take.
     pub fn longest_call(&self) -> Option<Duration> {
         self.calls

@@ -1,6 +1,9 @@
 //! What a team works with in one role: as itself or as a subagent, with or without a skill.
 
-use std::sync::{Arc, PoisonError};
+use std::{
+    collections::HashMap,
+    sync::{Arc, PoisonError},
+};
 
 use hivewright_actors::{
     briefing::{BriefError, Price},
@@ -12,6 +15,7 @@ use hivewright_actors::{
 
 use super::{Inner, Kit, config_error, hash_of};
 use crate::{
+    engines,
     prompt::{
         compose::{Availability, Cast},
         library::Library,
@@ -55,8 +59,8 @@ pub(super) struct Part {
     pub(super) provider: String,
     pub(super) model: String,
     pub(super) price: Price,
-    /// Its profile states what calls cost.
-    pub(super) priced: bool,
+    /// A profile that may answer and does not state what calls cost.
+    pub(super) unpriced: Option<String>,
 }
 
 impl Inner {
@@ -154,7 +158,7 @@ impl Inner {
             engine,
             provider: chosen.provider.as_str().to_owned(),
             price: price(&chosen),
-            priced: chosen.pricing.is_some(),
+            unpriced: unpriced(&kit.models.profiles, &chosen.name),
             model: chosen.model,
             tools,
             cast,
@@ -181,8 +185,15 @@ impl Inner {
     }
 }
 
+/// The first profile without prices among those that may answer.
+pub(super) fn unpriced(profiles: &HashMap<String, Arc<Profile>>, first: &str) -> Option<String> {
+    let chain = engines::chain(profiles, first).unwrap_or_default();
+    let unpriced = chain.iter().find(|profile| profile.pricing.is_none());
+    unpriced.map(|profile| profile.name.clone())
+}
+
 /// What a call of a profile costs.
-fn price(profile: &Profile) -> Price {
+pub(super) fn price(profile: &Profile) -> Price {
     let per_token = |price: f64| price / 1_000_000.0;
     Price {
         max_output: u64::from(profile.max_output_tokens),

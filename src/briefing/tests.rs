@@ -12,8 +12,11 @@ use std::{
 use futures_util::future::BoxFuture;
 use hivewright_actors::{
     briefing::{Assignment, Brief, BriefError, Briefing, Line, Speaker},
+    budget::{Days, Ledger, Spent},
+    classifier::Classifier,
     clock::Timestamp,
     ids::TeamKey,
+    meter::Unmetered,
     task::{Code, Ending, Label, Lane, Options, Task, TopicRef},
     tool::{Args, CallContext, Caller, ToolCall, ToolFault, ToolReply},
 };
@@ -21,8 +24,9 @@ use serde_json::{Value, json};
 use tempfile::TempDir;
 use tokio_util::sync::CancellationToken;
 
-use super::{Sources, Turns};
+use super::{Sources, Turns, till::Till};
 use crate::{
+    days::ZoneDays,
     engines::{Engines, native::retry::RetryPolicy},
     logging::Secrets,
     memory::{
@@ -81,6 +85,7 @@ struct Place {
     turns: Turns,
     memory: Memory,
     sessions: Arc<Sessions>,
+    ledger: Ledger,
 }
 
 /// A team `scouts` that may use everything, over the offline demo.
@@ -108,6 +113,7 @@ fn place() -> Place {
     );
     let sessions = Arc::new(Sessions::default());
     let memory = doubles::Bench::new().memory;
+    let ledger = Ledger::default();
     let turns = Turns::new(Sources {
         live: Live::new(home.clone(), environment),
         home: home.clone(),
@@ -123,6 +129,11 @@ fn place() -> Place {
         demo: Arc::default(),
         secrets: Secrets::default(),
         vault: Vault::absent(),
+        till: Till {
+            ledger: ledger.clone(),
+            days: Arc::new(ZoneDays(jiff::tz::TimeZone::UTC)),
+            meter: Arc::new(Unmetered),
+        },
     });
     let place = Place {
         _folder: folder,
@@ -130,6 +141,7 @@ fn place() -> Place {
         turns,
         memory,
         sessions,
+        ledger,
     };
     place.write("config.yaml", "allowed_tools: [\"*\"]\nmax_steps: 9\n");
     place
@@ -638,4 +650,88 @@ async fn what_the_team_remembers_is_told_to_it_and_to_its_subagents() {
     let told = "--- Memory ---\n\nContext:\n[camp]: by the river";
     assert!(team.system.turn.starts_with(&format!("{told}\n\n# Topic")));
     assert_eq!(inner.system.turn, told);
+}
+
+fn profiles(fallback: &str) -> String {
+    format!(
+        "profiles:\n  default:\n    provider: offline\n    fallbacks: [spare]\n    pricing: {{input: 1, output: 1}}\n  spare:\n    provider: offline\n{fallback}"
+    )
+}
+
+/// SE-140: whichever profile may answer, a cap in money needs to know what it costs.
+#[actix::test]
+async fn a_cap_in_money_needs_prices_of_all_that_may_answer() {
+    let place = place();
+    place.write(
+        "config.yaml",
+        "allowed_tools: []\nbudgets: {usd_per_day: 1}\n",
+    );
+    fs::write(place.home.providers_file(), profiles("")).unwrap();
+
+    let error = place.brief_as(Options::default(), false).await.err();
+
+    let error = error.unwrap();
+    assert_eq!(error.code, Code::ConfigError);
+    assert!(
+        error.message.contains("needs `pricing` in profile `spare`"),
+        "{}",
+        error.message
+    );
+    let priced = profiles("    pricing: {input: 1, output: 1}\n");
+    fs::write(place.home.providers_file(), priced).unwrap();
+    assert!(place.brief_as(Options::default(), false).await.is_ok());
+}
+
+/// SE-141, OR-24: a broken file above allows nothing.
+#[actix::test]
+async fn a_team_below_a_broken_file_has_no_budget() {
+    let place = place();
+    let main = place.home.team("main");
+    fs::create_dir_all(&main).unwrap();
+    fs::write(main.join("config.yaml"), "budgets: {usd_per_dya: 1}\n").unwrap();
+    let assignment = |ancestors| Assignment {
+        lane: Lane {
+            team: "scouts".into(),
+            topic: None,
+        },
+        generation: 1,
+        topic: None,
+        reports: false,
+        conversation: Vec::new(),
+        ancestors,
+        options: Options::default(),
+        inner: false,
+    };
+
+    let error = place.turns.brief(assignment(vec!["main".into()])).await;
+
+    let error = error.err().unwrap();
+    assert_eq!(error.code, Code::ConfigError);
+    assert!(error.message.contains("usd_per_dya"), "{}", error.message);
+    assert!(place.turns.brief(assignment(Vec::new())).await.is_ok());
+}
+
+/// SE-139: a question about a topic is a call of the main team.
+#[actix::test]
+async fn sorting_a_message_is_paid_by_the_main_team() {
+    let place = place();
+    let main = place.home.team("main");
+    fs::create_dir_all(&main).unwrap();
+    fs::write(main.join("config.yaml"), "allowed_tools: []\n").unwrap();
+    let day = ZoneDays(jiff::tz::TimeZone::UTC).day_of(crate::machine::WallClock.now());
+
+    let answer = place.turns.ask("#reply yes".to_owned()).await;
+
+    assert_eq!(answer.as_deref(), Some("yes"));
+    let spent = place.ledger.drawn(&"main".into(), day);
+    assert_ne!(spent, Spent::default());
+
+    // What does not fit is not asked: a rule decides.
+    fs::write(
+        main.join("config.yaml"),
+        "allowed_tools: []\nbudgets: {tokens_per_day: 10}\n",
+    )
+    .unwrap();
+    assert_eq!(place.turns.ask("#reply yes".to_owned()).await, None);
+    assert_eq!(place.ledger.drawn(&"main".into(), day), spent);
 }

@@ -33,7 +33,7 @@ use hivewright_actors::{
 use tokio::signal::unix::{SignalKind, signal};
 
 use crate::{
-    briefing::{Sources, Turns},
+    briefing::{Sources, Turns, till::Till},
     channels::websocket::Door,
     days::ZoneDays,
     engines::{Engines, native::retry::RetryPolicy},
@@ -228,6 +228,16 @@ impl Service {
         let desk = Desk::default();
         let toolbox = tools::triggers::add(toolbox, &desk);
         let (settings_now, today) = (live.clone(), days.clone());
+        let tool_names = tools::BUILT_INS
+            .iter()
+            .chain(&tools::org::NAMES)
+            .chain(&tools::triggers::NAMES)
+            .chain(&tools::memory::NAMES)
+            .chain(&tools::trust::NAMES)
+            .chain(&tools::vault::NAMES)
+            .chain([&tools::ask_operator::NAME]);
+        let tool_names = tool_names.map(ToString::to_string);
+        let metrics = Arc::new(Metrics::new(tool_names));
         let turns = Turns::new(Sources {
             rules: rules.clone(),
             home: home.clone(),
@@ -243,22 +253,17 @@ impl Service {
             demo: demo.clone(),
             secrets: secrets.clone(),
             vault: vault.clone(),
+            till: Till {
+                ledger: ledger.clone(),
+                days: Arc::new(days.clone()),
+                meter: metrics.clone(),
+            },
         });
         let publisher = Publisher::new(boot, Arc::new(WallClock));
         let prompts = turns.clone();
         let explained = turns.clone();
         let roster: office::Roster = Arc::new(move |team| prompts.subagents(team));
         let outlook = Outlook::new(home.clone(), turns.prompts(), view.clone());
-        let tool_names = tools::BUILT_INS
-            .iter()
-            .chain(&tools::org::NAMES)
-            .chain(&tools::triggers::NAMES)
-            .chain(&tools::memory::NAMES)
-            .chain(&tools::trust::NAMES)
-            .chain(&tools::vault::NAMES)
-            .chain([&tools::ask_operator::NAME]);
-        let tool_names = tool_names.map(ToString::to_string);
-        let metrics = Arc::new(Metrics::new(tool_names));
         let commits = metrics.clone();
         let ports = Ports {
             storage: storage.clone(),
@@ -315,6 +320,7 @@ impl Service {
                 Arc::new(Inboxes(spine.store.clone())),
                 Arc::new(Triggers(spine.scheduler.clone())),
                 Arc::new(Waiting(spine.approvals.clone())),
+                Arc::new(ledger.clone()),
             ],
         });
         outlook.connect(spine.store.clone());
@@ -331,6 +337,7 @@ impl Service {
         });
         let upkeep = Upkeep::start(
             spine.scheduler.clone(),
+            spine.queue.clone(),
             view.clone(),
             settings_now.clone(),
             outlook,

@@ -192,3 +192,91 @@ async fn a_paused_team_rests_until_it_is_resumed() {
     let unknown = pause(Some("nobody"), true, false).await.unwrap();
     assert_eq!(unknown, Err(OrgError::Unknown("nobody".into())));
 }
+
+/// A change that is under way while another comes in.
+async fn after<M>(process: &Process, first: M, yields: usize, second: Pause)
+where
+    M: actix::Message + Send + 'static,
+    M::Result: Send,
+    Org: actix::Handler<M>,
+{
+    let asked = actix::spawn(process.org.send(first));
+    for _ in 0..yields {
+        tokio::task::yield_now().await;
+    }
+    process.org.send(second).await.unwrap().unwrap();
+    asked.await.unwrap().unwrap();
+    process.settle().await;
+}
+
+fn pause(paused: bool) -> Pause {
+    Pause {
+        team: Some("scouts".into()),
+        paused,
+        now: false,
+    }
+}
+
+/// OR-30: a commit that ends late does not undo what was changed meanwhile.
+#[actix::test]
+async fn a_pause_outlives_a_change_that_was_under_way() {
+    for yields in 0..30 {
+        let world = World::default();
+        let process = world.start(None);
+        process.spawn("scouts", "main").await.unwrap();
+        let update = Update {
+            name: "scouts".into(),
+            by: By::Operator("operator".to_owned()),
+            add: vec!["maps".to_owned()],
+            remove: Vec::new(),
+            description: None,
+            call: None,
+        };
+
+        after(&process, update, yields, pause(true)).await;
+
+        let state = process.view.now().get("scouts").unwrap().state;
+        assert_eq!(state, TeamState::Paused, "{yields}");
+        let next = world.start(None);
+        let state = next.view.now().get("scouts").unwrap().state;
+        assert_eq!(state, TeamState::Paused, "{yields}");
+    }
+}
+
+/// OR-30: whichever comes last counts, for the queue as well.
+#[actix::test]
+async fn a_pause_outlives_a_resume_that_was_under_way() {
+    for yields in 0..30 {
+        let world = World::default();
+        let process = world.start(None);
+        process.spawn("scouts", "main").await.unwrap();
+        process.org.send(pause(true)).await.unwrap().unwrap();
+
+        after(&process, pause(false), yields, pause(true)).await;
+
+        let last = world.work.lock().unwrap().states.last().cloned();
+        assert_eq!(last.as_deref(), Some("scouts paused"), "{yields}");
+    }
+}
+
+/// OR-63: a first work that is refused leaves the team as it was.
+#[actix::test]
+async fn a_first_work_that_cannot_be_given_leaves_no_trace() {
+    let world = World::default();
+    let process = world.start(None);
+    process.spawn("scouts", "main").await.unwrap();
+    process.end(ended(Ending::Failed, "")).await;
+    world.work.lock().unwrap().refuse = true;
+
+    let task = Task {
+        id: "task-again".into(),
+        ..spawn_of("scouts", "main").bootstrap
+    };
+    let again = process.org.send(Bootstrap { task }).await.unwrap();
+
+    assert!(again.is_err());
+    let tree = process.view.now();
+    let team = tree.get("scouts").unwrap();
+    assert_eq!(team.phase, Phase::Failed);
+    assert_eq!(team.bootstrap_task, Some("task-scouts".into()));
+}

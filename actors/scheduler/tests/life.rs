@@ -302,3 +302,36 @@ async fn more_than_ten_firings_in_a_minute_are_too_many_also_over_a_restart() {
     // The ten of the former process are a minute old by then.
     assert_eq!(stage.story(&late.id), ["schedule enqueued ok"]);
 }
+
+/// TR-44: however much has gathered, a sweep leaves nothing that is too old.
+#[actix::test]
+async fn a_sweep_goes_on_until_nothing_old_is_left() {
+    let mut stage = Stage::calm();
+    let trigger = stage.create(cron("scan", "0")).await;
+    let first = stage.run_by_hand(&trigger.id, "by hand").await.unwrap();
+    stage.pass(MINUTE).await;
+    let rows = (0..2_500_u32).fold(Writes::new(), |writes, number| {
+        let run = Run {
+            id: format!("run-{number:05}").into(),
+            fired_at: Timestamp(0),
+            due_at: Timestamp(0),
+            ..first.clone()
+        };
+        let known = Known {
+            trigger: trigger.id.clone(),
+            key: format!("key-{number}"),
+            run: run.id.clone(),
+            at: Timestamp(0),
+        };
+        writes.run(&run).known(&known)
+    });
+    stage.spine.store.commit(rows).await.unwrap();
+    stage.restart_after(100 * 24 * HOUR).await;
+
+    stage.pass(HOUR + MINUTE).await;
+
+    let kept = stage.world.disk.keys("edge/run/").len();
+    assert!(kept <= 60, "{kept} runs");
+    let known = stage.world.disk.keys("edge/run.known/").len();
+    assert!(known <= 1, "{known} reasons");
+}

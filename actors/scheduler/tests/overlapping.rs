@@ -6,6 +6,7 @@ use super::stage::{MINUTE, Stage, cron, first_line};
 use crate::{
     doubles::engine::{Play, seconds},
     engine::Message,
+    queue::parking::SetState,
     scheduler::{
         hand::{ByHand, Fire, Overlap},
         manage::{Disable, Which},
@@ -79,6 +80,30 @@ async fn a_replaced_task_is_cancelled_and_says_by_which_run() {
     // It counts as nothing, and nobody is told.
     assert_eq!(stage.trigger(&trigger.id).await.consecutive_failures, 0);
     assert_eq!(stage.notices(), []);
+}
+
+/// OR-46, TR-38: what cannot be stored replaces nothing.
+#[actix::test]
+async fn a_run_that_is_refused_leaves_the_old_one_alone() {
+    let stage = slow_stage();
+    let trigger = stage.create(with(OverlapPolicy::AlwaysReplace)).await;
+    stage.pass(MINUTE).await;
+    let running = stage.trigger(&trigger.id).await.active_task_id;
+
+    stage.spine.queue.do_send(SetState {
+        team: trigger.team.name.clone(),
+        paused: false,
+        draining: true,
+    });
+    stage.pass(MINUTE).await;
+
+    assert_eq!(
+        stage.story(&trigger.id),
+        ["schedule enqueued", "schedule not_active"]
+    );
+    assert_eq!(stage.trigger(&trigger.id).await.active_task_id, running);
+    stage.pass(MINUTE).await;
+    assert_eq!(stage.story(&trigger.id)[0], "schedule enqueued ok");
 }
 
 /// TR-39

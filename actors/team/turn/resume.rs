@@ -178,6 +178,7 @@ impl Turn {
                     self.open_step(*step);
                     self.usage += *usage;
                 }
+                Fact::Meta(Meta::Spent { usage, .. }) => self.usage += *usage,
                 _ => {}
             }
         }

@@ -5,7 +5,7 @@ use std::{borrow::Cow, fmt, sync::Arc};
 use futures_util::{FutureExt, future::BoxFuture};
 use hivewright_actors::{
     engine::{
-        Block, Engine, EngineEvent, EngineFailure, EventSink, Message, StepReply, StepRequest,
+        Block, Engine, EngineEvent, EngineFailure, EventSink, Message, Paid, StepReply, StepRequest,
     },
     task::Code,
     usage::Usage,
@@ -90,7 +90,6 @@ impl Engine for NativeEngine {
                 scrubber,
                 engine: &engine,
                 request: &request,
-                spent: Usage::default(),
             };
             tokio::select! {
                 biased;
@@ -112,8 +111,6 @@ struct Step<'a> {
     voice: Voice,
     /// What this team must not see, and nobody of it.
     scrubber: Scrubber,
-    /// What all tries have cost.
-    spent: Usage,
 }
 
 impl Step<'_> {
@@ -154,7 +151,7 @@ impl Step<'_> {
                 Ok(answer) => return Ok(answer),
                 Err(fault) => fault,
             };
-            self.spend(link, fault.usage);
+            self.lose(link, fault.usage);
             let pause = match fault.remedy {
                 Remedy::LeaveOut(field) if !left_out.has(field) => {
                     link.state.leave_out(field);
@@ -227,20 +224,27 @@ impl Step<'_> {
         .with_usage(usage))
     }
 
-    /// Counts a call. One that cost nothing says nothing about prices.
-    fn spend(&mut self, link: &Link, mut usage: Usage) {
+    /// Tells what a try cost that failed. One that cost nothing says nothing about prices.
+    fn lose(&mut self, link: &Link, mut usage: Usage) {
         if usage != Usage::default() {
             price(&mut usage, link.profile.pricing.as_ref());
-            self.spent += usage;
+            self.voice.say(EngineEvent::Spent(Paid {
+                profile: link.profile.name.clone(),
+                model: link.model.clone(),
+                usage,
+            }));
         }
     }
 
     fn reply(mut self, link: &Link, answer: Answer) -> StepReply {
         self.voice.end();
-        self.spend(link, answer.usage);
+        let mut usage = answer.usage;
+        if usage != Usage::default() {
+            price(&mut usage, link.profile.pricing.as_ref());
+        }
         StepReply {
             blocks: clean_blocks(answer.blocks, &self.scrubber),
-            usage: self.spent,
+            usage,
             stop_reason: answer.stop_reason,
             truncated: answer.truncated,
             profile: link.profile.name.clone(),

@@ -149,7 +149,7 @@ impl Escalate {
         let writes = Writes::new()
             .answer(&cx.key, escalated)
             .edge(&key_of(&cx.caller.team, &escalated.correlation_id), &row);
-        match submit(parts, cx, task, writes, None).await {
+        match submit(parts, cx, &args.message, task, writes, None).await {
             Ok(Submission::Enqueued { .. }) => Ok(()),
             Ok(_) => Err(answer::refuse("busy", format!("`{parent}` is busy"))),
             Err(refusal) => Err(refused(&parent, &refusal)),

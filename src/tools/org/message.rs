@@ -134,7 +134,7 @@ impl Tool for SendMessage {
             task_id: Some(task.id.clone()),
         };
         let writes = Writes::new().answer(&cx.key, &said);
-        match submit(parts, cx, task, writes, None).await {
+        match submit(parts, cx, &args.message, task, writes, None).await {
             Ok(Submission::Enqueued { .. }) => Ok(said.answer(note)),
             Ok(_) => Err(answer::refuse("busy", format!("`{target}` is busy"))),
             Err(refusal) => Err(refused(&target, &refusal)),

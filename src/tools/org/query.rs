@@ -163,7 +163,7 @@ async fn give(
         at: task.created_at,
     };
     let writes = Writes::new().answer(&format!("{}{part}", cx.key), &sent);
-    match submit(parts, cx, task, writes, None).await {
+    match submit(parts, cx, query, task, writes, None).await {
         Ok(Submission::Enqueued { .. }) => Ok(sent.task_id),
         Ok(_) => Err(answer::refuse("busy", format!("`{}` is busy", team.name))),
         Err(refusal) => Err(refused(&team.name, &refusal)),

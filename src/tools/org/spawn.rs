@@ -200,7 +200,7 @@ impl SpawnTeam {
                 context: args.init_context.clone(),
             },
             bootstrap,
-            giver: Some(giver(cx)),
+            giver: Some(giver(cx, BOOTSTRAP)),
             writes: Writes::new().answer(&cx.key, &spawned),
             beside,
         };

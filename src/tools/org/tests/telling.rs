@@ -175,3 +175,34 @@ async fn texts_have_their_limits() {
         assert_eq!(code(&answer), "invalid_input", "{tool}: {answer}");
     }
 }
+
+/// OR-88: what makes each task new is no part of its words.
+#[actix_web::test]
+async fn the_same_words_are_the_same_to_the_queue() {
+    let bench = bench().await;
+    for (tool, args) in [
+        (
+            "send_message",
+            json!({"target": "main", "message": "Rain."}),
+        ),
+        ("escalate", json!({"message": "Rain."})),
+        ("enqueue_parent_task", json!({"task": "Rain."})),
+    ] {
+        bench.work.given.lock().unwrap().clear();
+        for key in ["one", "two"] {
+            let cx = CallContext {
+                key: format!("{tool}-{key}"),
+                ..bench.context("scouts")
+            };
+            bench.call_as(cx, tool, args.clone()).await;
+        }
+
+        let given = bench.work.given.lock().unwrap();
+        let words: Vec<_> = given
+            .iter()
+            .filter_map(|given| given.giver.as_ref())
+            .map(|giver| giver.words.as_str())
+            .collect();
+        assert_eq!(words, ["Rain.", "Rain."], "{tool}");
+    }
+}
