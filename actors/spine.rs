@@ -6,7 +6,7 @@ use actix::{Actor, Addr, ArbiterHandle, AsyncContext};
 
 use crate::{
     approvals::{self, Approvals, desk::Desk, record::Digester, secret::SecretSink},
-    briefing::Briefing,
+    briefing::{Briefing, OnHindrance},
     budget::{Day, Days, Ledger},
     channel::Channel,
     classifier::Classifier,
@@ -51,6 +51,8 @@ pub struct Ports {
     pub clock: Arc<dyn Clock>,
     /// Fresh ids.
     pub ids: Ids,
+    /// Told of turns that wait for settings to be put right.
+    pub on_hindrance: OnHindrance,
     /// What teams have spent.
     pub ledger: Ledger,
     /// Which day it is.
@@ -289,6 +291,7 @@ impl Spine {
                 clock: ports.clock.clone(),
                 ids: ports.ids.clone(),
                 briefing: ports.briefing,
+                on_hindrance: ports.on_hindrance,
                 desk,
                 approvals: opened,
                 view: ports.view.clone(),

@@ -30,7 +30,12 @@ pub(crate) enum Play {
     Wait(Duration),
     /// Never ends.
     Hang,
+    /// Does not answer.
     Fail(Code),
+    /// Answers, and the answer breaks.
+    Break(Code),
+    /// Wants fewer requests, for so long.
+    Limit(Duration),
     Panic,
     /// Answers with what was said.
     Answer,
@@ -92,8 +97,21 @@ impl Engine for Scripted {
                     Play::Wait(pause) => tokio::time::sleep(pause).await,
                     Play::Hang => std::future::pending().await,
                     Play::Fail(code) => {
-                        let message = "the provider failed".to_owned();
-                        return Err(EngineFailure { code, message });
+                        return Err(EngineFailure::new(code, "the provider failed"));
+                    }
+                    Play::Break(code) => {
+                        let failure = EngineFailure::new(code, "the answer broke off");
+                        return Err(EngineFailure {
+                            answered: true,
+                            ..failure
+                        });
+                    }
+                    Play::Limit(pause) => {
+                        let failure = EngineFailure::new(Code::RateLimited, "too many requests");
+                        return Err(EngineFailure {
+                            retry_after: Some(pause),
+                            ..failure
+                        });
                     }
                     Play::Panic => panic!("an engine that panics"),
                     Play::Answer => return Ok(reply(&said, &[])),

@@ -2,6 +2,7 @@
 
 use std::{
     cell::Cell,
+    collections::HashMap,
     num::NonZeroUsize,
     sync::{
         Arc, Mutex,
@@ -108,6 +109,8 @@ impl Classifier for Opinions {
     }
 }
 
+type Errors = Arc<Mutex<HashMap<&'static str, &'static str>>>;
+
 /// All that a team is told before a turn.
 #[derive(Clone)]
 struct Briefs {
@@ -115,7 +118,7 @@ struct Briefs {
     tools: Tools,
     queue_mode: QueueMode,
     budget: Line,
-    error: Option<&'static str>,
+    errors: Errors,
     conversations: Arc<Mutex<Vec<Vec<briefing::Line>>>>,
 }
 
@@ -125,10 +128,11 @@ impl Briefing for Briefs {
         Box::pin(async move {
             let mut conversations = this.conversations.lock().unwrap();
             conversations.push(assignment.conversation);
-            if let Some(message) = this.error {
+            let error = this.errors.lock().unwrap();
+            if let Some(message) = error.get(assignment.lane.team.as_str()) {
                 return Err(BriefError {
                     code: Code::ConfigError,
-                    message: message.to_owned(),
+                    message: (*message).to_owned(),
                 });
             }
             Ok(Brief {
@@ -163,7 +167,8 @@ pub(crate) struct World {
     pub(crate) settings: router::Settings,
     pub(crate) queue_mode: QueueMode,
     pub(crate) budget: Line,
-    pub(crate) brief_error: Option<&'static str>,
+    /// What is wrong with the files of teams.
+    pub(crate) brief_errors: Errors,
     pub(crate) opinion: Opinion,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) outside: Outside,
@@ -200,7 +205,7 @@ impl World {
             },
             queue_mode: QueueMode::Queue,
             budget: Arc::from([]),
-            brief_error: None,
+            brief_errors: Errors::default(),
             opinion: Arc::new(|_| (Duration::ZERO, None)),
             clock: Arc::new(Wall {
                 began: Instant::now(),
@@ -231,7 +236,7 @@ impl World {
             tools: self.tools.clone(),
             queue_mode: self.queue_mode,
             budget: self.budget.clone(),
-            error: self.brief_error,
+            errors: self.brief_errors.clone(),
             conversations: self.conversations.clone(),
         };
         let failures = self.failures.clone();
@@ -246,6 +251,7 @@ impl World {
             classifier: Arc::new(Opinions(self.opinion.clone())),
             clock: self.clock.clone(),
             ids: self.ids.clone(),
+            on_hindrance: Arc::new(|_| ()),
             ledger: Ledger::default(),
             days: Arc::new(OneDay),
             secrets: Arc::new(NoVault),

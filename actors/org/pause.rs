@@ -69,6 +69,7 @@ impl Handler<Pause> for Org {
             if !pause.paused {
                 for name in &names {
                     org.parts.work.set_state(name, TeamState::Active);
+                    org.parts.work.retry(name);
                 }
             }
             Ok(names)

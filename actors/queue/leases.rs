@@ -43,7 +43,9 @@ impl Queue {
         let Some(entry) = self.tasks.get_mut(id) else {
             return;
         };
+        self.moment += 1;
         entry.joined = joins;
+        entry.leased = self.moment;
         entry.task.lease = Some(lease.clone());
         entry.task.attempts += 1;
         entry.task.not_before = None;

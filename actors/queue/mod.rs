@@ -23,7 +23,7 @@ use crate::{
         Numbered, StoreError, StoreHandle, reads,
         records::{self, Writes},
     },
-    task::{Code, Ending, Kind, Lane, Task},
+    task::{Code, Ending, Kind, Lane, Task, WaitReason},
 };
 
 pub mod causes;
@@ -38,6 +38,7 @@ mod waiting;
 pub mod waits;
 
 use causes::{Causes, Counts as CauseCounts};
+use parking::Cure;
 use schedule::{Full, Limits, Schedule};
 use waiting::Due;
 use waits::Waits;
@@ -255,6 +256,11 @@ pub struct Queue {
     draining_teams: HashSet<TeamName>,
     causes: Causes,
     waits: Waits,
+    /// What the operator was told of: which team cannot work.
+    told: HashSet<(TeamName, WaitReason)>,
+    cures: Vec<Cure>,
+    /// Counts leases and cures, to tell which came first.
+    moment: u64,
     /// Lanes that find something in their inbox, as the store names them.
     inboxes: HashSet<Vec<u8>>,
     ended: HashMap<(TeamName, Ending), u64>,
@@ -274,6 +280,8 @@ struct Entry {
     reason: Option<String>,
     /// What its turn is about to wait for has happened already.
     unparked: bool,
+    /// When it was leased, by the count of leases and cures.
+    leased: u64,
     /// Told when it is stored.
     stored: Option<oneshot::Sender<()>>,
 }
@@ -287,6 +295,7 @@ impl Entry {
             cancelled: false,
             reason: None,
             unparked: false,
+            leased: 0,
             stored: None,
         }
     }
@@ -337,6 +346,9 @@ impl Queue {
             draining_teams: left.draining.into_iter().collect(),
             causes,
             waits: Waits::default(),
+            told: HashSet::new(),
+            cures: Vec::new(),
+            moment: 0,
             inboxes: left.inboxes,
             ended: HashMap::new(),
             waited: (0, Duration::ZERO),
@@ -490,6 +502,12 @@ impl Handler<Finished> for Queue {
             told,
         } = finished;
         self.note_inbox(told);
+        if ending == Ending::Done
+            && let Some(entry) = self.tasks.get(&task)
+        {
+            let team = entry.task.lane.team.clone();
+            self.works(&team);
+        }
         // Before the end is noted: a cause lives as long as it has an open task.
         if let Some(follow_up) = follow_up {
             self.take_in(*follow_up);
@@ -584,6 +602,7 @@ impl Handler<Cancel> for Queue {
             false => self.parked_in(&lane),
         };
         for id in &parked {
+            self.schedule.remove(&lane, id);
             self.end(id, Ending::Cancelled, Code::Cancelled, ctx);
         }
         if !running

@@ -71,6 +71,7 @@ impl Team {
             return;
         };
         running.model = None;
+        let said = !running.streaming.is_empty();
         let usage = match &joined {
             Ok(Ok(reply)) => reply.usage,
             _ => Usage::default(),
@@ -104,14 +105,19 @@ impl Team {
                 }
                 Input::Replied(reply, checks)
             }
-            Ok(Err(failure)) => Input::Failed(failure),
+            Ok(Err(failure)) => Input::Failed {
+                failure,
+                said,
+                now: self.recipe.clock.now(),
+            },
             Err(error) if error.is_cancelled() => return,
             Err(error) => {
                 tracing::error!(team = %self.name, %turn, %error, "engine panicked");
-                Input::Failed(EngineFailure {
-                    code: Code::Internal,
-                    message: "the engine failed unexpectedly".to_owned(),
-                })
+                Input::Failed {
+                    failure: EngineFailure::new(Code::Internal, "the engine failed unexpectedly"),
+                    said,
+                    now: self.recipe.clock.now(),
+                }
             }
         };
         self.hear(topic, turn, input, ctx);

@@ -12,7 +12,7 @@ use super::{
 };
 use crate::{
     approvals::record::Approval,
-    briefing::{Line, Speaker},
+    briefing::{Hindrance, Line, Speaker},
     channel::Deliver,
     clock::{Timestamp, millis},
     closing,
@@ -24,7 +24,7 @@ use crate::{
         Numbered, StoreError,
         records::{Writes, snippet},
     },
-    task::{Code, Ending, Lane, Outcome, Source, Task, WaitReason},
+    task::{Code, Ending, Lane, Outcome, Source, Task, Wait, WaitReason},
     usage::Usage,
 };
 
@@ -33,7 +33,7 @@ pub(super) enum After {
     GoOn,
     /// Requests for approval were stored.
     Opened(Vec<Approval>),
-    Parked(WaitReason, Option<Timestamp>, Vec<Approval>),
+    Parked(Wait, Vec<Approval>),
     Ended(Box<Ended>),
     Returned(Duration),
 }
@@ -457,17 +457,16 @@ impl Team {
                 self.deliver(topic, turn, frames, ctx);
                 self.perform(topic, turn, ctx);
             }
-            After::Parked(reason, until, opened) => {
+            After::Parked(wait, opened) => {
                 let task = running.charge.task.clone();
                 let joined = running.joined.drain(..).map(|(task, _)| task).collect();
                 self.recipe.channel.do_send(Deliver { frames });
                 self.rest(topic, ctx);
                 self.return_joined(joined);
-                self.queue.do_send(Park {
-                    task,
-                    reason,
-                    until,
-                });
+                if wait.reason == WaitReason::Login {
+                    (self.recipe.on_hindrance)(Hindrance::Login);
+                }
+                self.queue.do_send(Park { task, wait });
                 self.opened(opened);
             }
             After::GoOn => {

@@ -21,7 +21,7 @@ use crate::{
     policy::class::Kind,
     queue::parking::UnparkAll,
     store::records::Writes,
-    task::WaitReason,
+    task::{Wait, WaitReason},
     tool::{Args, Asking},
     usage::Usage,
 };
@@ -57,11 +57,11 @@ impl Team {
                 true
             }
             Err(overdrawn) => {
-                let wait = Input::Wait {
+                let wait = Input::Wait(Wait {
                     reason: WaitReason::Budget,
                     note: format!("Waiting: {overdrawn}."),
                     until: overdrawn.until,
-                };
+                });
                 running.overdrawn = Some(overdrawn);
                 // Not from within what is being performed.
                 let (topic, turn) = (topic.clone(), turn.clone());
@@ -154,6 +154,7 @@ impl Team {
                 wants.push(Want::Stash(Writes::new().raised(day, &team, raised)));
                 self.queue.do_send(UnparkAll {
                     reason: WaitReason::Budget,
+                    team: None,
                 });
             }
             wants.push(Want::Mark(approval.id.clone(), Execution::Done));

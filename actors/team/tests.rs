@@ -10,3 +10,4 @@ mod holding;
 mod life;
 mod modes;
 mod stop;
+mod waiting;

@@ -79,12 +79,14 @@ use crate::{
     vault::scrubbers::Scrubbers,
 };
 
+mod cures;
 pub mod error;
 mod facts;
 mod listener;
 mod reload;
 mod vault;
 
+use cures::Cures;
 use error::{ServiceError, machine};
 use facts::{Facts, back_up};
 use listener::Listener;
@@ -135,6 +137,7 @@ pub struct Service {
     server: actix_web::dev::ServerHandle,
     address_file: PathBuf,
     _reload: Reload,
+    _cures: Cures,
     _upkeep: Upkeep,
     _lock: Lock,
 }
@@ -254,6 +257,7 @@ impl Service {
         let tool_names = tool_names.map(ToString::to_string);
         let metrics = Arc::new(Metrics::new(tool_names));
         let commits = metrics.clone();
+        let (on_hindrance, hindrances) = cures::hear();
         let ports = Ports {
             storage: storage.clone(),
             on_store_failure: Box::new(|error| {
@@ -266,6 +270,7 @@ impl Service {
             classifier: Arc::new(turns.clone()),
             clock: Arc::new(WallClock),
             ids: ids.clone(),
+            on_hindrance,
             ledger: ledger.clone(),
             days: Arc::new(days),
             secrets: Arc::new(vault.clone()),
@@ -293,6 +298,12 @@ impl Service {
             limits,
             router_settings(&channels),
             recovered,
+        );
+        let cures = Cures::start(
+            hindrances,
+            Arc::new(turns),
+            settings_now.clone(),
+            spine.queue.clone(),
         );
         memory.connect(spine.store.clone());
         rules.connect(spine.store.clone(), ids.clone());
@@ -422,6 +433,7 @@ impl Service {
             server: listener.server,
             address_file,
             _reload: reload,
+            _cures: cures,
             _upkeep: upkeep,
             _lock: lock,
         })

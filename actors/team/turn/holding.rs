@@ -8,12 +8,11 @@ use super::{
 };
 use crate::{
     approvals::record::Execution,
-    clock::Timestamp,
     engine::Block,
     event::{Progress, ProgressKind},
     history::{Fact, Meta},
     store::records::Writes,
-    task::WaitReason,
+    task::{Wait, WaitReason},
     tool::{Args, Checked, Effect, ToolFault, ToolReply},
 };
 
@@ -53,17 +52,37 @@ pub(super) fn redact(
 }
 
 impl Turn {
-    /// Sets the turn aside.
-    pub(super) fn park(
-        &mut self,
-        reason: WaitReason,
-        note: String,
-        until: Option<Timestamp>,
-    ) -> Vec<Want> {
+    /// Sets the turn aside. `said` is whether the present step has said something, which is void.
+    pub(super) fn park(&mut self, wait: Wait, said: bool) -> Vec<Want> {
         self.ended = true;
-        let facts = vec![Fact::Meta(Meta::Parked(reason))];
-        let frames = vec![Progress::new(ProgressKind::Note, note)];
-        vec![Want::Park(facts, frames, reason, until)]
+        // The person is told once; who decides on what may change from wait to wait.
+        let told = self.times_waited(wait.reason) > 0 && wait.reason != WaitReason::Approval;
+        self.waits_for(wait.reason);
+        let facts = vec![Fact::Meta(Meta::Parked(wait.reason))];
+        let mut frames = Vec::new();
+        if !told || said {
+            let mut note = Progress::new(ProgressKind::Note, wait.note.clone());
+            note.reset = said;
+            frames.push(note);
+        }
+        vec![Want::Park(facts, frames, wait)]
+    }
+
+    /// How often it has waited for this since the model last answered.
+    pub(super) fn times_waited(&self, reason: WaitReason) -> u32 {
+        match self.waited {
+            Some((of, times)) if of == reason => times,
+            _ => 0,
+        }
+    }
+
+    pub(super) fn waits_for(&mut self, reason: WaitReason) {
+        self.waited = Some((reason, self.times_waited(reason) + 1));
+    }
+
+    /// It has waited, and the model has not answered since.
+    pub fn has_waited(&self) -> bool {
+        self.waited.is_some()
     }
 
     /// Nothing is left to do but to wait for a person.
@@ -83,7 +102,12 @@ impl Turn {
             .map(|slot| slot.call.name.as_str())
             .collect();
         let note = format!("Waiting for approval: {}.", waiting.join(", "));
-        self.park(WaitReason::Approval, note, None)
+        let wait = Wait {
+            reason: WaitReason::Approval,
+            note,
+            until: None,
+        };
+        self.park(wait, false)
     }
 
     /// Takes up a held call again when its turn goes on.

@@ -70,9 +70,14 @@ impl Turn {
                 other => vec![other],
             };
         }
-        let mut again = Progress::new(ProgressKind::Note, "Going on after an interruption.");
-        again.reset = true;
-        let mut wants = vec![Want::Record(facts, vec![again])];
+        let mut frames = Vec::new();
+        // Whoever was told that it waits hears of it again when there is something to say.
+        if !was_set_aside(journal) {
+            let mut again = Progress::new(ProgressKind::Note, "Going on after an interruption.");
+            again.reset = true;
+            frames.push(again);
+        }
+        let mut wants = vec![Want::Record(facts, frames)];
         wants.extend(self.next_step());
         wants
     }
@@ -177,7 +182,9 @@ impl Turn {
                 Fact::Meta(Meta::Usage { step, usage, .. }) => {
                     self.open_step(*step);
                     self.usage += *usage;
+                    self.waited = None;
                 }
+                Fact::Meta(Meta::Parked(reason)) => self.waits_for(*reason),
                 _ => {}
             }
         }
@@ -225,6 +232,15 @@ impl Turn {
             frames.push(frame);
         }
     }
+}
+
+/// The last that happened is that the turn was set aside.
+fn was_set_aside(journal: &[HistoryEvent]) -> bool {
+    let mut metas = journal.iter().rev().map_while(|event| match &event.fact {
+        Fact::Meta(meta) => Some(meta),
+        _ => None,
+    });
+    metas.any(|meta| matches!(meta, Meta::Parked(_)))
 }
 
 fn effect_of(journal: &[HistoryEvent], call: &CallId) -> Effect {

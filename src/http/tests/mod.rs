@@ -268,6 +268,7 @@ impl Bench {
             clock: clock.clone(),
             ids: Ids::new(Arc::new(Counted(AtomicU64::new(1)))),
             meter: metrics.clone(),
+            on_hindrance: Arc::new(|_| ()),
             ledger: Ledger::default(),
             days: Arc::new(ZoneDays(jiff::tz::TimeZone::UTC)),
             secrets: Arc::new(Vault::absent()),
