@@ -245,7 +245,6 @@ impl Spine {
                     store: store.clone(),
                     work: Arc::new(Actors {
                         queue: queue.address(),
-                        supervisor: supervisor.address(),
                     }),
                     channel: channel.clone().recipient(),
                     folders: ports.folders,
@@ -259,6 +258,7 @@ impl Spine {
                     leased: supervisor.address().recipient(),
                     waiting: supervisor.address().recipient(),
                     stop: supervisor.address().recipient(),
+                    dismiss: supervisor.address().recipient(),
                     progressed: router_address.clone().recipient(),
                     ended: vec![
                         approvals_address.clone().recipient(),

@@ -7,13 +7,12 @@ use super::record::TeamState;
 use crate::{
     ids::{TaskId, TeamName},
     queue::{
-        Queue, Told,
+        Dismiss, Queue, Told,
         causes::Runaway,
         parking::{SetState, UnparkAll},
         submit::{CancelTask, OpenTask, OpenTasks, Refusal, Submission, Submit},
         waits::{CancelTeam, Wait},
     },
-    supervisor::{Dismiss, Supervisor},
     task::{Lane, Outcome, WaitReason},
 };
 
@@ -55,8 +54,6 @@ pub trait Work: Send + Sync + 'static {
 pub struct Actors {
     /// Durable work.
     pub queue: Addr<Queue>,
-    /// Who lives.
-    pub supervisor: Addr<Supervisor>,
 }
 
 impl Work for Actors {
@@ -98,7 +95,7 @@ impl Work for Actors {
     }
 
     fn dismiss(&self, team: &TeamName) {
-        self.supervisor.do_send(Dismiss { team: team.clone() });
+        self.queue.do_send(Dismiss { team: team.clone() });
     }
 
     fn retry(&self, team: &TeamName) {

@@ -81,6 +81,10 @@ impl Queue {
         if self.is_cancelled(&task.id) {
             return self.take_back(task, None, ctx);
         }
+        if self.schedule.is_paused(&task.lane.team) {
+            let attempts = task.attempts.saturating_sub(1);
+            return self.take_back(Task { attempts, ..task }, None, ctx);
+        }
         let inbox = !joins && self.take_inbox(&task);
         self.listeners.leased.do_send(Leased {
             task,

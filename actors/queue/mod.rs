@@ -112,6 +112,19 @@ pub struct Orphaned {
     pub team: TeamName,
     /// None of its tasks is leased before this has passed.
     pub pause: Duration,
+    /// It was told to go: the attempt does not count.
+    pub uncounted: bool,
+}
+
+/// Order: stop a team with all that runs for it, at once. Tasks that it had wait again, and the
+/// attempt does not count.
+///
+/// It goes by way of the queue: whatever was leased to the team before reaches it before.
+#[derive(Clone, Debug, Message)]
+#[rtype(result = "()")]
+pub struct Dismiss {
+    /// The team.
+    pub team: TeamName,
 }
 
 /// No more leases: the process is about to stop.
@@ -234,6 +247,8 @@ pub struct Listeners {
     pub waiting: Recipient<Waiting>,
     /// Stops turns.
     pub stop: Recipient<Stop>,
+    /// Stops teams.
+    pub dismiss: Recipient<Dismiss>,
     /// Keeps count of topics.
     pub progressed: Recipient<Progressed>,
     /// Hear of the end of tasks.
@@ -630,7 +645,12 @@ impl Handler<Cancel> for Queue {
 impl Handler<Orphaned> for Queue {
     type Result = ();
 
-    fn handle(&mut self, Orphaned { team, pause }: Orphaned, ctx: &mut Self::Context) {
+    fn handle(&mut self, orphaned: Orphaned, ctx: &mut Self::Context) {
+        let Orphaned {
+            team,
+            pause,
+            uncounted,
+        } = orphaned;
         self.schedule.rest(&team, self.clock.now() + pause);
         let mut orphans: Vec<Task> = self
             .tasks
@@ -659,7 +679,11 @@ impl Handler<Orphaned> for Queue {
         };
         ctx.spawn(read.into_actor(self).map(move |rows, queue, ctx| {
             let rows = rows.unwrap_or_else(|| vec![(None, None); orphans.len()]);
-            for (orphan, (row, result)) in orphans.into_iter().zip(rows) {
+            for (mut orphan, (mut row, result)) in orphans.into_iter().zip(rows) {
+                if uncounted {
+                    let tasks = row.iter_mut().chain([&mut orphan]);
+                    tasks.for_each(|task| task.attempts = task.attempts.saturating_sub(1));
+                }
                 if let Some(result) = result
                     && result.outcome.is_none()
                     && !queue.tasks.contains_key(&result.id)
@@ -670,6 +694,14 @@ impl Handler<Orphaned> for Queue {
             }
             queue.dispatch(ctx);
         }));
+    }
+}
+
+impl Handler<Dismiss> for Queue {
+    type Result = ();
+
+    fn handle(&mut self, dismiss: Dismiss, _: &mut Self::Context) {
+        self.listeners.dismiss.do_send(dismiss);
     }
 }
 

@@ -3,7 +3,7 @@
 use actix::{ActorFutureExt, AsyncContext, Context, WrapFuture};
 use tokio::{task::JoinError, time::Instant};
 
-use super::{Spoke, Team, turn::Input};
+use super::{Spoke, Team, lanes::Call, turn::Input};
 use crate::{
     engine::{Block, EngineFailure, StepReply, StepRequest},
     ids::{CallId, TopicId, TurnId},
@@ -53,7 +53,7 @@ impl Team {
         });
         let engine = running.brief.engine.clone();
         let call = actix::spawn(async move { engine.run(request, events).await });
-        running.model = Some(call.abort_handle());
+        running.model = Some(Call::of(&call));
         let (topic, turn) = (topic.clone(), turn.clone());
         ctx.spawn(call.into_actor(self).map(move |joined, team, ctx| {
             team.model_replied(&topic, &turn, joined, ctx);
@@ -148,7 +148,7 @@ impl Team {
         let tools = running.brief.tools.clone();
         let began = Instant::now();
         let task = actix::spawn(async move { tools.run(call, cx).await });
-        running.tools.insert(id.clone(), task.abort_handle());
+        running.tools.insert(id.clone(), Call::of(&task));
         let (topic, turn) = (topic.clone(), turn.clone());
         ctx.spawn(task.into_actor(self).map(move |joined, team, ctx| {
             let reply = team.tool_reply(&name, joined);
@@ -197,8 +197,7 @@ impl Team {
         };
         running.stopping = true;
         running.cancel.cancel();
-        if let Some(model) = running.model.take() {
-            model.abort();
+        if running.model.take().is_some() {
             self.pay(topic, turn, &Usage::default());
         }
         let Some(running) = self.lanes.running(topic, turn) else {
@@ -210,9 +209,7 @@ impl Team {
         let (topic, turn) = (topic.clone(), turn.clone());
         ctx.run_later(self.recipe.grace, move |team, ctx| {
             if let Some(running) = team.lanes.running(&topic, &turn) {
-                for (_, call) in running.tools.drain() {
-                    call.abort();
-                }
+                running.tools.clear();
                 team.perform(&topic, &turn, ctx);
             }
         });

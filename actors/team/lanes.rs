@@ -6,7 +6,10 @@ use std::{
 };
 
 use actix::SpawnHandle;
-use tokio::{task::AbortHandle, time::Instant};
+use tokio::{
+    task::{AbortHandle, JoinHandle},
+    time::Instant,
+};
 use tokio_util::sync::{CancellationToken, DropGuard};
 
 use super::{
@@ -91,6 +94,21 @@ pub(super) struct Charge {
     pub(super) began: Instant,
 }
 
+/// A call into foreign code. Dropping it stops the call at once.
+pub(super) struct Call(AbortHandle);
+
+impl Call {
+    pub(super) fn of<T>(task: &JoinHandle<T>) -> Self {
+        Self(task.abort_handle())
+    }
+}
+
+impl Drop for Call {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
+}
+
 /// A turn at work. Dropping it cancels what it started.
 pub(super) struct Running {
     pub(super) charge: Charge,
@@ -99,8 +117,8 @@ pub(super) struct Running {
     pub(super) caller: Arc<Caller>,
     pub(super) cancel: CancellationToken,
     pub(super) _cancel_on_drop: DropGuard,
-    pub(super) model: Option<AbortHandle>,
-    pub(super) tools: HashMap<CallId, AbortHandle>,
+    pub(super) model: Option<Call>,
+    pub(super) tools: HashMap<CallId, Call>,
     /// What the turn wants done, in order.
     pub(super) wants: VecDeque<Want>,
     /// A commit is under way; what follows waits for it.

@@ -340,7 +340,6 @@ impl Service {
             view: view.clone(),
             work: Arc::new(Actors {
                 queue: spine.queue.clone(),
-                supervisor: spine.supervisor.clone(),
             }),
             store: spine.store.clone(),
             channel: spine.channel.clone(),
