@@ -160,6 +160,12 @@ pub fn recover_spending(
     for (team, times) in reads::raised(storage, day)? {
         ledger.recover_raise(&team, times, day);
     }
+    for (team, _) in reads::warned(storage, day)? {
+        ledger.recover_warning(&team, day);
+    }
+    for cost in reads::costs(storage)? {
+        ledger.recover_task(&cost);
+    }
     Ok(())
 }
 
@@ -265,6 +271,7 @@ impl Spine {
                         org_address.clone().recipient(),
                         scheduler_address.clone().recipient(),
                     ],
+                    ledger: ports.ledger.clone(),
                 };
                 router = Some(router_address);
                 approvals = Some(approvals_address);

@@ -37,6 +37,8 @@ pub(crate) enum Play {
     /// Wants fewer requests, for so long.
     Limit(Duration),
     Panic,
+    /// The step costs so much.
+    Cost(f64),
     /// Answers with what was said.
     Answer,
     /// Asks for tools: id and name.
@@ -81,6 +83,12 @@ impl Engine for Scripted {
         let plays = (self.script)(&request);
         Box::pin(async move {
             let mut said = String::new();
+            let mut cost = None;
+            let reply = |said: &str, calls: &[(&str, &str)], cost| {
+                let mut reply = reply(said, calls);
+                reply.usage.cost_usd = cost;
+                reply
+            };
             for play in plays {
                 match play {
                     Play::Say(piece) => {
@@ -114,10 +122,11 @@ impl Engine for Scripted {
                         });
                     }
                     Play::Panic => panic!("an engine that panics"),
-                    Play::Answer => return Ok(reply(&said, &[])),
-                    Play::Call(calls) => return Ok(reply(&said, &calls)),
+                    Play::Cost(usd) => cost = Some(usd),
+                    Play::Answer => return Ok(reply(&said, &[], cost)),
+                    Play::Call(calls) => return Ok(reply(&said, &calls, cost)),
                     Play::CallWith(id, name, args) => {
-                        let mut reply = reply(&said, &[(id, name)]);
+                        let mut reply = reply(&said, &[(id, name)], cost);
                         if let Some(Block::Call(call)) = reply.blocks.last_mut() {
                             call.args = Args::Json(args);
                         }
@@ -125,7 +134,7 @@ impl Engine for Scripted {
                     }
                 }
             }
-            Ok(reply(&said, &[]))
+            Ok(reply(&said, &[], cost))
         })
     }
 }

@@ -33,10 +33,10 @@ use crate::{
     engine::StepRequest,
     ids::{Entropy, Ids},
     meter::Unmetered,
-    org::view::OrgView,
+    org::{tree::Tree, view::OrgView},
     queue::schedule::Limits,
     router::{self, Open, gate::Sender, rate::Rate, resolve, trust::Policy},
-    spine::{Ports, Spine, Threads, recover},
+    spine::{Ports, Spine, Threads, recover, recover_spending},
     store::records::digest,
     task::Code,
 };
@@ -241,6 +241,9 @@ impl World {
         };
         let failures = self.failures.clone();
         let recovered = recover(&*storage).unwrap();
+        let ledger = Ledger::default();
+        let day = OneDay.day_of(self.clock.now());
+        recover_spending(&*storage, &ledger, day, &Tree::new(Vec::new())).unwrap();
         let ports = Ports {
             storage,
             on_store_failure: Box::new(move |_| {
@@ -252,7 +255,7 @@ impl World {
             clock: self.clock.clone(),
             ids: self.ids.clone(),
             on_hindrance: Arc::new(|_| ()),
-            ledger: Ledger::default(),
+            ledger,
             days: Arc::new(OneDay),
             secrets: Arc::new(NoVault),
             digester: |bytes| format!("{:016x}", digest(&String::from_utf8_lossy(bytes))),

@@ -14,6 +14,7 @@ use actix::{
 use tokio::sync::oneshot;
 
 use crate::{
+    budget::Ledger,
     channel::{Channel, Deliver, Tell},
     clock::{Clock, Timestamp},
     closing,
@@ -253,6 +254,8 @@ pub struct Listeners {
     pub progressed: Recipient<Progressed>,
     /// Hear of the end of tasks.
     pub ended: Vec<Recipient<Ended>>,
+    /// Keeps what tasks cost as long as they are open.
+    pub ledger: Ledger,
 }
 
 /// The durable queue: it stores tasks before anyone is told, leases each to one turn at a time, and
@@ -347,6 +350,9 @@ impl Queue {
         ids.arrived(open.last().map_or(0, |newest| newest.arrival));
         let mut causes = Causes::default();
         let over = causes.recover(left.causes, &open);
+        let roots: HashSet<&TaskId> = open.iter().map(Task::root).collect();
+        let mut paid_off = listeners.ledger.roots();
+        paid_off.retain(|root| !roots.contains(root));
         let mut queue = Self {
             store,
             channel,
@@ -379,9 +385,13 @@ impl Queue {
                 None => queue.wait(task, None, None),
             }
         }
-        let forgotten = over
+        let mut forgotten = over
             .iter()
             .fold(Writes::new(), |writes, root| writes.forget_cause(root));
+        for root in &paid_off {
+            let costs = queue.listeners.ledger.forget(root);
+            forgotten = forgotten.forget_costs(root, &costs);
+        }
         if !forgotten.is_empty() {
             drop(queue.store.commit(forgotten));
         }
@@ -447,8 +457,15 @@ impl Queue {
     }
 
     fn note_end(&mut self, task: Task, ending: Ending, was_running: bool) {
-        if let Some(root) = self.causes.ended(&task) {
-            drop(self.store.commit(Writes::new().forget_cause(&root)));
+        if let Some((root, kept)) = self.causes.ended(&task) {
+            let costs = self.listeners.ledger.forget(&root);
+            let mut writes = Writes::new().forget_costs(&root, &costs);
+            if kept {
+                writes = writes.forget_cause(&root);
+            }
+            if !writes.is_empty() {
+                drop(self.store.commit(writes));
+            }
         }
         self.tell_waiters(&task.id, &task.lane.team);
         for listener in &self.listeners.ended {

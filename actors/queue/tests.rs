@@ -116,6 +116,7 @@ fn set_up(limits: Limits) -> Setting {
         dismiss: recorder.clone().recipient(),
         progressed: recorder.clone().recipient(),
         ended: vec![recorder.recipient()],
+        ledger: Ledger::default(),
     };
     let ids = Ids::new(Arc::new(Counted::default()));
     let queue = Queue::new(

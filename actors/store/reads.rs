@@ -16,7 +16,7 @@ use crate::{
     approvals::{question::Question, record::Approval},
     audit::Audit,
     briefing::{Line, Speaker},
-    budget::{Day, Spent},
+    budget::{Cost, Day, Spent},
     clock::Timestamp,
     event::Frame,
     history::{Fact, HistoryEvent, Origin},
@@ -423,6 +423,22 @@ pub fn spent(storage: &dyn Storage, day: Day) -> Result<Vec<(TeamName, Spent)>, 
 /// How often the operator has allowed each team's caps again on a day.
 pub fn raised(storage: &dyn Storage, day: Day) -> Result<Vec<(TeamName, u32)>, StorageError> {
     of_day(storage, "raise", day)
+}
+
+/// Teams of which was told on a day that their budget is nearly spent.
+pub fn warned(storage: &dyn Storage, day: Day) -> Result<Vec<(TeamName, bool)>, StorageError> {
+    of_day(storage, "warned", day)
+}
+
+/// What tasks have cost where that is limited.
+pub fn costs(storage: &dyn Storage) -> Result<Vec<Cost>, StorageError> {
+    let mut costs = Vec::new();
+    let prefix = records::costs_prefix();
+    scan_prefix(storage, &prefix, Order::Rising, &mut |key, value| {
+        costs.extend(value.and_then(|value| decode(key, value)).ok());
+        ControlFlow::Continue(())
+    })?;
+    Ok(costs)
 }
 
 fn of_day<T: DeserializeOwned>(

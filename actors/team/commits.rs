@@ -399,10 +399,6 @@ impl Team {
             .collect();
         let task = &running.charge.task;
         let seen = std::mem::take(&mut running.seen);
-        let writes = match running.spent.take() {
-            Some(spent) => writes.spent(self.recipe.days.day_of(timestamp), &self.name, &spent),
-            None => writes,
-        };
         writes
             .seen(&task.lane, task.generation, seen)
             .events(&task.lane, task.generation, &events)
@@ -419,6 +415,8 @@ impl Team {
         if let Some(running) = self.lanes.running(topic, turn) {
             running.committing = true;
         }
+        // Behind all else: the ack of a message comes first.
+        let writes = self.account(topic, turn, writes);
         let committed = self.recipe.store.commit(writes);
         let (topic, turn) = (topic.clone(), turn.clone());
         ctx.spawn(

@@ -19,7 +19,7 @@ use super::{
 use crate::{
     approvals::record::Approval,
     briefing::{Brief, Line},
-    budget::{Overdrawn, Reservation, Spent},
+    budget::{Cost, Near, Overdrawn, Reservation, Spent},
     clock::Timestamp,
     ids::{ApprovalId, CallId, LeaseId, TopicId, TurnId},
     task::Task,
@@ -148,6 +148,10 @@ pub(super) struct Running {
     pub(super) overdrawn: Option<Overdrawn>,
     /// What the team has spent today, until that is stored.
     pub(super) spent: Option<Spent>,
+    /// What the task has cost, the same.
+    pub(super) cost: Option<Cost>,
+    /// Budgets that are nearly spent, until that is told.
+    pub(super) near: Vec<Near>,
     /// Why it is stopped, for whoever asked for the work.
     pub(super) stop_reason: Option<String>,
     /// Events of the lane's inbox that the turn shows, until that is stored.

@@ -366,6 +366,8 @@ impl Team {
             reserved: None,
             overdrawn: None,
             spent: None,
+            cost: None,
+            near: Vec::new(),
             stop_reason: None,
             seen,
             unseen,
