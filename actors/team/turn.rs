@@ -473,6 +473,7 @@ impl Turn {
                 CallState::Done(_) | CallState::Held => {}
                 CallState::Running if exclusive => break,
                 CallState::Running => {}
+                CallState::Waiting { .. } if slot.lacks().is_some() => {}
                 CallState::Waiting { rerun } => {
                     if running >= PARALLEL_CALLS || (exclusive && running > 0) {
                         break;
@@ -502,6 +503,9 @@ impl Turn {
         }
         if wants.is_empty() && self.waits_for_a_person() {
             return self.wait_for_a_person();
+        }
+        if wants.is_empty() && running == 0 {
+            return self.wait_for_what_lacks();
         }
         wants
     }

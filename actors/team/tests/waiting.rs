@@ -10,6 +10,10 @@ use std::{
 
 use super::crash::{count, heard, settle};
 use crate::{
+    approvals::{
+        Decide, List,
+        record::{Choice, Decider, Word},
+    },
     doubles::{
         client::Client,
         engine::{Play, last_words},
@@ -337,4 +341,76 @@ async fn a_cure_during_the_turn_is_not_missed() {
     let frames = client.hear_end_of("m1").await;
 
     assert_eq!(frames.last().unwrap(), "done m1: Fine.");
+}
+
+/// MV-57: a call that needs a secret of a locked vault has not begun; its turn waits, and each call runs
+/// once when the vault is open, whatever its effect.
+#[actix::test]
+async fn a_call_that_needs_the_locked_vault_waits_until_it_is_open() {
+    for tool in ["locked-pay", "locked-save", "held-locked-pay"] {
+        let world = World::new(move |request| match request.step {
+            1 => vec![Play::Call(vec![("c1", tool), ("c2", "look")])],
+            _ => fine(),
+        });
+        world.tools.locked.store(true, Ordering::Relaxed);
+        let spine = world.start();
+        let client = world.connect(&spine);
+        client.say("m1", "hello");
+        settle().await;
+        for approval in spine.approvals.send(List).await.unwrap() {
+            let word = Word {
+                which: approval.id.to_string(),
+                choice: Choice::Approve,
+                digest: Some(approval.digest.clone()),
+                note: None,
+                by: Decider::new("operator"),
+                via: "test".to_owned(),
+            };
+            let decide = Decide {
+                word,
+                channel: None,
+            };
+            spine.approvals.send(decide).await.unwrap().unwrap();
+        }
+        settle().await;
+
+        let parked = OpenState::Parked(WaitReason::Config);
+        assert_eq!(states(&spine).await, [parked], "{tool}");
+        // Still locked at the next start.
+        let (spine, client) = next_process(&world, &client).await;
+        assert_eq!(states(&spine).await, [parked], "{tool}");
+        assert_eq!(world.runs(), ["c2"]);
+        world.tools.locked.store(false, Ordering::Relaxed);
+        let (_, client) = next_process(&world, &client).await;
+
+        let frames = client.hear_end_of("m1").await;
+        assert_eq!(frames.last().unwrap(), "done m1: Fine.", "{tool}");
+        assert_eq!(world.runs(), ["c2", "c1"], "{tool}");
+        let runs = world.tools.runs.lock().unwrap();
+        assert!(!runs[1].rerun, "{tool}");
+    }
+}
+
+/// MV-57, SE-147: once it has begun, a crash means what it always does.
+#[actix::test]
+async fn a_call_that_waited_for_the_vault_and_then_began_is_not_begun_twice() {
+    let world = World::new(|request| match request.step {
+        1 => vec![Play::Call(vec![("c1", "locked-slow-pay")])],
+        _ => fine(),
+    });
+    world.tools.locked.store(true, Ordering::Relaxed);
+    let client = world.connect(&world.start());
+    client.say("m1", "hello");
+    settle().await;
+    world.tools.locked.store(false, Ordering::Relaxed);
+
+    let (_, client) = next_process(&world, &client).await;
+    assert_eq!(world.runs(), ["c1"]);
+    let (_, client) = next_process(&world, &client).await;
+    let frames = client.hear_end_of("m1").await;
+
+    assert_eq!(frames.last().unwrap(), "done m1: Fine.");
+    assert_eq!(world.runs(), ["c1"]);
+    let asked = format!("{:?}", world.asked.lock().unwrap().last());
+    assert!(asked.contains("outcome unknown"), "{asked}");
 }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::{
-    CallState, Turn, Want,
+    CallState, Slot, Turn, Want,
     telling::{output, result},
 };
 use crate::{
@@ -58,7 +58,8 @@ impl Turn {
         // The person is told once; who decides on what may change from wait to wait.
         let told = self.times_waited(wait.reason) > 0 && wait.reason != WaitReason::Approval;
         self.waits_for(wait.reason);
-        let facts = vec![Fact::Meta(Meta::Parked(wait.reason))];
+        let mut facts: Vec<Fact> = self.not_begun().collect();
+        facts.push(Fact::Meta(Meta::Parked(wait.reason)));
         let mut frames = Vec::new();
         if !told || said {
             let mut note = Progress::new(ProgressKind::Note, wait.note.clone());
@@ -87,10 +88,30 @@ impl Turn {
 
     /// Nothing is left to do but to wait for a person.
     pub(super) fn waits_for_a_person(&self) -> bool {
-        let held = |state: &CallState| *state == CallState::Held;
-        let over = |state: &CallState| matches!(state, CallState::Held | CallState::Done(_));
-        self.calls.iter().any(|slot| held(&slot.state))
-            && self.calls.iter().all(|slot| over(&slot.state))
+        let held = |slot: &Slot| slot.state == CallState::Held;
+        let idle = |slot: &Slot| {
+            matches!(slot.state, CallState::Held | CallState::Done(_)) || slot.lacks().is_some()
+        };
+        self.calls.iter().any(held) && self.calls.iter().all(idle)
+    }
+
+    /// Sets the turn aside until there is what its calls need. They have not begun.
+    pub(super) fn wait_for_what_lacks(&mut self) -> Vec<Want> {
+        let Some(lacks) = self.calls.iter().find_map(|slot| slot.lacks()) else {
+            return Vec::new();
+        };
+        let wait = Wait {
+            reason: WaitReason::Config,
+            note: lacks.to_owned(),
+            until: None,
+        };
+        self.park(wait, false)
+    }
+
+    /// The calls that wait and have not begun, for the journal of a turn that is set aside.
+    fn not_begun(&self) -> impl Iterator<Item = Fact> {
+        let lacking = self.calls.iter().filter(|slot| slot.lacks().is_some());
+        lacking.map(|slot| Fact::Meta(Meta::NotBegun(slot.call.id.clone())))
     }
 
     /// Sets the turn aside until somebody decides.
@@ -145,6 +166,16 @@ impl Turn {
         facts.push(fact);
         frames.push(frame);
         Some(Want::Mark(slot.approval.clone()?, mark?))
+    }
+}
+
+impl Slot {
+    /// What the call needs and cannot have now. It has not begun.
+    pub(super) fn lacks(&self) -> Option<&str> {
+        match (&self.state, &self.checked) {
+            (CallState::Waiting { .. }, Some(checked)) => checked.lacks.as_deref(),
+            _ => None,
+        }
     }
 }
 

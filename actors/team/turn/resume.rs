@@ -35,13 +35,17 @@ impl Turn {
                 let Slot {
                     call,
                     approval,
-                    state: CallState::Waiting { .. },
+                    state: CallState::Waiting { rerun },
                     ..
                 } = &self.calls[place]
                 else {
                     continue;
                 };
-                let effect = effect_of(journal, &call.id);
+                let effect = match rerun {
+                    true => effect_of(journal, &call.id),
+                    // It has not begun, so it may.
+                    false => Effect::Pure,
+                };
                 let verdict = check(call);
                 match approval {
                     Some(approval) => {
@@ -185,10 +189,24 @@ impl Turn {
                     self.waited = None;
                 }
                 Fact::Meta(Meta::Parked(reason)) => self.waits_for(*reason),
+                Fact::Meta(Meta::NotBegun(call)) => self.mark_begun(Some(call), false),
+                // Whatever waited may have begun since.
+                Fact::TurnStart { .. } => self.mark_begun(None, true),
                 _ => {}
             }
         }
         self.take_blocks(&mut blocks);
+    }
+
+    /// Whether waiting calls, or one of them, may have taken effect.
+    fn mark_begun(&mut self, call: Option<&CallId>, begun: bool) {
+        for slot in &mut self.calls {
+            if let CallState::Waiting { rerun } = &mut slot.state
+                && call.is_none_or(|call| slot.call.id == *call)
+            {
+                *rerun = begun;
+            }
+        }
     }
 
     fn open_step(&mut self, step: u32) {
