@@ -121,6 +121,18 @@ pub struct BriefError {
     pub message: String,
 }
 
+/// Something that the operator has to put right: work waits until then.
+#[derive(Clone, Debug)]
+pub enum Hindrance {
+    /// A turn cannot be prepared; this one, for tasks until then.
+    Brief(Assignment, Timestamp),
+    /// No provider takes the credential it is given.
+    Login,
+}
+
+/// Told of what hinders turns, to find out when it is put right. Cheap, never blocks.
+pub type OnHindrance = Arc<dyn Fn(Hindrance) + Send + Sync>;
+
 /// Prepares turns.
 pub trait Briefing: Send + Sync + 'static {
     /// Prepares one.

@@ -14,6 +14,9 @@ use crate::{
     usage::Usage,
 };
 
+/// A budget of which this part is spent is nearly spent.
+const NEAR: f64 = 0.8;
+
 /// What a team may spend.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Caps {
@@ -217,6 +220,36 @@ impl SpentRow {
     }
 }
 
+/// What came of a call that was paid for.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Settled {
+    /// What the team itself has spent, if it is still the day of the call.
+    pub team: Option<Spent>,
+    /// What the task itself has cost, where tasks are limited.
+    pub task: Option<Cost>,
+    /// Budgets that are nearly spent, as of now.
+    pub near: Vec<Near>,
+}
+
+/// What a task itself has cost, without what it led to.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Cost {
+    /// The task and those it comes of, the first of all first.
+    pub tasks: Vec<TaskId>,
+    /// What it cost.
+    pub spent: Spent,
+}
+
+/// A budget that is nearly spent. Each team's is told once a day.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the budget of team {team} is nearly spent: {what}")]
+pub struct Near {
+    /// Whose budget.
+    pub team: TeamName,
+    /// What was spent and what the cap is, for a person.
+    pub what: String,
+}
+
 /// What was set aside for a call that runs. If nobody settles it, the call was cut off: nothing of it
 /// stays set aside.
 #[derive(Debug)]
@@ -255,6 +288,10 @@ struct Accounts {
     asked: HashSet<(TeamName, Option<TaskId>)>,
     /// The calls of today.
     calls: HashMap<Caller, Tally>,
+    /// What each task itself has cost, by the first of the work it is part of.
+    own: HashMap<TaskId, HashMap<TaskId, Spent>>,
+    /// Teams whose budget is known to be nearly spent today.
+    warned: HashSet<TeamName>,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
@@ -293,8 +330,8 @@ impl Ledger {
         Ok(reservation)
     }
 
-    /// Replaces an estimate by what the call cost. Returns what the team itself spent that day.
-    pub fn settle(&self, mut reservation: Reservation, cost: Spent) -> Option<Spent> {
+    /// Replaces an estimate by what the call cost.
+    pub fn settle(&self, mut reservation: Reservation, cost: Spent) -> Settled {
         reservation.settled = true;
         let mut accounts = self.accounts();
         let estimate = reservation.amount;
@@ -302,13 +339,72 @@ impl Ledger {
             spent.remove(estimate);
             spent.add(cost);
         });
-        if accounts.day != reservation.day.number {
-            return None;
+        let mut settled = Settled::default();
+        if reservation.limits_tasks() && cost != Spent::default() {
+            let tasks: Vec<TaskId> = reservation
+                .tasks
+                .iter()
+                .map(|above| above.task.clone())
+                .collect();
+            settled.task = accounts
+                .charge(&tasks, cost)
+                .map(|spent| Cost { tasks, spent });
         }
-        let (team, _) = reservation.line.first()?;
-        let account = accounts.teams.entry(team.clone()).or_default();
-        account.own.add(cost);
-        Some(account.own)
+        if accounts.day != reservation.day.number {
+            return settled;
+        }
+        if let Some((team, _)) = reservation.line.first() {
+            let account = accounts.teams.entry(team.clone()).or_default();
+            account.own.add(cost);
+            settled.team = Some(account.own);
+        }
+        for (team, caps) in reservation.line.iter() {
+            if let Some(what) = accounts.is_near(team, caps, &reservation.tasks)
+                && accounts.warned.insert(team.clone())
+            {
+                let team = team.clone();
+                settled.near.push(Near { team, what });
+            }
+        }
+        settled
+    }
+
+    /// What a former process noted for a task that may cost more.
+    pub fn recover_task(&self, cost: &Cost) {
+        let mut accounts = self.accounts();
+        for task in &cost.tasks {
+            accounts
+                .tasks
+                .entry(task.clone())
+                .or_default()
+                .add(cost.spent);
+        }
+        accounts.charge(&cost.tasks, cost.spent);
+    }
+
+    /// All that a task led to has ended. Returns the tasks whose costs were kept for it.
+    pub fn forget_task(&self, root: &TaskId) -> Vec<TaskId> {
+        let mut accounts = self.accounts();
+        let Some(costs) = accounts.own.remove(root) else {
+            return Vec::new();
+        };
+        for task in costs.keys().chain([root]) {
+            accounts.tasks.remove(task);
+            accounts.raised_tasks.remove(task);
+        }
+        costs.into_keys().collect()
+    }
+
+    /// The first tasks of work whose costs are kept.
+    pub fn roots(&self) -> Vec<TaskId> {
+        self.accounts().own.keys().cloned().collect()
+    }
+
+    /// A former process has told that a team's budget is nearly spent today.
+    pub fn recover_warning(&self, team: &TeamName, day: Day) {
+        let mut accounts = self.accounts();
+        accounts.turn_to(day);
+        accounts.warned.insert(team.clone());
     }
 
     /// What a former process noted for a team today, with the teams above it. Of a team that is gone
@@ -411,6 +507,15 @@ impl Ledger {
     }
 }
 
+impl Reservation {
+    /// Some team of its line limits what a task may cost.
+    fn limits_tasks(&self) -> bool {
+        self.line
+            .iter()
+            .any(|(_, caps)| caps.usd_per_task.is_some())
+    }
+}
+
 impl std::fmt::Debug for Ledger {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str("Ledger")
@@ -425,6 +530,7 @@ impl Accounts {
             self.teams.clear();
             self.asked.retain(|(_, task)| task.is_some());
             self.calls.clear();
+            self.warned.clear();
         }
     }
 
@@ -480,17 +586,49 @@ impl Accounts {
         Ok(())
     }
 
+    /// Adds to what the last of these tasks itself has cost; the first is the first of all.
+    fn charge(&mut self, tasks: &[TaskId], cost: Spent) -> Option<Spent> {
+        let (root, task) = (tasks.first()?, tasks.last()?);
+        let costs = self.own.entry(root.clone()).or_default();
+        let own = costs.entry(task.clone()).or_default();
+        own.add(cost);
+        Some(*own)
+    }
+
+    /// What is spent of a budget of which little is left. What is set aside counts as spent.
+    fn is_near(&self, team: &TeamName, caps: &Caps, tasks: &[Ancestor]) -> Option<String> {
+        let account = self.teams.get(team).copied().unwrap_or_default();
+        let times = f64::from(account.raised + 1);
+        let is_near = |spent: f64, cap: f64| spent >= cap * times * NEAR;
+        if let Some(cap) = caps.usd_per_day
+            && is_near(account.drawn.usd, cap)
+        {
+            let (spent, cap) = (account.drawn.usd, cap * times);
+            return Some(format!("{spent:.2} of {cap:.2} USD today"));
+        }
+        if let Some(cap) = caps.tokens_per_day
+            && is_near(account.drawn.tokens as f64, cap as f64)
+        {
+            let cap = cap.saturating_mul(u64::from(account.raised) + 1);
+            return Some(format!("{} of {cap} tokens today", account.drawn.tokens));
+        }
+        let cap = caps.usd_per_task?;
+        tasks.iter().find_map(|above| {
+            let spent = self.tasks.get(&above.task)?.usd;
+            let raised = self.raised_tasks.get(&above.task).copied();
+            let cap = cap * f64::from(raised.unwrap_or_default() + 1);
+            (above.team == *team && spent >= cap * NEAR)
+                .then(|| format!("{spent:.2} of {cap:.2} USD for one task"))
+        })
+    }
+
     fn change(&mut self, reservation: &Reservation, change: impl Fn(&mut Spent)) {
         if self.day == reservation.day.number {
             for (team, _) in reservation.line.iter() {
                 change(&mut self.teams.entry(team.clone()).or_default().drawn);
             }
         }
-        let counted = reservation
-            .line
-            .iter()
-            .any(|(_, caps)| caps.usd_per_task.is_some());
-        if counted {
+        if reservation.limits_tasks() {
             for above in &reservation.tasks {
                 change(self.tasks.entry(above.task.clone()).or_default());
             }

@@ -1,6 +1,6 @@
 //! Port: what answers a conversation. An HTTP model API, later also command-line agents.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use futures_util::future::BoxFuture;
 use serde::{Deserialize, Serialize};
@@ -146,6 +146,22 @@ pub struct EngineFailure {
     pub code: Code,
     /// What happened, in words for a person, scrubbed.
     pub message: String,
+    /// The pause that the provider asks for.
+    pub retry_after: Option<Duration>,
+    /// The provider answered, and the answer broke: asking again costs as much again.
+    pub answered: bool,
+}
+
+impl EngineFailure {
+    /// A failure that says no more than that.
+    pub fn new(code: Code, message: impl Into<String>) -> Self {
+        Self {
+            code,
+            message: message.into(),
+            retry_after: None,
+            answered: false,
+        }
+    }
 }
 
 /// A model backend.

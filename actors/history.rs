@@ -205,4 +205,6 @@ pub enum Meta {
     },
     /// The turn is set aside.
     Parked(WaitReason),
+    /// A call was not begun: it lacks something. It may be, when the turn goes on.
+    NotBegun(CallId),
 }

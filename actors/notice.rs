@@ -57,6 +57,8 @@ pub enum NoticeKind {
     Stall,
     /// A settings file is wrong.
     ConfigInvalid,
+    /// No provider takes the credential.
+    Login,
     /// The vault has no usable key.
     VaultLocked,
     /// A team keeps dying.

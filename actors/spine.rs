@@ -11,7 +11,7 @@ use crate::{
         record::{Digester, Status},
         secret::SecretSink,
     },
-    briefing::Briefing,
+    briefing::{Briefing, OnHindrance},
     budget::{Day, Days, Ledger, Tally},
     channel::Channel,
     classifier::Classifier,
@@ -57,6 +57,8 @@ pub struct Ports {
     pub clock: Arc<dyn Clock>,
     /// Fresh ids.
     pub ids: Ids,
+    /// Told of turns that wait for settings to be put right.
+    pub on_hindrance: OnHindrance,
     /// What teams have spent.
     pub ledger: Ledger,
     /// Which day it is.
@@ -201,6 +203,12 @@ pub fn recover_spending(
             _ => {}
         }
     }
+    for (team, _) in reads::warned(storage, day)? {
+        ledger.recover_warning(&team, day);
+    }
+    for cost in reads::costs(storage)? {
+        ledger.recover_task(&cost);
+    }
     Ok(())
 }
 
@@ -292,7 +300,6 @@ impl Spine {
                     store: store.clone(),
                     work: Arc::new(Actors {
                         queue: queue.address(),
-                        supervisor: supervisor.address(),
                     }),
                     channel: channel.clone().recipient(),
                     folders: ports.folders,
@@ -306,12 +313,14 @@ impl Spine {
                     leased: supervisor.address().recipient(),
                     waiting: supervisor.address().recipient(),
                     stop: supervisor.address().recipient(),
+                    dismiss: supervisor.address().recipient(),
                     progressed: router_address.clone().recipient(),
                     ended: vec![
                         approvals_address.clone().recipient(),
                         org_address.clone().recipient(),
                         scheduler_address.clone().recipient(),
                     ],
+                    ledger: ports.ledger.clone(),
                 };
                 router = Some(router_address);
                 approvals = Some(approvals_address);
@@ -338,6 +347,7 @@ impl Spine {
                 clock: ports.clock.clone(),
                 ids: ports.ids.clone(),
                 briefing: ports.briefing,
+                on_hindrance: ports.on_hindrance,
                 desk,
                 approvals: opened,
                 view: ports.view.clone(),

@@ -15,7 +15,7 @@ use tokio::time::Instant;
 use crate::{
     clock::millis,
     ids::TeamName,
-    queue::{Leased, Orphaned, Queue, Stop, Waiting},
+    queue::{Dismiss, Leased, Orphaned, Queue, Stop, Waiting},
     team::{Exited, Idle, PutAway, Recipe, Retire, Team},
 };
 
@@ -44,14 +44,6 @@ pub struct CountRestarts;
 #[derive(Debug, Message)]
 #[rtype(result = "()")]
 pub struct Drain;
-
-/// Stops a team with all that runs for it, at once. Tasks that it had wait again.
-#[derive(Debug, Message)]
-#[rtype(result = "()")]
-pub struct Dismiss {
-    /// The team.
-    pub team: TeamName,
-}
 
 /// Starts teams on demand, puts idle ones away, and starts dead ones again with growing pauses.
 pub struct Supervisor {
@@ -233,7 +225,11 @@ impl Handler<Exited> for Supervisor {
         self.directory.remove(&team);
         let pause = self.pause(&team);
         tracing::error!(%team, pause_ms = millis(pause), "team died; its tasks go back to the queue");
-        self.queue.do_send(Orphaned { team, pause });
+        self.queue.do_send(Orphaned {
+            team,
+            pause,
+            uncounted: false,
+        });
     }
 }
 
@@ -245,8 +241,11 @@ impl Handler<Dismiss> for Supervisor {
             alive.address.do_send(PutAway);
             self.directory.remove(&team);
             tracing::debug!(%team, "team dismissed");
-            let pause = Duration::ZERO;
-            self.queue.do_send(Orphaned { team, pause });
+            self.queue.do_send(Orphaned {
+                team,
+                pause: Duration::ZERO,
+                uncounted: true,
+            });
         }
     }
 }

@@ -97,6 +97,11 @@ pub enum Kind {
 }
 
 impl Kind {
+    /// Someone sits and waits for it: where other work would wait until settings are cured, this fails.
+    pub fn is_awaited(self) -> bool {
+        matches!(self, Self::Chat | Self::Query | Self::Agent)
+    }
+
     /// As rows and answers name it.
     pub fn as_str(self) -> &'static str {
         match self {
@@ -280,6 +285,24 @@ impl WaitReason {
             Self::Query => "query",
         }
     }
+}
+
+impl WaitReason {
+    /// Whoever waits for this keeps its place: nothing of its lane would fare better meanwhile.
+    pub fn holds_lane(self) -> bool {
+        matches!(self, Self::RateLimit | Self::ProviderDown)
+    }
+}
+
+/// A turn that cannot go on before something outside has happened.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Wait {
+    /// What it waits for.
+    pub reason: WaitReason,
+    /// Why, in words for a person.
+    pub note: String,
+    /// It goes on then at the latest.
+    pub until: Option<Timestamp>,
 }
 
 /// A task whose turn was set aside.

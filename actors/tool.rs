@@ -112,6 +112,8 @@ pub struct Checked {
     pub exclusive: bool,
     /// The longest it may take.
     pub limit: Duration,
+    /// What it needs and cannot have now, for a person: it waits until that is put right.
+    pub lacks: Option<String>,
 }
 
 impl Checked {
@@ -124,6 +126,7 @@ impl Checked {
             effect,
             exclusive,
             limit,
+            lacks: None,
         }
     }
 }

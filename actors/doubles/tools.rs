@@ -1,7 +1,10 @@
 //! Tools whose names say what they do.
 
 use std::{
-    sync::{Arc, Mutex},
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicBool, Ordering},
+    },
     time::Duration,
 };
 
@@ -29,7 +32,7 @@ pub(crate) struct Run {
 }
 
 /// `give-x` gives work to team x, whose end is notified; `wake-x` wants to be woken by it; `ask-x`
-/// waits for it. `held-look` and `held-pay` need a person.
+/// waits for it. `held-look` and `held-pay` need a person, `locked-…` something that may lack.
 /// `look` is pure, `save` idempotent, `pay` irreversible, `alone` exclusive; `slow…` takes a minute,
 /// `deaf` does not stop when told, `bomb` panics, `mine` panics already when it is looked at.
 #[derive(Clone, Default)]
@@ -37,6 +40,8 @@ pub(crate) struct Tools {
     pub(crate) runs: Arc<Mutex<Vec<Run>>>,
     pub(crate) ended: Arc<Mutex<Vec<String>>>,
     pub(crate) office: Arc<Mutex<Option<Office>>>,
+    /// What `locked-…` needs is not there.
+    pub(crate) locked: Arc<AtomicBool>,
 }
 
 /// Where work is given to teams.
@@ -74,10 +79,14 @@ impl Toolset for Tools {
 
     fn check(&self, call: &ToolCall, _: &Caller, _: Label) -> Result<Checked, ToolReply> {
         assert_ne!(call.name, "mine", "a check that panics");
-        checked(&call.name)
+        let name = call.name.replace("locked-", "");
+        let lacks = name != call.name && self.locked.load(Ordering::Relaxed);
+        let lacks = lacks.then(|| "the vault is locked".to_owned());
+        checked(&name).map(|checked| Checked { lacks, ..checked })
     }
 
-    fn run(&self, call: ToolCall, cx: CallContext) -> BoxFuture<'static, ToolReply> {
+    fn run(&self, mut call: ToolCall, cx: CallContext) -> BoxFuture<'static, ToolReply> {
+        call.name = call.name.replace("locked-", "");
         self.runs.lock().unwrap().push(Run {
             id: call.id.as_str().to_owned(),
             key: cx.key.clone(),

@@ -2,6 +2,7 @@
 
 use std::{
     cell::Cell,
+    collections::HashMap,
     num::NonZeroUsize,
     sync::{
         Arc, Mutex,
@@ -33,10 +34,10 @@ use crate::{
     ids::{Entropy, Ids},
     live::Publisher,
     meter::Unmetered,
-    org::view::OrgView,
+    org::{tree::Tree, view::OrgView},
     queue::schedule::Limits,
     router::{self, Open, gate::Sender, rate::Rate, resolve, trust::Policy},
-    spine::{Ports, Spine, Threads, recover},
+    spine::{Ports, Spine, Threads, recover, recover_spending},
     store::records::digest,
     task::Code,
 };
@@ -109,6 +110,8 @@ impl Classifier for Opinions {
     }
 }
 
+type Errors = Arc<Mutex<HashMap<&'static str, &'static str>>>;
+
 /// All that a team is told before a turn.
 #[derive(Clone)]
 struct Briefs {
@@ -116,7 +119,7 @@ struct Briefs {
     tools: Tools,
     queue_mode: QueueMode,
     budget: Line,
-    error: Option<&'static str>,
+    errors: Errors,
     conversations: Arc<Mutex<Vec<Vec<briefing::Line>>>>,
 }
 
@@ -126,10 +129,11 @@ impl Briefing for Briefs {
         Box::pin(async move {
             let mut conversations = this.conversations.lock().unwrap();
             conversations.push(assignment.conversation);
-            if let Some(message) = this.error {
+            let error = this.errors.lock().unwrap();
+            if let Some(message) = error.get(assignment.lane.team.as_str()) {
                 return Err(BriefError {
                     code: Code::ConfigError,
-                    message: message.to_owned(),
+                    message: (*message).to_owned(),
                 });
             }
             Ok(Brief {
@@ -164,7 +168,8 @@ pub(crate) struct World {
     pub(crate) settings: router::Settings,
     pub(crate) queue_mode: QueueMode,
     pub(crate) budget: Line,
-    pub(crate) brief_error: Option<&'static str>,
+    /// What is wrong with the files of teams.
+    pub(crate) brief_errors: Errors,
     pub(crate) opinion: Opinion,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) outside: Outside,
@@ -201,7 +206,7 @@ impl World {
             },
             queue_mode: QueueMode::Queue,
             budget: Arc::from([]),
-            brief_error: None,
+            brief_errors: Errors::default(),
             opinion: Arc::new(|_| (Duration::ZERO, None)),
             clock: Arc::new(Wall {
                 began: Instant::now(),
@@ -232,11 +237,14 @@ impl World {
             tools: self.tools.clone(),
             queue_mode: self.queue_mode,
             budget: self.budget.clone(),
-            error: self.brief_error,
+            errors: self.brief_errors.clone(),
             conversations: self.conversations.clone(),
         };
         let failures = self.failures.clone();
         let recovered = recover(&*storage).unwrap();
+        let ledger = Ledger::default();
+        let day = OneDay.day_of(self.clock.now());
+        recover_spending(&*storage, &ledger, day, &Tree::new(Vec::new())).unwrap();
         let ports = Ports {
             storage,
             on_store_failure: Box::new(move |_| {
@@ -247,7 +255,8 @@ impl World {
             classifier: Arc::new(Opinions(self.opinion.clone())),
             clock: self.clock.clone(),
             ids: self.ids.clone(),
-            ledger: Ledger::default(),
+            on_hindrance: Arc::new(|_| ()),
+            ledger,
             days: Arc::new(OneDay),
             secrets: Arc::new(NoVault),
             digester: |bytes| format!("{:016x}", digest(&String::from_utf8_lossy(bytes))),

@@ -70,6 +70,7 @@ impl Handler<Pause> for Org {
                 // As it stands now: a pause or a shutdown may have come between.
                 for team in names.iter().filter_map(|name| org.tree.get(name.as_str())) {
                     org.parts.work.set_state(&team.name, team.state);
+                    org.parts.work.retry(&team.name);
                 }
             }
             Ok(names)

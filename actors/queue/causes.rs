@@ -157,11 +157,13 @@ impl Causes {
         }
     }
 
-    /// A task has ended. Returns the cause if that was the last of it.
-    pub(super) fn ended(&mut self, task: &Task) -> Option<TaskId> {
+    /// A task has ended. Returns the cause if that was the last of it, and whether it had a row.
+    pub(super) fn ended(&mut self, task: &Task) -> Option<(TaskId, bool)> {
         self.steps.remove(&task.id);
         let root = task.root();
-        let cause = self.causes.get_mut(root)?;
+        let Some(cause) = self.causes.get_mut(root) else {
+            return Some((root.clone(), false));
+        };
         if cause.open.remove(&task.id)
             && let Some(parent) = task.lineage.as_ref().and_then(Lineage::parent)
             && let Some(below) = cause.below.get_mut(parent)
@@ -172,7 +174,7 @@ impl Causes {
             return None;
         }
         self.causes.remove(root);
-        Some(root.clone())
+        Some((root.clone(), true))
     }
 }
 

@@ -50,8 +50,10 @@ impl Queue {
         let Some(entry) = self.tasks.get_mut(id) else {
             return;
         };
+        self.moment += 1;
         entry.joined = joins;
         entry.leased_at = Some(now);
+        entry.leased = self.moment;
         entry.task.lease = Some(lease.clone());
         entry.task.attempts += 1;
         entry.task.not_before = None;
@@ -86,6 +88,10 @@ impl Queue {
             .do_send(Progressed::Started(task.clone()));
         if self.is_cancelled(&task.id) {
             return self.take_back(task, None, ctx);
+        }
+        if self.schedule.is_paused(&task.lane.team) {
+            let attempts = task.attempts.saturating_sub(1);
+            return self.take_back(Task { attempts, ..task }, None, ctx);
         }
         let inbox = !joins && self.take_inbox(&task);
         self.listeners.leased.do_send(Leased {

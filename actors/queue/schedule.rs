@@ -251,6 +251,11 @@ impl Schedule {
         self.change_team(name, |team| team.paused = paused);
     }
 
+    /// Whether an operator stopped the team.
+    pub fn is_paused(&self, name: &TeamName) -> bool {
+        self.teams.get(name).is_some_and(|team| team.paused)
+    }
+
     /// The limit of turns at a time has changed.
     pub fn allow(&mut self, running: usize) {
         self.limits.running = running;
@@ -291,6 +296,15 @@ impl Schedule {
             self.held.remove(&(former, lane.clone()));
         }
         self.held.insert((until, lane.clone()));
+    }
+
+    /// A lane that was held may go on.
+    pub fn unhold(&mut self, lane: &Lane) {
+        let mut former = None;
+        self.change(lane, |work| former = work.held_until.take());
+        if let Some(former) = former {
+            self.held.remove(&(former, lane.clone()));
+        }
     }
 
     /// No turn of the team starts before a moment.

@@ -52,6 +52,12 @@ impl Handler<Stop> for Recorder {
     }
 }
 
+impl Handler<Dismiss> for Recorder {
+    type Result = ();
+
+    fn handle(&mut self, _: Dismiss, _: &mut Self::Context) {}
+}
+
 impl Handler<Ended> for Recorder {
     type Result = ();
 
@@ -112,8 +118,10 @@ fn set_up(limits: Limits) -> Setting {
         leased: recorder.clone().recipient(),
         waiting: recorder.clone().recipient(),
         stop: recorder.clone().recipient(),
+        dismiss: recorder.clone().recipient(),
         progressed: recorder.clone().recipient(),
         ended: vec![recorder.recipient()],
+        ledger: Ledger::default(),
     };
     let ids = Ids::new(Arc::new(Counted::default()));
     let queue = Queue::new(
@@ -216,6 +224,7 @@ async fn orphans_wait_again_once() {
         setting.queue.do_send(Orphaned {
             team: "main".into(),
             pause: Duration::from_secs(1),
+            uncounted: false,
         });
     }
     let counts = setting.settle().await;
@@ -255,6 +264,7 @@ async fn an_outcome_is_found_though_its_team_died() {
     setting.queue.do_send(Orphaned {
         team: "main".into(),
         pause: Duration::from_secs(1),
+        uncounted: false,
     });
     stored.await.unwrap();
     let counts = setting.settle().await;
@@ -302,4 +312,31 @@ async fn a_task_cancelled_before_its_lease_is_stored_never_reaches_its_team() {
     assert_eq!(setting.leases(), []);
     assert_eq!(counts.ended, [("main".into(), Ending::Cancelled, 1)]);
     assert_eq!(counts.teams, [("main".into(), 0, 0)]);
+}
+
+/// OR-95, OP-35: a lease that was on its way when its team was paused never reaches it, and counts for
+/// nothing.
+#[actix::test]
+async fn a_lease_does_not_reach_a_team_that_was_paused_meanwhile() {
+    let setting = set_up(Limits::default());
+    setting.enqueue("task-1", "t-1");
+    let pause = |paused| parking::SetState {
+        team: "main".into(),
+        paused,
+        draining: false,
+    };
+
+    setting.queue.do_send(pause(true));
+    let counts = setting.settle().await;
+
+    assert_eq!(setting.leases(), []);
+    assert_eq!(counts.teams, [("main".into(), 1, 0)]);
+    let row = setting
+        .store
+        .read(|storage| reads::task(storage, &"task-1".into()));
+    let row = row.await.unwrap().unwrap();
+    assert_eq!((row.lease, row.attempts), (None, 0));
+    setting.queue.do_send(pause(false));
+    setting.settle().await;
+    assert_eq!(setting.leases().len(), 1);
 }

@@ -67,7 +67,13 @@ impl Queue {
         self.expect_no_more(&task);
         let message = match ending {
             Ending::Cancelled => reason.map(ToOwned::to_owned),
-            Ending::Expired => Some("the deadline passed before its turn came".to_owned()),
+            Ending::Expired => Some(match &task.parked {
+                Some(parked) => format!(
+                    "the deadline passed while it waited ({})",
+                    parked.reason.as_str()
+                ),
+                None => "the deadline passed before its turn came".to_owned(),
+            }),
             _ => Some(format!(
                 "given up after {} attempts: the process or the team stopped each time",
                 task.attempts

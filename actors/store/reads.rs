@@ -16,7 +16,7 @@ use crate::{
     approvals::{question::Question, record::Approval},
     audit::Audit,
     briefing::{Line, Speaker},
-    budget::{Caller, Day, SpentRow, Tally},
+    budget::{Caller, Cost, Day, SpentRow, Tally},
     clock::Timestamp,
     event::Frame,
     history::{Fact, HistoryEvent, Origin},
@@ -522,6 +522,22 @@ fn tallies(
         }
         ControlFlow::Continue(())
     })
+}
+
+/// Teams of which was told on a day that their budget is nearly spent.
+pub fn warned(storage: &dyn Storage, day: Day) -> Result<Vec<(TeamName, bool)>, StorageError> {
+    of_day(storage, "warned", day)
+}
+
+/// What tasks have cost where that is limited.
+pub fn costs(storage: &dyn Storage) -> Result<Vec<Cost>, StorageError> {
+    let mut costs = Vec::new();
+    let prefix = records::costs_prefix();
+    scan_prefix(storage, &prefix, Order::Rising, &mut |key, value| {
+        costs.extend(value.and_then(|value| decode(key, value)).ok());
+        ControlFlow::Continue(())
+    })?;
+    Ok(costs)
 }
 
 fn of_day<T: DeserializeOwned>(

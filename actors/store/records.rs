@@ -11,7 +11,7 @@ use crate::{
     },
     audit::Audit,
     briefing::{Line, Speaker},
-    budget::{Caller, Day, Spent, SpentRow, Tally},
+    budget::{Caller, Cost, Day, Spent, SpentRow, Tally},
     channel_type::ChannelType,
     clock::Timestamp,
     event::Frame,
@@ -261,6 +261,32 @@ impl Writes {
             join(&["raise", &day.number.to_string(), &life(team)]),
             &times,
         )
+    }
+
+    /// The operator was told on a day that a team's budget is nearly spent.
+    pub fn warned(self, day: Day, team: &TeamName) -> Self {
+        self.put(
+            join(&["warned", &day.number.to_string(), team.as_str()]),
+            &true,
+        )
+    }
+
+    /// What a task itself has cost, kept until all that its first task led to has ended.
+    pub fn cost(self, cost: &Cost) -> Self {
+        match (cost.tasks.first(), cost.tasks.last()) {
+            (Some(root), Some(task)) => self.put(cost_key(root, task), cost),
+            _ => self,
+        }
+    }
+
+    /// What tasks of one first task have cost counts no more.
+    pub fn forget_costs<'a>(
+        self,
+        root: &TaskId,
+        tasks: impl IntoIterator<Item = &'a TaskId>,
+    ) -> Self {
+        let keys = tasks.into_iter().map(|task| cost_key(root, task));
+        self.drop_keys(keys)
     }
 
     /// Something for the operator's inbox.
@@ -761,6 +787,14 @@ pub(super) fn day_prefix(kind: &str, day: Day) -> Vec<u8> {
 
 pub(super) fn cause_key(root: &TaskId) -> Vec<u8> {
     join(&["cause", root.as_str()])
+}
+
+fn cost_key(root: &TaskId, task: &TaskId) -> Vec<u8> {
+    join(&["cost", root.as_str(), task.as_str()])
+}
+
+pub(super) fn costs_prefix() -> Vec<u8> {
+    prefix(&["cost"])
 }
 
 pub(super) fn causes_prefix() -> Vec<u8> {

@@ -12,7 +12,7 @@ use super::{
 };
 use crate::{
     approvals::record::Approval,
-    briefing::{Line, Speaker},
+    briefing::{Hindrance, Line, Speaker},
     budget::{Caller, Tally},
     channel::Deliver,
     clock::{Timestamp, millis},
@@ -25,7 +25,7 @@ use crate::{
         Numbered, StoreError,
         records::{Writes, snippet},
     },
-    task::{Code, Ending, Lane, Outcome, Source, Task, WaitReason},
+    task::{Code, Ending, Lane, Outcome, Source, Task, Wait, WaitReason},
     usage::Usage,
 };
 
@@ -34,7 +34,7 @@ pub(super) enum After {
     GoOn,
     /// Requests for approval were stored.
     Opened(Vec<Approval>),
-    Parked(WaitReason, Option<Timestamp>, Vec<Approval>),
+    Parked(Wait, Vec<Approval>),
     Ended(Box<Ended>),
     Returned(Duration),
 }
@@ -403,10 +403,7 @@ impl Team {
         let task = &running.charge.task;
         let seen = std::mem::take(&mut running.seen);
         let day = self.recipe.days.day_of(timestamp);
-        let mut writes = match running.spent.take() {
-            Some(spent) => writes.spent(day, &task.team(), &spent),
-            None => writes,
-        };
+        let mut writes = writes;
         let calls = events.iter().filter_map(|event| called(&self.name, event));
         for (caller, usage) in calls {
             if let Some((tally, own)) = self.recipe.ledger.count(&caller, usage, day) {
@@ -434,6 +431,8 @@ impl Team {
         if let Some(running) = self.lanes.running(topic, turn) {
             running.committing = true;
         }
+        // Behind all else: the ack of a message comes first.
+        let writes = self.account(topic, turn, writes);
         let committed = self.recipe.store.commit(writes);
         let (topic, turn) = (topic.clone(), turn.clone());
         ctx.spawn(
@@ -472,17 +471,16 @@ impl Team {
                 self.deliver(topic, turn, frames, ctx);
                 self.perform(topic, turn, ctx);
             }
-            After::Parked(reason, until, opened) => {
+            After::Parked(wait, opened) => {
                 let task = running.charge.task.clone();
                 let joined = running.joined.drain(..).map(|(task, _)| task).collect();
                 self.recipe.channel.do_send(Deliver { frames });
                 self.rest(topic, ctx);
                 self.return_joined(joined);
-                self.queue.do_send(Park {
-                    task,
-                    reason,
-                    until,
-                });
+                if wait.reason == WaitReason::Login {
+                    (self.recipe.on_hindrance)(Hindrance::Login);
+                }
+                self.queue.do_send(Park { task, wait });
                 self.opened(opened);
             }
             After::GoOn => {

@@ -6,7 +6,10 @@ use std::{
 };
 
 use actix::SpawnHandle;
-use tokio::{task::AbortHandle, time::Instant};
+use tokio::{
+    task::{AbortHandle, JoinHandle},
+    time::Instant,
+};
 use tokio_util::sync::{CancellationToken, DropGuard};
 
 use super::{
@@ -17,7 +20,7 @@ use super::{
 use crate::{
     approvals::record::Approval,
     briefing::{Brief, Line},
-    budget::{Overdrawn, Reservation, SpentRow},
+    budget::{Cost, Near, Overdrawn, Reservation, SpentRow},
     clock::Timestamp,
     ids::{ApprovalId, CallId, LeaseId, TopicId, TurnId},
     task::Task,
@@ -95,6 +98,21 @@ pub(super) struct Charge {
     pub(super) began: Instant,
 }
 
+/// A call into foreign code. Dropping it stops the call at once.
+pub(super) struct Call(AbortHandle);
+
+impl Call {
+    pub(super) fn of<T>(task: &JoinHandle<T>) -> Self {
+        Self(task.abort_handle())
+    }
+}
+
+impl Drop for Call {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
+}
+
 /// A turn at work. Dropping it cancels what it started.
 pub(super) struct Running {
     pub(super) charge: Charge,
@@ -103,8 +121,8 @@ pub(super) struct Running {
     pub(super) caller: Arc<Caller>,
     pub(super) cancel: CancellationToken,
     pub(super) _cancel_on_drop: DropGuard,
-    pub(super) model: Option<AbortHandle>,
-    pub(super) tools: HashMap<CallId, AbortHandle>,
+    pub(super) model: Option<Call>,
+    pub(super) tools: HashMap<CallId, Call>,
     /// What the turn wants done, in order.
     pub(super) wants: VecDeque<Want>,
     /// A commit is under way; what follows waits for it.
@@ -140,6 +158,10 @@ pub(super) struct Running {
     pub(super) overdrawn: Option<Overdrawn>,
     /// What the team has spent today, until that is stored.
     pub(super) spent: Option<SpentRow>,
+    /// What the task has cost, the same.
+    pub(super) cost: Option<Cost>,
+    /// Budgets that are nearly spent, until that is told.
+    pub(super) near: Vec<Near>,
     /// Why it is stopped, for whoever asked for the work.
     pub(super) stop_reason: Option<String>,
     /// Events of the lane's inbox that the turn shows, until that is stored.

@@ -7,7 +7,7 @@ use tokio::time::Instant;
 
 use crate::{
     approvals::{Opened, desk::Desk},
-    briefing::Briefing,
+    briefing::{Briefing, OnHindrance},
     budget::{Days, Ledger},
     channel::Channel,
     clock::Clock,
@@ -92,6 +92,8 @@ pub struct Recipe {
     pub ids: Ids,
     /// Prepares turns.
     pub briefing: Arc<dyn Briefing>,
+    /// Told of turns that wait for settings to be put right.
+    pub on_hindrance: OnHindrance,
     /// Where requests for approval are written.
     pub desk: Desk,
     /// Who hears of them.
@@ -201,8 +203,8 @@ impl Team {
                 Want::Mark(approval, execution) => {
                     self.mark(topic, turn, &approval, execution, ctx);
                 }
-                Want::Park(facts, frames, reason, until) => {
-                    self.park(topic, turn, facts, frames, (reason, until), ctx);
+                Want::Park(facts, frames, wait) => {
+                    self.park(topic, turn, facts, frames, wait, ctx);
                 }
                 Want::CallModel => self.call_model(topic, turn, ctx),
                 Want::CallTool { call, rerun } => self.call_tool(topic, turn, call, rerun, ctx),

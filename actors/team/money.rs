@@ -15,11 +15,12 @@ use crate::{
     },
     budget::{Overdrawn, Request, Spent, SpentRow},
     engine::{Block, Message, Paid},
+    event::{Body, Frame, Notification},
     history::{Fact, Meta},
     ids::{CallId, TopicId, TurnId},
     notice::{Notice, NoticeKind},
     store::records::Writes,
-    task::{Ancestor, WaitReason},
+    task::{Ancestor, Wait, WaitReason},
     tool::{Args, Asking},
     usage::Usage,
 };
@@ -55,11 +56,11 @@ impl Team {
                 true
             }
             Err(overdrawn) => {
-                let wait = Input::Wait {
+                let wait = Input::Wait(Wait {
                     reason: WaitReason::Budget,
                     note: format!("Waiting: {overdrawn}."),
                     until: overdrawn.until,
-                };
+                });
                 running.overdrawn = Some(overdrawn);
                 // Not from within what is being performed.
                 let (topic, turn) = (topic.clone(), turn.clone());
@@ -128,12 +129,65 @@ impl Team {
         let Some(reservation) = running.reserved.take() else {
             return;
         };
-        let spent = self.recipe.ledger.settle(reservation, Spent::of(&usage));
+        let settled = self.recipe.ledger.settle(reservation, Spent::of(&usage));
         let limited = running.brief.budget.iter().any(|(_, caps)| !caps.is_open());
         if limited {
             let line = &running.brief.budget;
-            running.spent = spent.map(|own| SpentRow::new(own, line));
+            running.spent = settled.team.map(|own| SpentRow::new(own, line));
         }
+        running.cost = settled.task.or(running.cost.take());
+        running.near.extend(settled.near);
+    }
+
+    /// Adds to a commit what the last call cost. What is nearly spent is told to the operator and where
+    /// the work comes from.
+    pub(super) fn account(
+        &mut self,
+        topic: &Option<TopicId>,
+        turn: &TurnId,
+        mut writes: Writes,
+    ) -> Writes {
+        let now = self.recipe.clock.now();
+        let day = self.recipe.days.day_of(now);
+        let Some(running) = self.lanes.running(topic, turn) else {
+            return writes;
+        };
+        if let Some(spent) = running.spent.take() {
+            writes = writes.spent(day, &running.charge.task.team(), &spent);
+        }
+        if let Some(cost) = running.cost.take() {
+            writes = writes.cost(&cost);
+        }
+        for near in running.near.drain(..) {
+            let notice = Notice {
+                id: self.recipe.ids.notice(),
+                kind: NoticeKind::Budget,
+                team: Some(near.team.clone()),
+                text: format!("{near}. Work waits when it is spent; raise the cap in time."),
+                refs: vec![running.charge.task.id.to_string()],
+                at: now,
+                read: false,
+            };
+            writes = writes.warned(day, &near.team).notice(&notice);
+            if let Some(source) = &running.charge.task.source {
+                let body = Body::Notification(Notification {
+                    content: format!("[{}] {near}.", near.team),
+                    team: near.team,
+                    task_id: None,
+                    status: "warning".to_owned(),
+                    kind: "budget".to_owned(),
+                    ref_id: None,
+                });
+                let topic = source.topic.clone();
+                let frame = Frame {
+                    topic,
+                    ts: now,
+                    body,
+                };
+                writes = writes.frame(&source.channel, frame);
+            }
+        }
+        writes
     }
 
     /// What becomes durable with a turn that waits for money: a notice, and a request to the

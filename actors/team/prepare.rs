@@ -16,14 +16,17 @@ use super::{
 };
 use crate::{
     approvals::record::Approval,
-    briefing::{Assignment, Brief},
+    briefing::{Assignment, Brief, Hindrance},
     history::{Fact, HistoryEvent, Meta},
     ids::{ApprovalId, TopicId, TurnId},
     inbox::{self, InboxEvent},
-    queue::{ACK_AFTER, Leased, Return},
+    queue::{
+        ACK_AFTER, Leased, Return,
+        parking::{Hindered, Park},
+    },
     storage::StorageError,
     store::reads,
-    task::{Code, Ending, Kind, Task},
+    task::{Code, Ending, Kind, Task, Wait, WaitReason},
     tool::Caller,
     usage::Usage,
 };
@@ -41,14 +44,23 @@ struct Prepared {
 struct Unprepared {
     code: Code,
     message: String,
+    /// What was to be prepared.
+    assignment: Option<Box<Assignment>>,
+}
+
+impl Unprepared {
+    fn new(code: Code, message: impl Into<String>) -> Self {
+        Self {
+            code,
+            message: message.into(),
+            assignment: None,
+        }
+    }
 }
 
 impl From<StorageError> for Unprepared {
     fn from(error: StorageError) -> Self {
-        Self {
-            code: Code::Internal,
-            message: error.to_string(),
-        }
+        Self::new(Code::Internal, error.to_string())
     }
 }
 
@@ -154,16 +166,19 @@ impl Team {
                 inner: task.kind == Kind::Agent,
                 reports: task.kind == Kind::Trigger,
             };
+            let same = Assignment {
+                conversation: Vec::new(),
+                ..assignment.clone()
+            };
             // On a task of its own: a panic in there ends this turn, not the team.
             let brief = actix::spawn(async move { briefing.brief(assignment).await })
                 .await
-                .map_err(|_| Unprepared {
-                    code: Code::Internal,
-                    message: "preparing the turn failed unexpectedly".to_owned(),
+                .map_err(|_| {
+                    Unprepared::new(Code::Internal, "preparing the turn failed unexpectedly")
                 })?
                 .map_err(|error| Unprepared {
-                    code: error.code,
-                    message: error.message,
+                    assignment: Some(Box::new(same)),
+                    ..Unprepared::new(error.code, error.message)
                 })?;
             Ok(Prepared {
                 memory,
@@ -231,16 +246,55 @@ impl Team {
                 };
                 self.end_unprepared(topic, charge, end, ctx);
             }
-            Err(Unprepared { code, message }) => {
-                let end = End {
-                    ending: Ending::Failed,
-                    code: Some(code),
-                    message: Some(message),
-                    text: String::new(),
-                };
-                self.end_unprepared(topic, charge, end, ctx);
-            }
+            Err(unprepared) => self.unprepared(topic, charge, unprepared, ctx),
         }
+    }
+
+    /// Work whose turn cannot begin fails, or waits until the operator has put right what is wrong.
+    fn unprepared(
+        &mut self,
+        topic: &Option<TopicId>,
+        charge: Charge,
+        unprepared: Unprepared,
+        ctx: &mut Context<Self>,
+    ) {
+        let Unprepared {
+            code,
+            message,
+            assignment,
+        } = unprepared;
+        let reason = WaitReason::Config;
+        let of_settings = matches!(code, Code::ConfigError | Code::NoProvider);
+        if of_settings && !charge.task.kind.is_awaited() {
+            tracing::warn!(team = %self.name, task = %charge.task.id, message, "turn waits for settings");
+            self.rest(topic, ctx);
+            let deadline = charge.task.deadline_at;
+            let wait = Wait {
+                reason,
+                note: message,
+                until: None,
+            };
+            let task = charge.task;
+            self.queue.do_send(Park { task, wait });
+            if let Some(assignment) = assignment {
+                (self.recipe.on_hindrance)(Hindrance::Brief(*assignment, deadline));
+            }
+            return;
+        }
+        if of_settings {
+            self.queue.do_send(Hindered {
+                team: self.name.clone(),
+                reason,
+                note: message.clone(),
+            });
+        }
+        let end = End {
+            ending: Ending::Failed,
+            code: Some(code),
+            message: Some(message),
+            text: String::new(),
+        };
+        self.end_unprepared(topic, charge, end, ctx);
     }
 
     fn begin(
@@ -335,6 +389,8 @@ impl Team {
             reserved: None,
             overdrawn: None,
             spent: None,
+            cost: None,
+            near: Vec::new(),
             stop_reason: stop_reason.flatten(),
             seen,
             unseen,

@@ -86,9 +86,12 @@ impl Team {
         ctx: &mut Context<Self>,
     ) {
         if let Some(running) = self.lanes.running(topic, turn) {
+            // Whoever was told that it waits is not told of each try.
+            let quiet = running.turn.has_waited() && !note.reset;
+            let notes = if quiet { Vec::new() } else { vec![note] };
             running
                 .wants
-                .push_back(Want::Record(vec![Fact::Meta(meta)], vec![note]));
+                .push_back(Want::Record(vec![Fact::Meta(meta)], notes));
             self.perform(topic, turn, ctx);
         }
     }

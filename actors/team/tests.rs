@@ -10,4 +10,5 @@ mod holding;
 mod life;
 mod modes;
 mod stop;
+mod waiting;
 mod watching;

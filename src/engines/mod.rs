@@ -118,10 +118,7 @@ impl Engines {
         });
         let engine = self
             .build(profiles, choice, Some(question.max_tokens))
-            .map_err(|error| EngineFailure {
-                code: Code::ConfigError,
-                message: error.to_string(),
-            })?;
+            .map_err(|error| EngineFailure::new(Code::ConfigError, error.to_string()))?;
         let request = StepRequest {
             team: MAIN.into(),
             turn: "question".into(),
@@ -136,13 +133,13 @@ impl Engines {
         };
         let reply = tokio::time::timeout(question.timeout, engine.run(request, events))
             .await
-            .map_err(|_| EngineFailure {
-                code: Code::Stalled,
-                message: format!(
+            .map_err(|_| {
+                let message = format!(
                     "profile `{}` did not answer within {} s",
                     choice.profile,
                     question.timeout.as_secs_f64()
-                ),
+                );
+                EngineFailure::new(Code::Stalled, message)
             })??;
         pay(Paid {
             profile: reply.profile,
@@ -324,10 +321,10 @@ mod tests {
 
         assert_eq!(
             answer,
-            Err(EngineFailure {
-                code: Code::Stalled,
-                message: "profile `default` did not answer within 5 s".into(),
-            })
+            Err(EngineFailure::new(
+                Code::Stalled,
+                "profile `default` did not answer within 5 s"
+            ))
         );
     }
 

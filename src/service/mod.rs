@@ -83,6 +83,7 @@ use crate::{
     vault::scrubbers::Scrubbers,
 };
 
+mod cures;
 pub mod error;
 mod facts;
 mod listener;
@@ -90,6 +91,7 @@ mod reload;
 pub(crate) mod systemd;
 mod vault;
 
+use cures::Cures;
 use error::{ServiceError, machine};
 use facts::{Facts, back_up};
 use listener::Listener;
@@ -140,6 +142,7 @@ pub struct Service {
     server: actix_web::dev::ServerHandle,
     address_file: PathBuf,
     _reload: Reload,
+    _cures: Cures,
     _upkeep: Upkeep,
     _lock: Lock,
 }
@@ -265,6 +268,7 @@ impl Service {
         let roster: office::Roster = Arc::new(move |team| prompts.subagents(team));
         let outlook = Outlook::new(home.clone(), turns.prompts(), view.clone());
         let commits = metrics.clone();
+        let (on_hindrance, hindrances) = cures::hear();
         let ports = Ports {
             storage: storage.clone(),
             on_store_failure: Box::new(|error| {
@@ -277,6 +281,7 @@ impl Service {
             classifier: Arc::new(turns.clone()),
             clock: Arc::new(WallClock),
             ids: ids.clone(),
+            on_hindrance,
             ledger: ledger.clone(),
             days: Arc::new(days.clone()),
             secrets: Arc::new(vault.clone()),
@@ -310,6 +315,12 @@ impl Service {
             tap.open(publisher.clone()),
             spine.store.clone(),
         ));
+        let cures = Cures::start(
+            hindrances,
+            Arc::new(turns),
+            settings_now.clone(),
+            spine.queue.clone(),
+        );
         memory.connect(spine.store.clone());
         rules.connect(spine.store.clone(), ids.clone());
         notices.extend(vault::attach(&vault, &spine.store, &ids));
@@ -347,7 +358,6 @@ impl Service {
             view: view.clone(),
             work: Arc::new(Actors {
                 queue: spine.queue.clone(),
-                supervisor: spine.supervisor.clone(),
             }),
             store: spine.store.clone(),
             channel: spine.channel.clone(),
@@ -447,6 +457,7 @@ impl Service {
             server: listener.server,
             address_file,
             _reload: reload,
+            _cures: cures,
             _upkeep: upkeep,
             _lock: lock,
         })

@@ -469,7 +469,13 @@ impl Assembled {
                 .as_ref()
                 .map_or(&args, |redaction| &redaction.args);
             let verdict = self.judge(tool, last, caller, label)?;
-            Ok(Checked { verdict, ..checked })
+            let lacks =
+                tool.and_then(|made| secrets::lacking(&made.tool.secrets(), last, &self.grant));
+            Ok(Checked {
+                verdict,
+                lacks,
+                ..checked
+            })
         });
         let checked = match (admitted, &redaction) {
             (Err(error), Some(_)) if error.fault == ToolFault::Denied => Err(error),

@@ -36,5 +36,6 @@ mod topics;
 mod triggers;
 mod trust;
 mod vault;
+mod waiting;
 mod webdriver;
 mod workspace;

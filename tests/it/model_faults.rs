@@ -333,6 +333,22 @@ async fn passing_statuses_are_retried_until_the_retries_are_used_up() {
     }
 }
 
+/// SE-129: what the server asks for is known when its retries are used up.
+#[actix::test]
+async fn the_pause_a_server_asks_for_is_passed_on() {
+    for vendor in BOTH {
+        let model = FakeModel::start();
+        let later = vec![("retry-after", "1800".to_owned())];
+        model.otherwise(Reply::Status(429, later, "slow down".into()));
+
+        let outcome = run(&engines(), vec![profile(vendor, model.url())], request()).await;
+
+        let failure = outcome.result.unwrap_err();
+        assert_eq!(failure.code, Code::RateLimited);
+        assert_eq!(failure.retry_after, Some(Duration::from_secs(1_800)));
+    }
+}
+
 /// SE-124
 #[actix::test]
 async fn a_passing_status_does_not_spoil_the_answer() {
@@ -416,6 +432,13 @@ async fn streams_that_are_always_cut_end_as_a_network_failure() {
         assert_eq!(
             outcome.events.last(),
             Some(&EngineEvent::Text("Hel".into()))
+        );
+        // SE-20, SE-129: an answer that breaks each time is not waited for without end.
+        assert!(
+            outcome
+                .result
+                .as_ref()
+                .is_err_and(|failure| failure.answered)
         );
         let (code, message) = outcome.failure();
         assert_eq!(code, Code::Network);
@@ -685,6 +708,12 @@ async fn a_server_that_is_not_there_is_a_network_failure() {
         let outcome = run(&engines(), vec![profile(vendor, &gone)], request()).await;
 
         assert_eq!(outcome.retries(), RETRIES);
+        assert!(
+            outcome
+                .result
+                .as_ref()
+                .is_err_and(|failure| !failure.answered)
+        );
         let (code, message) = outcome.failure();
         assert_eq!(code, Code::Network);
         assert!(message.contains("no connection"), "{message}");

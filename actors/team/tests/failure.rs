@@ -53,8 +53,10 @@ async fn an_engine_that_panics_fails_the_turn_alone() {
 /// SE-07, SE-13
 #[actix::test]
 async fn a_brief_that_cannot_be_made_fails_the_turn() {
-    let mut world = World::new(|_| vec![Play::Answer]);
-    world.brief_error = Some("team.yaml: `model` is unknown");
+    let world = World::new(|_| vec![Play::Answer]);
+    let mut errors = world.brief_errors.lock().unwrap();
+    errors.insert("main", "team.yaml: `model` is unknown");
+    drop(errors);
     let client = world.connect(&world.start());
 
     client.say("m1", "water the garden");
@@ -69,7 +71,7 @@ async fn a_brief_that_cannot_be_made_fails_the_turn() {
 /// SE-20: after 30 s, then after 2 min.
 #[actix::test]
 async fn a_passing_failure_is_tried_again_and_given_up_after_three_attempts() {
-    let world = World::new(|_| vec![Play::Fail(Code::Overloaded)]);
+    let world = World::new(|_| vec![Play::Break(Code::Overloaded)]);
     let client = world.connect(&world.start());
     let began = tokio::time::Instant::now();
 

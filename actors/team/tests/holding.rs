@@ -355,3 +355,89 @@ async fn calls_without_an_answer_count() {
     let usage = task.await.unwrap().unwrap().outcome.unwrap().usage;
     assert!(usage.estimated && usage.output >= 9, "{usage:?}");
 }
+
+fn for_money(caps: Caps) -> World {
+    let mut world = World::new(|request| match (last_words(request), request.step) {
+        ("give", 1) => vec![Play::Cost(0.5), Play::Call(vec![("c1", "wake-aa")])],
+        ("long", 1) => vec![Play::Cost(0.9), Play::Call(vec![("c1", "slow-save")])],
+        ("long", 2) => vec![Play::Cost(0.2), Play::Call(vec![("c2", "look")])],
+        (other, _) if other.starts_with("work") => vec![Play::Cost(0.6), Play::Answer],
+        _ => vec![Play::Say("Fine."), Play::Answer],
+    });
+    world.budget = Arc::from([("main".into(), caps)]);
+    world
+}
+
+/// SE-140, SE-143: what a task has cost before a restart counts after it, and is forgotten with it.
+#[actix::test]
+async fn the_cap_of_a_task_holds_over_a_restart() {
+    let world = for_money(Caps {
+        usd_per_task: Some(1.0),
+        ..Caps::default()
+    });
+    let client = world.connect(&world.start());
+    client.say("m1", "long");
+    settle().await;
+
+    let (spine, next) = go_on(&world, &client).await;
+    tokio::time::sleep(Duration::from_secs(90)).await;
+
+    let held = pending(&spine).await;
+    assert_eq!(held.len(), 1, "{:#?}", heard(&next).await);
+    assert_eq!(world.asked.lock().unwrap().len(), 2);
+    assert_eq!(world.disk.keys("cost").len(), 1);
+    decide(&spine, &held[0], Choice::Approve, "").await.unwrap();
+    next.hear_end_of("m1").await;
+    settle().await;
+    assert_eq!(world.disk.keys("cost"), Vec::<String>::new());
+}
+
+/// OR-47, SE-140: what a task led to counts as its own.
+#[actix::test]
+async fn the_cap_of_a_task_covers_what_it_led_to() {
+    let world = for_money(Caps {
+        usd_per_task: Some(1.0),
+        ..Caps::default()
+    });
+    let spine = world.start();
+    let client = world.connect(&spine);
+
+    client.say("m1", "give");
+    settle().await;
+
+    // 0.5 by the task and 0.6 by the one it gave: the turn that hears of its end makes no call.
+    assert_eq!(world.asked.lock().unwrap().len(), 3);
+    assert_eq!(pending(&spine).await.len(), 1);
+}
+
+/// SE-142: once a day, to the operator and where the work comes from, over a restart too.
+#[actix::test]
+async fn a_budget_that_is_nearly_spent_is_told_once() {
+    let world = for_money(Caps {
+        usd_per_day: Some(1.2),
+        ..Caps::default()
+    });
+    let client = world.connect(&world.start());
+    client.say("m1", "short");
+    client.hear_end_of("m1").await;
+    assert_eq!(world.disk.keys("notice").len(), 0);
+    client.say("m2", "long");
+    settle().await;
+    let first = heard(&client).await;
+
+    let warning = "told budget: [main] the budget of team main is nearly spent: 0.90 of 1.20 USD";
+    assert_eq!(
+        count(&first, "told budget"),
+        0,
+        "0.9 is no 80 %: {first:#?}"
+    );
+    let (_, next) = go_on(&world, &client).await;
+    let mut frames = next.hear_end_of("m2").await;
+    next.say("m3", "short");
+    frames.extend(next.hear_end_of("m3").await);
+
+    let warning = warning.replace("0.90", "1.10");
+    assert_eq!(count(&frames, &warning), 1, "{frames:#?}");
+    assert_eq!(count(&frames, "told budget"), 1, "{frames:#?}");
+    assert_eq!(world.disk.keys("notice").len(), 1);
+}

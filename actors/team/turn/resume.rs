@@ -35,13 +35,17 @@ impl Turn {
                 let Slot {
                     call,
                     approval,
-                    state: CallState::Waiting { .. },
+                    state: CallState::Waiting { rerun },
                     ..
                 } = &self.calls[place]
                 else {
                     continue;
                 };
-                let effect = effect_of(journal, &call.id);
+                let effect = match rerun {
+                    true => effect_of(journal, &call.id),
+                    // It has not begun, so it may.
+                    false => Effect::Pure,
+                };
                 let verdict = check(call);
                 match approval {
                     Some(approval) => {
@@ -70,9 +74,14 @@ impl Turn {
                 other => vec![other],
             };
         }
-        let mut again = Progress::new(ProgressKind::Note, "Going on after an interruption.");
-        again.reset = true;
-        let mut wants = vec![Want::Record(facts, vec![again])];
+        let mut frames = Vec::new();
+        // Whoever was told that it waits hears of it again when there is something to say.
+        if !was_set_aside(journal) {
+            let mut again = Progress::new(ProgressKind::Note, "Going on after an interruption.");
+            again.reset = true;
+            frames.push(again);
+        }
+        let mut wants = vec![Want::Record(facts, frames)];
         wants.extend(self.next_step());
         wants
     }
@@ -177,12 +186,28 @@ impl Turn {
                 Fact::Meta(Meta::Usage { step, usage, .. }) => {
                     self.open_step(*step);
                     self.usage += *usage;
+                    self.waited = None;
                 }
                 Fact::Meta(Meta::Spent { usage, .. }) => self.usage += *usage,
+                Fact::Meta(Meta::Parked(reason)) => self.waits_for(*reason),
+                Fact::Meta(Meta::NotBegun(call)) => self.mark_begun(Some(call), false),
+                // Whatever waited may have begun since.
+                Fact::TurnStart { .. } => self.mark_begun(None, true),
                 _ => {}
             }
         }
         self.take_blocks(&mut blocks);
+    }
+
+    /// Whether waiting calls, or one of them, may have taken effect.
+    fn mark_begun(&mut self, call: Option<&CallId>, begun: bool) {
+        for slot in &mut self.calls {
+            if let CallState::Waiting { rerun } = &mut slot.state
+                && call.is_none_or(|call| slot.call.id == *call)
+            {
+                *rerun = begun;
+            }
+        }
     }
 
     fn open_step(&mut self, step: u32) {
@@ -226,6 +251,15 @@ impl Turn {
             frames.push(frame);
         }
     }
+}
+
+/// The last that happened is that the turn was set aside.
+fn was_set_aside(journal: &[HistoryEvent]) -> bool {
+    let mut metas = journal.iter().rev().map_while(|event| match &event.fact {
+        Fact::Meta(meta) => Some(meta),
+        _ => None,
+    });
+    metas.any(|meta| matches!(meta, Meta::Parked(_)))
 }
 
 fn effect_of(journal: &[HistoryEvent], call: &CallId) -> Effect {

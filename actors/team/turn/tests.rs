@@ -137,7 +137,7 @@ impl Shell {
             }
             Want::End(ref facts, _)
             | Want::Suspend(ref facts, _, _)
-            | Want::Park(ref facts, _, _, _) => {
+            | Want::Park(ref facts, _, _) => {
                 self.record(&facts.clone());
                 self.ends.push(want);
             }

@@ -93,10 +93,10 @@ impl Engine for NativeEngine {
             };
             tokio::select! {
                 biased;
-                () = cancel.cancelled() => Err(EngineFailure {
-                    code: Code::Cancelled,
-                    message: "the model call was stopped".to_owned(),
-                }),
+                () = cancel.cancelled() => Err(EngineFailure::new(
+                    Code::Cancelled,
+                    "the model call was stopped",
+                )),
                 result = step.run() => result,
             }
         }
@@ -131,6 +131,8 @@ impl Step<'_> {
                     failures.push(EngineFailure {
                         code: fault.code,
                         message: self.describe(link, &fault, tries),
+                        retry_after: fault.retry_after(),
+                        answered: fault.answered,
                     });
                     if fault.remedy == Remedy::None {
                         break;
@@ -279,13 +281,18 @@ fn verdict(failures: Vec<EngineFailure>) -> EngineFailure {
             .unwrap_or(last),
         _ => last,
     };
-    let messages: Vec<String> = failures
-        .into_iter()
-        .map(|failure| failure.message)
+    let of_code = || failures.iter().filter(|failure| failure.code == code);
+    let retry_after = of_code().filter_map(|failure| failure.retry_after).min();
+    let answered = failures.iter().any(|failure| failure.answered);
+    let messages: Vec<&str> = failures
+        .iter()
+        .map(|failure| failure.message.as_str())
         .collect();
     EngineFailure {
         code,
         message: messages.join("; "),
+        retry_after,
+        answered,
     }
 }
 
@@ -308,13 +315,12 @@ fn price(usage: &mut Usage, pricing: Option<&Pricing>) {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
 
     fn failure(code: Code, message: &str) -> EngineFailure {
-        EngineFailure {
-            code,
-            message: message.into(),
-        }
+        EngineFailure::new(code, message)
     }
 
     #[test]
@@ -328,6 +334,20 @@ mod tests {
             verdict,
             failure(Code::Overloaded, "`a` is busy; `b` has no key")
         );
+    }
+
+    /// SE-129
+    #[test]
+    fn the_profile_that_is_there_first_is_waited_for() {
+        let limited = |seconds| EngineFailure {
+            retry_after: Some(Duration::from_secs(seconds)),
+            ..failure(Code::RateLimited, "slow down")
+        };
+
+        let verdict = verdict(vec![limited(60), limited(20), limited(40)]);
+
+        assert_eq!(verdict.retry_after, Some(Duration::from_secs(20)));
+        assert!(!verdict.answered);
     }
 
     #[test]

@@ -275,6 +275,7 @@ impl Bench {
             ids: Ids::new(Arc::new(Counted(AtomicU64::new(1)))),
             meter: metrics.clone(),
             live: publisher.clone(),
+            on_hindrance: Arc::new(|_| ()),
             ledger: Ledger::default(),
             days: Arc::new(ZoneDays(jiff::tz::TimeZone::UTC)),
             secrets: Arc::new(Vault::absent()),

@@ -123,6 +123,8 @@ impl Work for Kept {
 
     fn dismiss(&self, _: &TeamName) {}
 
+    fn retry(&self, _: &TeamName) {}
+
     fn told(&self, lane: Lane, _: u32) {
         self.told.lock().unwrap().push(lane);
     }
