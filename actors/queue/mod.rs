@@ -23,7 +23,7 @@ use crate::{
         Numbered, StoreError, StoreHandle, reads,
         records::{self, Writes},
     },
-    task::{Code, Ending, Kind, Lane, Task},
+    task::{Cause, Code, Ending, Kind, Lane, Task},
 };
 
 pub mod causes;
@@ -83,12 +83,14 @@ pub struct Return {
     pub uncounted: bool,
 }
 
-/// A running turn asks for the next waiting task of its lane.
+/// A running turn asks for the next waiting task of its lane that may join it.
 #[derive(Debug, Message)]
 #[rtype(result = "()")]
 pub struct Join {
     /// The lane.
     pub lane: Lane,
+    /// Who is behind the turn.
+    pub behind: Cause,
 }
 
 /// Stops the running turn of a lane, and on request ends what waits behind it.
@@ -152,8 +154,8 @@ pub struct Leased {
 #[derive(Clone, Debug, Message)]
 #[rtype(result = "()")]
 pub struct Waiting {
-    /// The lane.
-    pub lane: Lane,
+    /// The task.
+    pub task: Task,
 }
 
 /// Order to a team: stop the running turn of a lane.
@@ -386,7 +388,6 @@ impl Queue {
     ) {
         task.arrival = self.ids.arrival();
         let id = task.id.clone();
-        let lane = task.lane.clone();
         self.causes.opened(&task);
         self.wait(task, Some(writes), stored);
         self.dispatch(ctx);
@@ -395,7 +396,9 @@ impl Queue {
         {
             let committed = self.store.commit(writes.task(&entry.task));
             let stored = entry.stored.take();
-            let waiting = Waiting { lane };
+            let waiting = Waiting {
+                task: entry.task.clone(),
+            };
             ctx.spawn(committed.into_actor(self).map(|result, queue, _| {
                 if result.is_ok() {
                     tell_stored(stored);
@@ -532,9 +535,16 @@ impl Handler<Return> for Queue {
 impl Handler<Join> for Queue {
     type Result = ();
 
-    fn handle(&mut self, Join { lane }: Join, ctx: &mut Self::Context) {
+    fn handle(&mut self, Join { lane, behind }: Join, ctx: &mut Self::Context) {
+        let next = self.schedule.waiting_in(&lane).into_iter().find(|id| {
+            let task = self.tasks.get(id).map(|entry| &entry.task);
+            task.is_some_and(|task| task.may_steer(&behind))
+        });
+        // One that has begun has a journal of its own to go on from.
+        let begun = |id: &TaskId| self.tasks[id].task.redelivered;
         if !self.draining
-            && let Some(id) = self.schedule.take_next(&lane)
+            && let Some(id) = next.filter(|id| !begun(id))
+            && self.schedule.take(&lane, &id)
         {
             self.lease(&id, true, ctx);
         }
