@@ -193,7 +193,7 @@ impl Handler<Waiting> for Supervisor {
     type Result = ();
 
     fn handle(&mut self, waiting: Waiting, _: &mut Self::Context) {
-        if let Some(team) = self.directory.get(&waiting.lane.team) {
+        if let Some(team) = self.directory.get(&waiting.task.lane.team) {
             team.do_send(waiting);
         }
     }

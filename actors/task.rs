@@ -455,6 +455,24 @@ impl Task {
         }
     }
 
+    /// Who is behind it.
+    pub fn caused_by(&self) -> Cause {
+        self.cause.clone().unwrap_or_else(|| Cause::Sender {
+            channel_type: self
+                .source
+                .as_ref()
+                .map_or("system", |source| source.channel.channel_type())
+                .to_owned(),
+            id: self.from.clone(),
+        })
+    }
+
+    /// Whether it may join or end the turn that someone is behind. Only a message of the same
+    /// person may: a turn acts with the rights of whoever is behind it.
+    pub fn may_steer(&self, behind: &Cause) -> bool {
+        self.kind == Kind::Chat && self.caused_by() == *behind
+    }
+
     /// The first task of the work that it is part of.
     pub fn root(&self) -> &TaskId {
         self.lineage.as_ref().map_or(&self.id, |line| &line.root)

@@ -255,14 +255,6 @@ pub struct Caller {
 impl Caller {
     /// On whose behalf a turn on a task works.
     pub fn of(task: &Task) -> Self {
-        let sender = || Cause::Sender {
-            channel_type: task
-                .source
-                .as_ref()
-                .map_or("system", |source| source.channel.channel_type())
-                .to_owned(),
-            id: task.from.clone(),
-        };
         Self {
             team: task.team(),
             task: task.id.clone(),
@@ -271,7 +263,7 @@ impl Caller {
             subagent: task.options.subagent.clone(),
             source: task.source.clone(),
             lineage: task.lineage_below(),
-            cause: task.cause.clone().unwrap_or_else(sender),
+            cause: task.caused_by(),
             deadline_at: task.deadline_at,
         }
     }

@@ -25,7 +25,7 @@ use crate::{
         Numbered, StoreError, StoreHandle, reads,
         records::{self, Writes},
     },
-    task::{Code, Ending, Kind, Lane, Task, WaitReason},
+    task::{Cause, Code, Ending, Kind, Lane, Task, WaitReason},
 };
 
 pub mod causes;
@@ -86,12 +86,14 @@ pub struct Return {
     pub uncounted: bool,
 }
 
-/// A running turn asks for the next waiting task of its lane.
+/// A running turn asks for the next waiting task of its lane that may join it.
 #[derive(Debug, Message)]
 #[rtype(result = "()")]
 pub struct Join {
     /// The lane.
     pub lane: Lane,
+    /// Who is behind the turn.
+    pub behind: Cause,
 }
 
 /// Stops the running turn of a lane, and on request ends what waits behind it.
@@ -168,8 +170,8 @@ pub struct Leased {
 #[derive(Clone, Debug, Message)]
 #[rtype(result = "()")]
 pub struct Waiting {
-    /// The lane.
-    pub lane: Lane,
+    /// The task.
+    pub task: Task,
 }
 
 /// Order to a team: stop the running turn of a lane.
@@ -397,7 +399,7 @@ impl Queue {
             .iter()
             .fold(Writes::new(), |writes, root| writes.forget_cause(root));
         for root in &paid_off {
-            let costs = queue.listeners.ledger.forget(root);
+            let costs = queue.listeners.ledger.forget_task(root);
             forgotten = forgotten.forget_costs(root, &costs);
         }
         if !forgotten.is_empty() {
@@ -431,7 +433,6 @@ impl Queue {
     ) {
         task.arrival = self.ids.arrival();
         let id = task.id.clone();
-        let lane = task.lane.clone();
         self.causes.opened(&task);
         self.wait(task, Some(writes), stored);
         self.dispatch(ctx);
@@ -440,7 +441,9 @@ impl Queue {
         {
             let committed = self.store.commit(writes.task(&entry.task));
             let stored = entry.stored.take();
-            let waiting = Waiting { lane };
+            let waiting = Waiting {
+                task: entry.task.clone(),
+            };
             ctx.spawn(committed.into_actor(self).map(|result, queue, _| {
                 if result.is_ok() {
                     tell_stored(stored);
@@ -466,7 +469,7 @@ impl Queue {
 
     fn note_end(&mut self, task: Task, ending: Ending, was_running: bool) {
         if let Some((root, kept)) = self.causes.ended(&task) {
-            let costs = self.listeners.ledger.forget(&root);
+            let costs = self.listeners.ledger.forget_task(&root);
             let mut writes = Writes::new().forget_costs(&root, &costs);
             if kept {
                 writes = writes.forget_cause(&root);
@@ -590,9 +593,16 @@ impl Handler<Return> for Queue {
 impl Handler<Join> for Queue {
     type Result = ();
 
-    fn handle(&mut self, Join { lane }: Join, ctx: &mut Self::Context) {
+    fn handle(&mut self, Join { lane, behind }: Join, ctx: &mut Self::Context) {
+        let next = self.schedule.waiting_in(&lane).into_iter().find(|id| {
+            let task = self.tasks.get(id).map(|entry| &entry.task);
+            task.is_some_and(|task| task.may_steer(&behind))
+        });
+        // One that has begun has a journal of its own to go on from.
+        let begun = |id: &TaskId| self.tasks[id].task.redelivered;
         if !self.draining
-            && let Some(id) = self.schedule.take_next(&lane)
+            && let Some(id) = next.filter(|id| !begun(id))
+            && self.schedule.take(&lane, &id)
         {
             self.lease(&id, true, ctx);
         }

@@ -316,18 +316,20 @@ impl Schedule {
         self.resting.insert((until, name.clone()));
     }
 
-    /// Takes the first waiting task of a lane whose turn is running, to join that turn.
-    pub fn take_next(&mut self, lane: &Lane) -> Option<TaskId> {
+    /// Takes a waiting task of a lane whose turn is running, to join that turn. Returns whether it
+    /// could.
+    pub fn take(&mut self, lane: &Lane, task: &TaskId) -> bool {
         let mut taken = None;
         self.change(lane, |work| {
-            if work.running {
-                taken = work.waiting.pop_front();
+            let place = work.waiting.iter().position(|(_, id)| id == task);
+            if let (true, Some(place)) = (work.running, place) {
+                taken = work.waiting.remove(place);
             }
         });
         if taken.is_some() {
             self.count_waiting(&lane.team, -1);
         }
-        taken.map(|(_, task)| task)
+        taken.is_some()
     }
 
     /// A waiting task is not to run any more. Returns whether it was waiting.

@@ -42,14 +42,12 @@ pub(super) enum After {
 /// What became of the tasks of a turn.
 pub(super) struct Ended {
     ending: Ending,
-    /// They have their outcome.
-    tasks: Vec<Task>,
+    /// They have their outcome, each with the work that was stored with it.
+    tasks: Vec<(Task, Option<Box<Task>>)>,
     /// They joined and wait for a turn of their own, first come first.
     returned: Vec<Task>,
     /// What was said in the turn, for the next one.
     lines: Vec<Line>,
-    /// Work that was stored with the end.
-    follow_up: Option<Box<Task>>,
     /// Lanes that find something in their inbox.
     told: Vec<(Lane, u32)>,
 }
@@ -117,23 +115,24 @@ impl Team {
         for (task, _) in &running.joined {
             let mut task = task.clone();
             if end.ending == Ending::Done {
+                task.label = leader.label;
                 let leader = Some(&leader.id);
                 let same = closing::close(&mut task, outcome.clone(), words, leader, ids, view);
                 closing = closing.and(same.writes);
+                told.extend(same.told);
                 lines.push(question_line(&task));
-                tasks.push(task);
+                tasks.push((task, same.follow_up.map(Box::new)));
             } else {
                 returned.push(task);
             }
         }
         lines.extend(reply_line(&leader, &end.text, now));
-        tasks.insert(0, leader);
+        tasks.insert(0, (leader, closed.follow_up.map(Box::new)));
         let ended = Ended {
             ending: end.ending,
             tasks,
             returned,
             lines,
-            follow_up: closed.follow_up.map(Box::new),
             told,
         };
         let writes = self.journal(topic, turn, facts).and(closing);
@@ -203,10 +202,9 @@ impl Team {
             .and(closed.writes);
         let ended = Ended {
             ending: end.ending,
-            tasks: vec![charge.task.clone()],
+            tasks: vec![(charge.task.clone(), closed.follow_up.map(Box::new))],
             returned: Vec::new(),
             lines: Vec::new(),
-            follow_up: closed.follow_up.map(Box::new),
             // What was in its own inbox was not shown.
             told: closed
                 .told
@@ -576,12 +574,12 @@ impl Team {
         let ran = charge.began.elapsed();
         let ending = ended.ending;
         self.recipe.meter.turn_ended(&self.name, ending, ran);
-        for task in ended.tasks {
+        for (task, follow_up) in ended.tasks {
             self.queue.do_send(Finished {
                 task: task.id,
                 ending,
                 ran,
-                follow_up: ended.follow_up.take(),
+                follow_up,
                 told: std::mem::take(&mut ended.told),
             });
         }

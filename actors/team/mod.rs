@@ -369,14 +369,19 @@ impl Handler<Leased> for Team {
 impl Handler<Waiting> for Team {
     type Result = ();
 
-    fn handle(&mut self, Waiting { lane }: Waiting, ctx: &mut Self::Context) {
+    fn handle(&mut self, Waiting { task }: Waiting, ctx: &mut Self::Context) {
         use crate::briefing::QueueMode;
-        let Some(running) = self.lanes.any_running(&lane.topic) else {
+        let Some(running) = self.lanes.any_running(&task.lane.topic) else {
             return;
         };
+        let behind = running.caller.cause.clone();
+        if !task.may_steer(&behind) {
+            return;
+        }
+        let lane = task.lane;
         match running.brief.queue_mode {
             QueueMode::Queue => {}
-            QueueMode::Steer => self.queue.do_send(queue::Join { lane }),
+            QueueMode::Steer => self.queue.do_send(queue::Join { lane, behind }),
             QueueMode::Interrupt => self.stop(&lane.topic, Stop::Interrupted, ctx),
         }
     }

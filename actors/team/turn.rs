@@ -322,6 +322,8 @@ impl Turn {
         let mut wants = Vec::new();
         if !self.steered.is_empty() {
             let joined = std::mem::take(&mut self.steered);
+            let worst = joined.iter().map(|task| task.label).max();
+            self.label = self.label.max(worst.unwrap_or_default());
             let facts = joined
                 .iter()
                 .map(|task| user(task, Origin::Steer))

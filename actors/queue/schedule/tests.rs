@@ -139,13 +139,12 @@ proptest! {
                 }
                 Step::Join(team, topic) => {
                     let lane = lane(team, topic);
-                    let expected = match model.waiting.get_mut(&lane) {
-                        Some(waiting) if model.running.contains_key(&lane) && !waiting.is_empty() => {
-                            Some(waiting.remove(0))
-                        }
-                        _ => None,
-                    };
-                    prop_assert_eq!(schedule.take_next(&lane), expected);
+                    let runs = model.running.contains_key(&lane);
+                    let waiting = model.waiting.entry(lane.clone()).or_default();
+                    if let Some(id) = waiting.last().cloned() {
+                        prop_assert_eq!(schedule.take(&lane, &id), runs);
+                        waiting.truncate(waiting.len() - usize::from(runs));
+                    }
                 }
                 Step::Remove(team, topic) => {
                     let lane = lane(team, topic);

@@ -164,8 +164,10 @@ impl Turn {
                 Fact::User {
                     text,
                     origin: Origin::Steer,
+                    label,
                     ..
                 } => {
+                    self.label = self.label.max(*label);
                     self.take_blocks(&mut blocks);
                     Arc::make_mut(&mut self.messages).push(Message::User(text.clone()));
                 }

@@ -502,3 +502,27 @@ fn words_that_join_come_after_the_results_and_before_the_next_call() {
     let words = [1, 2].map(|number| Message::User(format!("words {number}")));
     assert_eq!(tail[1..], words);
 }
+
+/// MV-13: words that join are believed as far as whoever said them, also after a crash.
+#[test]
+fn words_that_join_make_the_turn_as_untrusted_as_they_are() {
+    let mut shell = Shell::new(vec![(true, vec![]), (true, vec!["look"])]);
+    while shell.perform() {}
+    let stranger = Task {
+        label: Label::Untrusted,
+        ..task(1, 1)
+    };
+    shell.hear(Input::Steered(Box::new(stranger)));
+    let before = shell.turn.label();
+    shell.answer();
+    while shell.perform() {}
+    shell.finish_call(0);
+    while shell.perform() {}
+    let joined = shell.turn.label();
+    shell.crash();
+
+    assert_eq!(
+        [before, joined, shell.turn.label()],
+        [Label::Trusted, Label::Untrusted, Label::Untrusted]
+    );
+}
