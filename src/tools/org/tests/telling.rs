@@ -208,7 +208,7 @@ async fn the_same_words_are_the_same_to_the_queue() {
 }
 
 fn tree_says(bench: &Bench, team: &str, state: TeamState) -> bool {
-    let tree = bench.office.get().unwrap().view.now();
+    let tree = bench.view.now();
     tree.get(team).is_some_and(|team| team.state == state)
 }
 
@@ -236,7 +236,7 @@ async fn a_quiet_message_says_that_its_team_rests_or_goes() {
     assert_eq!(quietly("1").await.get("note"), None);
     assert_eq!(escalated("2").await.get("note"), None);
 
-    let org = bench.office.get().unwrap().org.clone();
+    let org = bench.org.clone();
     for name in ["guides", "scouts"] {
         let pause = org::Pause {
             team: Some(name.into()),
