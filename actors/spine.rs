@@ -204,7 +204,7 @@ pub fn recover_spending(
         }
     }
     for (team, _) in reads::warned(storage, day)? {
-        ledger.recover_warning(&team, day);
+        ledger.recover_warning(&team.name, day);
     }
     for cost in reads::costs(storage)? {
         ledger.recover_task(&cost);
@@ -337,9 +337,11 @@ impl Spine {
                 )
             });
             queue = Some(queue_address.clone());
-            let opened = match &approvals {
-                Some(approvals) => approvals.clone().recipient(),
-                None => unreachable!("created with the queue"),
+            let (opened, degraded) = match (&approvals, &org) {
+                (Some(approvals), Some(org)) => {
+                    (approvals.clone().recipient(), org.clone().recipient())
+                }
+                _ => unreachable!("created with the queue"),
             };
             let recipe = Recipe {
                 store: store.clone(),
@@ -358,7 +360,13 @@ impl Spine {
                 idle: TEAM_IDLE,
                 grace: GRACE,
             };
-            Supervisor::new(queue_address, recipe, directory.clone(), threads.teams)
+            Supervisor::new(
+                queue_address,
+                recipe,
+                directory.clone(),
+                threads.teams,
+                degraded,
+            )
         });
         match (router, queue, approvals, org, scheduler) {
             (Some(router), Some(queue), Some(approvals), Some(org), Some(scheduler)) => Self {

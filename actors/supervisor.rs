@@ -8,6 +8,7 @@ use std::{
 
 use actix::{
     Actor, Addr, Arbiter, ArbiterHandle, AsyncContext, Context, Handler, Message, MessageResult,
+    Recipient,
 };
 use dashmap::DashMap;
 use tokio::time::Instant;
@@ -15,6 +16,7 @@ use tokio::time::Instant;
 use crate::{
     clock::millis,
     ids::TeamName,
+    org::Degrade,
     queue::{Dismiss, Leased, Orphaned, Queue, Stop, Waiting},
     team::{Exited, Idle, PutAway, Recipe, Retire, Team},
 };
@@ -56,6 +58,7 @@ pub struct Supervisor {
     alive: HashMap<TeamName, Alive>,
     deaths: HashMap<TeamName, Deaths>,
     draining: bool,
+    degraded: Recipient<Degrade>,
 }
 
 struct Alive {
@@ -78,8 +81,10 @@ impl Supervisor {
         recipe: Recipe,
         directory: Directory,
         arbiters: Vec<ArbiterHandle>,
+        degraded: Recipient<Degrade>,
     ) -> Self {
         Self {
+            degraded,
             queue,
             recipe,
             directory,
@@ -134,7 +139,7 @@ impl Supervisor {
     }
 
     /// How long a team that has just died rests.
-    fn pause(&mut self, name: &TeamName) -> Duration {
+    fn pause(&mut self, name: &TeamName, ctx: &mut Context<Self>) -> Duration {
         let now = Instant::now();
         let deaths = self.deaths.entry(name.clone()).or_default();
         deaths.total += 1;
@@ -145,7 +150,16 @@ impl Supervisor {
             deaths.recent.pop_front();
         }
         if deaths.recent.len() >= DEATHS {
-            tracing::error!(team = %name, deaths = deaths.recent.len(), "team degraded: it keeps dying, so it rests");
+            let count = deaths.recent.len();
+            tracing::error!(team = %name, deaths = count, "team degraded: it keeps dying, so it rests");
+            let team = name.clone();
+            self.degraded.do_send(Degrade {
+                team: team.clone(),
+                deaths: Some((count, PERIOD)),
+            });
+            ctx.run_later(PERIOD, move |supervisor, _| {
+                supervisor.degraded.do_send(Degrade { team, deaths: None });
+            });
             return PERIOD;
         }
         PAUSES[deaths.recent.len().clamp(1, PAUSES.len()) - 1]
@@ -212,7 +226,7 @@ impl Handler<Stop> for Supervisor {
 impl Handler<Exited> for Supervisor {
     type Result = ();
 
-    fn handle(&mut self, exited: Exited, _: &mut Self::Context) {
+    fn handle(&mut self, exited: Exited, ctx: &mut Self::Context) {
         let Exited { team, incarnation } = exited;
         if self
             .alive
@@ -223,7 +237,7 @@ impl Handler<Exited> for Supervisor {
         }
         self.alive.remove(&team);
         self.directory.remove(&team);
-        let pause = self.pause(&team);
+        let pause = self.pause(&team, ctx);
         tracing::error!(%team, pause_ms = millis(pause), "team died; its tasks go back to the queue");
         self.queue.do_send(Orphaned {
             team,

@@ -130,7 +130,8 @@ impl Briefing for Briefs {
             let mut conversations = this.conversations.lock().unwrap();
             conversations.push(assignment.conversation);
             let error = this.errors.lock().unwrap();
-            if let Some(message) = error.get(assignment.lane.team.as_str()) {
+            let of_team = error.get(assignment.lane.team.as_str());
+            if let Some(message) = of_team.or_else(|| error.get("*")) {
                 return Err(BriefError {
                     code: Code::ConfigError,
                     message: (*message).to_owned(),
@@ -168,7 +169,7 @@ pub(crate) struct World {
     pub(crate) settings: router::Settings,
     pub(crate) queue_mode: QueueMode,
     pub(crate) budget: Line,
-    /// What is wrong with the files of teams.
+    /// What is wrong with the files of teams; `*` is all of them.
     pub(crate) brief_errors: Errors,
     pub(crate) opinion: Opinion,
     pub(crate) clock: Arc<dyn Clock>,

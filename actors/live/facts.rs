@@ -378,8 +378,10 @@ fn remark(meta: &Meta) -> Option<Moment> {
             step: None,
             usage: None,
         },
-        // Told when it happened; told by the approval itself.
-        Meta::Reset | Meta::Approval { .. } => return None,
+        // Told when it happened; told by the approval itself; told with the next call.
+        Meta::Reset | Meta::Approval { .. } | Meta::Spent { .. } | Meta::NotBegun(_) => {
+            return None;
+        }
     })
 }
 

@@ -26,7 +26,9 @@ impl Org {
             None => self
                 .tree
                 .iter()
-                .filter(|team| matches!(team.state, TeamState::Active | TeamState::Paused))
+                .filter(|team| team.state != TeamState::Draining)
+                // Whoever is named is meant; to let all work again cures nobody.
+                .filter(|team| pause.paused || team.state != TeamState::Degraded)
                 .collect(),
         };
         let names = meant.iter().map(|team| team.name.clone()).collect();

@@ -296,6 +296,7 @@ impl Process {
                 add: Vec::new(),
                 remove: Vec::new(),
                 description: None,
+                capabilities: None,
                 call: None,
             };
             self.org.send(update).await.unwrap().unwrap_err();

@@ -233,7 +233,8 @@ impl Handler<Park> for Queue {
             until: wait.until,
         });
         if wait.reason.holds_lane() {
-            self.schedule.put_back(&task.lane, task.id.clone(), None);
+            self.schedule
+                .put_back(&task.lane, task.id.clone(), task.priority, None);
             self.hold_for(&task);
         }
         // Its turn may not have come to show what was in the inbox.
@@ -285,7 +286,7 @@ impl Handler<Resolved> for Queue {
         // One of those who wait for money has asked for all.
         if approval.kind == Kind::Budget && approval.status != Status::Denied {
             let reason = WaitReason::Budget;
-            self.handle(UnparkAll { reason }, ctx);
+            self.handle(UnparkAll { reason, team: None }, ctx);
         }
         self.dispatch(ctx);
     }

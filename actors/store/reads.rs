@@ -525,7 +525,7 @@ fn tallies(
 }
 
 /// Teams of which was told on a day that their budget is nearly spent.
-pub fn warned(storage: &dyn Storage, day: Day) -> Result<Vec<(TeamName, bool)>, StorageError> {
+pub fn warned(storage: &dyn Storage, day: Day) -> Result<Vec<(TeamKey, bool)>, StorageError> {
     of_day(storage, "warned", day)
 }
 

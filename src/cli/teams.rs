@@ -102,6 +102,17 @@ pub(super) enum Action {
         #[arg(long)]
         all: bool,
     },
+    /// Say what a team may do beyond its tools; without any, nothing
+    #[command(after_help = "Examples:\n  \
+        hivewright teams capabilities research triggers\n  \
+        hivewright teams capabilities research")]
+    Capabilities {
+        /// The team
+        name: String,
+        /// Of: triggers, lifecycle, spawn, configure
+        #[arg(value_name = "CAPABILITY")]
+        capabilities: Vec<String>,
+    },
     /// Let a team that could not set itself up try again
     #[command(after_help = "Example:\n  hivewright teams bootstrap research")]
     Bootstrap {
@@ -196,6 +207,15 @@ pub(super) async fn run(arguments: Arguments, context: &Context) -> Result<(), F
             };
             let answer = service.post(&way, &json!({})).await?;
             let line = format!("working: {}", names(&answer));
+            (answer, Shown::Remark(line))
+        }
+        Action::Capabilities { name, capabilities } => {
+            let change = json!({ "capabilities": capabilities });
+            let answer = service.patch(&path(&name, "")?, &change).await?;
+            let line = match capabilities.is_empty() {
+                true => format!("team {name} may do nothing beyond its tools"),
+                false => format!("team {name} may also: {}", capabilities.join(", ")),
+            };
             (answer, Shown::Remark(line))
         }
         Action::Bootstrap { name } => {

@@ -230,6 +230,7 @@ async fn a_pause_outlives_a_change_that_was_under_way() {
             add: vec!["maps".to_owned()],
             remove: Vec::new(),
             description: None,
+            capabilities: None,
             call: None,
         };
 
@@ -279,4 +280,34 @@ async fn a_first_work_that_cannot_be_given_leaves_no_trace() {
     let team = tree.get("scouts").unwrap();
     assert_eq!(team.phase, Phase::Failed);
     assert_eq!(team.bootstrap_task, Some("task-scouts".into()));
+}
+
+/// OR-30: teams don't give each other more than their tools.
+#[actix::test]
+async fn only_operators_change_capabilities() {
+    let world = World::default();
+    let process = world.start(None);
+    process.spawn("scouts", "main").await.unwrap();
+    let give = |by| Update {
+        name: "scouts".into(),
+        by,
+        add: Vec::new(),
+        remove: Vec::new(),
+        description: None,
+        capabilities: Some([Capability::Triggers].into()),
+        call: None,
+    };
+
+    let team = process.org.send(give(By::Team("main".into()))).await;
+    let operator = process
+        .org
+        .send(give(By::Operator("operator".to_owned())))
+        .await;
+
+    assert_eq!(team.unwrap().unwrap_err().code(), "not_authorized");
+    assert!(operator.unwrap().is_ok());
+    let next = world.start(None);
+    let tree = next.view.now();
+    let kept = &tree.get("scouts").unwrap().capabilities;
+    assert_eq!(*kept, [Capability::Triggers].into());
 }

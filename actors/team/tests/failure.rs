@@ -10,6 +10,9 @@ use crate::{
         engine::{Play, last_words},
         world::World,
     },
+    notice::NoticeKind,
+    org::record::TeamState,
+    store::reads,
     supervisor::CountRestarts,
     task::Code,
 };
@@ -164,4 +167,33 @@ async fn a_team_that_keeps_dying_rests_for_ten_minutes() {
         "{:?}",
         began.elapsed()
     );
+}
+
+/// OR-96: the operator hears of a team that keeps dying, and sees that it rests.
+#[actix::test]
+async fn a_team_that_keeps_dying_is_degraded_until_it_has_rested() {
+    let world = World::new(|_| vec![Play::Call(vec![("c1", "mine")])]);
+    let spine = world.start();
+    let client = world.connect(&spine);
+    let state = || spine.view.now().get("main").map(|team| team.state);
+
+    client.say("m1", "water the garden");
+    client.say("m2", "water the garden again");
+    for _ in 0..100 {
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        if state() == Some(TeamState::Degraded) {
+            break;
+        }
+    }
+
+    assert_eq!(state(), Some(TeamState::Degraded));
+    let notices = spine.store.read(reads::notices).await.unwrap();
+    let degraded: Vec<_> = notices
+        .iter()
+        .filter(|notice| notice.kind == NoticeKind::TeamDegraded)
+        .collect();
+    assert_eq!(degraded.len(), 1);
+    assert_eq!(degraded[0].team, Some("main".into()));
+    tokio::time::sleep(Duration::from_secs(601)).await;
+    assert_eq!(state(), Some(TeamState::Active));
 }

@@ -1,11 +1,11 @@
 //! What operators do to teams.
 
-use std::time::Duration;
+use std::{collections::BTreeSet, time::Duration};
 
 use actix_web::{HttpRequest, HttpResponse, Resource, http::StatusCode, web};
 use hivewright_actors::{
     ids::TeamName,
-    org::{Bootstrap, Pause, Shutdown, Update, error::OrgError, tree::By},
+    org::{Bootstrap, Pause, Shutdown, Update, error::OrgError, record::Capability, tree::By},
 };
 use serde::Deserialize;
 use serde_json::json;
@@ -72,10 +72,12 @@ struct Change {
     #[serde(default)]
     scope_remove: Vec<String>,
     description: Option<String>,
+    capabilities: Option<BTreeSet<Capability>>,
 }
 
 impl Body for Change {
-    const FIELDS: &'static [&'static str] = &["scope_add", "scope_remove", "description"];
+    const FIELDS: &'static [&'static str] =
+        &["scope_add", "scope_remove", "description", "capabilities"];
 }
 
 #[derive(Deserialize)]
@@ -153,6 +155,9 @@ pub(super) async fn update(
     let principal = state.access.require(&request, Scope::Operate)?;
     json::no_query(&request)?;
     let change: Change = json::read(&request, payload).await?;
+    if change.capabilities.is_some() && !principal.may(Scope::Admin) {
+        return Err(ApiError::forbidden(Scope::Admin));
+    }
     let description = change.description.as_deref().unwrap_or_default();
     if description.chars().count() > 500 {
         return Err(ApiError::invalid_field(
@@ -166,6 +171,7 @@ pub(super) async fn update(
         add: change.scope_add,
         remove: change.scope_remove,
         description: change.description,
+        capabilities: change.capabilities,
         call: None,
     };
     let team = parts(&state)?.org.send(update).await;
@@ -174,7 +180,7 @@ pub(super) async fn update(
         .map_err(|error| refused(&error))?;
     Ok(json::data(
         StatusCode::OK,
-        json!({ "team": team.name, "scope": team.scope }),
+        json!({ "team": team.name, "scope": team.scope, "capabilities": team.capabilities }),
     ))
 }
 

@@ -174,6 +174,31 @@ async fn a_team_is_changed() {
     assert_eq!(row.json()["data"]["description"], "Digs deeper.");
 }
 
+/// OP-106, OR-30, TR-55: what a team may do beyond its tools is for administrators to say.
+#[actix_web::test]
+async fn administrators_say_what_a_team_may_do_beyond_its_tools() {
+    let bench = Bench::new().await;
+    make(&bench, "scouts", "main").await;
+    let operates = bench.token("operates", only(Scope::Operate)).await;
+    let change = |token: &str, capabilities: &[&str]| {
+        request(Method::PATCH, "/api/v1/teams/scouts")
+            .insert_header(bearer(token))
+            .set_json(json!({ "capabilities": capabilities }))
+    };
+
+    let refused = bench.call(change(&operates, &["triggers"])).await;
+    assert_eq!(refused.refusal(), (403, "forbidden".to_owned()));
+    let unknown = bench.call(change(&bench.operator(), &["magic"])).await;
+    assert_eq!(unknown.status, 400);
+    let given = bench.call(change(&bench.operator(), &["triggers"])).await;
+    assert_eq!(given.json()["data"]["capabilities"], json!(["triggers"]));
+    let row = bench.get("/api/v1/teams/scouts", &bench.operator()).await;
+    assert_eq!(row.json()["data"]["capabilities"], json!(["triggers"]));
+    let taken = bench.call(change(&bench.operator(), &[])).await;
+
+    assert_eq!(taken.json()["data"]["capabilities"], json!([]));
+}
+
 /// OR-31: a team whose file is wrong says so.
 #[actix_web::test]
 async fn a_bad_file_shows() {

@@ -71,6 +71,8 @@ struct Kept {
     open: Mutex<Vec<OpenTask>>,
     cancelled: Mutex<Vec<TaskId>>,
     told: Mutex<Vec<Lane>>,
+    /// The work of teams never ends.
+    endless: Mutex<bool>,
 }
 
 impl Work for Kept {
@@ -119,7 +121,10 @@ impl Work for Kept {
     }
 
     fn cancel_team(&self, _: TeamName, _: String) -> BoxFuture<'static, usize> {
-        Box::pin(std::future::ready(2))
+        match *self.endless.lock().unwrap() {
+            true => Box::pin(std::future::pending()),
+            false => Box::pin(std::future::ready(2)),
+        }
     }
 
     fn open(&self, team: Option<TeamName>) -> BoxFuture<'static, Vec<OpenTask>> {
@@ -227,6 +232,7 @@ impl Bench {
             open: Mutex::default(),
             cancelled: Mutex::default(),
             told: Mutex::default(),
+            endless: Mutex::default(),
         });
         let clock = Arc::new(Hands::default());
         let ids = Ids::new(Arc::new(Randomness));
