@@ -239,7 +239,11 @@ fn words(remark: &Remark) -> Option<String> {
     match remark {
         Remark::Retry(text) | Remark::Fallback(text) | Remark::Cancel(text) => Some(text.clone()),
         Remark::Parked(reason) => Some(format!("Waiting: {}.", reason.as_str())),
-        Remark::Usage { .. } | Remark::Reset | Remark::Approval { .. } => None,
+        Remark::Usage { .. }
+        | Remark::Spent { .. }
+        | Remark::Reset
+        | Remark::Approval { .. }
+        | Remark::NotBegun(_) => None,
     }
 }
 

@@ -111,6 +111,7 @@ impl Keeper {
             if before.is_some_and(|before| before != caps) {
                 self.queue.do_send(UnparkAll {
                     reason: WaitReason::Budget,
+                    team: None,
                 });
             }
             let learning = match file.learning && team.name.as_str() != MAIN {
