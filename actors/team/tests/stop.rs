@@ -10,7 +10,7 @@ use crate::{
     },
     queue::{Enqueue, submit::CancelTask},
     store::{reads, records::Writes},
-    task::{Code, Ending, Kind, Lane, Task},
+    task::{Ending, Kind, Lane, Task},
 };
 
 /// SE-132, CH-49

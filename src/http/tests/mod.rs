@@ -325,7 +325,6 @@ impl Bench {
             view: spine.view.clone(),
             work: Arc::new(Actors {
                 queue: spine.queue.clone(),
-                supervisor: spine.supervisor.clone(),
             }),
             store: spine.store.clone(),
             channel: spine.channel.clone(),

@@ -260,8 +260,10 @@ impl Stage {
                 leased: worker.clone().recipient(),
                 waiting: worker.clone().recipient(),
                 stop: worker.clone().recipient(),
+                dismiss: worker.clone().recipient(),
                 progressed: worker.recipient(),
                 ended: vec![address.recipient()],
+                ledger: Ledger::default(),
             };
             let left = Left {
                 open,
