@@ -366,3 +366,27 @@ async fn settings_count_while_the_service_runs() {
 
     assert_eq!(end["code"], "deadline", "{end}");
 }
+
+/// SE-143: work that waits for money goes on when the cap in the file is raised.
+#[actix::test]
+async fn a_higher_cap_in_the_file_wakes_what_waits_for_money() {
+    let main = |tokens: u64| format!("allowed_tools: []\nbudgets: {{tokens_per_day: {tokens}}}\n");
+    let service = Service::prepare()
+        .with_file("run/teams/main/config.yaml", &main(10))
+        .started()
+        .await;
+    let mut client = service.connect().await;
+
+    client.say("m1", "#reply Paid.").await;
+    for _ in 0..200 {
+        let (_, held) = service.api("GET", "/api/v1/approvals", None).await;
+        if held.to_string().contains("\"budget\"") {
+            break;
+        }
+        tokio::time::sleep(std::time::Duration::from_millis(50)).await;
+    }
+    service.write("run/teams/main/config.yaml", &main(10_000_000));
+    let end = client.end_of("m1").await;
+
+    assert_eq!(end["content"], "Paid.", "{end}");
+}
