@@ -265,8 +265,9 @@ impl Inner {
     fn budget(&self, team: &TeamName, ancestors: &[TeamName]) -> Result<Line, BriefError> {
         let upwards = std::iter::once(team).chain(ancestors.iter().rev());
         let line = upwards.map(|name| {
-            let file = self.live.team_now(name).map_err(|found| bad_file(&found))?;
-            Ok((name.clone(), caps(&file)))
+            let file = self.live.team_now(name);
+            let line = file.map(|file| (name.clone(), caps(&file)));
+            line.map_err(|found| bad_file(&found))
         });
         line.collect()
     }
