@@ -33,6 +33,7 @@ use crate::{
     },
     scrub::Mask,
     settings::{
+        config::Tasks,
         home::Home,
         live::Live,
         problem::Problems,
@@ -83,9 +84,6 @@ struct Inner {
     agents: Option<Arc<dyn AgentRunner>>,
     /// What was last warned of, by team: the same is said once.
     warned: Mutex<HashMap<TeamName, Vec<String>>>,
-    turn_timeout: Duration,
-    idle_timeout: Duration,
-    topic_profile: Option<String>,
     demo: Arc<AtomicBool>,
     secrets: Secrets,
     vault: Vault,
@@ -135,12 +133,6 @@ pub struct Sources {
     pub sandbox: Arc<Sandbox>,
     /// Runs sessions of subagents. Without it they can only work in place of their team.
     pub agents: Option<Arc<dyn AgentRunner>>,
-    /// The longest turn of a team that sets none of its own.
-    pub turn_timeout: Duration,
-    /// The longest standstill.
-    pub idle_timeout: Duration,
-    /// The profile that is asked about topics, if not the main team's.
-    pub topic_profile: Option<String>,
     /// Set while only the offline demo answers.
     pub demo: Arc<AtomicBool>,
     /// Learns the keys of profiles.
@@ -165,9 +157,6 @@ impl Turns {
             sandbox: sources.sandbox,
             agents: sources.agents,
             warned: Mutex::default(),
-            turn_timeout: sources.turn_timeout,
-            idle_timeout: sources.idle_timeout,
-            topic_profile: sources.topic_profile,
             demo: sources.demo,
             secrets: sources.secrets,
             vault: sources.vault,
@@ -231,6 +220,10 @@ impl Inner {
         } else {
             kit.team.max_steps
         };
+        let tasks = match self.live.config_held() {
+            Some(config) => config.tasks.clone(),
+            None => Tasks::default(),
+        };
         let asked_timeout = options.turn_timeout_ms.map(Duration::from_millis);
         let turn_timeout = asked_timeout.or(kit.team.turn_timeout);
         Ok(Brief {
@@ -245,8 +238,8 @@ impl Inner {
             prompt_hash: composed.prompt_hash,
             toolset_hash: part.toolset_hash.clone(),
             max_steps: options.max_steps.or(own_steps).unwrap_or(team_steps),
-            turn_timeout: turn_timeout.unwrap_or(self.turn_timeout),
-            idle_timeout: self.idle_timeout,
+            turn_timeout: turn_timeout.unwrap_or(tasks.turn_timeout),
+            idle_timeout: tasks.idle_timeout,
             queue_mode: kit.team.queue_mode,
             budget,
             price: part.price,
@@ -272,8 +265,9 @@ impl Inner {
     fn budget(&self, team: &TeamName, ancestors: &[TeamName]) -> Result<Line, BriefError> {
         let upwards = std::iter::once(team).chain(ancestors.iter().rev());
         let line = upwards.map(|name| {
-            let file = self.live.team_now(name).map_err(|found| bad_file(&found))?;
-            Ok((name.clone(), caps(&file)))
+            let file = self.live.team_now(name);
+            let line = file.map(|file| (name.clone(), caps(&file)));
+            line.map_err(|found| bad_file(&found))
         });
         line.collect()
     }
@@ -372,8 +366,8 @@ impl Inner {
     async fn ask(&self, question: &str) -> Option<String> {
         let providers = self.live.providers().await.ok()?;
         let team = self.live.team(&MAIN.into()).await.ok()?;
-        let chosen = match &self.topic_profile {
-            Some(profile) => providers.choose(profile, None),
+        let chosen = match self.live.topic_profile() {
+            Some(profile) => providers.choose(&profile, None),
             None => providers.choose(&team.provider_profile, team.model.as_deref()),
         };
         let chosen = chosen.ok()?;

@@ -100,6 +100,11 @@ pub struct List;
 #[rtype(result = "Vec<Question>")]
 pub struct ListQuestions;
 
+/// Requests wait this long from now on.
+#[derive(Clone, Copy, Debug, Message)]
+#[rtype(result = "()")]
+pub struct SetTtl(pub Duration);
+
 /// Fact: an approval has its end. It is stored.
 #[derive(Clone, Debug, Message)]
 #[rtype(result = "()")]
@@ -290,6 +295,14 @@ impl Handler<Disbanded> for Approvals {
             let committed = self.to.store.commit(writes);
             ctx.spawn(committed.into_actor(self).map(|_, _, _| ()));
         }
+    }
+}
+
+impl Handler<SetTtl> for Approvals {
+    type Result = ();
+
+    fn handle(&mut self, SetTtl(ttl): SetTtl, _: &mut Self::Context) {
+        self.to.desk.set_ttl(ttl);
     }
 }
 

@@ -35,6 +35,14 @@ const JUMP: Duration = Duration::from_secs(60);
 #[rtype(result = "()")]
 pub struct TeamsChanged;
 
+/// The time zone of the settings has changed: what names none of its own follows it from now on.
+#[derive(Clone, Debug, Message)]
+#[rtype(result = "()")]
+pub struct SetZone {
+    /// Its name in the IANA list.
+    pub timezone: String,
+}
+
 /// No more firings: the process is about to stop.
 #[derive(Clone, Copy, Debug, Message)]
 #[rtype(result = "()")]
@@ -359,6 +367,19 @@ impl Handler<TeamsChanged> for Scheduler {
     fn handle(&mut self, TeamsChanged: TeamsChanged, ctx: &mut Self::Context) {
         self.forget_gone();
         self.look_at_held(ctx);
+        self.arm(ctx);
+    }
+}
+
+impl Handler<SetZone> for Scheduler {
+    type Result = ();
+
+    fn handle(&mut self, SetZone { timezone }: SetZone, ctx: &mut Self::Context) {
+        self.to.ports.timezone = timezone;
+        let ids: Vec<TriggerId> = self.triggers.keys().cloned().collect();
+        for id in ids {
+            self.plan_next(&id);
+        }
         self.arm(ctx);
     }
 }

@@ -173,11 +173,11 @@ async fn reload(
     let Nothing {} = json::read(&request, payload).await?;
     let outcome = (state.files.reload)().await;
     let said = if outcome.is_ok() { "done" } else { "refused" };
-    audited(&state, &principal, "config.reload", "channels", said).await?;
+    audited(&state, &principal, "config.reload", "settings", said).await?;
     match outcome {
         Ok(()) => Ok(json::data(
             StatusCode::OK,
-            json!({ "reloaded": ["channels"], "problems": [] }),
+            json!({ "reloaded": ["config", "providers", "channels"], "problems": [] }),
         )),
         Err(problems) => Err(refused(&problems)),
     }

@@ -35,7 +35,7 @@ use tokio::signal::unix::{SignalKind, signal};
 use crate::{
     briefing::{Sources, Turns, till::Till},
     channels::websocket::Door,
-    days::ZoneDays,
+    days::LocalTime,
     engines::{Engines, native::retry::RetryPolicy},
     http::{
         self,
@@ -95,7 +95,7 @@ use cures::Cures;
 use error::{ServiceError, machine};
 use facts::{Facts, back_up};
 use listener::Listener;
-use reload::Reload;
+use reload::{Reload, Running};
 
 /// How long running turns have to reach their next commit point.
 const DRAIN: Duration = Duration::from_secs(30);
@@ -155,6 +155,7 @@ impl Service {
         let lock = home.lock()?;
         scaffold::ensure_main(&home)?;
         let mut settings = load::load(&home, &options.environment)?;
+        let in_file = Arc::new(settings.config.clone());
         let config = &mut settings.config;
         config.server.bind = options.bind.unwrap_or(config.server.bind);
         config.server.port = options.port.unwrap_or(config.server.port);
@@ -194,6 +195,7 @@ impl Service {
         let vault = vault::open(&home, &options.environment, storage.clone(), &secrets).await?;
         let environment = options.environment.clone().with_vault(vault.clone());
         let live = Live::new(home.clone(), environment.clone());
+        live.hold(in_file.clone(), channels.topics.profile.clone());
         let demo = Arc::new(AtomicBool::new(
             learn_secrets(&live, &secrets, &mut notices).await,
         ));
@@ -208,11 +210,11 @@ impl Service {
             .timezone
             .clone()
             .unwrap_or_else(|| Zone::of_machine(&options.environment));
-        let days = ZoneDays(zone.time_zone().clone());
+        let local = LocalTime::new(zone);
         let view = OrgView::default();
         let ledger = Ledger::default();
         let tree = Tree::new(recovered.teams.clone());
-        spine::recover_spending(&*storage, &ledger, days.day_of(WallClock.now()), &tree)
+        spine::recover_spending(&*storage, &ledger, local.day_of(WallClock.now()), &tree)
             .map_err(|error| machine("the store cannot be read", error))?;
         let memory = Memory::new(
             Arc::new(WallClock),
@@ -230,7 +232,7 @@ impl Service {
         let toolbox = tools::org::add(toolbox, &office);
         let desk = Desk::default();
         let toolbox = tools::triggers::add(toolbox, &desk);
-        let (settings_now, today) = (live.clone(), days.clone());
+        let (settings_now, today) = (live.clone(), local.clone());
         let tool_names = tools::BUILT_INS
             .iter()
             .chain(&tools::org::NAMES)
@@ -250,15 +252,12 @@ impl Service {
             memory: memory.clone(),
             sandbox: Arc::new(sandbox),
             agents: Some(Arc::new(agents.clone())),
-            turn_timeout: config.tasks.turn_timeout,
-            idle_timeout: config.tasks.idle_timeout,
-            topic_profile: channels.topics.profile.clone(),
             demo: demo.clone(),
             secrets: secrets.clone(),
             vault: vault.clone(),
             till: Till {
                 ledger: ledger.clone(),
-                days: Arc::new(days.clone()),
+                days: Arc::new(local.clone()),
                 meter: metrics.clone(),
             },
         });
@@ -283,7 +282,7 @@ impl Service {
             ids: ids.clone(),
             on_hindrance,
             ledger: ledger.clone(),
-            days: Arc::new(days.clone()),
+            days: Arc::new(local.clone()),
             secrets: Arc::new(vault.clone()),
             digester: sha256,
             approvals_last: config.approvals.ttl,
@@ -296,7 +295,7 @@ impl Service {
                 expressions: Arc::new(LinearExpressions),
                 roster: Arc::new(view.clone()),
                 premises: Arc::new(outlook.clone()),
-                timezone: zone.name().to_owned(),
+                timezone: local.name(),
                 retention: RETENTION,
             },
         };
@@ -342,7 +341,7 @@ impl Service {
             clock: Arc::new(WallClock),
             calendar: Arc::new(Zones),
             expressions: Arc::new(LinearExpressions),
-            zone: zone.name().to_owned(),
+            zone: local.clone(),
             subagents: roster.clone(),
             secrets: Arc::new(vault.clone()),
         });
@@ -363,7 +362,7 @@ impl Service {
             channel: spine.channel.clone(),
             clock: Arc::new(WallClock),
             ids: ids.clone(),
-            live: settings_now,
+            live: settings_now.clone(),
             credentials: Arc::new(vault.clone()),
             roster,
             spent: Arc::new(move |team| ledger.drawn(team, today.day_of(WallClock.now()))),
@@ -372,11 +371,16 @@ impl Service {
         gate.open(spine.router.clone());
         line.open(spine.approvals.clone());
         let reload = Reload::start(
-            home.clone(),
-            environment.clone(),
-            &spine,
-            ids.clone(),
-            &channels,
+            Running {
+                live: settings_now,
+                home: home.clone(),
+                environment: environment.clone(),
+                spine: &spine,
+                ids: ids.clone(),
+                config: in_file,
+                channels: &channels,
+                local: local.clone(),
+            },
             fault,
         );
         let draining = Arc::new(AtomicBool::new(false));
@@ -430,7 +434,7 @@ impl Service {
                 environment: environment.clone(),
                 reload: reload.order(),
             },
-            days: Arc::new(days),
+            days: Arc::new(local),
             backups: Arc::new(move |file, progress| back_up(&archived, &backups, file, progress)),
             started: Instant::now(),
         };

@@ -66,7 +66,7 @@ pub struct Parts {
     /// Expressions.
     pub expressions: Arc<dyn Expressions>,
     /// The zone of the settings.
-    pub zone: String,
+    pub zone: LocalTime,
     /// Who works in a team.
     pub subagents: Subagents,
     /// Secrets of webhooks.
@@ -177,7 +177,7 @@ impl Parts {
     pub fn writer<'a>(&'a self, author: &'a Author<'_>) -> Writer<'a> {
         Writer {
             calendar: &*self.calendar,
-            zone: &self.zone,
+            zone: self.zone.name(),
             now: self.now(),
             source: author.source(),
             is_operator: author.is_operator(),
@@ -271,7 +271,7 @@ impl Parts {
         let change = Box::new(move |trigger: &Trigger| {
             let writer = Writer {
                 calendar: &*parts.calendar,
-                zone: &parts.zone,
+                zone: parts.zone.name(),
                 now: parts.now(),
                 source: source.as_ref(),
                 is_operator,

@@ -343,7 +343,7 @@ impl Bench {
             clock: clock.clone(),
             calendar: Arc::new(Zones),
             expressions: Arc::new(LinearExpressions),
-            zone: "UTC".to_owned(),
+            zone: crate::days::LocalTime::new(crate::settings::zone::Zone::parse("UTC").unwrap()),
             subagents: Arc::new(|_| vec!["editor".to_owned()]),
             secrets: Arc::new(webhooks::Keys),
         });

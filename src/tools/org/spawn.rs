@@ -243,7 +243,11 @@ impl Tool for SpawnTeam {
         let Ok(parts) = self.0.parts() else {
             return ask("the service is still starting".to_owned());
         };
-        let Ok(config) = parts.live.config_now() else {
+        let Some(config) = parts
+            .live
+            .config_held()
+            .or_else(|| parts.live.config_now().ok())
+        else {
             return ask("the settings that say which tools may be given cannot be read".to_owned());
         };
         let file = args

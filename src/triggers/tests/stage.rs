@@ -33,7 +33,7 @@ use hivewright_actors::{
         manage::{Create, Get, Which},
         premises::{Findings, Premises, Roster},
         records,
-        ring::Drain,
+        ring::{Drain, SetZone},
         run::Run,
         trigger::{Definition, Trigger},
     },
@@ -44,7 +44,9 @@ use hivewright_actors::{
 use tokio::time::Instant;
 
 use crate::{
+    days::LocalTime,
     http::doubles::Memory,
+    settings::zone::Zone,
     triggers::{calendar::Zones, desk, expressions::LinearExpressions},
     vault::Vault,
 };
@@ -195,7 +197,7 @@ impl Stage {
             clock: self.clock.clone(),
             calendar: Arc::new(Zones),
             expressions: Arc::new(LinearExpressions),
-            zone: ZONE.to_owned(),
+            zone: LocalTime::new(Zone::parse(ZONE).unwrap()),
             subagents: Arc::new(|_| vec!["editor".to_owned()]),
             secrets: Arc::new(Vault::absent()),
         }
@@ -314,6 +316,13 @@ impl Stage {
         let which = Which::Id(trigger.id.clone());
         let found = scheduler.send(Get { which }).await.unwrap();
         found.unwrap().trigger
+    }
+
+    /// The zone of the settings changes.
+    pub(crate) fn set_zone(&self, timezone: &str) {
+        let (scheduler, _) = self.process.as_ref().unwrap();
+        let timezone = timezone.to_owned();
+        scheduler.do_send(SetZone { timezone });
     }
 
     /// All runs of a trigger, oldest first.
