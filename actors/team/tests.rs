@@ -9,5 +9,6 @@ mod failure;
 mod holding;
 mod life;
 mod modes;
+mod stalls;
 mod stop;
 mod waiting;

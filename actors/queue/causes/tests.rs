@@ -180,5 +180,5 @@ fn a_cause_lasts_as_long_as_its_tasks() {
     assert!(later.admit(&again, &giver(&main, 1)).is_ok());
     let third = below(&main, "t-3", "child", "once");
     assert!(later.admit(&third, &giver(&main, 1)).is_err());
-    assert_eq!(later.ended(&task), Some("task-0".into()));
+    assert_eq!(later.ended(&task), Some(("task-0".into(), true)));
 }
