@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{
     clock::Timestamp,
-    ids::{NoticeId, TeamName},
+    ids::{NoticeId, TaskId, TeamName},
 };
 
 /// Something for the operator's inbox.
@@ -71,6 +71,29 @@ pub enum NoticeKind {
     Orphan,
     /// A call whose approval was given has an unknown outcome.
     UnknownOutcome,
+}
+
+impl Notice {
+    /// Work stood still: what was done about it.
+    pub fn stall(
+        id: NoticeId,
+        team: &TeamName,
+        task: Option<&TaskId>,
+        done: String,
+        at: Timestamp,
+    ) -> Self {
+        let refs: Vec<String> = task.into_iter().map(ToString::to_string).collect();
+        tracing::warn!(%team, task = refs.first(), done, "task.stalled");
+        Self {
+            id,
+            kind: NoticeKind::Stall,
+            team: Some(team.clone()),
+            text: done,
+            refs,
+            at,
+            read: false,
+        }
+    }
 }
 
 /// Equal notices within this time are one.

@@ -41,6 +41,11 @@ const TEAM_IDLE: Duration = Duration::from_secs(600);
 /// Tools that do not stop when told are aborted after this.
 const GRACE: Duration = Duration::from_secs(2);
 
+/// A turn that cannot be prepared within this, on a disk that does not answer, is tried again.
+const PREPARATION: Duration = Duration::from_secs(60);
+/// A team that does not answer within this is replaced.
+pub const ANSWERS_WITHIN: Duration = Duration::from_secs(30);
+
 /// What the spine needs from outside.
 pub struct Ports {
     /// The key space.
@@ -87,6 +92,8 @@ pub struct Threads {
     pub store: ArbiterHandle,
     /// For teams.
     pub teams: Vec<ArbiterHandle>,
+    /// A team that does not answer within this is replaced, on another thread if there is one.
+    pub answers_within: Duration,
 }
 
 /// The running spine.
@@ -359,6 +366,8 @@ impl Spine {
                 live: ports.live.clone(),
                 idle: TEAM_IDLE,
                 grace: GRACE,
+                preparation: PREPARATION,
+                answers_within: threads.answers_within,
             };
             Supervisor::new(
                 queue_address,

@@ -34,7 +34,8 @@ pub(crate) struct Run {
 /// `give-x` gives work to team x, whose end is notified; `wake-x` wants to be woken by it; `ask-x`
 /// waits for it. `held-look` and `held-pay` need a person, `locked-…` something that may lack.
 /// `look` is pure, `save` idempotent, `pay` irreversible, `alone` exclusive; `slow…` takes a minute,
-/// `deaf` does not stop when told, `bomb` panics, `mine` panics already when it is looked at.
+/// `deaf` does not stop when told, `bomb` panics, `mine` panics already when it is looked at, and
+/// `stuck` hangs then.
 #[derive(Clone, Default)]
 pub(crate) struct Tools {
     pub(crate) runs: Arc<Mutex<Vec<Run>>>,
@@ -42,6 +43,8 @@ pub(crate) struct Tools {
     pub(crate) office: Arc<Mutex<Option<Office>>>,
     /// What `locked-…` needs is not there.
     pub(crate) locked: Arc<AtomicBool>,
+    /// `stuck` blocks its thread until this is set.
+    pub(crate) unstuck: Arc<AtomicBool>,
 }
 
 /// Where work is given to teams.
@@ -56,7 +59,7 @@ pub(crate) fn checked(name: &str) -> Result<Checked, ToolReply> {
     let held = name.strip_prefix("held-");
     let effect = match held.unwrap_or(name).trim_start_matches("slow-") {
         given if given.contains('-') => Effect::Idempotent,
-        "look" | "alone" | "deaf" | "bomb" => Effect::Pure,
+        "look" | "alone" | "deaf" | "bomb" | "stuck" => Effect::Pure,
         "save" | "report_run" => Effect::Idempotent,
         "pay" => Effect::Irreversible,
         _ => return Err(ToolReply::failed(ToolFault::NotAvailable, "no such tool")),
@@ -79,6 +82,9 @@ impl Toolset for Tools {
 
     fn check(&self, call: &ToolCall, _: &Caller, _: Label) -> Result<Checked, ToolReply> {
         assert_ne!(call.name, "mine", "a check that panics");
+        while call.name == "stuck" && !self.unstuck.load(Ordering::Relaxed) {
+            std::thread::sleep(Duration::from_millis(10));
+        }
         let name = call.name.replace("locked-", "");
         let lacks = name != call.name && self.locked.load(Ordering::Relaxed);
         let lacks = lacks.then(|| "the vault is locked".to_owned());

@@ -11,7 +11,7 @@ use std::{
     time::Duration,
 };
 
-use actix::Arbiter;
+use actix::{Arbiter, ArbiterHandle};
 use futures_util::future::BoxFuture;
 use tokio::time::Instant;
 
@@ -37,7 +37,7 @@ use crate::{
     org::{tree::Tree, view::OrgView},
     queue::schedule::Limits,
     router::{self, Open, gate::Sender, rate::Rate, resolve, trust::Policy},
-    spine::{Ports, Spine, Threads, recover, recover_spending},
+    spine::{ANSWERS_WITHIN, Ports, Spine, Threads, recover, recover_spending},
     store::records::digest,
     task::Code,
 };
@@ -120,6 +120,7 @@ struct Briefs {
     queue_mode: QueueMode,
     budget: Line,
     errors: Errors,
+    takes: Arc<Mutex<Duration>>,
     conversations: Arc<Mutex<Vec<Vec<briefing::Line>>>>,
 }
 
@@ -127,6 +128,8 @@ impl Briefing for Briefs {
     fn brief(&self, assignment: Assignment) -> BoxFuture<'static, Result<Brief, BriefError>> {
         let this = self.clone();
         Box::pin(async move {
+            let takes = *this.takes.lock().unwrap();
+            tokio::time::sleep(takes).await;
             let mut conversations = this.conversations.lock().unwrap();
             conversations.push(assignment.conversation);
             let error = this.errors.lock().unwrap();
@@ -174,6 +177,11 @@ pub(crate) struct World {
     pub(crate) opinion: Opinion,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) outside: Outside,
+    /// Where teams run; on none, where the test does.
+    pub(crate) arbiters: Vec<ArbiterHandle>,
+    pub(crate) answers_within: Duration,
+    /// How long turns are prepared.
+    pub(crate) briefing_takes: Arc<Mutex<Duration>>,
     script: Script,
     ids: Ids,
     connections: Cell<u64>,
@@ -213,6 +221,9 @@ impl World {
                 began: Instant::now(),
             }),
             outside: Outside::default(),
+            arbiters: Vec::new(),
+            answers_within: ANSWERS_WITHIN,
+            briefing_takes: Arc::default(),
             script: Arc::new(script),
             ids: Ids::new(Arc::new(Counted::default())),
             connections: Cell::new(0),
@@ -239,6 +250,7 @@ impl World {
             queue_mode: self.queue_mode,
             budget: self.budget.clone(),
             errors: self.brief_errors.clone(),
+            takes: self.briefing_takes.clone(),
             conversations: self.conversations.clone(),
         };
         let failures = self.failures.clone();
@@ -270,7 +282,8 @@ impl World {
         };
         let threads = Threads {
             store: Arbiter::current(),
-            teams: Vec::new(),
+            teams: self.arbiters.clone(),
+            answers_within: self.answers_within,
         };
         let spine = Spine::start(
             ports,

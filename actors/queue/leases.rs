@@ -2,16 +2,37 @@
 
 use std::time::Duration;
 
-use actix::{ActorFutureExt, AsyncContext, Context, WrapFuture};
+use actix::{ActorFutureExt, AsyncContext, Context, Handler, WrapFuture};
 
-use super::{Entry, Leased, Progressed, Queue, tell_stored};
+use super::{Due, Entry, Leased, Progressed, Queue, Taken, tell_stored};
 use crate::{
     channel::Recheck,
+    clock::Timestamp,
     ids::{LeaseId, TaskId},
+    notice::Notice,
     scheduler::{firing::Standing, premises::Roster},
     store::records::{self, Writes},
     task::{Code, Ending, Kind, MAX_ATTEMPTS, Task},
 };
+
+/// A lease that its team has not taken for this long is told again.
+const SIGNAL_AGAIN: Duration = Duration::from_secs(60);
+
+impl Handler<Taken> for Queue {
+    type Result = ();
+
+    fn handle(&mut self, Taken { task, lease }: Taken, _: &mut Self::Context) {
+        let Some(entry) = self.tasks.get_mut(&task) else {
+            return;
+        };
+        if entry.task.lease.as_ref() == Some(&lease)
+            && let Some(at) = entry.signal.take()
+        {
+            self.due
+                .remove(&(at, Due::Signal, entry.task.arrival, task));
+        }
+    }
+}
 
 impl Queue {
     /// Leases all that can start.
@@ -94,11 +115,49 @@ impl Queue {
             return self.take_back(Task { attempts, ..task }, None, ctx);
         }
         let inbox = !joins && self.take_inbox(&task);
+        self.expect_taken(&task);
         self.listeners.leased.do_send(Leased {
             task,
             lease,
             joins,
             inbox,
+        });
+        self.arm(ctx);
+    }
+
+    /// The team of a lease is signalled again if it does not take it.
+    fn expect_taken(&mut self, task: &Task) {
+        let at = self.clock.now() + SIGNAL_AGAIN;
+        if let Some(entry) = self.tasks.get_mut(&task.id) {
+            entry.signal = Some(at);
+            self.due
+                .insert((at, Due::Signal, task.arrival, task.id.clone()));
+        }
+    }
+
+    /// A lease that nobody has taken for a while is told again.
+    pub(super) fn signal_again(&mut self, id: &TaskId, at: Timestamp, ctx: &mut Context<Self>) {
+        let Some(entry) = self.tasks.get_mut(id) else {
+            return;
+        };
+        let (true, Some(lease)) = (entry.signal == Some(at), entry.task.lease.clone()) else {
+            return;
+        };
+        let (task, joins) = (entry.task.clone(), entry.joined);
+        let done = format!(
+            "A task was not taken up for {} s: its team was signalled again.",
+            SIGNAL_AGAIN.as_secs()
+        );
+        let (name, now) = (self.ids.notice(), self.clock.now());
+        let notice = Notice::stall(name, &task.lane.team, Some(id), done, now);
+        let committed = self.store.commit(Writes::new().notice(&notice));
+        self.deliver(committed, ctx);
+        self.expect_taken(&task);
+        self.listeners.leased.do_send(Leased {
+            task,
+            lease,
+            joins,
+            inbox: true,
         });
     }
 

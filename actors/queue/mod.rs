@@ -166,6 +166,16 @@ pub struct Leased {
     pub inbox: bool,
 }
 
+/// Fact: a team has a lease.
+#[derive(Clone, Debug, Message)]
+#[rtype(result = "()")]
+pub struct Taken {
+    /// The task.
+    pub task: TaskId,
+    /// The lease.
+    pub lease: LeaseId,
+}
+
 /// Fact: a task waits behind the running turn of its lane.
 #[derive(Clone, Debug, Message)]
 #[rtype(result = "()")]
@@ -304,6 +314,8 @@ struct Entry {
     unparked: bool,
     /// When it was leased, by the count of leases and cures.
     leased: u64,
+    /// Its team is signalled again then, unless it takes the lease before.
+    signal: Option<Timestamp>,
     /// Told when it is stored.
     stored: Option<oneshot::Sender<()>>,
     /// When it was leased last, by this process.
@@ -320,6 +332,7 @@ impl Entry {
             reason: None,
             unparked: false,
             leased: 0,
+            signal: None,
             stored: None,
             leased_at: None,
         }

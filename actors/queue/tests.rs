@@ -76,12 +76,12 @@ impl Handler<Progressed> for Recorder {
     }
 }
 
-/// A clock that is moved by hand.
-struct Still(std::sync::atomic::AtomicU64);
+/// A clock that goes with the runtime's time, and is moved on by hand.
+struct Still(std::sync::atomic::AtomicU64, tokio::time::Instant);
 
 impl Clock for Still {
     fn now(&self) -> Timestamp {
-        Timestamp(self.0.load(std::sync::atomic::Ordering::Relaxed))
+        Timestamp(self.0.load(std::sync::atomic::Ordering::Relaxed)) + self.1.elapsed()
     }
 }
 
@@ -109,7 +109,7 @@ fn set_up(limits: Limits) -> Setting {
         Box::new(|_| ()),
         Box::new(|_, _| ()),
     );
-    let hands = Arc::new(Still(1_000.into()));
+    let hands = Arc::new(Still(1_000.into(), tokio::time::Instant::now()));
     let clock: Arc<dyn Clock> = hands.clone();
     let channel = Channel::new(store.clone(), clock.clone()).start();
     let heard = Recorder::default();
@@ -339,4 +339,27 @@ async fn a_lease_does_not_reach_a_team_that_was_paused_meanwhile() {
     setting.queue.do_send(pause(false));
     setting.settle().await;
     assert_eq!(setting.leases().len(), 1);
+}
+
+/// OR-83: a lease that nobody takes is told again, once a minute, until it is taken.
+#[actix::test]
+async fn a_lease_that_is_not_taken_up_is_told_again() {
+    tokio::time::pause();
+    let setting = set_up(Limits::default());
+    setting.enqueue("task-1", "t-1");
+    setting.settle().await;
+    let (id, lease) = setting.leases()[0].clone();
+
+    tokio::time::sleep(Duration::from_secs(61)).await;
+    setting.settle().await;
+    let again = setting.leases();
+    setting.queue.do_send(Taken { task: id, lease });
+    tokio::time::sleep(Duration::from_secs(600)).await;
+    setting.settle().await;
+
+    assert_eq!(again.len(), 2);
+    assert_eq!(again[0], again[1]);
+    assert_eq!(setting.leases().len(), 2);
+    let notices = setting.store.read(reads::notices).await.unwrap();
+    assert_eq!(notices.len(), 1);
 }

@@ -20,6 +20,7 @@ use crate::{
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Due {
     Ack,
+    Signal,
     Unpark,
     Deadline,
 }
@@ -183,11 +184,12 @@ impl Queue {
         while let Some((at, ..)) = self.due.first()
             && *at <= now
         {
-            let Some((_, due, _, id)) = self.due.pop_first() else {
+            let Some((at, due, _, id)) = self.due.pop_first() else {
                 break;
             };
             match due {
                 Due::Ack => self.acknowledge(&id, ctx),
+                Due::Signal => self.signal_again(&id, at, ctx),
                 Due::Unpark => self.waited_enough(&id, ctx),
                 Due::Deadline => {
                     let Some(entry) = self.tasks.get(&id) else {

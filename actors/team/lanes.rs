@@ -150,6 +150,8 @@ pub(super) struct Running {
     pub(super) deadline: Instant,
     pub(super) ack_due: Instant,
     pub(super) last_sign: Instant,
+    /// The sign after which the operator was told that none followed.
+    pub(super) warned: Option<Instant>,
     /// The decisions on its held calls.
     pub(super) approvals: HashMap<ApprovalId, Approval>,
     /// What is set aside for the model call that runs.
@@ -205,6 +207,18 @@ impl Lanes {
         match &mut self.lanes.get_mut(topic)?.work {
             Work::Running(running) => Some(running),
             _ => None,
+        }
+    }
+
+    /// A lane works on what was leased so.
+    pub(super) fn holds(&self, topic: &Option<TopicId>, lease: &LeaseId) -> bool {
+        match self.lanes.get(topic).map(|lane| &lane.work) {
+            Some(Work::Preparing { charge, .. }) => charge.lease == *lease,
+            Some(Work::Running(running)) => {
+                let joined = running.joined.iter().any(|(_, joined)| joined == lease);
+                joined || running.charge.lease == *lease
+            }
+            _ => false,
         }
     }
 

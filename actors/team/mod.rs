@@ -12,12 +12,13 @@ use crate::{
     channel::Channel,
     clock::Clock,
     engine::EngineEvent,
-    ids::{Ids, TeamName, TopicId, TurnId},
+    ids::{Ids, TaskId, TeamName, TopicId, TurnId},
     live::Publisher,
     meter::Meter,
+    notice::Notice,
     org::view::OrgView,
     queue::{self, Leased, Queue, Waiting},
-    store::StoreHandle,
+    store::{StoreHandle, records::Writes},
     task::Task,
 };
 
@@ -47,6 +48,28 @@ pub struct Retire;
 #[derive(Debug, Message)]
 #[rtype(result = "()")]
 pub struct PutAway;
+
+/// Asks a team whether it still hears.
+#[derive(Debug, Message)]
+#[rtype(result = "()")]
+pub struct Ping {
+    /// Where it runs, as whoever asks counts that.
+    pub place: usize,
+    /// Who is told.
+    pub answer: Recipient<Answered>,
+}
+
+/// Fact: a team hears.
+#[derive(Debug, Message)]
+#[rtype(result = "()")]
+pub struct Answered {
+    /// The team.
+    pub team: TeamName,
+    /// Which of its lives.
+    pub incarnation: u64,
+    /// Where it runs.
+    pub place: usize,
+}
 
 /// Fact: a team has had nothing to do for a while.
 #[derive(Debug, Message)]
@@ -112,6 +135,10 @@ pub struct Recipe {
     pub idle: Duration,
     /// Calls that do not stop when told are aborted after this.
     pub grace: Duration,
+    /// A turn that cannot be prepared within this is tried again.
+    pub preparation: Duration,
+    /// A team that does not answer within this is replaced.
+    pub answers_within: Duration,
 }
 
 /// One team: its lanes, and a turn in each that has work.
@@ -221,7 +248,16 @@ impl Team {
     fn stop(&mut self, topic: &Option<TopicId>, stop: Stop, ctx: &mut Context<Self>) {
         match &mut self.lanes.get(topic).work {
             Work::Idle => {}
-            Work::Preparing { stop: wanted, .. } => *wanted = Some(stop),
+            Work::Preparing {
+                charge,
+                stop: wanted,
+            } => {
+                *wanted = Some(stop);
+                let (topic, turn) = (topic.clone(), charge.turn.clone());
+                ctx.run_later(self.recipe.grace, move |team, ctx| {
+                    team.give_back_unprepared(&topic, &turn, ctx);
+                });
+            }
             Work::Running(running) => {
                 let turn = running.charge.turn.clone();
                 let said = std::mem::take(&mut running.streaming);
@@ -240,8 +276,25 @@ impl Team {
             return self.stop(topic, Stop::Deadline, ctx);
         }
         if now >= running.stalls_at() {
+            let silent = now.duration_since(running.last_sign).as_secs();
+            let task = running.charge.task.id.clone();
+            let done = format!("Nothing moved in a turn for {silent} s: it was stopped");
+            self.tell_of_stall(&task, format!("{done}, and is tried again if it may be."));
             return self.stop(topic, Stop::Stalled, ctx);
         }
+        if let Some(at) = running.warns_at()
+            && now >= at
+        {
+            running.warned = Some(running.last_sign);
+            let silent = now.duration_since(running.last_sign).as_secs();
+            let rest = running.stalls_at().duration_since(now).as_secs();
+            let task = running.charge.task.id.clone();
+            let done = format!("Nothing moved in a turn for {silent} s: a warning");
+            self.tell_of_stall(&task, format!("{done}. In {rest} s it is stopped."));
+        }
+        let Some(running) = self.lanes.running(topic, turn) else {
+            return;
+        };
         if now >= running.ack_due {
             self.acknowledge(topic, turn, Words::OrNone, ctx);
         }
@@ -253,6 +306,9 @@ impl Team {
             return;
         };
         let mut next = running.deadline.min(running.stalls_at());
+        if let Some(warns_at) = running.warns_at() {
+            next = next.min(warns_at);
+        }
         if !running.gate.is_open() && !running.acking {
             next = next.min(running.ack_due);
         }
@@ -260,6 +316,14 @@ impl Team {
         let pause = next.saturating_duration_since(Instant::now());
         let watch = ctx.run_later(pause, move |team, ctx| team.watch(&topic, &turn, ctx));
         running.watch = Some(watch);
+    }
+
+    /// Tells the operator what was done about work that stood still.
+    fn tell_of_stall(&self, task: &TaskId, done: String) {
+        let (id, now) = (self.recipe.ids.notice(), self.recipe.clock.now());
+        let notice = Notice::stall(id, &self.name, Some(task), done, now);
+        // The store takes it in now; nobody waits until it is safe.
+        drop(self.recipe.store.commit(Writes::new().notice(&notice)));
     }
 
     /// A lane is free again.
@@ -316,6 +380,13 @@ impl Running {
         self.model.is_none() && self.tools.is_empty()
     }
 
+    /// When the operator is told that nothing moves, if they have not been. A tool may take its time.
+    fn warns_at(&self) -> Option<Instant> {
+        let told = self.warned == Some(self.last_sign);
+        let waits = told || self.turn.longest_call().is_some();
+        (!waits).then(|| self.last_sign + self.brief.idle_timeout / 2)
+    }
+
     /// When a turn without a sign of life counts as stalled. A running tool has its own limit.
     fn stalls_at(&self) -> Instant {
         let patience = match self.turn.longest_call() {
@@ -351,6 +422,13 @@ impl Handler<Leased> for Team {
         self.leases += 1;
         self.idle_since = Instant::now();
         let topic = leased.task.lane.topic.clone();
+        self.queue.do_send(queue::Taken {
+            task: leased.task.id.clone(),
+            lease: leased.lease.clone(),
+        });
+        if self.lanes.holds(&topic, &leased.lease) {
+            return;
+        }
         if leased.joins {
             return self.join(&topic, leased, ctx);
         }
@@ -439,6 +517,18 @@ impl Handler<Retire> for Team {
                 self.perform(&topic, &turn, ctx);
             }
         }
+    }
+}
+
+impl Handler<Ping> for Team {
+    type Result = ();
+
+    fn handle(&mut self, Ping { place, answer }: Ping, _: &mut Self::Context) {
+        answer.do_send(Answered {
+            team: self.name.clone(),
+            incarnation: self.incarnation,
+            place,
+        });
     }
 }
 

@@ -11,8 +11,8 @@ use super::{
     ack::Gate,
     aloud::Aloud,
     holds,
-    lanes::{Charge, Memory, RECENT_AGE, RECENT_LINES, Running, Work},
-    turn::{End, Input, Stop, Turn},
+    lanes::{Call, Charge, Memory, RECENT_AGE, RECENT_LINES, Running, Work},
+    turn::{End, Input, Stop, Turn, pause_after},
 };
 use crate::{
     approvals::record::Approval,
@@ -156,22 +156,24 @@ impl Team {
             } else {
                 Vec::new()
             };
-            let assignment = Assignment {
+            let same = Assignment {
                 lane: task.lane.clone(),
                 generation: task.generation,
                 topic: task.source.and_then(|source| source.topic),
-                conversation,
+                conversation: Vec::new(),
                 ancestors,
                 options: task.options,
                 inner: task.kind == Kind::Agent,
                 reports: task.kind == Kind::Trigger,
             };
-            let same = Assignment {
-                conversation: Vec::new(),
-                ..assignment.clone()
+            let assignment = Assignment {
+                conversation,
+                ..same.clone()
             };
             // On a task of its own: a panic in there ends this turn, not the team.
-            let brief = actix::spawn(async move { briefing.brief(assignment).await })
+            let brief = actix::spawn(async move { briefing.brief(assignment).await });
+            let _stopped_on_drop = Call::of(&brief);
+            let brief = brief
                 .await
                 .map_err(|_| {
                     Unprepared::new(Code::Internal, "preparing the turn failed unexpectedly")
@@ -189,6 +191,17 @@ impl Team {
             })
         };
         let topic = topic.clone();
+        let limit = self.recipe.preparation;
+        let preparation = async move {
+            let prepared = tokio::time::timeout(limit, preparation).await;
+            prepared.unwrap_or_else(|_| {
+                let message = format!(
+                    "preparing the turn took longer than {} s; look at the disk that the team's folders are on",
+                    limit.as_secs()
+                );
+                Err(Unprepared::new(Code::Stalled, message))
+            })
+        };
         ctx.spawn(
             preparation
                 .into_actor(self)
@@ -281,6 +294,22 @@ impl Team {
             }
             return;
         }
+        if code.is_transient()
+            && let Some(pause) = pause_after(charge.task.attempts)
+        {
+            let seconds = pause.as_secs();
+            self.tell_of_stall(
+                &charge.task.id,
+                format!("{message}. It is tried again in {seconds} s."),
+            );
+            self.rest(topic, ctx);
+            self.queue.do_send(Return {
+                task: charge.task,
+                after: Some(pause),
+                uncounted: false,
+            });
+            return;
+        }
         if of_settings {
             self.queue.do_send(Hindered {
                 team: self.name.clone(),
@@ -289,12 +318,36 @@ impl Team {
             });
         }
         let end = End {
-            ending: Ending::Failed,
+            ending: match code.is_transient() {
+                true => Ending::Dead,
+                false => Ending::Failed,
+            },
             code: Some(code),
             message: Some(message),
             text: String::new(),
         };
         self.end_unprepared(topic, charge, end, ctx);
+    }
+
+    /// A stopped turn whose preparation takes too long goes back; the queue knows that it was stopped.
+    pub(super) fn give_back_unprepared(
+        &mut self,
+        topic: &Option<TopicId>,
+        turn: &TurnId,
+        ctx: &mut Context<Self>,
+    ) {
+        let lane = self.lanes.get(topic);
+        match std::mem::take(&mut lane.work) {
+            Work::Preparing { charge, .. } if charge.turn == *turn => {
+                self.rest(topic, ctx);
+                self.queue.do_send(Return {
+                    task: charge.task,
+                    after: None,
+                    uncounted: true,
+                });
+            }
+            other => lane.work = other,
+        }
     }
 
     fn begin(
@@ -385,6 +438,7 @@ impl Team {
             deadline: began + until_deadline,
             ack_due,
             last_sign: Instant::now(),
+            warned: None,
             approvals,
             reserved: None,
             overdrawn: None,

@@ -622,6 +622,7 @@ fn threads() -> Threads {
     Threads {
         store: Arbiter::new().handle(),
         teams: (0..cores).map(|_| team_arbiter()).collect(),
+        answers_within: spine::ANSWERS_WITHIN,
     }
 }
 

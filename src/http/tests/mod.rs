@@ -295,6 +295,7 @@ impl Bench {
         let threads = Threads {
             store: Arbiter::current(),
             teams: vec![Arbiter::current()],
+            answers_within: Duration::from_secs(30),
         };
         let settings = router::Settings {
             topics: resolve::Settings {
