@@ -13,6 +13,8 @@ use crate::service::{PATIENCE, Service, http};
 struct Events {
     chunks: Pin<Box<dyn Stream<Item = reqwest::Result<Bytes>> + Send>>,
     text: String,
+    /// The id of the last event that was no gap.
+    last: String,
 }
 
 impl Events {
@@ -28,6 +30,7 @@ impl Events {
         Self {
             chunks: Box::pin(response.bytes_stream()),
             text: String::new(),
+            last: String::new(),
         }
     }
 
@@ -43,6 +46,10 @@ impl Events {
                 self.text = rest.to_owned();
                 match event {
                     Some(((id, kind), data)) => {
+                        if kind != "gap" {
+                            assert!(number(&id) > number(&self.last), "{id} after {}", self.last);
+                            self.last.clone_from(&id);
+                        }
                         return Some((id, kind, serde_json::from_str(&data).expect("JSON")));
                     }
                     None => continue,
@@ -52,6 +59,12 @@ impl Events {
             self.text.push_str(&String::from_utf8_lossy(&chunk));
         }
     }
+}
+
+/// The number of an event by its id.
+fn number(id: &str) -> u64 {
+    let number = id.split_once('-').map(|(_, number)| number.parse());
+    number.map_or(0, |number| number.expect("a number"))
 }
 
 /// What a client knows: a snapshot, and what was told since.
