@@ -121,17 +121,28 @@ impl Turns {
     /// Whether an event says nothing that was not said before.
     pub(super) fn knows(&self, event: &Event) -> bool {
         match &event.data {
-            Data::Task(task) => task.state == "running" && self.tasks.contains_key(&task.id),
+            Data::Task(task) => task.state == "running" && self.runs(&task.id),
             _ => false,
         }
+    }
+
+    fn runs(&self, task: &TaskId) -> bool {
+        let turn = self.tasks.get(task).and_then(|turn| self.turns.get(turn));
+        turn.is_some_and(|turn| turn.state == "running")
     }
 
     /// Takes in what happened.
     pub(super) fn fold(&mut self, seq: u64, at: Timestamp, event: &Event) {
         match &event.data {
             Data::Turn(told) => self.fold_turn(seq, at, event, told),
-            Data::Task(task) if !matches!(task.state, "running" | "waiting") => {
-                if let Some(turn) = self.tasks.remove(&task.id) {
+            Data::Task(task) => {
+                let is_over = match task.state {
+                    "running" | "waiting" => false,
+                    // One that waited goes on; one that ran has been cut off.
+                    "accepted" => self.runs(&task.id),
+                    _ => true,
+                };
+                if is_over && let Some(turn) = self.tasks.remove(&task.id) {
                     self.turns.remove(&turn);
                 }
             }
@@ -470,6 +481,7 @@ mod tests {
         ]);
         let waiting = turns.all();
 
+        turns.fold(8, Timestamp(8), &facts::task(&task(false, false)));
         turns.fold(9, Timestamp(9), &start());
         let goes_on = turns.all();
         turns.fold(10, Timestamp(10), &facts::task(&task(false, false)));

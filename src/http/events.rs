@@ -4,7 +4,7 @@ use std::{convert::Infallible, pin::Pin, time::Duration};
 
 use actix_web::{
     HttpRequest, HttpResponse, Resource,
-    http::header,
+    http::{Method, header},
     web::{self, Bytes},
 };
 use futures_util::{Stream, stream};
@@ -48,6 +48,15 @@ async fn watch(state: web::Data<State>, request: HttpRequest) -> Result<HttpResp
         topic: query.text("topic").map(Into::into),
         task: query.text("task").map(Into::into),
     };
+    let mut answer = HttpResponse::Ok();
+    answer
+        .insert_header((header::CONTENT_TYPE, "text/event-stream"))
+        // Whatever stands between may neither keep nor gather it.
+        .insert_header((header::CACHE_CONTROL, "no-store, no-transform"))
+        .insert_header(("x-accel-buffering", "no"));
+    if request.method() == Method::HEAD {
+        return Ok(answer.finish());
+    }
     let watch = state.spine.live.watch(from, filter);
     let listener = Listener {
         boot: watch.boot(),
@@ -56,12 +65,7 @@ async fn watch(state: web::Data<State>, request: HttpRequest) -> Result<HttpResp
         ended: Box::pin(principal.ended()),
         sign: tokio::time::interval(SIGN_OF_LIFE),
     };
-    Ok(HttpResponse::Ok()
-        .insert_header((header::CONTENT_TYPE, "text/event-stream"))
-        // Whatever stands between may neither keep nor gather it.
-        .insert_header((header::CACHE_CONTROL, "no-store, no-transform"))
-        .insert_header(("x-accel-buffering", "no"))
-        .streaming(chunks(listener)))
+    Ok(answer.streaming(chunks(listener)))
 }
 
 /// One open stream.

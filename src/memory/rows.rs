@@ -57,7 +57,14 @@ pub(crate) fn put(entry: &Entry) -> Writes {
 
 /// What whoever watches learns of a version: not what it says.
 fn told(entry: &Entry, action: &str) -> Event {
-    let data = json!({ "id": entry.id, "key": entry.key.to_string(), "action": action });
+    let data = json!({
+        "id": entry.id,
+        "key": entry.key.to_string(),
+        "type": entry.kind,
+        "review": entry.review,
+        "active": entry.active,
+        "action": action,
+    });
     Event::new(event::Kind::MemoryChanged, data).of_team(&entry.team.name)
 }
 

@@ -13,6 +13,8 @@ use crate::service::{PATIENCE, Service, http};
 struct Events {
     chunks: Pin<Box<dyn Stream<Item = reqwest::Result<Bytes>> + Send>>,
     text: String,
+    /// The id of the last event that was no gap.
+    last: String,
 }
 
 impl Events {
@@ -28,6 +30,7 @@ impl Events {
         Self {
             chunks: Box::pin(response.bytes_stream()),
             text: String::new(),
+            last: String::new(),
         }
     }
 
@@ -43,6 +46,10 @@ impl Events {
                 self.text = rest.to_owned();
                 match event {
                     Some(((id, kind), data)) => {
+                        if kind != "gap" {
+                            assert!(number(&id) > number(&self.last), "{id} after {}", self.last);
+                            self.last.clone_from(&id);
+                        }
                         return Some((id, kind, serde_json::from_str(&data).expect("JSON")));
                     }
                     None => continue,
@@ -52,6 +59,12 @@ impl Events {
             self.text.push_str(&String::from_utf8_lossy(&chunk));
         }
     }
+}
+
+/// The number of an event by its id.
+fn number(id: &str) -> u64 {
+    let number = id.split_once('-').map(|(_, number)| number.parse());
+    number.map_or(0, |number| number.expect("a number"))
 }
 
 /// What a client knows: a snapshot, and what was told since.
@@ -64,6 +77,8 @@ struct Follower {
     /// Turns under way, with what they have said.
     running: BTreeMap<String, String>,
     gaps: Vec<String>,
+    /// Something is missing that no gap has told of yet.
+    misses: bool,
     applied: usize,
 }
 
@@ -105,15 +120,18 @@ impl Follower {
     async fn apply(&mut self, service: &Service, (id, kind, data): (String, String, Value)) {
         if kind == "gap" {
             self.gaps.push(text(&data["reason"]));
+            self.misses = false;
             return self.begin_anew(service).await;
         }
         let (boot, seq) = id.split_once('-').expect("an id");
         assert_eq!(boot.parse(), Ok(self.boot), "an event of another process");
         let seq: u64 = seq.parse().expect("a number");
         if seq <= self.seq {
+            // What the snapshot holds already; none is ever applied twice.
             return;
         }
-        assert_eq!(seq, self.seq + 1, "an event is missing, or came twice");
+        // Passing text may be missing; then a gap follows.
+        self.misses |= seq > self.seq + 1;
         self.seq = seq;
         self.applied += 1;
         match kind.as_str() {
@@ -151,7 +169,7 @@ impl Follower {
         let (_, answer) = service.api("GET", "/api/v1/snapshot", None).await;
         let goal = answer["data"]["seq"].as_u64().expect("a number");
         let read = async {
-            while self.seq < goal {
+            while self.seq < goal || self.misses {
                 let event = events.next().await.expect("the stream goes on");
                 self.apply(service, event).await;
             }

@@ -96,8 +96,8 @@ async fn a_turn_is_told_as_it_happens() {
             "running Some(2)",
             "done",
             "end done",
-            "task done",
             "outbound All done.",
+            "task done",
         ]
     );
     assert!(spine.live.running().1.is_empty());

@@ -233,6 +233,54 @@ async fn a_secret_is_not_told() {
     );
 }
 
+/// OP-46, MV-34: that something is remembered or kept secret is told, not what.
+#[actix::test]
+async fn memory_and_vault_tell_that_they_changed() {
+    let bench = Bench::new().await;
+    let mut listening = bench
+        .listen("types=memory.changed,vault.changed", None)
+        .await;
+    let memory = json!({
+        "team": "main", "key": "colour", "content": "blue as the sky", "type": "context",
+    });
+    let secret = request(Method::PUT, "/api/v1/vault/system/KEY")
+        .insert_header(bearer(&bench.operator()))
+        .set_json(json!({ "value": "hunter2-hunter2" }));
+
+    let saved = bench
+        .post("/api/v1/memories", &bench.operator(), memory)
+        .await;
+    let set = bench.call(secret).await;
+
+    assert!(
+        saved.status < 300 && set.status < 300,
+        "{} {}",
+        saved.body,
+        set.body
+    );
+    let (remembered, kept) = (
+        listening.next().await.unwrap(),
+        listening.next().await.unwrap(),
+    );
+    assert_eq!(remembered.kind, "memory.changed");
+    assert_eq!(
+        (&remembered.data["key"], &remembered.data["team"]),
+        (&json!("colour"), &json!("main"))
+    );
+    assert_eq!(kept.kind, "vault.changed");
+    assert_eq!(
+        (&kept.data["scope"], &kept.data["key"]),
+        (&json!("system"), &json!("KEY"))
+    );
+    for told in [remembered, kept] {
+        let text = told.data.to_string();
+        assert!(
+            !text.contains("blue") && !text.contains("hunter2"),
+            "{text}"
+        );
+    }
+}
+
 /// OP-44
 #[actix::test]
 async fn a_snapshot_has_a_place_and_all_that_is_before_it() {
