@@ -89,6 +89,7 @@ impl Reload {
         channels.set(settings);
         let mut watch = Watch {
             applied: Stamp::at(&home.channels_file()),
+            vault: environment.vault_version(),
             home,
             environment,
             router: spine.router.clone(),
@@ -120,6 +121,8 @@ struct Watch {
     channels: Arc<Channels>,
     /// The state of the file that counts, or that was refused.
     applied: Option<Stamp>,
+    /// The version of the vault that it was read with.
+    vault: u64,
 }
 
 impl Watch {
@@ -135,7 +138,10 @@ impl Watch {
             let now = Stamp::at(&self.home.channels_file());
             let has_settled = now == seen;
             seen = now;
-            if told || (has_settled && now != self.applied) {
+            let vault = self.environment.vault_version();
+            let has_other_secrets = vault != self.vault && load::channels_use_vault(&self.home);
+            self.vault = vault;
+            if told || has_other_secrets || (has_settled && now != self.applied) {
                 self.applied = now;
                 self.reread().await;
             }
