@@ -395,6 +395,7 @@ impl Team {
                 turn: turn.clone(),
                 timestamp,
                 fact,
+                redacted: false,
             })
             .collect();
         let task = &running.charge.task;
