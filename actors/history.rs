@@ -23,6 +23,9 @@ pub struct HistoryEvent {
     /// What.
     #[serde(flatten)]
     pub fact: Fact,
+    /// A secret was taken out of it, after it had been written: the only change that is ever made.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub redacted: bool,
 }
 
 /// What happened.

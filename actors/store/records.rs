@@ -58,6 +58,9 @@ pub(super) enum Write {
     ForgetChannel {
         channel: ChannelId,
     },
+    LookAgain {
+        key: Vec<u8>,
+    },
 }
 
 /// A commit in the making.
@@ -366,6 +369,13 @@ impl Writes {
         self
     }
 
+    /// Records that may hold what has become a secret since.
+    pub(super) fn look_again(mut self, keys: &[Vec<u8>]) -> Self {
+        let again = keys.iter().cloned();
+        self.list.extend(again.map(|key| Write::LookAgain { key }));
+        self
+    }
+
     /// The channel is gone for good, with all keys that a sweep found.
     pub fn forget_channel(self, channel: &ChannelId) -> Self {
         self.with(Write::ForgetChannel {
@@ -399,7 +409,10 @@ impl Writes {
         let change = |write| match write {
             Write::Put { key, value } => Some((key, Some(value))),
             Write::Delete { key } => Some((key, None)),
-            Write::Frame { .. } | Write::Fence { .. } | Write::ForgetChannel { .. } => None,
+            Write::Frame { .. }
+            | Write::Fence { .. }
+            | Write::ForgetChannel { .. }
+            | Write::LookAgain { .. } => None,
         };
         Batch {
             changes: self.list.into_iter().filter_map(change).collect(),
@@ -413,7 +426,7 @@ impl Writes {
             .map(|write| match write {
                 Write::Put { key, value } => key.len() + value.len(),
                 Write::Frame { value, .. } => value.len() + 64,
-                Write::Delete { key } => key.len(),
+                Write::Delete { key } | Write::LookAgain { key } => key.len(),
                 Write::Fence { .. } | Write::ForgetChannel { .. } => 0,
             })
             .sum()

@@ -396,6 +396,7 @@ impl Team {
                 turn: turn.clone(),
                 timestamp,
                 fact,
+                redacted: false,
             })
             .collect();
         let task = &running.charge.task;

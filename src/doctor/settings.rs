@@ -30,7 +30,8 @@ pub fn check(home: &Home, environment: &Environment) -> Settings {
         let fix = format!("edit {} at line {}", warning.file, warning.line);
         Finding::warn(ID, warning.to_string(), fix)
     }));
-    let config = load::load(home, environment).ok().map(|found| found.config);
+    let config = load::load_config(home, environment);
+    let config = config.ok().map(|(config, _)| config);
     if let Some(config) = &config
         && let Err(exposed) = config.server.check_exposure()
     {

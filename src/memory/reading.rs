@@ -100,7 +100,9 @@ impl Memory {
     pub async fn injected(&self, team: &TeamKey) -> Result<Arc<str>, MemoryError> {
         let slot = self.slot(team);
         let known = slot.told().clone();
+        let redactions = self.0.guard.redactions();
         if let Some(told) = known
+            && told.redactions == redactions
             && told.until.is_none_or(|until| self.now() < until)
         {
             return Ok(told.text);
@@ -124,6 +126,7 @@ impl Memory {
         *slot.told() = Some(Told {
             text: text.clone(),
             until,
+            redactions,
         });
         Ok(text)
     }

@@ -6,7 +6,10 @@ use hivewright_actors::{
     ids::{MemoryId, TeamKey},
     live::event::{self, Event},
     storage::{Order, Storage, StorageError},
-    store::records::{EdgeKey, Writes, after_prefix, decode},
+    store::{
+        records::{EdgeKey, Writes, after_prefix, decode},
+        redact::{Owner, Texts},
+    },
 };
 use serde::{Deserialize, Serialize};
 use serde_json::json;
@@ -15,6 +18,19 @@ use super::{
     chain::{Chain, Change},
     entry::{Entry, Key},
 };
+
+/// Where entries hold words.
+pub(crate) const TEXTS: &[Texts] = &[Texts {
+    kind: "edge\0memory",
+    owner: Owner::At("/team/name"),
+    fields: &[
+        "content",
+        "supersede_reason",
+        "sources",
+        "reviewed/note",
+        "ended/note",
+    ],
+}];
 
 const ENTRIES: &str = "memory";
 const PLACES: &str = "memory_id";

@@ -167,6 +167,16 @@ impl Scrubber {
         self.0.longest
     }
 
+    /// It knows no value.
+    pub fn is_empty(&self) -> bool {
+        self.0.heads.is_empty()
+    }
+
+    /// The beginning of a known value is in the text: cheaper to tell than whether the rest is.
+    pub fn suspects(&self, text: &str) -> bool {
+        self.0.heads_in(text, 0).next().is_some()
+    }
+
     /// The text has a known value in it.
     pub fn knows(&self, text: &str) -> bool {
         self.0.find(text, 0).next().is_some()

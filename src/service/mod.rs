@@ -154,27 +154,14 @@ impl Service {
         home.prepare()?;
         let lock = home.lock()?;
         scaffold::ensure_main(&home)?;
-        let mut settings = load::load(&home, &options.environment)?;
-        let in_file = Arc::new(settings.config.clone());
-        let config = &mut settings.config;
+        let (mut config, warnings) = load::load_config(&home, &options.environment)?;
+        let in_file = Arc::new(config.clone());
         config.server.bind = options.bind.unwrap_or(config.server.bind);
         config.server.port = options.port.unwrap_or(config.server.port);
         config.server.check_exposure()?;
         let secrets = Secrets::default();
         let tap = logging::start(config.log.level.as_str(), secrets.clone());
-        let mut notices: Vec<String> = settings.warnings.iter().map(ToString::to_string).collect();
-        let (channels, fault) = match settings.channels {
-            ChannelsState::Open(channels) if settings.distrust.0.is_empty() => (channels, None),
-            ChannelsState::Open(channels) => (channels, Some(settings.distrust)),
-            ChannelsState::Closed(problems) => (Channels::closed(), Some(problems)),
-        };
-        if let Some(fault) = &fault {
-            tracing::error!(%fault, "only the operator's command line is let in");
-            notices.push(format!(
-                "only the operator's command line is let in: {fault}"
-            ));
-        }
-        let config = settings.config;
+        let mut notices: Vec<String> = warnings.iter().map(ToString::to_string).collect();
 
         let sandbox = Sandbox::new(SandboxSettings {
             launcher: options.launcher,
@@ -194,6 +181,19 @@ impl Service {
         }
         let vault = vault::open(&home, &options.environment, storage.clone(), &secrets).await?;
         let environment = options.environment.clone().with_vault(vault.clone());
+        let (channels, distrust, warnings) = load::load_channels(&home, &environment);
+        notices.extend(warnings.iter().map(ToString::to_string));
+        let (channels, fault) = match channels {
+            ChannelsState::Open(channels) if distrust.0.is_empty() => (channels, None),
+            ChannelsState::Open(channels) => (channels, Some(distrust)),
+            ChannelsState::Closed(problems) => (Channels::closed(), Some(problems)),
+        };
+        if let Some(fault) = &fault {
+            tracing::error!(%fault, "only the operator's command line is let in");
+            notices.push(format!(
+                "only the operator's command line is let in: {fault}"
+            ));
+        }
         let live = Live::new(home.clone(), environment.clone());
         live.hold(in_file.clone(), channels.topics.profile.clone());
         let demo = Arc::new(AtomicBool::new(
@@ -323,6 +323,8 @@ impl Service {
         memory.connect(spine.store.clone());
         rules.connect(spine.store.clone(), ids.clone());
         notices.extend(vault::attach(&vault, &spine.store, &ids));
+        // What a crash cut off.
+        vault.redact().await;
         spine.org.do_send(org::Settle {
             belongings: vec![
                 Arc::new(memory.clone()),

@@ -128,6 +128,7 @@ impl Reload {
         channels.set(running.channels);
         let mut watch = Watch {
             applied: stamps(&running.home),
+            vault: running.environment.vault_version(),
             live: running.live,
             home: running.home,
             environment: running.environment,
@@ -187,6 +188,8 @@ struct Watch {
     channels: Arc<Channels>,
     /// The state of the files that counts, or that was refused.
     applied: Stamps,
+    /// The version of the vault that they were read with.
+    vault: u64,
     /// What the process was started with.
     started: Arc<Config>,
     local: LocalTime,
@@ -212,7 +215,10 @@ impl Watch {
             let now = stamps(&self.home);
             let has_settled = now == seen;
             seen = now;
-            if told || (has_settled && now != self.applied) {
+            let vault = self.environment.vault_version();
+            let has_other_secrets = vault != self.vault && load::channels_use_vault(&self.home);
+            self.vault = vault;
+            if told || has_other_secrets || (has_settled && now != self.applied) {
                 self.applied = now;
                 let outcome = self.reread().await;
                 if let Some(order) = order {

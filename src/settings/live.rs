@@ -177,7 +177,11 @@ impl Live {
 
     fn channels_file(&self) -> Read<Channels> {
         let inner = &self.0;
-        inner.channels.get(&inner.home.channels_file(), || {
+        let (path, version) = (
+            inner.home.channels_file(),
+            inner.environment.vault_version(),
+        );
+        inner.channels.get_with(&path, version, || {
             let found = reread_channels(&inner.home, &inner.environment);
             (found.map(Arc::new).map_err(Arc::new), Vec::new())
         })

@@ -17,6 +17,7 @@ const CHECK: &str = "vault-check";
 const DATA_KEY: &str = "vault-key";
 const ENTRY: &str = "vault";
 const USED: &str = "vault-used";
+const REDACT: &str = "vault-redact";
 pub(super) const AUDIT: &str = "vault-audit";
 
 /// What only the right master key opens.
@@ -62,10 +63,20 @@ impl Change {
     }
 
     pub(super) fn drop_entry(&mut self, scope: &Scope, key: &str) {
-        for kind in [ENTRY, USED] {
+        for kind in [ENTRY, USED, REDACT] {
             self.rows.push((entry_key(kind, scope, key), None));
         }
         self.told.push(told(scope, key, "removed"));
+    }
+
+    /// What was written before is to be looked through for its value.
+    pub(super) fn redact(&mut self, scope: &Scope, key: &str) {
+        self.put(entry_key(REDACT, scope, key), &());
+    }
+
+    /// That is done.
+    pub(super) fn redacted(&mut self, scope: &Scope, key: &str) {
+        self.rows.push((entry_key(REDACT, scope, key), None));
     }
 
     pub(super) fn used(&mut self, scope: &Scope, key: &str, at: Timestamp) {
@@ -179,6 +190,15 @@ pub(super) fn read_entry(
         Some(value) => decode(&name, &value).map(Some),
         None => Ok(None),
     }
+}
+
+/// Entries whose values are still to be looked for in what was written before. Blocks.
+pub(super) fn to_redact(storage: &dyn Storage) -> Result<Vec<(Scope, String)>, StorageError> {
+    let mut marked = Vec::new();
+    each::<()>(storage, REDACT, &mut |name, _| {
+        marked.extend(split(name).map(|(scope, key)| (scope, key.to_owned())));
+    })?;
+    Ok(marked)
 }
 
 /// The keys of a scope's entries. Blocks.

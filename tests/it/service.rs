@@ -255,6 +255,15 @@ impl Service {
         std::fs::read_to_string(self.path("log")).unwrap_or_default()
     }
 
+    /// Waits until the program has written something to its log.
+    pub(crate) async fn until_logged(&self, words: &str) {
+        let deadline = Instant::now() + PATIENCE;
+        while !self.log().contains(words) {
+            assert!(Instant::now() < deadline, "not logged:\n{}", self.log());
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    }
+
     /// The folder of the home.
     pub(crate) fn home(&self) -> &Path {
         self.home.path()

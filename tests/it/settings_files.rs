@@ -390,3 +390,58 @@ async fn a_higher_cap_in_the_file_wakes_what_waits_for_money() {
 
     assert_eq!(end["content"], "Paid.", "{end}");
 }
+
+/// OR-20: `channels.yaml` may refer to the vault, which is open when it is read.
+#[actix::test]
+async fn the_channels_file_may_refer_to_the_vault() {
+    let channels = "ws: {enabled: true}\ntopics: {profile: \"${vault:TOPIC_PROFILE}\"}\n";
+    let mut service = Service::prepare()
+        .with_file("data/config/channels.yaml", channels)
+        .started()
+        .await;
+
+    let without = Client::try_connect(&service.url(), &service.token()).await;
+    let (_, overview) = service.api("GET", "/api/v1/overview", None).await;
+    let set = &["vault", "set", "TOPIC_PROFILE", "--system"];
+    let set = service.run(set, "some-profile").await;
+    // It counts without a restart, and after one.
+    service
+        .until_logged("the settings were read again and count from now on")
+        .await;
+    let with = Client::try_connect(&service.url(), &service.token()).await;
+    service.kill();
+    service.launch().await;
+    let restarted = Client::try_connect(&service.url(), &service.token()).await;
+
+    let error = without.err().expect("no connection").to_string();
+    assert!(error.contains("404"), "{error}");
+    let fault = overview["data"]["channels"].to_string();
+    assert!(
+        fault.contains("channels.yaml:2:") && fault.contains("vault key `TOPIC_PROFILE`"),
+        "{fault}"
+    );
+    assert_eq!(set.code, Some(0), "{set:?}");
+    assert!(with.is_ok(), "{:?}", with.err());
+    assert!(restarted.is_ok(), "{:?}", restarted.err());
+}
+
+/// OR-20: `config.yaml` says where the vault is, so it cannot refer to it.
+#[actix::test]
+async fn the_config_file_cannot_refer_to_the_vault_and_says_so() {
+    let service = Service::prepare().with_file(
+        "data/config/config.yaml",
+        "server:\n  public_url: \"${vault:URL}\"\n",
+    );
+
+    let done = service.run(&["serve", "--port", "0"], "").await;
+
+    assert_eq!(done.code, Some(3), "{done:?}");
+    assert!(
+        done.stderr
+            .contains("config.yaml:2:15: server.public_url: ")
+            && done
+                .stderr
+                .contains("the vault is opened after this file is read"),
+        "{done:?}"
+    );
+}

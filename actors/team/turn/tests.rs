@@ -109,6 +109,7 @@ impl Shell {
                 turn: "turn".into(),
                 timestamp: Timestamp(0),
                 fact: fact.clone(),
+                redacted: false,
             });
         }
     }
@@ -435,6 +436,7 @@ fn an_answer_without_its_end_is_the_end() {
         turn: "turn".into(),
         timestamp: Timestamp(0),
         fact,
+        redacted: false,
     }];
 
     let wants = turn.resume(
