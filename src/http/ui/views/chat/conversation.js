@@ -1,6 +1,9 @@
+// @ts-check
 // What the page knows: topics, their turns, and what the server has not confirmed. No DOM in here.
 //
 // Frames may be replayed after a reconnect, so taking one in twice must change nothing.
+
+import { addText, flushOpening, settle, takeTool } from "./said.js";
 
 const KEY = "hivewright.conversation";
 const TURNS_PER_TOPIC = 80;
@@ -20,12 +23,19 @@ export function makeId() {
 }
 
 export class Conversation {
+  /** Called with the topic that changed, or null if the list did, and the item. @type {(key: string | null, item?: any) => void} */
+  onChange = () => {};
+  /** Called when a message was given another topic. @type {(turn: any, from: string, to: string) => void} */
+  onMoved = () => {};
+  /** The topic on the page. @type {string | null} */
+  viewed = null;
+  /** Another tab has taken over: nothing is kept from here any more. */
+  frozen = false;
+
+  /** @param {Pick<Storage, "getItem" | "setItem" | "removeItem">} storage @param {string} principal */
   constructor(storage, principal) {
     this.storage = storage;
     this.principal = principal;
-    /** Called with the keys of the topics that changed. */
-    this.onChange = () => {};
-    this.frozen = false;
     this.load();
   }
 
@@ -34,7 +44,7 @@ export class Conversation {
   load() {
     let kept = null;
     try {
-      kept = JSON.parse(this.storage.getItem(KEY));
+      kept = JSON.parse(this.storage.getItem(KEY) ?? "null");
     } catch {
       // An unreadable copy is no copy; the server replays what it has.
     }
@@ -143,6 +153,7 @@ export class Conversation {
       position: 0,
       waiting: "",
       opening: "",
+      thinking: "",
       blocks: [],
       usage: null,
       error: null,
@@ -275,7 +286,7 @@ export class Conversation {
     } else if (found.key !== key) {
       this.remove(found.turn);
       log.items.push(found.turn);
-      this.onMoved?.(found.turn, found.key, key);
+      this.onMoved(found.turn, found.key, key);
     }
     const { turn } = found;
     turn.task ??= frame.task_id ?? null;
@@ -378,8 +389,11 @@ export class Conversation {
     if (frame.topic_name) log.name = frame.topic_name;
     const id = `${frame.channel_id}-${frame.seq}`;
     if (log.items.some((item) => item.id === id)) return;
+    // What was asked before is answered where it stands: its card shows the outcome by itself.
+    const asks = frame.ref_id && ["approval", "question"].includes(frame.kind);
+    if (asks && log.items.some((item) => item.kind === "notice" && item.ref === frame.ref_id)) return;
     const { content, team, status, kind } = frame;
-    log.items.push({ kind: "notice", id, at: frame.ts ?? Date.now(), revision: 0, content, team, status, about: kind });
+    log.items.push({ kind: "notice", id, at: frame.ts ?? Date.now(), revision: 0, content, team, status, about: kind, ref: frame.ref_id ?? null });
     log.touched = Math.max(log.touched, frame.ts ?? 0);
     log.unread += 1;
     this.changed(key);
@@ -404,62 +418,4 @@ export class Conversation {
     this.expectLoss = false;
     this.changed(null);
   }
-}
-
-// ---- the text of a turn
-
-/**
- * The words to show before the first text block is complete: the ack repeats the beginning of the text, and
- * the deltas of that beginning follow it, or are lost when the connection was.
- */
-export function joinOpening(opening, text) {
-  if (!opening || text.startsWith(opening)) return text;
-  if (opening.startsWith(text)) return opening;
-  return `${opening} … ${text}`;
-}
-
-function addText(turn, piece) {
-  const last = turn.blocks.at(-1);
-  if (last?.kind === "text") last.text += piece;
-  else turn.blocks.push({ kind: "text", text: piece });
-}
-
-function flushOpening(turn) {
-  if (!turn.opening) return;
-  const first = turn.blocks.find((block) => block.kind === "text");
-  if (first) first.text = joinOpening(turn.opening, first.text);
-  else turn.blocks.unshift({ kind: "text", text: turn.opening });
-  turn.opening = "";
-}
-
-function takeTool(turn, frame) {
-  let card = turn.blocks.find((block) => block.kind === "tool" && block.call === frame.call_id);
-  if (!card) {
-    card = { kind: "tool", call: frame.call_id, tool: frame.tool ?? "tool", args: "", result: "", ok: null, ms: null, at: frame.ts ?? Date.now() };
-    turn.blocks.push(card);
-  }
-  if (frame.kind === "tool_call") {
-    card.args = frame.preview ?? "";
-  } else {
-    card.ok = frame.ok !== false;
-    card.ms = frame.duration_ms ?? null;
-    card.result = frame.preview ?? "";
-  }
-}
-
-/** Puts the final text in place of the streamed one, keeping what was said between tool calls where it was. */
-function settle(turn, content) {
-  turn.opening = "";
-  const squeeze = (text) => text.replace(/\s+/g, "");
-  const texts = turn.blocks.filter((block) => block.kind === "text");
-  const whole = squeeze(content);
-  if (squeeze(texts.map((block) => block.text).join("")).endsWith(whole)) return;
-  const last = texts.at(-1);
-  const tail = turn.blocks.at(-1) === last ? last : null;
-  if (tail && whole.startsWith(squeeze(tail.text))) {
-    tail.text = content;
-    return;
-  }
-  turn.blocks = turn.blocks.filter((block) => block.kind !== "text" || !whole.includes(squeeze(block.text)));
-  if (content) turn.blocks.push({ kind: "text", text: content });
 }
