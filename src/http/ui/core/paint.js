@@ -73,6 +73,8 @@ function become(old, fresh) {
     return;
   }
   if (old instanceof HTMLTextAreaElement) return;
+  // A search is part of the address, so it may change elsewhere.
+  if (old instanceof HTMLInputElement && old.type === "search" && document.activeElement !== old) old.value = /** @type {HTMLInputElement} */ (fresh).value;
   if (old instanceof HTMLSelectElement && fresh instanceof HTMLSelectElement) {
     const value = fresh.value;
     paintChildren(old, fresh);

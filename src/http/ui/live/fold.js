@@ -5,7 +5,7 @@
  * @typedef {{id: string, name: string, arguments: any, status: string, startedAt: any, preview?: string}} ToolCall
  * @typedef {{userText: string, thinking: string, text: string, toolCalls: ToolCall[]}} ActiveTurn
  * @typedef {{task_id: string, turn: string, team: string, topic_id?: string, session_id?: string, started_at: string, state: string,
- *   wait_reason?: string, seq: number, active_turn: ActiveTurn, model?: string, mark?: {text: number, thinking: number, fresh: boolean}, parted?: boolean}} Running
+ *   wait_reason?: string, seq: number, active_turn: ActiveTurn, model?: string, mark?: {text: number, thinking: number}, parted?: boolean}} Running
  */
 
 export class State {
@@ -92,8 +92,18 @@ function takeTurn(state, data) {
   // What the snapshot's turn already shows is not added again.
   if (!turn || (turn.seq ?? -1) >= data.seq) return;
   turn.seq = data.seq;
-  if (data.kind === "state") Object.assign(turn, { state: data.state, wait_reason: data.reason });
-  else if (data.kind === "stream") stream(turn, data.value ?? {}, data.at);
+  if (data.kind === "state") {
+    Object.assign(turn, { state: data.state, wait_reason: data.reason });
+    // A model call is over: what is said from here on is another step.
+    if (data.step !== undefined) nextStep(turn);
+  }
+  if (data.kind === "stream") stream(turn, data.value ?? {}, data.at);
+}
+
+/** @param {Running} turn */
+function nextStep(turn) {
+  turn.mark = { text: turn.active_turn.text.length, thinking: turn.active_turn.thinking.length };
+  turn.parted = false;
 }
 
 /** @param {any} data @returns {Running} */
@@ -115,15 +125,12 @@ function stream(turn, value, at) {
   const shown = turn.active_turn;
   // Where the step that is being said began: what is taken back goes back to here. Of a turn that was joined in the middle
   // only the last blank line is known.
-  const mark = (turn.mark ??= { text: shown.text.lastIndexOf("\n\n") + 1, thinking: shown.thinking.lastIndexOf("\n\n") + 1, fresh: false });
+  const mark = (turn.mark ??= { text: shown.text.lastIndexOf("\n\n") + 1, thinking: shown.thinking.lastIndexOf("\n\n") + 1 });
   const call = shown.toolCalls.find((one) => one.id === value.id);
   switch (value.type) {
     case "text":
     case "thinking": {
       /** @type {"text" | "thinking"} */ const part = value.type;
-      if (mark.fresh) {
-        Object.assign(mark, { text: shown.text.length, thinking: shown.thinking.length, fresh: false });
-      }
       const parts = turn.parted === false && shown[part].length > 0 && shown[part].length === mark[part];
       shown[part] += (parts ? "\n\n" : "") + value.data;
       break;
@@ -133,8 +140,7 @@ function stream(turn, value, at) {
       shown.thinking = shown.thinking.slice(0, mark.thinking);
       break;
     case "tool_call":
-      mark.fresh = true;
-      turn.parted = false;
+      nextStep(turn);
       if (!call) shown.toolCalls.push({ id: value.id, name: value.name, arguments: value.arguments, status: "pending", startedAt: at });
       break;
     case "tool_start":

@@ -4,7 +4,7 @@
 import { me } from "../core/api.js";
 import { byId, clean, icon, make } from "../core/dom.js";
 import { paint } from "../core/paint.js";
-import { here } from "../core/place.js";
+import { here, write } from "../core/place.js";
 import { live } from "../live/live.js";
 import { failure, loading } from "../parts/states.js";
 import { badge } from "../parts/marks.js";
@@ -87,7 +87,9 @@ function waiting(view) {
 function link(/** @type {any} */ entry, /** @type {string} */ current) {
   const [number, word] = /** @type {[number, string]} */ (waiting(entry.view));
   const is = current === entry.view || (entry.view === "org" && current === "team");
-  return make("a", { key: entry.view, href: `#/${entry.view}`, "aria-current": is ? "page" : null, title: entry.title }, icon(entry.picture), make("span", { class: "nav-word" }, entry.title), badge(number, word));
+  // Back to the chat is back to where one was in it.
+  const address = entry.view === "chat" ? write("chat", [talk.last]) : write(entry.view);
+  return make("a", { key: entry.view, href: address, "aria-current": is ? "page" : null, title: entry.title }, icon(entry.picture), make("span", { class: "nav-word" }, entry.title), badge(number, word));
 }
 
 function drawFrame() {

@@ -6,6 +6,7 @@ import { clean, icon, make } from "../core/dom.js";
 import { count, duration, money, pretty, several, since, when } from "../core/format.js";
 import { write } from "../core/place.js";
 import { View } from "../core/view.js";
+import { live } from "../live/live.js";
 import { choice, search, segments } from "../parts/fields.js";
 import { markdown } from "../parts/markdown.js";
 import { button, cell, head } from "../parts/marks.js";
@@ -26,8 +27,9 @@ class History extends View {
   begin() {
     this.sessions = this.source((signal) => list("/sessions", { team: this.place.query.team, limit: 200 }, signal), ["topic.changed"]);
     this.teams = this.source(async (signal) => (await list("/teams", { limit: 200 }, signal)).rows.map((team) => team.name), ["team.changed"]);
-    this.on(["turn"], (event) => event.detail.kind === "turn_end" && event.detail.session_id === this.chosen && this.forward());
-    this.on(["task.changed", "resync"], () => this.chosen && this.soon());
+    // Whole blocks are stored at their end; pieces on the way are not in the transcript yet.
+    this.on(["turn"], ({ detail }) => detail.team === this.session?.team && (detail.kind !== "stream" || detail.value?.type.startsWith("tool_")) && this.soon());
+    this.on(["resync"], () => this.soon());
     this.follow();
   }
 
@@ -104,10 +106,10 @@ class History extends View {
   /** @param {any[]} all */
   list(all) {
     const q = (this.place.query.q ?? "").toLowerCase();
-    const rows = all.filter((row) => `${row.team} ${row.topic_name ?? ""} ${row.id}`.toLowerCase().includes(q));
+    const rows = all.filter((row) => `${row.team} ${nameOf(row)} ${row.id}`.toLowerCase().includes(q));
     if (!all.length) return empty("history", "No sessions yet", "Each topic and each team has a session; its transcript appears with the first turn.", make("a", { class: "button primary", href: "#/chat" }, "Write a message"));
     if (!rows.length) return make("p", { class: "muted" }, "Nothing fits.");
-    return make("ul", {}, rows.map((row) => make("li", { key: row.id }, make("a", { href: write("history", [row.id], { ...this.place.query }), "aria-current": row.id === this.chosen ? "true" : null }, cell(row.team), make("span", {}, make("strong", {}, clean(row.topic_name ?? row.team)), make("small", { class: "muted" }, `${clean(row.team)} · ${several(row.events, "event")} · `, since(row.updated_at)))))));
+    return make("ul", {}, rows.map((row) => make("li", { key: row.id }, make("a", { href: write("history", [row.id], { ...this.place.query }), "aria-current": row.id === this.chosen ? "true" : null }, cell(row.team), make("span", {}, make("strong", {}, clean(nameOf(row))), make("small", { class: "muted" }, `${clean(row.team)} · ${several(row.events, "event")} · `, since(row.updated_at)))))));
   }
 
   transcript() {
@@ -131,6 +133,9 @@ class History extends View {
     ];
   }
 }
+
+/** A topic is known by its name. @param {any} row */
+const nameOf = (row) => live.state.topics.get(row.topic_id)?.name ?? row.team;
 
 /** @param {any} block @param {string} role */
 function blockOf(block, role) {

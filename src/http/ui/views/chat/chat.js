@@ -149,6 +149,7 @@ class Chat extends View {
     const moved = key !== this.chosen || arriving;
     this.chosen = key;
     talk.viewed = key;
+    talk.last = key;
     talk.conversation.viewed = key;
     if (moved) amend(key ? write("chat", [key]) : "");
     this.turns.reset();

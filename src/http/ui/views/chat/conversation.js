@@ -4,14 +4,10 @@
 // Frames may be replayed after a reconnect, so taking one in twice must change nothing.
 
 import { addText, flushOpening, settle, takeTool } from "./said.js";
+import * as shelf from "./shelf.js";
+import { UNDECIDED } from "./shelf.js";
 
-const KEY = "hivewright.conversation";
-const TURNS_PER_TOPIC = 80;
-const TOPICS_KEPT = 30;
-const BYTES_KEPT = 3_000_000;
-
-/** The key of messages whose topic the server has not told yet. */
-export const UNDECIDED = "";
+export { UNDECIDED };
 
 const ENDED = new Set(["done", "cancelled", "failed", "unknown", "unconfirmed"]);
 
@@ -31,6 +27,13 @@ export class Conversation {
   viewed = null;
   /** Another tab has taken over: nothing is kept from here any more. */
   frozen = false;
+  /** @type {string | null} */ channel = null;
+  lastSeq = 0;
+  /** As the server lists them. @type {any[]} */ topics = [];
+  /** What was said, by topic. @type {Record<string, any>} */ logs = {};
+  /** What was typed and not sent, by topic. @type {Record<string, string>} */ drafts = {};
+  /** Frames were dropped: an end may be missing. */
+  expectLoss = false;
 
   /** @param {Pick<Storage, "getItem" | "setItem" | "removeItem">} storage @param {string} principal */
   constructor(storage, principal) {
@@ -42,14 +45,7 @@ export class Conversation {
   // ---- what is kept in the browser
 
   load() {
-    let kept = null;
-    try {
-      kept = JSON.parse(this.storage.getItem(KEY) ?? "null");
-    } catch {
-      // An unreadable copy is no copy; the server replays what it has.
-    }
-    // Another person's words are never shown to this one.
-    if (kept?.version !== 1 || kept.principal !== this.principal) kept = null;
+    const kept = shelf.read(this.storage, this.principal);
     this.channel = kept?.channel ?? null;
     this.lastSeq = kept?.lastSeq ?? 0;
     this.topics = kept?.topics ?? [];
@@ -67,42 +63,14 @@ export class Conversation {
     this.timer = undefined;
     // A tab that lost its channel to another one must not overwrite what that one keeps.
     if (this.frozen) return;
-    this.trim();
-    for (;;) {
-      const { principal, channel, lastSeq, topics, logs, drafts } = this;
-      const text = JSON.stringify({ version: 1, principal, channel, lastSeq, topics, logs, drafts });
-      try {
-        if (text.length > BYTES_KEPT) throw new Error("too much to keep");
-        this.storage.setItem(KEY, text);
-        return;
-      } catch {
-        if (!this.forgetOldest()) return;
-      }
-    }
+    const { principal, channel, lastSeq, topics, logs, drafts } = this;
+    shelf.write(this.storage, { principal, channel, lastSeq, topics, logs, drafts });
   }
 
   clear() {
     this.frozen = true;
     clearTimeout(this.timer);
-    this.storage.removeItem(KEY);
-  }
-
-  trim() {
-    for (const log of Object.values(this.logs)) {
-      if (log.items.length > TURNS_PER_TOPIC) log.items = log.items.slice(-TURNS_PER_TOPIC);
-    }
-    while (Object.keys(this.logs).length > TOPICS_KEPT && this.forgetOldest());
-  }
-
-  forgetOldest() {
-    const keys = Object.keys(this.logs).filter((key) => key !== UNDECIDED);
-    keys.sort((a, b) => this.logs[a].touched - this.logs[b].touched);
-    if (keys.length > 1) {
-      delete this.logs[keys[0]];
-      return true;
-    }
-    const items = keys.length ? this.logs[keys[0]].items : [];
-    return items.splice(0, Math.ceil(items.length / 2)).length > 0;
+    shelf.clear(this.storage);
   }
 
   // ---- reading

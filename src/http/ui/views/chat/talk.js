@@ -16,6 +16,8 @@ class Talk extends EventTarget {
     super();
     /** The topic on the page; null while another view is open. @type {string | null} */
     this.viewed = null;
+    /** The topic that was looked at last. */
+    this.last = UNDECIDED;
     /** Ids of the turns that were told to stop. @type {Set<string>} */
     this.stopping = new Set();
     /** @type {Conversation} */ this.conversation = /** @type {any} */ (null);

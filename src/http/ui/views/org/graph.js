@@ -14,7 +14,9 @@ const corners = (r) => [0, 1, 2, 3, 4, 5].map((i) => `${(r * Math.sin((i * Math.
 
 /** What a team is at, in words. @param {any} node */
 export function activity(node) {
-  const parts = [node.running ? `${node.running} running` : "", node.pending ? `${node.pending} queued` : "", node.waiting ? `${node.waiting} waiting` : ""].filter(Boolean);
+  const waiting = node.waiting ?? 0;
+  const queued = node.pending - waiting;
+  const parts = [node.running ? `${node.running} running` : "", queued ? `${queued} queued` : "", waiting ? `${waiting} waiting` : ""].filter(Boolean);
   if (["paused", "degraded", "draining"].includes(node.state)) return [node.state, ...parts].join(" · ");
   if (node.phase === "initializing") return ["setting up", ...parts].join(" · ");
   return parts.join(" · ") || "idle";
@@ -65,7 +67,8 @@ export function graph(root, { folded, found, view, onOpen, onFold, onMove }) {
 function cell({ node, x, y, folded }, shift, found, onOpen, onFold) {
   const name = clean(node.name);
   const words = activity(node);
-  const spent = node.usage_today?.usd ? money(node.usage_today.usd) : "";
+  const cap = node.budget?.usd_per_day;
+  const spent = cap ? `${money(node.usage_today?.usd ?? 0)} of ${money(cap)}` : node.usage_today?.usd ? money(node.usage_today.usd) : "";
   const match = found && name.toLowerCase().includes(found);
   const press = (/** @type {() => void} */ run) => ({
     onclick: run,

@@ -52,11 +52,12 @@ class ConfigPart extends View {
   }
 
   /** @param {any} config */
-  list({ fields, problems }) {
+  list({ fields, problems, warnings }) {
     const q = (this.q ?? "").toLowerCase();
     const rows = fields.filter((/** @type {any} */ row) => (this.which === "all" || q || row.source !== "default") && `${row.file} ${row.path}`.toLowerCase().includes(q));
     return [
       problems?.length ? make("div", { class: "problems" }, problems.map((/** @type {any} */ one) => make("p", { class: "problem" }, icon("alert"), make("span", {}, make("code", {}, clean([one.file, one.line].filter(Boolean).join(":"))), ` ${one.path ? `${clean(one.path)}: ` : ""}${clean(one.message)}`)))) : null,
+      warnings?.length ? make("ul", { class: "problems muted" }, warnings.map((/** @type {any} */ one) => make("li", {}, clean(one.message ?? one)))) : null,
       rows.length
         ? table("Settings", [{ name: "Setting", cell: (row) => [make("code", {}, clean(row.path)), make("div", { class: "muted" }, clean(row.file))] }, { name: "Value", wide: true, cell: (row) => make("code", { class: "value" }, clean(typeof row.value === "string" ? row.value : JSON.stringify(row.value))) }, { name: "From", cell: (row) => `${clean(row.source)}${row.line ? `, line ${row.line}` : ""}`, quiet: true }], rows, { key: (row) => `${row.file}/${row.path}` })
         : empty("settings", this.which === "set" && !q ? "All settings are the shipped ones" : "Nothing fits", this.which === "set" && !q ? "What you set in a file appears here." : "No setting has this in its name.", button(`Show all ${several(fields.length, "setting")}`, "list", () => ((this.which = "all"), (this.q = ""), this.update()))),

@@ -6,11 +6,12 @@ import { write } from "../../core/place.js";
 import { View } from "../../core/view.js";
 import { head } from "../../parts/marks.js";
 import "./access.js";
+import "./audit.js";
 import "./config.js";
 import "./service.js";
 import "./trust.js";
 
-const TABS = [["service", "Service"], ["config", "Settings"], ["doctor", "Doctor"], ["tokens", "Tokens"], ["trust", "Trust"], ["identities", "Identities"], ["policy", "Policy"], ["backups", "Backups"]];
+const TABS = [["service", "Service"], ["config", "Settings"], ["doctor", "Doctor"], ["tokens", "Tokens"], ["trust", "Trust"], ["identities", "Identities"], ["policy", "Policy"], ["audit", "Audit"], ["backups", "Backups"]];
 
 class Settings extends View {
   render() {
