@@ -2,10 +2,8 @@
 //! length of an answer could give away.
 
 use actix_web::{
-    HttpRequest, HttpResponse,
-    dev::HttpServiceFactory,
+    HttpRequest, HttpResponse, Resource,
     http::header::{self, HeaderValue},
-    middleware::Compress,
 };
 
 use super::{
@@ -14,19 +12,25 @@ use super::{
     ui,
 };
 
-pub(super) fn root() -> impl HttpServiceFactory {
-    routes::resource("/", Methods::new().get(serve)).wrap(Compress::default())
+pub(super) fn root() -> Resource {
+    routes::resource("/", Methods::new().get(serve))
 }
 
-pub(super) fn files() -> impl HttpServiceFactory {
-    routes::resource("/ui/{file}", Methods::new().get(serve)).wrap(Compress::default())
+pub(super) fn files() -> Resource {
+    routes::resource("/ui/{file:.*}", Methods::new().get(serve))
 }
 
 async fn serve(request: HttpRequest) -> Result<HttpResponse, ApiError> {
     let asset = ui::asset(request.path());
     let asset = asset.ok_or_else(|| ApiError::not_found("there is no such file"))?;
+    let packed = takes_gzip(&request);
+    // Each form of a file has a tag of its own.
+    let etag = match packed {
+        true => format!("\"{}-gzip\"", asset.tag()),
+        false => format!("\"{}\"", asset.tag()),
+    };
     let known = request.headers().get(header::IF_NONE_MATCH);
-    let is_known = known.is_some_and(|known| names(known, &asset.etag));
+    let is_known = known.is_some_and(|known| names(known, &etag));
     let mut response = match is_known {
         true => HttpResponse::NotModified(),
         false => HttpResponse::Ok(),
@@ -37,14 +41,32 @@ async fn serve(request: HttpRequest) -> Result<HttpResponse, ApiError> {
     // The files of one page belong together, so each is asked for again; the tag saves the bytes.
     response
         .insert_header((header::CACHE_CONTROL, "no-cache"))
-        .insert_header((header::ETAG, asset.etag.as_str()));
-    Ok(match is_known {
-        true => response.finish(),
-        false => response.content_type(asset.content_type).body(asset.bytes),
+        .insert_header((header::VARY, "Accept-Encoding"))
+        .insert_header((header::ETAG, etag));
+    if is_known {
+        return Ok(response.finish());
+    }
+    response.content_type(asset.content_type());
+    Ok(match packed {
+        true => response
+            .insert_header((header::CONTENT_ENCODING, "gzip"))
+            .body(asset.packed()),
+        false => response.body(asset.bytes),
     })
 }
 
-/// Compression on the way makes a tag weak, and a browser repeats it so.
+/// Whether a client says that it can read the compressed form.
+fn takes_gzip(request: &HttpRequest) -> bool {
+    let accepted = request.headers().get(header::ACCEPT_ENCODING);
+    let accepted = accepted.and_then(|value| value.to_str().ok());
+    accepted.unwrap_or_default().split(',').any(|coding| {
+        let (name, weight) = coding.split_once(';').unwrap_or((coding, ""));
+        let refused = matches!(weight.trim(), "q=0" | "q=0.0" | "q=0.00" | "q=0.000");
+        name.trim().eq_ignore_ascii_case("gzip") && !refused
+    })
+}
+
+/// A proxy that compresses makes a tag weak, and a browser repeats it so.
 fn names(known: &HeaderValue, etag: &str) -> bool {
     let tags = known.to_str().unwrap_or_default().split(',');
     tags.map(|tag| tag.trim().trim_start_matches("W/"))

@@ -1,3 +1,4 @@
+// @ts-check
 // The connection to the server: opens it, goes on with the earlier channel, and comes back after a break.
 
 const FIRST_PAUSE = 400;
@@ -11,10 +12,29 @@ const DENIED = 4403;
 
 /** States: `connecting`, `online`, `offline`, `taken`, `denied`. */
 export class Link {
+  /** @type {"connecting" | "online" | "offline" | "taken" | "denied"} */
+  state = "offline";
+  failures = 0;
+  finished = false;
+  /** The earlier channel was asked for, and the answer is not there yet. */
+  resuming = false;
+  /** @type {WebSocket | null} */ socket = null;
+  /** @type {any} */ retry;
+  /** @type {any} */ beat;
+  /** @type {any} */ overdue;
+
+  /**
+   * @param {import("./conversation.js").Conversation} conversation
+   * @param {{onState: (state: string) => void, onFrame: (frame: any) => void, onRenewed: () => void, onLoggedOut: () => void,
+   *   isLoggedIn: () => Promise<boolean | null>}} hooks
+   */
   constructor(conversation, { onState, onFrame, onRenewed, onLoggedOut, isLoggedIn }) {
-    Object.assign(this, { conversation, onState, onFrame, onRenewed, onLoggedOut, isLoggedIn });
-    this.state = "offline";
-    this.failures = 0;
+    this.conversation = conversation;
+    this.onState = onState;
+    this.onFrame = onFrame;
+    this.onRenewed = onRenewed;
+    this.onLoggedOut = onLoggedOut;
+    this.isLoggedIn = isLoggedIn;
     addEventListener("online", () => this.hurry());
     addEventListener("offline", () => this.drop());
     document.addEventListener("visibilitychange", () => document.hidden || this.hurry());

@@ -1,14 +1,13 @@
+// @ts-check
 // What the page knows: topics, their turns, and what the server has not confirmed. No DOM in here.
 //
 // Frames may be replayed after a reconnect, so taking one in twice must change nothing.
 
-const KEY = "hivewright.conversation";
-const TURNS_PER_TOPIC = 80;
-const TOPICS_KEPT = 30;
-const BYTES_KEPT = 3_000_000;
+import { addText, flushOpening, settle, takeTool } from "./said.js";
+import * as shelf from "./shelf.js";
+import { UNDECIDED } from "./shelf.js";
 
-/** The key of messages whose topic the server has not told yet. */
-export const UNDECIDED = "";
+export { UNDECIDED };
 
 const ENDED = new Set(["done", "cancelled", "failed", "unknown", "unconfirmed"]);
 
@@ -20,26 +19,33 @@ export function makeId() {
 }
 
 export class Conversation {
+  /** Called with the topic that changed, or null if the list did, and the item. @type {(key: string | null, item?: any) => void} */
+  onChange = () => {};
+  /** Called when a message was given another topic. @type {(turn: any, from: string, to: string) => void} */
+  onMoved = () => {};
+  /** The topic on the page. @type {string | null} */
+  viewed = null;
+  /** Another tab has taken over: nothing is kept from here any more. */
+  frozen = false;
+  /** @type {string | null} */ channel = null;
+  lastSeq = 0;
+  /** As the server lists them. @type {any[]} */ topics = [];
+  /** What was said, by topic. @type {Record<string, any>} */ logs = {};
+  /** What was typed and not sent, by topic. @type {Record<string, string>} */ drafts = {};
+  /** Frames were dropped: an end may be missing. */
+  expectLoss = false;
+
+  /** @param {Pick<Storage, "getItem" | "setItem" | "removeItem">} storage @param {string} principal */
   constructor(storage, principal) {
     this.storage = storage;
     this.principal = principal;
-    /** Called with the keys of the topics that changed. */
-    this.onChange = () => {};
-    this.frozen = false;
     this.load();
   }
 
   // ---- what is kept in the browser
 
   load() {
-    let kept = null;
-    try {
-      kept = JSON.parse(this.storage.getItem(KEY));
-    } catch {
-      // An unreadable copy is no copy; the server replays what it has.
-    }
-    // Another person's words are never shown to this one.
-    if (kept?.version !== 1 || kept.principal !== this.principal) kept = null;
+    const kept = shelf.read(this.storage, this.principal);
     this.channel = kept?.channel ?? null;
     this.lastSeq = kept?.lastSeq ?? 0;
     this.topics = kept?.topics ?? [];
@@ -57,42 +63,14 @@ export class Conversation {
     this.timer = undefined;
     // A tab that lost its channel to another one must not overwrite what that one keeps.
     if (this.frozen) return;
-    this.trim();
-    for (;;) {
-      const { principal, channel, lastSeq, topics, logs, drafts } = this;
-      const text = JSON.stringify({ version: 1, principal, channel, lastSeq, topics, logs, drafts });
-      try {
-        if (text.length > BYTES_KEPT) throw new Error("too much to keep");
-        this.storage.setItem(KEY, text);
-        return;
-      } catch {
-        if (!this.forgetOldest()) return;
-      }
-    }
+    const { principal, channel, lastSeq, topics, logs, drafts } = this;
+    shelf.write(this.storage, { principal, channel, lastSeq, topics, logs, drafts });
   }
 
   clear() {
     this.frozen = true;
     clearTimeout(this.timer);
-    this.storage.removeItem(KEY);
-  }
-
-  trim() {
-    for (const log of Object.values(this.logs)) {
-      if (log.items.length > TURNS_PER_TOPIC) log.items = log.items.slice(-TURNS_PER_TOPIC);
-    }
-    while (Object.keys(this.logs).length > TOPICS_KEPT && this.forgetOldest());
-  }
-
-  forgetOldest() {
-    const keys = Object.keys(this.logs).filter((key) => key !== UNDECIDED);
-    keys.sort((a, b) => this.logs[a].touched - this.logs[b].touched);
-    if (keys.length > 1) {
-      delete this.logs[keys[0]];
-      return true;
-    }
-    const items = keys.length ? this.logs[keys[0]].items : [];
-    return items.splice(0, Math.ceil(items.length / 2)).length > 0;
+    shelf.clear(this.storage);
   }
 
   // ---- reading
@@ -143,6 +121,7 @@ export class Conversation {
       position: 0,
       waiting: "",
       opening: "",
+      thinking: "",
       blocks: [],
       usage: null,
       error: null,
@@ -275,7 +254,7 @@ export class Conversation {
     } else if (found.key !== key) {
       this.remove(found.turn);
       log.items.push(found.turn);
-      this.onMoved?.(found.turn, found.key, key);
+      this.onMoved(found.turn, found.key, key);
     }
     const { turn } = found;
     turn.task ??= frame.task_id ?? null;
@@ -378,8 +357,11 @@ export class Conversation {
     if (frame.topic_name) log.name = frame.topic_name;
     const id = `${frame.channel_id}-${frame.seq}`;
     if (log.items.some((item) => item.id === id)) return;
+    // What was asked before is answered where it stands: its card shows the outcome by itself.
+    const asks = frame.ref_id && ["approval", "question"].includes(frame.kind);
+    if (asks && log.items.some((item) => item.kind === "notice" && item.ref === frame.ref_id)) return;
     const { content, team, status, kind } = frame;
-    log.items.push({ kind: "notice", id, at: frame.ts ?? Date.now(), revision: 0, content, team, status, about: kind });
+    log.items.push({ kind: "notice", id, at: frame.ts ?? Date.now(), revision: 0, content, team, status, about: kind, ref: frame.ref_id ?? null });
     log.touched = Math.max(log.touched, frame.ts ?? 0);
     log.unread += 1;
     this.changed(key);
@@ -404,62 +386,4 @@ export class Conversation {
     this.expectLoss = false;
     this.changed(null);
   }
-}
-
-// ---- the text of a turn
-
-/**
- * The words to show before the first text block is complete: the ack repeats the beginning of the text, and
- * the deltas of that beginning follow it, or are lost when the connection was.
- */
-export function joinOpening(opening, text) {
-  if (!opening || text.startsWith(opening)) return text;
-  if (opening.startsWith(text)) return opening;
-  return `${opening} … ${text}`;
-}
-
-function addText(turn, piece) {
-  const last = turn.blocks.at(-1);
-  if (last?.kind === "text") last.text += piece;
-  else turn.blocks.push({ kind: "text", text: piece });
-}
-
-function flushOpening(turn) {
-  if (!turn.opening) return;
-  const first = turn.blocks.find((block) => block.kind === "text");
-  if (first) first.text = joinOpening(turn.opening, first.text);
-  else turn.blocks.unshift({ kind: "text", text: turn.opening });
-  turn.opening = "";
-}
-
-function takeTool(turn, frame) {
-  let card = turn.blocks.find((block) => block.kind === "tool" && block.call === frame.call_id);
-  if (!card) {
-    card = { kind: "tool", call: frame.call_id, tool: frame.tool ?? "tool", args: "", result: "", ok: null, ms: null, at: frame.ts ?? Date.now() };
-    turn.blocks.push(card);
-  }
-  if (frame.kind === "tool_call") {
-    card.args = frame.preview ?? "";
-  } else {
-    card.ok = frame.ok !== false;
-    card.ms = frame.duration_ms ?? null;
-    card.result = frame.preview ?? "";
-  }
-}
-
-/** Puts the final text in place of the streamed one, keeping what was said between tool calls where it was. */
-function settle(turn, content) {
-  turn.opening = "";
-  const squeeze = (text) => text.replace(/\s+/g, "");
-  const texts = turn.blocks.filter((block) => block.kind === "text");
-  const whole = squeeze(content);
-  if (squeeze(texts.map((block) => block.text).join("")).endsWith(whole)) return;
-  const last = texts.at(-1);
-  const tail = turn.blocks.at(-1) === last ? last : null;
-  if (tail && whole.startsWith(squeeze(tail.text))) {
-    tail.text = content;
-    return;
-  }
-  turn.blocks = turn.blocks.filter((block) => block.kind !== "text" || !whole.includes(squeeze(block.text)));
-  if (content) turn.blocks.push({ kind: "text", text: content });
 }

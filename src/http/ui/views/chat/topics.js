@@ -1,6 +1,8 @@
+// @ts-check
 // The list of topics.
 
-import { ago, clean, make } from "./dom.js";
+import { clean, make } from "../../core/dom.js";
+import { ago } from "../../core/format.js";
 
 const WORDS = { active: "Active", idle: "Idle", done: "Done", past: "Earlier" };
 
@@ -16,7 +18,8 @@ export function showTopics(container, conversation, chosen, onChoose) {
     container.replaceChildren(make("p", { class: "muted no-topics" }, "Your topics appear here. Send a message to begin the first."));
     return;
   }
-  const focused = container.contains(document.activeElement) ? document.activeElement.dataset.topic : null;
+  const active = /** @type {HTMLElement | null} */ (document.activeElement);
+  const focused = container.contains(active) ? active?.dataset.topic : null;
   container.replaceChildren(make("ul", {}, ...rows.map((row) => draw(row, onChoose))));
   if (focused) container.querySelector(`[data-topic="${CSS.escape(focused)}"]`)?.focus();
 }

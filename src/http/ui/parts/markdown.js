@@ -1,6 +1,7 @@
+// @ts-check
 // Markdown to elements: the subset that models write. No raw HTML, no images, no addresses but web and mail.
 
-import { clean, copyButton, make } from "./dom.js";
+import { clean, copyButton, make, note } from "../core/dom.js";
 
 const FENCE = /^ {0,3}(`{3,}|~{3,})\s*([^`]*)$/;
 const HEADING = /^ {0,3}(#{1,6})\s+(.*?)\s*#*\s*$/;
@@ -23,6 +24,14 @@ export function show(container, text) {
   while (container.childElementCount > same) container.lastElementChild.remove();
   for (const block of blocks.slice(same)) container.append(render(block, 0));
   container.markdown = blocks.map(key);
+}
+
+/** The same as an element to paint with. @param {unknown} text */
+export function markdown(text) {
+  const element = make("div", { class: "markdown" });
+  show(element, String(text ?? ""));
+  note(element, { source: String(text ?? "") });
+  return element;
 }
 
 const key = (block) => `${block.kind}\n${block.info ?? ""}\n${block.lines.join("\n")}`;
@@ -133,7 +142,7 @@ function list(lines, inner) {
   for (const line of lines) {
     const item = line.match(ITEM);
     if (item && item[1].length < indent.length + 2) items.push([item[3]]);
-    else items.at(-1).push(line.replace(/^(\t| {1,4})/, ""));
+    else items.at(-1)?.push(line.replace(/^(\t| {1,4})/, ""));
   }
   const ordered = /\d/.test(mark);
   return make(

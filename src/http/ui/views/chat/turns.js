@@ -1,8 +1,18 @@
-// The conversation as elements: messages, streamed answers, tool calls, notices.
+// @ts-check
+// The conversation as elements: messages, streamed answers, notices.
 
-import { hasEnded, joinOpening } from "./conversation.js";
-import { clean, copyButton, duration, icon, make, moment } from "./dom.js";
-import { show } from "./markdown.js";
+import { clean, copyButton, icon, make } from "../../core/dom.js";
+import { duration, moment, money } from "../../core/format.js";
+import { show } from "../../parts/markdown.js";
+import "../../parts/approval.js";
+import "../../parts/question.js";
+import { makeBlock } from "./cards.js";
+import { hasEnded } from "./conversation.js";
+import "./delegated.js";
+import { joinOpening } from "./said.js";
+
+/** Tools that give work to others. */
+const GIVING = new Set(["delegate_task", "query_team", "spawn_team", "escalate", "send_message", "agent"]);
 
 /** Keeps the elements in `container` equal to the items of a topic, touching only what changed. */
 export class Turns {
@@ -50,13 +60,22 @@ export class Turns {
 }
 
 class NoticeView {
+  /** @param {any} notice */
   constructor(notice) {
+    this.revision = -1;
+    const bad = ["failed", "dead", "expired", "denied"].includes(notice.status);
+    const label = `Notice from ${clean(notice.team)}`;
+    // What a person is asked for is answered where it is asked.
+    const asked = { approval: "hw-approval", question: "hw-question" }[/** @type {string} */ (notice.about)];
+    if (asked && notice.ref) {
+      this.element = make("article", { class: "notice asks", "aria-label": label }, make(asked, { "data-id": notice.ref }));
+      return;
+    }
     const body = make("div", { class: "markdown" });
     show(body, notice.content);
-    const bad = ["failed", "dead", "expired", "denied"].includes(notice.status);
     this.element = make(
       "article",
-      { class: "notice", "data-bad": bad, "aria-label": `Notice from ${clean(notice.team)}` },
+      { class: "notice", "data-bad": bad, "aria-label": label },
       icon(bad ? "alert" : "bell"),
       make("div", { class: "notice-body" }, make("p", { class: "notice-head" }, `${clean(notice.team)} · ${clean(notice.status)} · `, moment(notice.at)), body),
     );
@@ -77,7 +96,8 @@ class TurnView {
       this.mark = make("span", { class: "sent" });
       this.element.append(make("div", { class: "said" }, make("h2", { class: "hidden" }, "You"), bubble, this.mark));
     }
-    this.element.append(make("h2", { class: "hidden" }, "Answer"), this.answer, this.foot);
+    this.below = make("div", { class: "below" });
+    this.element.append(make("h2", { class: "hidden" }, "Answer"), this.answer, this.below, this.foot);
   }
 
   update(turn) {
@@ -86,6 +106,7 @@ class TurnView {
     const marks = { sending: "Sending…", unconfirmed: "Not confirmed" };
     this.mark?.replaceChildren(marks[turn.status] ?? moment(turn.at));
     this.updateBlocks(shownBlocks(turn));
+    this.showDelegated(turn);
     this.foot.replaceChildren(...this.footOf(turn));
     this.tick(turn);
   }
@@ -101,6 +122,12 @@ class TurnView {
       this.blocks[at].update(block);
     });
     while (this.blocks.length > blocks.length) this.blocks.pop().element.remove();
+  }
+
+  /** Work that this turn gave to others, nested below it. @param {any} turn */
+  showDelegated(turn) {
+    const gives = turn.task && turn.blocks.some((/** @type {any} */ block) => block.kind === "tool" && GIVING.has(block.tool));
+    if (gives && !this.below.firstChild) this.below.append(make("hw-delegated", { "data-root": turn.task }));
   }
 
   tick(turn) {
@@ -141,91 +168,17 @@ function usageWords(turn) {
   const words = [];
   if (turn.usage) {
     words.push(`${turn.usage.input.toLocaleString()} in`, `${turn.usage.output.toLocaleString()} out`);
-    if (typeof turn.usage.cost_usd === "number") words.push(price(turn.usage.cost_usd));
+    if (typeof turn.usage.cost_usd === "number") words.push(money(turn.usage.cost_usd));
   }
   if (turn.ended && turn.status !== "failed") words.push(duration(Math.max(0, turn.ended - turn.at)));
   return words.join(" · ");
 }
 
-function price(usd) {
-  if (usd === 0) return "$0";
-  return usd < 0.01 ? `$${usd.toFixed(4)}` : `$${usd.toFixed(2)}`;
-}
-
 /** What the turn shows so far, the words of the ack included. */
 function shownBlocks(turn) {
-  if (!turn.opening) return turn.blocks;
+  const thought = turn.thinking ? [{ kind: "thinking", text: turn.thinking, busy: !hasEnded(turn) }] : [];
+  if (!turn.opening) return [...thought, ...turn.blocks];
   const at = turn.blocks.findIndex((block) => block.kind === "text");
-  if (at < 0) return [{ kind: "text", text: turn.opening }, ...turn.blocks];
-  return turn.blocks.map((block, index) => (index === at ? { ...block, text: joinOpening(turn.opening, block.text) } : block));
-}
-
-function makeBlock(block) {
-  if (block.kind === "tool") return new ToolView(block);
-  const element = make(block.kind === "note" ? "p" : "div", { class: block.kind === "note" ? "note" : "markdown" });
-  return {
-    kind: block.kind,
-    element,
-    update: block.kind === "note" ? ({ text }) => (element.textContent = clean(text)) : ({ text }) => show(element, text),
-  };
-}
-
-class ToolView {
-  constructor(block) {
-    this.kind = "tool";
-    this.call = block.call;
-    this.brief = make("span", { class: "brief" });
-    this.state = make("span", { class: "tool-state" });
-    this.args = make("pre", { tabindex: "0" });
-    this.result = make("pre", { tabindex: "0" });
-    this.resultPart = make("div", {}, make("h3", {}, "Result"), this.result);
-    this.element = make(
-      "details",
-      { class: "tool" },
-      make("summary", {}, icon("chevron"), make("code", {}, clean(block.tool)), this.brief, this.state),
-      make("div", { class: "tool-body" }, make("div", {}, make("h3", {}, "Arguments"), this.args), this.resultPart),
-    );
-  }
-
-  update(block) {
-    this.block = block;
-    this.element.dataset.state = block.ok === null ? "running" : block.ok === true ? "ok" : block.ok === "ended" ? "ended" : "failed";
-    this.brief.textContent = brief(block.args);
-    this.args.textContent = pretty(block.args);
-    this.result.textContent = pretty(block.result);
-    this.resultPart.hidden = !block.result;
-    this.tick();
-  }
-
-  tick() {
-    const { ok, ms, at } = this.block;
-    const time = ms === null ? "" : duration(ms);
-    if (ok === null) this.state.replaceChildren(make("span", { class: "spinner", "aria-hidden": "true" }), `Running ${duration(Math.max(100, Date.now() - at))}`);
-    else if (ok === true) this.state.replaceChildren(icon("check"), make("span", { class: "hidden" }, "Done in "), time);
-    else if (ok === "ended") this.state.replaceChildren("Ended");
-    else this.state.replaceChildren(icon("alert"), `Failed${time && ` · ${time}`}`);
-  }
-}
-
-function parsed(text) {
-  try {
-    return JSON.parse(text);
-  } catch {
-    return undefined; // Previews are cut, so often not whole.
-  }
-}
-
-/** What a call is about; arguments come sorted by name, so the first is not always it. */
-function brief(args) {
-  const value = parsed(args);
-  if (value && typeof value === "object") {
-    const first = value.file_path ?? value.command ?? value.pattern ?? Object.values(value).find((field) => typeof field === "string" || typeof field === "number");
-    return clean(first ?? "").split("\n")[0];
-  }
-  return clean(args).split("\n")[0];
-}
-
-function pretty(text) {
-  const value = parsed(text);
-  return clean(value && typeof value === "object" ? JSON.stringify(value, null, 2) : text);
+  if (at < 0) return [...thought, { kind: "text", text: turn.opening }, ...turn.blocks];
+  return [...thought, ...turn.blocks.map((block, index) => (index === at ? { ...block, text: joinOpening(turn.opening, block.text) } : block))];
 }
