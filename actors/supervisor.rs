@@ -8,8 +8,7 @@ use std::{
 
 use actix::{
     Actor, Addr, Arbiter, ArbiterHandle, AsyncContext, Context, Handler, Message, MessageResult,
-    Recipient,
-    SpawnHandle,
+    Recipient, SpawnHandle,
 };
 use dashmap::DashMap;
 use tokio::time::Instant;

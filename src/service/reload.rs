@@ -238,7 +238,9 @@ impl Watch {
                 self.channels.set_fault(None);
                 self.apply(&set.config);
                 let told = json!({ "file": FILES.join(", ") });
-                self.spine.live.publish(Event::new(Kind::ConfigReloaded, told));
+                self.spine
+                    .live
+                    .publish(Event::new(Kind::ConfigReloaded, told));
                 tracing::info!("the settings were read again and count from now on");
                 Ok(())
             }
