@@ -199,12 +199,12 @@ impl Supervisor {
             });
         }
         for team in silent {
-            self.replace(team);
+            self.replace(team, ctx);
         }
     }
 
     /// A team that does not answer is given up: its tasks go to another life of it.
-    fn replace(&mut self, team: TeamName) {
+    fn replace(&mut self, team: TeamName, ctx: &mut Context<Self>) {
         let Some(alive) = self.alive.remove(&team) else {
             return;
         };
@@ -219,7 +219,7 @@ impl Supervisor {
         let (id, now) = (self.recipe.ids.notice(), self.recipe.clock.now());
         let notice = Notice::stall(id, &team, None, done, now);
         drop(self.recipe.store.commit(Writes::new().notice(&notice)));
-        let pause = self.pause(&team);
+        let pause = self.pause(&team, ctx);
         self.queue.do_send(Orphaned {
             team,
             pause,

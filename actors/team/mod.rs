@@ -251,6 +251,7 @@ impl Team {
             Work::Preparing {
                 charge,
                 stop: wanted,
+                ..
             } => {
                 *wanted = Some(stop);
                 let (topic, turn) = (topic.clone(), charge.turn.clone());

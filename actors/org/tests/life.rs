@@ -135,6 +135,7 @@ async fn a_scope_changes_but_never_becomes_empty() {
         add: add.iter().map(ToString::to_string).collect(),
         remove: remove.iter().map(ToString::to_string).collect(),
         description: Some("They look around.".to_owned()),
+        capabilities: None,
         call: Some("call-2".to_owned()),
     };
     let ask = async |update: Update| process.org.send(update).await.unwrap();
@@ -204,7 +205,7 @@ where
     for _ in 0..yields {
         tokio::task::yield_now().await;
     }
-    process.org.send(second).await.unwrap().unwrap();
+    process.org.send::<Pause>(second).await.unwrap().unwrap();
     asked.await.unwrap().unwrap();
     process.settle().await;
 }

@@ -267,6 +267,7 @@ async fn a_task_is_stale_ten_minutes_after_its_last_sign_of_life() {
                 text: "Looking.".to_owned(),
                 step: 1,
             },
+            redacted: false,
         };
         let lane = for_team("first", "child").lane;
         let writes = Writes::new().events(&lane, 1, &[event]);
