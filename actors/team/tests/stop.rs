@@ -10,7 +10,7 @@ use crate::{
     },
     queue::{Enqueue, submit::CancelTask},
     store::{reads, records::Writes},
-    task::{Code, Ending, Kind, Lane, Task},
+    task::{Ending, Kind, Lane, Task},
 };
 
 /// SE-132, CH-49
@@ -229,7 +229,7 @@ async fn a_cancel_of_a_stalled_turn_ends_the_task() {
 /// TR-40: at whatever moment a task is replaced, it says by what, and it has not failed.
 #[actix::test]
 async fn a_task_says_why_it_was_stopped_also_if_its_turn_had_not_begun() {
-    for broken in [None, Some(Code::ConfigError)] {
+    for broken in [None, Some("the file is wrong")] {
         let mut world = World::new(|_| vec![Play::Hang]);
         world.brief_error = broken;
         let spine = world.start();
