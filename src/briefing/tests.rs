@@ -14,7 +14,7 @@ use hivewright_actors::{
     briefing::{Assignment, Brief, BriefError, Briefing, Line, Speaker},
     budget::{Days, Ledger, Spent},
     classifier::Classifier,
-    clock::Timestamp,
+    clock::{Clock, Timestamp},
     ids::TeamKey,
     meter::Unmetered,
     task::{Code, Ending, Label, Lane, Options, Task, TopicRef},

@@ -194,20 +194,20 @@ async fn a_paused_team_rests_until_it_is_resumed() {
     assert_eq!(unknown, Err(OrgError::Unknown("nobody".into())));
 }
 
-/// A change that is under way while another comes in.
-async fn after<M>(process: &Process, first: M, yields: usize, second: Pause)
-where
-    M: actix::Message + Send + 'static,
-    M::Result: Send,
-    Org: actix::Handler<M>,
-{
-    let asked = actix::spawn(process.org.send(first));
-    for _ in 0..yields {
-        tokio::task::yield_now().await;
+impl Process {
+    /// A change is under way while a pause comes in.
+    async fn pause_during<T>(&self, first: impl Future<Output = T> + 'static, yields: usize)
+    where
+        T: 'static,
+    {
+        let asked = actix::spawn(first);
+        for _ in 0..yields {
+            tokio::task::yield_now().await;
+        }
+        self.org.send(pause(true)).await.unwrap().unwrap();
+        asked.await.unwrap();
+        self.settle().await;
     }
-    process.org.send::<Pause>(second).await.unwrap().unwrap();
-    asked.await.unwrap().unwrap();
-    process.settle().await;
 }
 
 fn pause(paused: bool) -> Pause {
@@ -235,7 +235,8 @@ async fn a_pause_outlives_a_change_that_was_under_way() {
             call: None,
         };
 
-        after(&process, update, yields, pause(true)).await;
+        let update = process.org.send(update);
+        process.pause_during(update, yields).await;
 
         let state = process.view.now().get("scouts").unwrap().state;
         assert_eq!(state, TeamState::Paused, "{yields}");
@@ -254,7 +255,8 @@ async fn a_pause_outlives_a_resume_that_was_under_way() {
         process.spawn("scouts", "main").await.unwrap();
         process.org.send(pause(true)).await.unwrap().unwrap();
 
-        after(&process, pause(false), yields, pause(true)).await;
+        let resume = process.org.send(pause(false));
+        process.pause_during(resume, yields).await;
 
         let last = world.work.lock().unwrap().states.last().cloned();
         assert_eq!(last.as_deref(), Some("scouts paused"), "{yields}");
