@@ -239,10 +239,15 @@ impl Running {
         }
     }
 
-    /// The task of the turn and those it comes of.
+    /// The task of the turn and those it comes of, the first of all first.
     fn tasks_above(&self) -> Vec<TaskId> {
-        let path = &self.caller.lineage.path;
-        path.iter().map(|above| above.task.clone()).collect()
+        let line = &self.caller.lineage;
+        let mut tasks: Vec<TaskId> = line.path.iter().map(|above| above.task.clone()).collect();
+        // Whoever hears of the end of work stands beside it, not below.
+        if tasks.first() != Some(&line.root) {
+            tasks.insert(0, line.root.clone());
+        }
+        tasks
     }
 }
 

@@ -305,7 +305,8 @@ async fn a_budget_that_is_nearly_spent_is_told_once() {
         "0.9 is no 80 %: {first:#?}"
     );
     storage.lose_after(0);
-    let (_, next) = go_on(&world, &client).await;
+    let (_, mut next) = go_on(&world, &client).await;
+    next.channel = client.channel.clone();
     next.item().await;
     let mut frames = next.hear_end_of("m2").await;
     next.say("m3", "short");
