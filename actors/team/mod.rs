@@ -288,7 +288,7 @@ impl Team {
         {
             running.warned = Some(running.last_sign);
             let silent = now.duration_since(running.last_sign).as_secs();
-            let rest = running.stalls_at().duration_since(now).as_secs();
+            let rest = running.stalls_at().duration_since(now).as_secs_f64().ceil();
             let task = running.charge.task.id.clone();
             let done = format!("Nothing moved in a turn for {silent} s: a warning");
             self.tell_of_stall(&task, format!("{done}. In {rest} s it is stopped."));

@@ -270,9 +270,18 @@ impl Running {
         ((prompt + tools + messages) / CHARACTERS) as u64
     }
 
-    /// The task of the turn and those it comes of.
+    /// The task of the turn and those it comes of, the first of all first.
     fn tasks_above(&self) -> Vec<Ancestor> {
-        self.caller.lineage.path.clone()
+        let line = &self.caller.lineage;
+        let mut tasks = line.path.clone();
+        // Whoever hears of the end of work stands beside the task that gave it, in the same team.
+        if let Some(first) = tasks.first()
+            && first.task != line.root
+        {
+            let (task, team) = (line.root.clone(), first.team.clone());
+            tasks.insert(0, Ancestor { task, team });
+        }
+        tasks
     }
 }
 

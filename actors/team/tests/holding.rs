@@ -375,10 +375,12 @@ async fn the_cap_of_a_task_holds_over_a_restart() {
         usd_per_task: Some(1.0),
         ..Caps::default()
     });
-    let client = world.connect(&world.start());
+    let storage = world.disk.mount(None);
+    let client = world.connect(&world.start_on(storage.clone()));
     client.say("m1", "long");
     settle().await;
 
+    storage.lose_after(0);
     let (spine, next) = go_on(&world, &client).await;
     tokio::time::sleep(Duration::from_secs(90)).await;
 
@@ -387,8 +389,9 @@ async fn the_cap_of_a_task_holds_over_a_restart() {
     assert_eq!(world.asked.lock().unwrap().len(), 2);
     assert_eq!(world.disk.keys("cost").len(), 1);
     decide(&spine, &held[0], Choice::Approve, "").await.unwrap();
-    next.hear_end_of("m1").await;
     settle().await;
+    let after = heard(&next).await;
+    assert_eq!(count(&after, "done m1"), 1, "{after:#?}");
     assert_eq!(world.disk.keys("cost"), Vec::<String>::new());
 }
 
@@ -417,7 +420,8 @@ async fn a_budget_that_is_nearly_spent_is_told_once() {
         usd_per_day: Some(1.2),
         ..Caps::default()
     });
-    let client = world.connect(&world.start());
+    let storage = world.disk.mount(None);
+    let client = world.connect(&world.start_on(storage.clone()));
     client.say("m1", "short");
     client.hear_end_of("m1").await;
     assert_eq!(world.disk.keys("notice").len(), 0);
@@ -431,7 +435,10 @@ async fn a_budget_that_is_nearly_spent_is_told_once() {
         0,
         "0.9 is no 80 %: {first:#?}"
     );
-    let (_, next) = go_on(&world, &client).await;
+    storage.lose_after(0);
+    let (_, mut next) = go_on(&world, &client).await;
+    next.channel = client.channel.clone();
+    next.item().await;
     let mut frames = next.hear_end_of("m2").await;
     next.say("m3", "short");
     frames.extend(next.hear_end_of("m3").await);

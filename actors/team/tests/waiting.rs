@@ -16,6 +16,7 @@ use crate::{
     },
     doubles::{
         client::Client,
+        disk::Mounted,
         engine::{Play, last_words},
         world::World,
     },
@@ -71,15 +72,37 @@ async fn attempts(world: &World) -> u32 {
     reads::task(&*storage, &id).unwrap().unwrap().attempts
 }
 
-async fn next_process(world: &World, former: &Client) -> (Spine, Client) {
-    let spine = world.start();
-    let mut next = world.connect(&spine);
-    next.resume(&former.channel, former.last_seq.get());
-    next.last_seq.set(former.last_seq.get());
-    next.item().await;
-    next.channel = former.channel.clone();
-    settle().await;
-    (spine, next)
+/// A process with one client.
+struct Process {
+    storage: Arc<Mounted>,
+    spine: Spine,
+    client: Client,
+}
+
+impl Process {
+    fn of(world: &World) -> Self {
+        let storage = world.disk.mount(None);
+        let spine = world.start_on(storage.clone());
+        let client = world.connect(&spine);
+        Self {
+            storage,
+            spine,
+            client,
+        }
+    }
+
+    /// This process is killed, and another follows.
+    async fn next(self, world: &World) -> Self {
+        self.storage.lose_after(0);
+        let mut next = Self::of(world);
+        let (channel, last_seq) = (self.client.channel, self.client.last_seq);
+        next.client.resume(&channel, last_seq.get());
+        next.client.last_seq.set(last_seq.get());
+        next.client.item().await;
+        next.client.channel = channel;
+        settle().await;
+        next
+    }
 }
 
 /// OR-24, SE-07: work that nobody sits and waits for waits until the file is right.
@@ -132,21 +155,21 @@ async fn a_message_to_a_team_with_a_bad_file_fails_at_once() {
 async fn work_that_waits_for_settings_goes_on_after_a_restart() {
     let world = giving();
     world.brief_errors.lock().unwrap().insert("aa", "no");
-    let client = world.connect(&world.start());
-    client.say("m1", "give");
-    client.hear_end_of("m1").await;
+    let first = Process::of(&world);
+    first.client.say("m1", "give");
+    first.client.hear_end_of("m1").await;
     settle().await;
 
-    let (spine, client) = next_process(&world, &client).await;
+    let second = first.next(&world).await;
     let parked = OpenState::Parked(WaitReason::Config);
-    assert_eq!(states(&spine).await, [parked, parked]);
+    assert_eq!(states(&second.spine).await, [parked, parked]);
     assert_eq!(world.disk.keys("notice").len(), 1);
     world.brief_errors.lock().unwrap().clear();
-    let (spine, client) = next_process(&world, &client).await;
+    let third = second.next(&world).await;
 
-    let told = heard(&client).await;
+    let told = heard(&third.client).await;
     assert_eq!(count(&told, "told"), 2, "{told:#?}");
-    assert!(states(&spine).await.is_empty());
+    assert!(states(&third.spine).await.is_empty());
 }
 
 /// SE-129: 30 s, 1 min, 2 min; one note, no attempt counted beyond the one that ended it.
@@ -261,19 +284,19 @@ async fn a_turn_that_waits_for_a_provider_can_be_cancelled() {
 #[actix::test]
 async fn a_wait_for_a_provider_survives_restarts() {
     let world = at_first(2, Play::Fail(Code::Network));
-    let client = world.connect(&world.start());
+    let first = Process::of(&world);
     let began = tokio::time::Instant::now();
-    client.say("m1", "hello");
+    first.client.say("m1", "hello");
     settle().await;
-    let mut frames = heard(&client).await;
+    let mut frames = heard(&first.client).await;
 
-    let (spine, next) = next_process(&world, &client).await;
+    let second = first.next(&world).await;
     let parked = OpenState::Parked(WaitReason::ProviderDown);
-    assert_eq!(states(&spine).await, [parked]);
+    assert_eq!(states(&second.spine).await, [parked]);
     tokio::time::sleep(Duration::from_secs(30)).await;
-    let (_, last) = next_process(&world, &next).await;
-    frames.extend(heard(&next).await);
-    frames.extend(last.hear_end_of("m1").await);
+    frames.extend(heard(&second.client).await);
+    let third = second.next(&world).await;
+    frames.extend(third.client.hear_end_of("m1").await);
 
     assert_eq!(frames.last().unwrap(), "done m1: Fine.");
     assert_eq!(count(&frames, "note"), 1, "{frames:#?}");
@@ -353,9 +376,9 @@ async fn a_call_that_needs_the_locked_vault_waits_until_it_is_open() {
             _ => fine(),
         });
         world.tools.locked.store(true, Ordering::Relaxed);
-        let spine = world.start();
-        let client = world.connect(&spine);
-        client.say("m1", "hello");
+        let first = Process::of(&world);
+        let spine = &first.spine;
+        first.client.say("m1", "hello");
         settle().await;
         for approval in spine.approvals.send(List).await.unwrap() {
             let word = Word {
@@ -375,15 +398,15 @@ async fn a_call_that_needs_the_locked_vault_waits_until_it_is_open() {
         settle().await;
 
         let parked = OpenState::Parked(WaitReason::Config);
-        assert_eq!(states(&spine).await, [parked], "{tool}");
+        assert_eq!(states(spine).await, [parked], "{tool}");
         // Still locked at the next start.
-        let (spine, client) = next_process(&world, &client).await;
-        assert_eq!(states(&spine).await, [parked], "{tool}");
+        let second = first.next(&world).await;
+        assert_eq!(states(&second.spine).await, [parked], "{tool}");
         assert_eq!(world.runs(), ["c2"]);
         world.tools.locked.store(false, Ordering::Relaxed);
-        let (_, client) = next_process(&world, &client).await;
+        let third = second.next(&world).await;
 
-        let frames = client.hear_end_of("m1").await;
+        let frames = third.client.hear_end_of("m1").await;
         assert_eq!(frames.last().unwrap(), "done m1: Fine.", "{tool}");
         assert_eq!(world.runs(), ["c2", "c1"], "{tool}");
         let runs = world.tools.runs.lock().unwrap();
@@ -399,15 +422,15 @@ async fn a_call_that_waited_for_the_vault_and_then_began_is_not_begun_twice() {
         _ => fine(),
     });
     world.tools.locked.store(true, Ordering::Relaxed);
-    let client = world.connect(&world.start());
-    client.say("m1", "hello");
+    let first = Process::of(&world);
+    first.client.say("m1", "hello");
     settle().await;
     world.tools.locked.store(false, Ordering::Relaxed);
 
-    let (_, client) = next_process(&world, &client).await;
+    let second = first.next(&world).await;
     assert_eq!(world.runs(), ["c1"]);
-    let (_, client) = next_process(&world, &client).await;
-    let frames = client.hear_end_of("m1").await;
+    let third = second.next(&world).await;
+    let frames = third.client.hear_end_of("m1").await;
 
     assert_eq!(frames.last().unwrap(), "done m1: Fine.");
     assert_eq!(world.runs(), ["c1"]);
