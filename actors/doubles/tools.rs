@@ -31,7 +31,7 @@ pub(crate) struct Run {
 /// `give-x` gives work to team x, whose end is notified; `wake-x` wants to be woken by it; `ask-x`
 /// waits for it. `held-look` and `held-pay` need a person.
 /// `look` is pure, `save` idempotent, `pay` irreversible, `alone` exclusive; `slow…` takes a minute,
-/// `deaf` does not stop when told, `bomb` panics, `mine` panics already when it is looked at.
+/// `deaf` does not stop when told, `rumour` is not to be believed, `bomb` panics, `mine` panics already when it is looked at.
 #[derive(Clone, Default)]
 pub(crate) struct Tools {
     pub(crate) runs: Arc<Mutex<Vec<Run>>>,
@@ -51,7 +51,7 @@ pub(crate) fn checked(name: &str) -> Result<Checked, ToolReply> {
     let held = name.strip_prefix("held-");
     let effect = match held.unwrap_or(name).trim_start_matches("slow-") {
         given if given.contains('-') => Effect::Idempotent,
-        "look" | "alone" | "deaf" | "bomb" => Effect::Pure,
+        "look" | "alone" | "deaf" | "bomb" | "rumour" => Effect::Pure,
         "save" | "report_run" => Effect::Idempotent,
         "pay" => Effect::Irreversible,
         _ => return Err(ToolReply::failed(ToolFault::NotAvailable, "no such tool")),
@@ -109,7 +109,7 @@ impl Toolset for Tools {
                 content: format!("{} did", call.id),
                 fault: None,
                 truncated: false,
-                taints: false,
+                taints: call.name == "rumour",
             }
         })
     }

@@ -130,7 +130,8 @@ impl Router {
             });
         }
         let row = self.row(channel, sender, decision);
-        let said = Said::new(row.at, Speaker::Person(sender.id.clone()), content);
+        let person = Speaker::Person(sender.id.clone());
+        let said = Said::new(row.at, person, content, Label::Untrusted);
         let interaction = Interaction {
             channel: channel.clone(),
             topic: None,

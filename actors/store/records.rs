@@ -430,7 +430,7 @@ pub struct Said {
 
 impl Said {
     /// A text as the log keeps it.
-    pub fn new(at: Timestamp, speaker: Speaker, text: &str) -> Self {
+    pub fn new(at: Timestamp, speaker: Speaker, text: &str, label: Label) -> Self {
         Self {
             line: Line {
                 at,
@@ -439,6 +439,7 @@ impl Said {
             },
             length: text.len() as u64,
         }
+                label,
     }
 }
 

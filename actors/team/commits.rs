@@ -100,25 +100,23 @@ impl Team {
         };
         // The turn keeps its tasks as they are until the commit is made: it may be refused.
         let mut leader = charge.task.clone();
-        leader.label = leader.label.max(label);
-        let ids = &self.recipe.ids;
-        let closed = closing::close(&mut leader, outcome.clone(), &first_words, None, ids);
+        let mut lines = vec![question_line(&leader)];
+        let (ids, words) = (&self.recipe.ids, first_words.as_str());
+        let closed = closing::close_turn(&mut leader, label, outcome.clone(), words, None, ids);
         let mut closing = closed.writes;
         let mut told: Vec<_> = closed.told.into_iter().collect();
         if running.unseen {
             told.push((leader.lane.clone(), leader.generation));
         }
-        let mut lines = vec![question_line(&leader)];
         let (mut tasks, mut returned) = (Vec::new(), Vec::new());
         for (task, _) in &running.joined {
             let mut task = task.clone();
             if end.ending == Ending::Done {
-                task.label = leader.label;
-                let leader = Some(&leader.id);
-                let same = closing::close(&mut task, outcome.clone(), &first_words, leader, ids);
+                lines.push(question_line(&task));
+                let (outcome, leader) = (outcome.clone(), Some(&leader.id));
+                let same = closing::close_turn(&mut task, label, outcome, words, leader, ids);
                 closing = closing.and(same.writes);
                 told.extend(same.told);
-                lines.push(question_line(&task));
                 tasks.push((task, same.follow_up.map(Box::new)));
             } else {
                 returned.push(task);
@@ -614,6 +612,7 @@ fn question_line(task: &Task) -> Line {
         at: task.created_at,
         speaker: Speaker::Person(task.from.clone()),
         text: snippet(&task.body),
+        label: task.label,
     }
 }
 
@@ -622,5 +621,6 @@ fn reply_line(task: &Task, text: &str, at: Timestamp) -> Option<Line> {
         at,
         speaker: Speaker::Team(task.lane.team.as_str().to_owned()),
         text: snippet(text),
+        label: task.label,
     })
 }

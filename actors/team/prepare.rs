@@ -73,13 +73,15 @@ impl Team {
             stop: None,
         };
         let now = self.recipe.clock.now();
-        let conversation = lane.memory.as_ref().map(|memory| memory.conversation(now));
+        let label = task.label;
+        let remembered = lane.memory.as_ref();
+        let conversation = remembered.map(|memory| memory.conversation(now, label));
         let ancestors = self.recipe.view.now().ancestors(self.name.as_str());
         let store = self.recipe.store.clone();
         let briefing = self.recipe.briefing.clone();
         let preparation = async move {
             let mut memory = None;
-            let conversation = match conversation {
+            let (conversation, withheld) = match conversation {
                 Some(conversation) => conversation,
                 None => {
                     let (lane, channel) = (
@@ -103,7 +105,7 @@ impl Team {
                         next_seq: history.next_seq,
                         recent: history.recent.into(),
                     };
-                    let conversation = loaded.conversation(now);
+                    let conversation = loaded.conversation(now, label);
                     memory = Some(loaded);
                     conversation
                 }
@@ -146,6 +148,7 @@ impl Team {
                 generation: task.generation,
                 topic: task.source.and_then(|source| source.topic),
                 conversation,
+                withheld,
                 ancestors,
                 options: task.options,
                 inner: task.kind == Kind::Agent,
