@@ -267,13 +267,12 @@ impl Team {
             seen = numbers.into_iter().take(shown.count).collect();
             turn.begin(start, &shown)
         } else {
-            let label = turn.label();
             let desk = &self.recipe.desk;
             turn.resume(
                 start,
                 &journal,
-                |call| tools.check(call, &caller, label),
-                |id, call| {
+                |call, label| tools.check(call, &caller, label),
+                |id, call, label| {
                     let now = tools.check(call, &caller, label);
                     holds::decision(desk, approvals.get(id), call, &caller, now.as_ref().ok())
                 },

@@ -3,7 +3,7 @@
 use std::{sync::Arc, time::Duration};
 
 use super::{
-    CallState, Decision, REPORT_RUN, Slot, Turn, Want,
+    CallState, Decision, Held, REPORT_RUN, Slot, Turn, Want,
     holding::unknown,
     telling::{output, result, text_of},
 };
@@ -13,7 +13,7 @@ use crate::{
     history::{Fact, HistoryEvent, Meta, Origin},
     ids::{ApprovalId, CallId},
     task::Label,
-    tool::{Args, Checked, Effect, ToolCall, ToolReply},
+    tool::{Args, Checked, Effect, ToolCall, ToolReply, Verdict},
 };
 
 impl Turn {
@@ -23,14 +23,16 @@ impl Turn {
         &mut self,
         start: Fact,
         journal: &[HistoryEvent],
-        check: impl Fn(&ToolCall) -> Result<Checked, ToolReply>,
-        decided: impl Fn(&ApprovalId, &ToolCall) -> Decision,
+        check: impl Fn(&ToolCall, Label) -> Result<Checked, ToolReply>,
+        decided: impl Fn(&ApprovalId, &ToolCall, Label) -> Decision,
     ) -> Vec<Want> {
         self.replay(journal);
+        let label = self.label;
         let mut facts = vec![start];
         let mut frames = Vec::new();
         if !self.calls.is_empty() {
             let mut marks = Vec::new();
+            let mut held = Vec::new();
             for place in 0..self.calls.len() {
                 let Slot {
                     call,
@@ -42,19 +44,25 @@ impl Turn {
                     continue;
                 };
                 let effect = effect_of(journal, &call.id);
-                let verdict = check(call);
+                let verdict = check(call, label);
                 match approval {
                     Some(approval) => {
-                        let decision = decided(approval, call);
+                        let decision = decided(approval, call, label);
                         let (facts, frames) = (&mut facts, &mut frames);
                         marks.extend(self.take_up(place, effect, decision, verdict, facts, frames));
                     }
-                    None => self.retake(place, effect, verdict, &mut facts, &mut frames),
+                    None => {
+                        let (facts, frames) = (&mut facts, &mut frames);
+                        held.extend(self.retake(place, effect, verdict, facts, frames));
+                    }
                 }
             }
             // Before the results: a call whose result is in the journal is not looked at again.
             let mut wants = marks;
-            wants.push(Want::Record(facts, frames));
+            wants.push(match held.is_empty() {
+                true => Want::Record(facts, frames),
+                false => Want::Hold(facts, frames, held),
+            });
             wants.extend(self.proceed());
             return wants;
         }
@@ -82,6 +90,7 @@ impl Turn {
         let mut blocks: Vec<Block> = Vec::new();
         for event in journal {
             match &event.fact {
+                Fact::TurnStart { .. } => self.cut_off(),
                 Fact::AssistantText { text, step } => {
                     self.open_step(*step);
                     blocks.push(Block::Text { text: text.clone() });
@@ -113,7 +122,7 @@ impl Turn {
                         call,
                         checked: None,
                         approval: None,
-                        state: CallState::Waiting { rerun: true },
+                        state: CallState::Waiting { rerun: false },
                     });
                 }
                 Fact::ToolResult {
@@ -186,6 +195,16 @@ impl Turn {
         self.take_blocks(&mut blocks);
     }
 
+    /// An earlier attempt ended here: what it had begun may have taken effect.
+    fn cut_off(&mut self) {
+        let waiting = |slot: &&mut Slot| matches!(slot.state, CallState::Waiting { .. });
+        for slot in self.calls.iter_mut().filter(waiting) {
+            if slot.approval.is_none() {
+                slot.state = CallState::Waiting { rerun: true };
+            }
+        }
+    }
+
     fn open_step(&mut self, step: u32) {
         self.step = self.step.max(step);
     }
@@ -202,7 +221,8 @@ impl Turn {
         Arc::make_mut(&mut self.messages).push(Message::Assistant(blocks));
     }
 
-    /// Decides a call that was in flight when the process stopped.
+    /// Decides a call that was in flight when the process stopped. The rules, or what the turn has
+    /// read, may have changed since: then a person decides on it now.
     fn retake(
         &mut self,
         place: usize,
@@ -210,22 +230,31 @@ impl Turn {
         verdict: Result<Checked, ToolReply>,
         facts: &mut Vec<Fact>,
         frames: &mut Vec<Progress>,
-    ) {
+    ) -> Option<Held> {
+        let key = self.key_at(place);
         let slot = &mut self.calls[place];
         let refusal = match (effect, verdict) {
-            (Effect::Irreversible, _) => Some(unknown()),
-            (_, Err(refusal)) => Some(refusal),
+            (Effect::Irreversible, _) => unknown(),
+            (_, Err(refusal)) => refusal,
             (_, Ok(checked)) => {
+                let asking = match &checked.verdict {
+                    Verdict::Ask(asking) => Some(asking.clone()),
+                    Verdict::Allow => None,
+                };
                 slot.checked = Some(checked);
-                None
+                slot.state = match asking {
+                    Some(_) => CallState::Held,
+                    None => CallState::Waiting { rerun: true },
+                };
+                let call = slot.call.clone();
+                return asking.map(|asking| Held { call, key, asking });
             }
         };
-        if let Some(reply) = refusal {
-            let (fact, frame) = result(&slot.call, &reply, Duration::ZERO);
-            slot.state = CallState::Done(output(&slot.call, &reply));
-            facts.push(fact);
-            frames.push(frame);
-        }
+        let (fact, frame) = result(&slot.call, &refusal, Duration::ZERO);
+        slot.state = CallState::Done(output(&slot.call, &refusal));
+        facts.push(fact);
+        frames.push(frame);
+        None
     }
 }
 
