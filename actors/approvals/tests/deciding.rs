@@ -351,3 +351,36 @@ impl Entropy for Stuck {
         self.0.fetch_add(1, Ordering::Relaxed) / 20
     }
 }
+/// PL-77: nor through another door: as the principal that their chat identity is linked to, or with the token
+/// that claimed them.
+#[test]
+fn whoever_caused_a_task_is_known_at_every_door() {
+    let caused = |principal: Option<&str>| Cause::Sender {
+        channel_type: "discord".to_owned(),
+        id: "42".to_owned(),
+        guest: false,
+        principal: principal.map(ToOwned::to_owned),
+    };
+    let in_channel = Decider {
+        principal: "alice".into(),
+        sender: Some(("discord".to_owned(), "42".to_owned())),
+    };
+
+    assert!(Decider::new("alice").is(&caused(Some("alice"))));
+    assert!(!Decider::new("bob").is(&caused(Some("alice"))));
+    assert!(!Decider::new("42").is(&caused(None)));
+    assert!(in_channel.is(&caused(None)));
+    assert!(Decider::new("ann").is(&Cause::sender("ws", "ann")));
+}
+
+/// A row from before guests were told apart reads as it did, and is written as it was.
+#[test]
+fn a_cause_without_the_new_fields_is_what_it_was() {
+    let old = r#"{"kind":"sender","channel_type":"ws","id":"ann"}"#;
+
+    let read: Cause = serde_json::from_str(old).unwrap();
+
+    assert_eq!(read, Cause::sender("ws", "ann"));
+    assert_eq!(serde_json::to_string(&read).unwrap(), old);
+}
+
