@@ -232,7 +232,10 @@ impl Writes {
         let open = approval_mark(&approval.id);
         let writes = self.put(approval_key(&approval.id), approval);
         match approval.status {
-            Status::Pending => writes.put(open, &approval.id),
+            // A short id is given again once it is free: it names the newest.
+            Status::Pending => writes
+                .put(open, &approval.id)
+                .put(short_id_key(&approval.short_id), &approval.id),
             _ => writes.with(Write::Delete { key: open }),
         }
     }
@@ -436,10 +439,10 @@ impl Said {
                 at,
                 speaker,
                 text: snippet(text),
+                label,
             },
             length: text.len() as u64,
         }
-                label,
     }
 }
 
@@ -613,6 +616,10 @@ pub(super) fn approvals_prefix() -> Vec<u8> {
 
 fn approval_mark(id: &ApprovalId) -> Vec<u8> {
     join(&["apr-open", id.as_str()])
+}
+
+pub(super) fn short_id_key(short_id: &str) -> Vec<u8> {
+    join(&["apr-short", short_id])
 }
 
 pub(super) fn approval_marks() -> Vec<u8> {
