@@ -7,7 +7,7 @@ use crate::{
     notice::{Notice, NoticeKind},
     org::view::OrgView,
     store::records::{Interaction, Said, Writes},
-    task::{Ending, Kind, Lane, OnResult, Outcome, Source, Task},
+    task::{Ending, Kind, Label, Lane, OnResult, Outcome, Source, Task},
 };
 
 pub(crate) mod results;
@@ -42,6 +42,21 @@ pub(crate) fn close(
     ids: &Ids,
     view: &OrgView,
 ) -> Closed {
+    close_turn(task, Label::Trusted, outcome, first_words, joined, ids, view)
+}
+
+/// The same at the end of a turn, whose words are believed as far as all that it had read.
+pub(crate) fn close_turn(
+    task: &mut Task,
+    read: Label,
+    outcome: Outcome,
+    first_words: &str,
+    joined: Option<&TaskId>,
+    ids: &Ids,
+    view: &OrgView,
+) -> Closed {
+    let asked = task.label;
+    task.label = asked.max(read);
     let mut writes = Writes::new();
     if let Some(source) = task.source.clone() {
         let at = outcome.finished_at;
@@ -61,7 +76,7 @@ pub(crate) fn close(
             let notification = Body::Notification(notification(task, &outcome));
             writes = writes.frame(&source.channel, frame(notification));
         }
-        let row = interaction(task, &source, &outcome);
+        let row = interaction(task, asked, &source, &outcome);
         if !row.said.is_empty() && is_heard(task, &outcome) {
             writes = writes.interaction(&row);
         }
@@ -211,15 +226,16 @@ fn explanation(outcome: &Outcome) -> String {
 }
 
 /// What was said: the message, and the answer if there is one.
-fn interaction(task: &Task, source: &Source, outcome: &Outcome) -> Interaction {
+fn interaction(task: &Task, asked: Label, source: &Source, outcome: &Outcome) -> Interaction {
     let mut said = Vec::new();
     if source.message.is_some() {
         let person = Speaker::Person(task.from.clone());
-        said.push(Said::new(task.created_at, person, &task.body));
+        said.push(Said::new(task.created_at, person, &task.body, asked));
     }
     if !outcome.text.is_empty() {
         let team = Speaker::Team(task.lane.team.as_str().to_owned());
-        said.push(Said::new(outcome.finished_at, team, &outcome.text));
+        let at = outcome.finished_at;
+        said.push(Said::new(at, team, &outcome.text, task.label));
     }
     Interaction {
         channel: source.channel.clone(),

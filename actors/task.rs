@@ -213,7 +213,25 @@ pub enum Cause {
         channel_type: String,
         /// Who.
         id: String,
+        /// A policy let them in, and nobody named them.
+        #[serde(default, skip_serializing_if = "is_default")]
+        guest: bool,
+        /// The principal that they are linked to, or that claims they wrote.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        principal: Option<String>,
     },
+}
+
+impl Cause {
+    /// A person whom nothing else is known of.
+    pub fn sender(channel_type: impl Into<String>, id: impl Into<String>) -> Self {
+        Self::Sender {
+            channel_type: channel_type.into(),
+            id: id.into(),
+            guest: false,
+            principal: None,
+        }
+    }
 }
 
 /// Where a task stands in the work that one cause led to.
@@ -457,14 +475,10 @@ impl Task {
 
     /// Who is behind it.
     pub fn caused_by(&self) -> Cause {
-        self.cause.clone().unwrap_or_else(|| Cause::Sender {
-            channel_type: self
-                .source
-                .as_ref()
-                .map_or("system", |source| source.channel.channel_type())
-                .to_owned(),
-            id: self.from.clone(),
-        })
+        let channel = self.source.as_ref().map(|source| &source.channel);
+        let channel_type = channel.map_or("system", |channel| channel.channel_type());
+        let sender = || Cause::sender(channel_type, &*self.from);
+        self.cause.clone().unwrap_or_else(sender)
     }
 
     /// Whether it may join or end the turn that someone is behind. Only a message of the same

@@ -188,6 +188,7 @@ impl Inner {
             lane,
             topic,
             conversation,
+            withheld,
             ancestors,
             options,
             inner,
@@ -210,6 +211,7 @@ impl Inner {
             // The session of a subagent knows its task and nothing of the conversation.
             topic: topic.filter(|_| !inner),
             conversation: if inner { Vec::new() } else { conversation },
+            withheld: if inner { 0 } else { withheld },
         };
         let composed = self.prompts.compose_now(&request).map_err(unread)?;
         self.warn(&name, &composed.warnings);

@@ -5,11 +5,14 @@ use actix::{ActorFutureExt, Context, Handler, ResponseActFuture, WrapFuture};
 use super::{
     Approvals, Decide,
     book::{Said, repeated},
-    find,
     record::{Approval, Status},
     refusal::NotDecided,
 };
-use crate::{audit::Audit, ids::ChannelId, store::records::Writes};
+use crate::{
+    audit::Audit,
+    ids::ChannelId,
+    store::{reads, records::Writes},
+};
 
 type Answer = Result<Approval, NotDecided>;
 
@@ -68,7 +71,11 @@ impl Approvals {
     fn look_up(&mut self, decide: Decide) -> ResponseActFuture<Self, Answer> {
         let store = self.to.store.clone();
         let which = decide.word.which.clone();
-        let read = async move { store.read(move |storage| find(storage, &which)).await };
+        let read = async move {
+            store
+                .read(move |storage| reads::approval_called(storage, &which))
+                .await
+        };
         let found = read.into_actor(self).then(move |row, this, _| {
             let row = match row {
                 Ok(row) => row,

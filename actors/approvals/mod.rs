@@ -6,10 +6,9 @@ use crate::{
     budget::{Days, Ledger},
     channel::{Channel, Deliver},
     clock::{Clock, Timestamp},
-    ids::{ApprovalId, ChannelId, Ids, QuestionId, TeamKey},
+    ids::{ChannelId, Ids, QuestionId, TeamKey},
     queue::{Ended, submit::Submit},
-    storage::StorageError,
-    store::{Numbered, StoreError, StoreHandle, reads, records::Writes},
+    store::{Numbered, StoreError, StoreHandle, records::Writes},
 };
 use actix::{
     Actor, ActorFutureExt, Addr, AsyncContext, Context, Handler, Message, MessageResult, Recipient,
@@ -322,16 +321,4 @@ impl Handler<ListQuestions> for Approvals {
         self.ring(ctx);
         MessageResult(self.book.questions())
     }
-}
-
-/// An approval by its id or its short id; of several with that short id, the newest.
-fn find(
-    storage: &dyn crate::storage::Storage,
-    which: &str,
-) -> Result<Option<Approval>, StorageError> {
-    if which.starts_with("apr-") {
-        return reads::approval(storage, &ApprovalId::from(which));
-    }
-    let mut rows = reads::approvals(storage)?.rows.into_iter().rev();
-    Ok(rows.find(|row| row.short_id == which))
 }

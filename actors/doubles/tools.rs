@@ -34,8 +34,8 @@ pub(crate) struct Run {
 /// `give-x` gives work to team x, whose end is notified; `wake-x` wants to be woken by it; `ask-x`
 /// waits for it. `held-look` and `held-pay` need a person, `locked-…` something that may lack.
 /// `look` is pure, `save` idempotent, `pay` irreversible, `alone` exclusive; `slow…` takes a minute,
-/// `deaf` does not stop when told, `bomb` panics, `mine` panics already when it is looked at, and
-/// `stuck` hangs then.
+/// `deaf` does not stop when told, `rumour` is not to be believed, `bomb` panics, `mine` panics already when it is
+/// looked at, and `stuck` hangs then.
 #[derive(Clone, Default)]
 pub(crate) struct Tools {
     pub(crate) runs: Arc<Mutex<Vec<Run>>>,
@@ -59,7 +59,7 @@ pub(crate) fn checked(name: &str) -> Result<Checked, ToolReply> {
     let held = name.strip_prefix("held-");
     let effect = match held.unwrap_or(name).trim_start_matches("slow-") {
         given if given.contains('-') => Effect::Idempotent,
-        "look" | "alone" | "deaf" | "bomb" | "stuck" => Effect::Pure,
+        "look" | "alone" | "deaf" | "bomb" | "rumour" | "stuck" => Effect::Pure,
         "save" | "report_run" => Effect::Idempotent,
         "pay" => Effect::Irreversible,
         _ => return Err(ToolReply::failed(ToolFault::NotAvailable, "no such tool")),
@@ -124,7 +124,7 @@ impl Toolset for Tools {
                 content: format!("{} did", call.id),
                 fault: None,
                 truncated: false,
-                taints: false,
+                taints: call.name == "rumour",
             }
         })
     }

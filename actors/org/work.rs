@@ -8,7 +8,6 @@ use crate::{
     ids::{TaskId, TeamName},
     queue::{
         Dismiss, Queue, Told,
-        causes::Runaway,
         parking::{SetState, UnparkAll},
         submit::{CancelTask, OpenTask, OpenTasks, Refusal, Submission, Submit},
         waits::{CancelTeam, Wait},
@@ -122,9 +121,7 @@ pub fn refusal_code(refusal: &Refusal) -> &'static str {
     match refusal {
         Refusal::QueueFull(_) => "queue_full",
         Refusal::TeamDraining => "team_draining",
-        Refusal::Runaway(Runaway::Hops(_)) => "hop_limit",
-        Refusal::Runaway(Runaway::Fanout(_)) => "fanout_limit",
-        Refusal::Runaway(Runaway::Loop(_)) => "loop_detected",
+        Refusal::Runaway(why) => why.code(),
         Refusal::Stopping => "stopping",
     }
 }

@@ -182,7 +182,13 @@ fn untrusted(request: &Request<'_>) -> Option<Caution> {
         "trust" | "plugin.register" if changes => {
             ask(Kind::SelfChange, Risk::Normal, "what the team is changes")
         }
-        // A test changes nothing of the trigger.
+        // What is saved in such a turn waits for a review; what is deleted is out of prompts at once.
+        "memory" if request.tool == "memory_delete" => ask(
+            Kind::SelfChange,
+            Risk::Normal,
+            "something remembered is deleted",
+        ),
+        // A test changes nothing of the trigger, and its run is believed as far as this turn.
         "trigger.test_trigger" => None,
         _ if class.starts_with("trigger.") && changes => {
             ask(Kind::SelfChange, Risk::Normal, "a trigger changes")

@@ -48,6 +48,17 @@ pub enum Runaway {
     Loop(String),
 }
 
+impl Runaway {
+    /// As answers name it.
+    pub fn code(&self) -> &'static str {
+        match self {
+            Self::Hops(_) => "hop_limit",
+            Self::Fanout(_) => "fanout_limit",
+            Self::Loop(_) => "loop_detected",
+        }
+    }
+}
+
 /// All open causes.
 #[derive(Debug, Default)]
 pub(super) struct Causes {

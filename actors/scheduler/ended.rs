@@ -88,6 +88,7 @@ impl Scheduler {
             Telling {
                 wanted: decided,
                 place,
+                label: task.label,
             }
         });
         if let Some(telling) = telling {

@@ -7,6 +7,7 @@ use super::{
     Refusal, Scheduler, body,
     config::{Config, When},
     firing::{self, Event, Fired, Present},
+    hand::ByTurn,
     premises::Findings,
     records::{Known, TriggerRows},
     run::{Cause, Decision, Run},
@@ -38,6 +39,8 @@ pub(super) struct Pending {
     pub(super) remember: bool,
     /// What came from outside.
     pub(super) payload: Option<String>,
+    /// The turn that wants it.
+    pub(super) turn: Option<ByTurn>,
 }
 
 impl Pending {
@@ -56,6 +59,7 @@ impl Pending {
             side_by_side: false,
             remember: false,
             payload: None,
+            turn: None,
         }
     }
 
@@ -130,6 +134,7 @@ impl Scheduler {
             nothing_to_do: found.nothing_to_do.as_deref(),
         };
         let (remember, payload) = (pending.remember, pending.payload.clone());
+        let turn = pending.turn.clone();
         let event = pending.into_event(trigger, found);
         let ids = self.to.ids.clone();
         let Some(trigger) = self.triggers.get_mut(id) else {
@@ -137,10 +142,13 @@ impl Scheduler {
         };
         let Fired {
             run,
-            task,
+            mut task,
             cancel,
             notice,
         } = firing::fire(trigger, event, &present, now, &ids);
+        if let (Some(task), Some(turn)) = (&mut task, &turn) {
+            turn.takes(task);
+        }
         advance(trigger, &run);
         if let Some(task) = &task {
             self.runs.insert(task.id.clone(), run.clone());
@@ -186,7 +194,7 @@ impl Scheduler {
             task,
             writes,
             overlap: None,
-            giver: None,
+            giver: turn.map(|turn| turn.giver),
         };
         self.to.queue.do_send(HandIn { submit, answer });
         ctx.spawn(submitted.into_actor(self).map(move |answer, scheduler, _| {
@@ -223,6 +231,7 @@ impl Scheduler {
         }
         run.decision = match refusal {
             submit::Refusal::TeamDraining => Decision::NotActive,
+            submit::Refusal::Runaway(_) => Decision::RateLimited,
             _ => Decision::QueueFull,
         };
         run.reason = Some(refusal.to_string());
@@ -240,7 +249,10 @@ impl Scheduler {
         }
         self.keep_quietly(writes);
         self.last.insert(run.trigger.clone(), run.clone());
-        Err(Refusal::QueueFull(refusal.to_string()))
+        Err(match refusal {
+            submit::Refusal::Runaway(why) => Refusal::Runaway(why),
+            refusal => Refusal::QueueFull(refusal.to_string()),
+        })
     }
 }
 

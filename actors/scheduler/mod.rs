@@ -12,7 +12,7 @@ use tokio::{sync::oneshot, time::Instant};
 use crate::{
     clock::{Clock, Timestamp},
     ids::{Ids, RunId, TaskId, TeamKey, TriggerId},
-    queue::{Queue, keep::Keep},
+    queue::{Queue, causes::Runaway, keep::Keep},
     store::{StoreError, StoreHandle, records::Writes},
 };
 
@@ -124,6 +124,9 @@ pub enum Refusal {
     /// Too much waits.
     #[error("{0}")]
     QueueFull(String),
+    /// One cause leads to too much.
+    #[error(transparent)]
+    Runaway(Runaway),
     /// The store or the service is going down.
     #[error("the service is stopping; nothing was changed")]
     Stopping,
@@ -139,6 +142,7 @@ impl Refusal {
             Self::NameReserved(_) => "name_reserved",
             Self::Limit { .. } => "limit_triggers",
             Self::QueueFull(_) => "queue_full",
+            Self::Runaway(why) => why.code(),
             Self::Stopping => "draining",
         }
     }

@@ -617,6 +617,20 @@ pub fn approval(storage: &dyn Storage, id: &ApprovalId) -> Result<Option<Approva
     one(storage, &records::approval_key(id))
 }
 
+/// An approval by its id or its short id; of several with that short id, the newest.
+pub fn approval_called(
+    storage: &dyn Storage,
+    name: &str,
+) -> Result<Option<Approval>, StorageError> {
+    if name.starts_with("apr-") {
+        return approval(storage, &ApprovalId::from(name));
+    }
+    match one(storage, &records::short_id_key(name))? {
+        Some(id) => approval(storage, &id),
+        None => Ok(None),
+    }
+}
+
 /// A question.
 pub fn question(storage: &dyn Storage, id: &QuestionId) -> Result<Option<Question>, StorageError> {
     one(storage, &records::question_key(id))

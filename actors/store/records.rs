@@ -305,7 +305,10 @@ impl Writes {
             .put(approval_key(&approval.id), approval)
             .tell(facts::approval(approval));
         match approval.status {
-            Status::Pending => writes.put(open, &approval.id),
+            // A short id is given again once it is free: it names the newest.
+            Status::Pending => writes
+                .put(open, &approval.id)
+                .put(short_id_key(&approval.short_id), &approval.id),
             _ => writes.with(Write::Delete { key: open }),
         }
     }
@@ -516,12 +519,13 @@ pub struct Said {
 
 impl Said {
     /// A text as the log keeps it.
-    pub fn new(at: Timestamp, speaker: Speaker, text: &str) -> Self {
+    pub fn new(at: Timestamp, speaker: Speaker, text: &str, label: Label) -> Self {
         Self {
             line: Line {
                 at,
                 speaker,
                 text: snippet(text),
+                label,
             },
             length: text.len() as u64,
         }
@@ -702,6 +706,10 @@ pub(super) fn approvals_prefix() -> Vec<u8> {
 
 fn approval_mark(id: &ApprovalId) -> Vec<u8> {
     join(&["apr-open", id.as_str()])
+}
+
+pub(super) fn short_id_key(short_id: &str) -> Vec<u8> {
+    join(&["apr-short", short_id])
 }
 
 pub(super) fn approval_marks() -> Vec<u8> {

@@ -101,26 +101,26 @@ impl Team {
         };
         // The turn keeps its tasks as they are until the commit is made: it may be refused.
         let mut leader = charge.task.clone();
-        leader.label = leader.label.max(label);
+        let mut lines = vec![question_line(&leader)];
         let (ids, view) = (&self.recipe.ids, &self.recipe.view);
-        let words = &first_words;
-        let closed = closing::close(&mut leader, outcome.clone(), words, None, ids, view);
+        let words = first_words.as_str();
+        let closed =
+            closing::close_turn(&mut leader, label, outcome.clone(), words, None, ids, view);
         let mut closing = closed.writes;
         let mut told: Vec<_> = closed.told.into_iter().collect();
         if running.unseen {
             told.push((leader.lane.clone(), leader.generation));
         }
-        let mut lines = vec![question_line(&leader)];
         let (mut tasks, mut returned) = (Vec::new(), Vec::new());
         for (task, _) in &running.joined {
             let mut task = task.clone();
             if end.ending == Ending::Done {
-                task.label = leader.label;
-                let leader = Some(&leader.id);
-                let same = closing::close(&mut task, outcome.clone(), words, leader, ids, view);
+                lines.push(question_line(&task));
+                let (outcome, leader) = (outcome.clone(), Some(&leader.id));
+                let same =
+                    closing::close_turn(&mut task, label, outcome, words, leader, ids, view);
                 closing = closing.and(same.writes);
                 told.extend(same.told);
-                lines.push(question_line(&task));
                 tasks.push((task, same.follow_up.map(Box::new)));
             } else {
                 returned.push(task);
@@ -648,6 +648,7 @@ fn question_line(task: &Task) -> Line {
         at: task.created_at,
         speaker: Speaker::Person(task.from.clone()),
         text: snippet(&task.body),
+        label: task.label,
     }
 }
 
@@ -656,5 +657,6 @@ fn reply_line(task: &Task, text: &str, at: Timestamp) -> Option<Line> {
         at,
         speaker: Speaker::Team(task.lane.team.as_str().to_owned()),
         text: snippet(text),
+        label: task.label,
     })
 }

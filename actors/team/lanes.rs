@@ -23,7 +23,7 @@ use crate::{
     budget::{Cost, Near, Overdrawn, Reservation, SpentRow},
     clock::Timestamp,
     ids::{ApprovalId, CallId, LeaseId, TopicId, TurnId},
-    task::Task,
+    task::{Label, Task},
     tool::{Caller, Checked, ToolCall, ToolReply},
     usage::Usage,
 };
@@ -57,13 +57,16 @@ pub(super) struct Memory {
 }
 
 impl Memory {
-    /// What was said lately, oldest first.
-    pub(super) fn conversation(&self, now: Timestamp) -> Vec<Line> {
-        self.recent
-            .iter()
-            .filter(|line| line.at + RECENT_AGE > now)
-            .cloned()
-            .collect()
+    /// What was said lately, oldest first, for a turn on a task with this label; and how many lines
+    /// were left out.
+    ///
+    /// A turn that is to be believed is not shown what is not: else one line of a stranger would
+    /// make whatever a person says in the next 24 hours as untrusted, without a way out.
+    pub(super) fn conversation(&self, now: Timestamp, label: Label) -> (Vec<Line>, usize) {
+        let recent = self.recent.iter().filter(|line| line.at + RECENT_AGE > now);
+        let (shown, withheld): (Vec<&Line>, Vec<&Line>) =
+            recent.partition(|line| line.label <= label);
+        (shown.into_iter().cloned().collect(), withheld.len())
     }
 
     pub(super) fn remember(&mut self, line: Line) {

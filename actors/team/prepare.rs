@@ -88,13 +88,15 @@ impl Team {
             reason: None,
         };
         let now = self.recipe.clock.now();
-        let conversation = lane.memory.as_ref().map(|memory| memory.conversation(now));
+        let label = task.label;
+        let remembered = lane.memory.as_ref();
+        let conversation = remembered.map(|memory| memory.conversation(now, label));
         let ancestors = self.recipe.view.now().ancestors(self.name.as_str());
         let store = self.recipe.store.clone();
         let briefing = self.recipe.briefing.clone();
         let preparation = async move {
             let mut memory = None;
-            let conversation = match conversation {
+            let (conversation, withheld) = match conversation {
                 Some(conversation) => conversation,
                 None => {
                     let (lane, channel) = (
@@ -118,7 +120,7 @@ impl Team {
                         next_seq: history.next_seq,
                         recent: history.recent.into(),
                     };
-                    let conversation = loaded.conversation(now);
+                    let conversation = loaded.conversation(now, label);
                     memory = Some(loaded);
                     conversation
                 }
@@ -161,6 +163,7 @@ impl Team {
                 generation: task.generation,
                 topic: task.source.and_then(|source| source.topic),
                 conversation: Vec::new(),
+                withheld,
                 ancestors,
                 options: task.options,
                 inner: task.kind == Kind::Agent,
@@ -395,13 +398,12 @@ impl Team {
             seen = numbers.into_iter().take(shown.count).collect();
             turn.begin(start, &shown)
         } else {
-            let label = turn.label();
             let desk = &self.recipe.desk;
             turn.resume(
                 start,
                 &journal,
-                |call| tools.check(call, &caller, label),
-                |id, call| {
+                |call, label| tools.check(call, &caller, label),
+                |id, call, label| {
                     let now = tools.check(call, &caller, label);
                     holds::decision(desk, approvals.get(id), call, &caller, now.as_ref().ok())
                 },

@@ -192,9 +192,9 @@ async fn show(
                 .commit(Default::default())
                 .await
                 .map_err(ApiError::internal)?;
-            let all = store.read(reads::approvals).await;
-            let mut rows = all.map_err(ApiError::internal)?.rows.into_iter().rev();
-            rows.find(meant)
+            let which = id.clone();
+            let found = store.read(move |storage| reads::approval_called(storage, &which));
+            found.await.map_err(ApiError::internal)?
         }
     };
     let found = found.ok_or_else(|| ApiError::not_found("there is no such approval"))?;

@@ -365,6 +365,7 @@ async fn run(
             name: principal.id().to_string(),
         },
         source: None,
+        turn: None,
     });
     match fired.await? {
         ByHand::Fired(answer) => {

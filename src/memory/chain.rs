@@ -170,10 +170,12 @@ impl Chain {
             return Ok(Saving::Unchanged(entry.clone()));
         }
         if let Some(active) = active {
-            let (key, current) = (
-                active.key.to_string(),
-                beginning(&active.content, SHOWN).to_owned(),
-            );
+            // What nobody has looked at is read by searching, where it is quoted as what it is.
+            let current = match active.is_untrusted() {
+                true => "(not reviewed yet; search for it to read it)",
+                false => beginning(&active.content, SHOWN),
+            };
+            let (key, current) = (active.key.to_string(), current.to_owned());
             if raced {
                 return Err(MemoryError::Raced { key, current });
             }

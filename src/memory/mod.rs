@@ -39,6 +39,7 @@ mod rate;
 pub mod reading;
 pub(crate) mod rows;
 pub mod search;
+mod sift;
 mod words;
 
 #[cfg(test)]

@@ -133,9 +133,9 @@ impl Provenance {
 fn source(caller: &Caller) -> (Origin, Option<String>) {
     match caller.kind {
         Kind::Chat => match &caller.cause {
-            Cause::Sender { channel_type, id } => {
-                (Origin::User, Some(format!("{channel_type}:{id}")))
-            }
+            Cause::Sender {
+                channel_type, id, ..
+            } => (Origin::User, Some(format!("{channel_type}:{id}"))),
             Cause::Operator { name } => (Origin::Operator, Some(name.clone())),
             Cause::System => (Origin::System, None),
         },
@@ -173,10 +173,7 @@ mod tests {
     fn what_a_person_caused_names_the_person_and_the_call() {
         let mut task = task("main", Some("t-1"));
         task.options.subagent = Some("scout".to_owned());
-        task.cause = Some(Cause::Sender {
-            channel_type: "discord".to_owned(),
-            id: "42".to_owned(),
-        });
+        task.cause = Some(Cause::sender("discord", "42"));
 
         let found = Provenance::in_turn(&Caller::of(&task), "turn-1:2:0", Label::Untrusted);
 

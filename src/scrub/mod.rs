@@ -237,18 +237,29 @@ impl Scrubber {
 
     /// Where `text` can be cut so that no secret lies across the cut, whatever comes after it.
     fn safe_cut(&self, before: Option<char>, text: &str) -> usize {
-        let mut cut = self.0.open(text).min(shapes::open(before, text));
+        let cut = self.0.open(text).min(shapes::open(before, text));
         let shapes = shapes::find(before, text).into_iter();
         let known = self.known(text).into_iter().map(|found| found.at);
-        let mut spans: Vec<_> = known.chain(shapes.map(|shape| shape.whole)).collect();
-        spans.sort_by_key(|span| std::cmp::Reverse(span.end));
-        for span in spans {
-            if span.start < cut && cut < span.end {
-                cut = span.start;
-            }
-        }
-        cut
+        around(cut, known.chain(shapes.map(|shape| shape.whole)))
     }
+
+    /// The same for known values alone: where a shape does not end, these are still kept whole.
+    fn known_cut(&self, text: &str) -> usize {
+        let known = self.known(text).into_iter().map(|found| found.at);
+        around(self.0.open(text), known)
+    }
+}
+
+/// The last place up to `cut` that is inside of none of the spans.
+fn around(mut cut: usize, spans: impl Iterator<Item = Range<usize>>) -> usize {
+    let mut spans: Vec<_> = spans.collect();
+    spans.sort_by_key(|span| std::cmp::Reverse(span.end));
+    for span in spans {
+        if span.start < cut && cut < span.end {
+            cut = span.start;
+        }
+    }
+    cut
 }
 
 impl Known {

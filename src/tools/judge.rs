@@ -20,7 +20,12 @@ use crate::vault::{
 };
 
 /// Tools by which one team learns something from another.
-const TO_OTHERS: [&str; 3] = ["org.delegate_task", "org.query_team", "org.query_teams"];
+const TO_OTHERS: [&str; 4] = [
+    "org.delegate_task",
+    "org.query_team",
+    "org.query_teams",
+    "trigger.test_trigger",
+];
 
 /// What a tool says of a call, before rules do.
 pub(super) struct Sight {
@@ -135,6 +140,7 @@ impl Sight {
         let one = args["team"].as_str();
         let several = args["teams"].as_array().into_iter().flatten();
         let names = one.into_iter().chain(several.filter_map(Value::as_str));
+        let names = names.filter(|name| *name != grant.team.as_str());
         let vault = grant.secrets.vault();
         let mut with_secrets =
             names.filter(|name| !vault.secrets_of_team(&TeamName::from(*name)).is_empty());

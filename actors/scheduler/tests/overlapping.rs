@@ -6,14 +6,14 @@ use super::stage::{MINUTE, Stage, cron, first_line};
 use crate::{
     doubles::engine::{Play, seconds},
     engine::Message,
-    queue::parking::SetState,
+    queue::{causes::Giver, parking::SetState},
     scheduler::{
-        hand::{ByHand, Fire, Overlap},
+        hand::{ByHand, ByTurn, Fire, Overlap},
         manage::{Disable, Which},
         run::Cause,
         trigger::{Definition, OverlapPolicy},
     },
-    task::{self, Ending},
+    task::{self, Ending, Label, Lane, Task},
 };
 
 fn with(policy: OverlapPolicy) -> Definition {
@@ -171,6 +171,7 @@ async fn a_run_by_hand_asks_before_it_disturbs() {
         sample: None,
         principal: task::Cause::System,
         source: None,
+        turn: None,
     };
     let running = stage.trigger(&trigger.id).await.active_task_id.unwrap();
 
@@ -216,4 +217,62 @@ async fn disabling_can_stop_what_runs() {
     stage.pass(Duration::from_secs(5)).await;
 
     assert_eq!(stage.story(&trigger.id), ["schedule enqueued cancelled"]);
+}
+
+/// MV-14, OR-40, OR-86, OR-88: a run that a turn tries is part of the turn's work, and no way around what
+/// holds for that.
+#[actix::test]
+async fn a_run_that_a_turn_tries_is_part_of_its_work() {
+    let stage = slow_stage();
+    let trigger = stage.create(with(OverlapPolicy::Allow)).await;
+    let lane = Lane {
+        team: "main".into(),
+        topic: None,
+    };
+    let caller = Task::new(
+        "task-caller".into(),
+        lane,
+        String::new(),
+        String::new(),
+        stage.now(),
+    );
+    let deadline_at = stage.now() + MINUTE;
+    let fire = |key: &str| Fire {
+        which: Which::Id(trigger.id.clone()),
+        cause: Cause::Test,
+        key: key.to_owned(),
+        max_steps: None,
+        overlap: Overlap::Allow,
+        sample: None,
+        principal: task::Cause::System,
+        source: None,
+        turn: Some(ByTurn {
+            label: Label::Untrusted,
+            lineage: caller.lineage_below(),
+            deadline_at,
+            giver: Giver {
+                task: caller.id.clone(),
+                step: 1,
+            },
+        }),
+    };
+
+    let mut said = Vec::new();
+    for key in ["1", "2", "3"] {
+        let fired = stage.spine.scheduler.send(fire(key)).await.unwrap();
+        said.push(fired.map(|_| ()).map_err(|refusal| refusal.code()));
+    }
+
+    assert_eq!(said, [Ok(()), Ok(()), Err("loop_detected")]);
+    assert_eq!(
+        stage.story(&trigger.id).last().unwrap(),
+        "test rate_limited"
+    );
+    let tasks = stage.tasks(&trigger.id);
+    assert_eq!(tasks.len(), 2);
+    for task in tasks {
+        assert_eq!(task.label, Label::Untrusted);
+        assert_eq!(task.lineage, Some(caller.lineage_below()));
+        assert_eq!(task.deadline_at, deadline_at);
+    }
 }

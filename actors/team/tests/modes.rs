@@ -36,10 +36,7 @@ fn work(id: &str, kind: Kind, from: &str) -> Task {
     };
     Task {
         kind,
-        cause: Some(Cause::Sender {
-            channel_type: "ws".to_owned(),
-            id: from.to_owned(),
-        }),
+        cause: Some(Cause::sender("ws", from)),
         ..Task::new(
             id.into(),
             lane,

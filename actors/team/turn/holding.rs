@@ -142,6 +142,7 @@ impl Turn {
         frames: &mut Vec<Progress>,
     ) -> Option<Want> {
         let slot = &mut self.calls[place];
+        let was_cut_off = slot.state == CallState::Waiting { rerun: true };
         let (refusal, mark) = match (decision, verdict) {
             (Decision::Wait, _) => {
                 slot.state = CallState::Held;
@@ -156,7 +157,7 @@ impl Turn {
             (decision, Ok(checked)) => {
                 slot.checked = Some(checked);
                 slot.state = CallState::Waiting {
-                    rerun: decision == Decision::Begun,
+                    rerun: was_cut_off || decision == Decision::Begun,
                 };
                 return None;
             }

@@ -1,9 +1,9 @@
 //! How a turn goes on after a crash or a pause: from what the journal holds.
 
-use std::{sync::Arc, time::Duration};
+use std::{collections::HashSet, sync::Arc, time::Duration};
 
 use super::{
-    CallState, Decision, REPORT_RUN, Slot, Turn, Want,
+    CallState, Decision, Held, REPORT_RUN, Slot, Turn, Want,
     holding::unknown,
     telling::{output, result, text_of},
 };
@@ -13,7 +13,7 @@ use crate::{
     history::{Fact, HistoryEvent, Meta, Origin},
     ids::{ApprovalId, CallId},
     task::Label,
-    tool::{Args, Checked, Effect, ToolCall, ToolReply},
+    tool::{Args, Checked, Effect, ToolCall, ToolReply, Verdict},
 };
 
 impl Turn {
@@ -23,42 +23,50 @@ impl Turn {
         &mut self,
         start: Fact,
         journal: &[HistoryEvent],
-        check: impl Fn(&ToolCall) -> Result<Checked, ToolReply>,
-        decided: impl Fn(&ApprovalId, &ToolCall) -> Decision,
+        check: impl Fn(&ToolCall, Label) -> Result<Checked, ToolReply>,
+        decided: impl Fn(&ApprovalId, &ToolCall, Label) -> Decision,
     ) -> Vec<Want> {
-        self.replay(journal);
+        let unbegun = self.replay(journal);
+        let label = self.label;
         let mut facts = vec![start];
         let mut frames = Vec::new();
         if !self.calls.is_empty() {
             let mut marks = Vec::new();
+            let mut held = Vec::new();
             for place in 0..self.calls.len() {
                 let Slot {
                     call,
                     approval,
-                    state: CallState::Waiting { rerun },
+                    state: CallState::Waiting { .. },
                     ..
                 } = &self.calls[place]
                 else {
                     continue;
                 };
-                let effect = match rerun {
-                    true => effect_of(journal, &call.id),
+                let effect = match unbegun.contains(&call.id) {
                     // It has not begun, so it may.
-                    false => Effect::Pure,
+                    true => Effect::Pure,
+                    false => effect_of(journal, &call.id),
                 };
-                let verdict = check(call);
+                let verdict = check(call, label);
                 match approval {
                     Some(approval) => {
-                        let decision = decided(approval, call);
+                        let decision = decided(approval, call, label);
                         let (facts, frames) = (&mut facts, &mut frames);
                         marks.extend(self.take_up(place, effect, decision, verdict, facts, frames));
                     }
-                    None => self.retake(place, effect, verdict, &mut facts, &mut frames),
+                    None => {
+                        let (facts, frames) = (&mut facts, &mut frames);
+                        held.extend(self.retake(place, effect, verdict, facts, frames));
+                    }
                 }
             }
             // Before the results: a call whose result is in the journal is not looked at again.
             let mut wants = marks;
-            wants.push(Want::Record(facts, frames));
+            wants.push(match held.is_empty() {
+                true => Want::Record(facts, frames),
+                false => Want::Hold(facts, frames, held),
+            });
             wants.extend(self.proceed());
             return wants;
         }
@@ -86,11 +94,17 @@ impl Turn {
         wants
     }
 
-    /// Folds a journal into the state it describes.
-    fn replay(&mut self, journal: &[HistoryEvent]) {
+    /// Folds a journal into the state it describes. Returns the calls that have not begun.
+    fn replay(&mut self, journal: &[HistoryEvent]) -> HashSet<CallId> {
+        let mut unbegun = HashSet::new();
         let mut blocks: Vec<Block> = Vec::new();
         for event in journal {
             match &event.fact {
+                Fact::TurnStart { .. } => {
+                    // Whatever waited may have begun since.
+                    unbegun.clear();
+                    self.cut_off();
+                }
                 Fact::AssistantText { text, step } => {
                     self.open_step(*step);
                     blocks.push(Block::Text { text: text.clone() });
@@ -122,7 +136,7 @@ impl Turn {
                         call,
                         checked: None,
                         approval: None,
-                        state: CallState::Waiting { rerun: true },
+                        state: CallState::Waiting { rerun: false },
                     });
                 }
                 Fact::ToolResult {
@@ -192,22 +206,22 @@ impl Turn {
                 }
                 Fact::Meta(Meta::Spent { usage, .. }) => self.usage += *usage,
                 Fact::Meta(Meta::Parked(reason)) => self.waits_for(*reason),
-                Fact::Meta(Meta::NotBegun(call)) => self.mark_begun(Some(call), false),
-                // Whatever waited may have begun since.
-                Fact::TurnStart { .. } => self.mark_begun(None, true),
+                Fact::Meta(Meta::NotBegun(call)) => {
+                    unbegun.insert(call.clone());
+                }
                 _ => {}
             }
         }
         self.take_blocks(&mut blocks);
+        unbegun
     }
 
-    /// Whether waiting calls, or one of them, may have taken effect.
-    fn mark_begun(&mut self, call: Option<&CallId>, begun: bool) {
-        for slot in &mut self.calls {
-            if let CallState::Waiting { rerun } = &mut slot.state
-                && call.is_none_or(|call| slot.call.id == *call)
-            {
-                *rerun = begun;
+    /// An earlier attempt ended here: what it had begun may have taken effect.
+    fn cut_off(&mut self) {
+        let waiting = |slot: &&mut Slot| matches!(slot.state, CallState::Waiting { .. });
+        for slot in self.calls.iter_mut().filter(waiting) {
+            if slot.approval.is_none() {
+                slot.state = CallState::Waiting { rerun: true };
             }
         }
     }
@@ -228,7 +242,8 @@ impl Turn {
         Arc::make_mut(&mut self.messages).push(Message::Assistant(blocks));
     }
 
-    /// Decides a call that was in flight when the process stopped.
+    /// Decides a call that was in flight when the process stopped. The rules, or what the turn has
+    /// read, may have changed since: then a person decides on it now.
     fn retake(
         &mut self,
         place: usize,
@@ -236,22 +251,31 @@ impl Turn {
         verdict: Result<Checked, ToolReply>,
         facts: &mut Vec<Fact>,
         frames: &mut Vec<Progress>,
-    ) {
+    ) -> Option<Held> {
+        let key = self.key_at(place);
         let slot = &mut self.calls[place];
         let refusal = match (effect, verdict) {
-            (Effect::Irreversible, _) => Some(unknown()),
-            (_, Err(refusal)) => Some(refusal),
+            (Effect::Irreversible, _) => unknown(),
+            (_, Err(refusal)) => refusal,
             (_, Ok(checked)) => {
+                let asking = match &checked.verdict {
+                    Verdict::Ask(asking) => Some(asking.clone()),
+                    Verdict::Allow => None,
+                };
                 slot.checked = Some(checked);
-                None
+                slot.state = match asking {
+                    Some(_) => CallState::Held,
+                    None => CallState::Waiting { rerun: true },
+                };
+                let call = slot.call.clone();
+                return asking.map(|asking| Held { call, key, asking });
             }
         };
-        if let Some(reply) = refusal {
-            let (fact, frame) = result(&slot.call, &reply, Duration::ZERO);
-            slot.state = CallState::Done(output(&slot.call, &reply));
-            facts.push(fact);
-            frames.push(frame);
-        }
+        let (fact, frame) = result(&slot.call, &refusal, Duration::ZERO);
+        slot.state = CallState::Done(output(&slot.call, &refusal));
+        facts.push(fact);
+        frames.push(frame);
+        None
     }
 }
 

@@ -3,17 +3,20 @@
 use std::collections::BTreeSet;
 
 use hivewright_actors::{
+    ids::TaskId,
     org::{
         record::{Capability, TeamRecord},
         tree::Tree,
     },
     task::{Ending, Source, TopicRef},
+    tool::Verdict,
 };
 
 use super::*;
 use crate::{
     tools::triggers::{NAMES, add, report::with_report},
     triggers::{desk::Desk, stage::Stage},
+    vault::{entry::Put, tests as doubles},
 };
 
 struct Teams {
@@ -51,6 +54,11 @@ fn teams() -> Teams {
 
 impl Teams {
     async fn try_as(&self, caller: &str, tool: &str, args: Value, rerun: bool) -> Value {
+        let cx = CallContext { rerun, ..context() };
+        self.run_as(caller, tool, args, cx).await
+    }
+
+    async fn run_as(&self, caller: &str, tool: &str, args: Value, cx: CallContext) -> Value {
         let lane = Lane {
             team: caller.into(),
             topic: None,
@@ -72,8 +80,7 @@ impl Teams {
         });
         let cx = CallContext {
             caller: Arc::new(Caller::of(&task)),
-            rerun,
-            ..context()
+            ..cx
         };
         let reply = self.bench.tools.run(call(tool, args), cx).await;
         serde_json::from_str(&reply.content).unwrap_or_else(|_| panic!("{}", reply.content))
@@ -295,4 +302,57 @@ fn the_group_holds_all_but_the_report() {
     let outside: Vec<_> = NAMES.iter().filter(|name| !filter.allows(name)).collect();
 
     assert_eq!(outside, [&"report_run"]);
+}
+
+/// MV-14, OR-40: a run that is tried is believed as far as the turn that tries it.
+#[actix::test]
+async fn a_tried_run_carries_on_the_turn_that_tries_it() {
+    let teams = teams();
+    teams
+        .call_as("main", "create_trigger", morning("news"))
+        .await;
+    let cx = CallContext {
+        label: Label::Untrusted,
+        ..context()
+    };
+
+    let tested = teams
+        .run_as("main", "test_trigger", named("news"), cx)
+        .await;
+
+    let id = TaskId::from(tested["task_id"].as_str().unwrap());
+    let task = teams.stage.task(&id);
+    assert_eq!(task.label, Label::Untrusted);
+    assert_eq!(
+        task.lineage.unwrap().parent().map(TaskId::as_str),
+        Some("task-1")
+    );
+}
+
+/// PL-70, SC-39: what a stranger wrote reaches a team with secrets only through the operator, also as a
+/// sample. A team that tries its own triggers has those secrets anyway.
+#[actix::test]
+async fn an_untrusted_turn_asks_before_it_tries_a_trigger_of_a_team_with_secrets() {
+    let vault = doubles::Bench::new();
+    for team in ["rich", "team"] {
+        let (scope, put) = (doubles::team(team), Put::secret("canary-value-1"));
+        let set = vault
+            .vault
+            .set(&scope, "TOKEN", put, &doubles::operator())
+            .await;
+        set.unwrap();
+    }
+    let toolbox = add(crate::tools::all(), &Desk::default());
+    let bench = Bench::with_vault(toolbox, &["@triggers"], vault.vault.clone());
+    let verdict = |team: &str, label| {
+        let call = call("test_trigger", named(team));
+        bench.tools.check(&call, &caller(), label).unwrap().verdict
+    };
+
+    let asks = |team, label| matches!(verdict(team, label), Verdict::Ask(_));
+
+    assert!(asks("rich", Label::Untrusted));
+    assert!(!asks("rich", Label::Trusted));
+    assert!(!asks("poor", Label::Untrusted));
+    assert!(!asks("team", Label::Untrusted));
 }

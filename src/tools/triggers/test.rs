@@ -1,8 +1,9 @@
 //! `test_trigger`: a run right now, which the trigger does not remember.
 
 use hivewright_actors::{
+    queue::causes::Giver,
     scheduler::{
-        hand::{ByHand, Fire, Overlap},
+        hand::{ByHand, ByTurn, Fire, Overlap},
         run::Cause,
     },
     tool::Effect,
@@ -114,6 +115,15 @@ impl Tool for TestTrigger {
             sample: args.sample,
             principal: cx.caller.cause.clone(),
             source: cx.caller.source.clone(),
+            turn: Some(ByTurn {
+                label: cx.label,
+                lineage: cx.caller.lineage.clone(),
+                deadline_at: cx.caller.deadline_at,
+                giver: Giver {
+                    task: cx.caller.task.clone(),
+                    step: cx.step,
+                },
+            }),
         });
         let applied = args.overlap_policy.as_str();
         Ok(answer::ok(match fired.await.map_err(no)? {

@@ -325,6 +325,10 @@ impl Stage {
         scheduler.do_send(SetZone { timezone });
     }
 
+    pub(crate) fn task(&self, id: &TaskId) -> Task {
+        reads::task(&*self.storage, id).unwrap().unwrap()
+    }
+
     /// All runs of a trigger, oldest first.
     pub(crate) fn runs(&self, trigger: &Trigger) -> Vec<Run> {
         let Trigger { team, id, .. } = trigger;
