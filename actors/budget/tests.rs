@@ -261,8 +261,8 @@ mod recovered {
 
         recover_spending(&*disk, &ledger, DAY, &tree(2)).unwrap();
 
-        assert_eq!(ledger.drawn(&"main".into(), DAY), cost(85));
-        assert_eq!(ledger.drawn(&"child".into(), DAY), cost(5));
+        assert_eq!(ledger.drawn(&"main".into(), DAY).tokens, 85);
+        assert_eq!(ledger.drawn(&"child".into(), DAY).tokens, 5);
     }
 
     /// Rows of old name neither a life nor the teams above.

@@ -15,6 +15,7 @@ fn for_team(name: &str, team: &str) -> Task {
     Task {
         lane,
         kind: Kind::Delegate,
+        deadline_at: Timestamp(100_000_000),
         ..task(name, "none")
     }
 }
