@@ -125,7 +125,10 @@ impl Scheduler {
         let Some(trigger) = self.triggers.get_mut(id) else {
             return;
         };
-        let order = body::order(trigger);
+        let order = match trigger.cursors.is_empty() {
+            true => body::order(trigger),
+            false => body::with_cursors(body::order(trigger), &trigger.cursors),
+        };
         let pendings = match agenda {
             Agenda::Wait => Vec::new(),
             Agenda::Fire(due) => vec![Pending::timed(Cause::Schedule, due, order)],

@@ -8,6 +8,7 @@ use hivewright_actors::{
     channel::CountConnections,
     notice::gather,
     queue::Count,
+    scheduler::manage,
     store::reads,
 };
 use serde_json::json;
@@ -34,6 +35,8 @@ async fn show(state: web::Data<State>, request: HttpRequest) -> Result<HttpRespo
     let counts = counts.await.map_err(ApiError::internal)?;
     let connected = state.spine.channel.send(CountConnections).timeout(PATIENCE);
     let connected = connected.await.map_err(ApiError::internal)?;
+    let triggers = state.spine.scheduler.send(manage::Count).timeout(PATIENCE);
+    let triggers = triggers.await.map_err(ApiError::internal)?;
     let waiting = state.spine.approvals.send(List).timeout(PATIENCE).await;
     let waiting = waiting.map_err(ApiError::internal)?.len();
     let asked = state.spine.approvals.send(ListQuestions).timeout(PATIENCE);
@@ -64,6 +67,11 @@ async fn show(state: web::Data<State>, request: HttpRequest) -> Result<HttpRespo
             "tasks": {
                 "queued": sum(|(_, waiting, _)| *waiting),
                 "running": sum(|(_, _, running)| *running),
+            },
+            "triggers": {
+                "total": triggers.total,
+                "active": triggers.active,
+                "disabled": triggers.disabled,
             },
             "channels": [channel],
             "approvals_open": waiting,
