@@ -125,10 +125,7 @@ impl Scheduler {
         let Some(trigger) = self.triggers.get_mut(id) else {
             return;
         };
-        let order = match trigger.cursors.is_empty() {
-            true => body::order(trigger),
-            false => body::with_cursors(body::order(trigger), &trigger.cursors),
-        };
+        let order = body::order(trigger);
         let pendings = match agenda {
             Agenda::Wait => Vec::new(),
             Agenda::Fire(due) => vec![Pending::timed(Cause::Schedule, due, order)],
@@ -233,7 +230,7 @@ impl Scheduler {
             .is_some_and(|task| self.runs.contains_key(task));
         let mut occurrence = trigger.occurrence.clone();
         let tick = window::advance(self.window_view(window), &mut occurrence, cursor, in_flight);
-        let order = body::with_cursors(body::order(trigger), &trigger.cursors);
+        let order = body::order(trigger);
         let changed = occurrence != trigger.occurrence;
         let opened = occurrence.as_ref().map(|open| open.opened_at);
         let now = self.now();
