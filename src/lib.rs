@@ -14,6 +14,7 @@ pub mod machine;
 pub mod memory;
 pub mod prompt;
 pub mod providers;
+pub mod retention;
 pub mod rulebook;
 pub mod sandbox;
 pub mod scrub;

@@ -3,11 +3,10 @@
 use std::{
     collections::{BTreeSet, HashMap},
     sync::Arc,
-    time::Duration,
 };
 
 use actix::{Actor, Addr, AsyncContext, Context, SpawnHandle};
-use tokio::time::Instant;
+use tokio::{task::AbortHandle, time::Instant};
 
 use crate::{
     clock::{Clock, Timestamp},
@@ -39,6 +38,7 @@ pub mod overlap;
 pub mod premises;
 mod rate;
 pub mod records;
+pub mod retention;
 pub mod ring;
 pub mod run;
 mod sweep;
@@ -56,6 +56,7 @@ use matcher::Expressions;
 use premises::{Premises, Roster};
 use rate::Fires;
 use records::{Known, Recovered};
+use retention::keeping::Keeping;
 use run::Run;
 use trigger::{Definition, Problem, Trigger};
 
@@ -72,8 +73,8 @@ pub struct Ports {
     pub premises: Arc<dyn Premises>,
     /// The zone of the settings.
     pub timezone: String,
-    /// How long runs are kept.
-    pub retention: Duration,
+    /// How long things are kept.
+    pub retention: Arc<dyn Keeping>,
 }
 
 /// Everything that the scheduler talks to.
@@ -180,6 +181,10 @@ pub struct Scheduler {
     known: HashMap<(TriggerId, String), (RunId, Timestamp)>,
     fires: Fires,
     ears: Ears,
+    /// When old records were last removed.
+    retained_at: Option<Timestamp>,
+    /// They are being removed.
+    retaining: Option<AbortHandle>,
     /// To be dealt with as soon as it runs.
     left: Option<Left>,
     draining: bool,
@@ -211,6 +216,8 @@ impl Scheduler {
             known: HashMap::new(),
             fires: Fires::default(),
             ears,
+            retained_at: recovered.retained_at,
+            retaining: None,
             left: Some(Left {
                 open: recovered.open,
                 heard: recovered.heard,
@@ -367,5 +374,6 @@ impl Actor for Scheduler {
         self.look_at_held(ctx);
         self.ring(ctx);
         ctx.run_interval(sweep::EVERY, Self::sweep);
+        self.await_retention(self.first_retention(self.retained_at), ctx);
     }
 }

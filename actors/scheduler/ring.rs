@@ -368,5 +368,8 @@ impl Handler<Drain> for Scheduler {
 
     fn handle(&mut self, Drain: Drain, _: &mut Self::Context) {
         self.draining = true;
+        if let Some(work) = self.retaining.take() {
+            work.abort();
+        }
     }
 }

@@ -1,12 +1,12 @@
-//! Sweeping: runs and reasons that need not be kept any longer.
+//! Sweeping: reasons to fire that need not be remembered any longer.
 
 use std::time::Duration;
 
-use actix::{ActorFutureExt, AsyncContext, Context, WrapFuture};
+use actix::Context;
 
 use super::{
     Scheduler,
-    records::{self, Known, REMEMBERED, TriggerRows},
+    records::{Known, REMEMBERED, TriggerRows},
 };
 use crate::store::records::Writes;
 
@@ -16,7 +16,7 @@ pub(super) const EVERY: Duration = Duration::from_secs(60 * 60);
 const MOST: usize = 1_000;
 
 impl Scheduler {
-    pub(super) fn sweep(&mut self, ctx: &mut Context<Self>) {
+    pub(super) fn sweep(&mut self, _: &mut Context<Self>) {
         let now = self.now();
         let old: Vec<Known> = self
             .known
@@ -35,16 +35,5 @@ impl Scheduler {
             self.known.remove(&key);
         }
         self.keep_quietly(Writes::new().forget_known(&old));
-        let before = now - self.to.ports.retention;
-        let store = self.to.store.clone();
-        let read = async move {
-            store
-                .read(move |storage| records::old_runs(storage, before, MOST))
-                .await
-        };
-        ctx.spawn(read.into_actor(self).map(|keys, scheduler, _| match keys {
-            Ok(keys) => scheduler.keep_quietly(Writes::new().drop_keys(keys)),
-            Err(error) => tracing::warn!(%error, "old runs cannot be read"),
-        }));
     }
 }

@@ -71,6 +71,11 @@ pub fn task(storage: &dyn Storage, id: &TaskId) -> Result<Option<Task>, StorageE
     Ok(None)
 }
 
+/// A task is there, open or finished.
+pub fn has_task(storage: &dyn Storage, id: &TaskId) -> Result<bool, StorageError> {
+    Ok(storage.get(&task_key(id))?.is_some() || storage.get(&finished_key(id))?.is_some())
+}
+
 /// All accepted messages whose topic was not yet known.
 pub fn undecided(storage: &dyn Storage) -> Result<Found<Undecided>, StorageError> {
     collect(storage, &undecided_prefix())

@@ -46,6 +46,7 @@ use crate::{
     machine::{Randomness, WallClock, sha256},
     memory::Memory,
     providers::client,
+    retention::Keeper,
     rulebook::Rulebook,
     sandbox::process::{Sandbox, SandboxSettings},
     settings::{
@@ -96,9 +97,6 @@ const DRAIN: Duration = Duration::from_secs(30);
 const BLOCKING_THREADS: usize = 32;
 /// How long connections have to hear that they are closed.
 const FAREWELL: Duration = Duration::from_millis(500);
-
-/// How long finished work is kept.
-const RETENTION: Duration = Duration::from_secs(90 * 24 * 60 * 60);
 
 /// What is decided outside the settings files.
 pub struct Options {
@@ -280,7 +278,7 @@ impl Service {
                 roster: Arc::new(view.clone()),
                 premises: Arc::new(outlook.clone()),
                 timezone: zone.name().to_owned(),
-                retention: RETENTION,
+                retention: Arc::new(Keeper::new(settings_now.clone(), home.clone())),
             },
         };
         let limits = Limits {

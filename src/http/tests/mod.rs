@@ -65,6 +65,7 @@ use crate::{
     days::ZoneDays,
     machine::{Randomness, sha256},
     memory::NoSecrets,
+    retention::Keeper,
     rulebook::Rulebook,
     settings::{
         config::Server,
@@ -281,7 +282,10 @@ impl Bench {
                 roster: Arc::new(view.clone()),
                 premises: Arc::new(Unconditional),
                 timezone: "UTC".to_owned(),
-                retention: Duration::from_secs(60),
+                retention: Arc::new(Keeper::new(
+                    Live::new(home.clone(), Environment::fixed([])),
+                    home.clone(),
+                )),
             },
         };
         let threads = Threads {

@@ -8,7 +8,7 @@ mod errand;
 mod escalate;
 mod finished;
 mod handoff;
-mod idempotency;
+pub(crate) mod idempotency;
 mod list;
 mod message;
 pub mod office;

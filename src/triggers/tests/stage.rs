@@ -33,11 +33,15 @@ use hivewright_actors::{
         manage::{Create, Get, Which},
         premises::{Findings, Premises, Roster},
         records,
+        retention::keeping::{Cut, Keeping, Lot, Terms},
         ring::Drain,
         run::Run,
         trigger::{Definition, Trigger},
     },
-    store::{Store, StoreHandle, reads, records::Writes},
+    store::{
+        Store, StoreHandle, reads,
+        records::{EdgeKey, Writes},
+    },
     task::{Ending, Lane, Outcome, Task},
     usage::Usage,
 };
@@ -86,6 +90,26 @@ impl Premises for Everyone {
     fn look(&self, _: &Trigger, _: Option<Timestamp>) -> Option<BoxFuture<'static, Findings>> {
         None
     }
+}
+
+impl Keeping for Everyone {
+    fn terms(&self) -> Result<Terms, String> {
+        Ok(Terms::default())
+    }
+
+    fn lots(&self, _: Cut) -> Vec<Lot> {
+        Vec::new()
+    }
+
+    fn chains(&self) -> Vec<u8> {
+        EdgeKey::prefix("chain")
+    }
+
+    fn told_by(&self, _: &[u8], _: &[u8]) -> Option<TaskId> {
+        None
+    }
+
+    fn empty_trash(&self, _: Timestamp) {}
 }
 
 /// Does the work of all teams.
@@ -251,7 +275,7 @@ impl Stage {
                     roster: Arc::new(Everyone),
                     premises: Arc::new(Everyone),
                     timezone: ZONE.to_owned(),
-                    retention: Duration::from_secs(90 * 24 * 60 * 60),
+                    retention: Arc::new(Everyone),
                 },
             };
             let address = Scheduler::new(neighbours, Ears::default(), recovered).start();
