@@ -13,6 +13,7 @@ use crate::{
     ids::{TaskId, TeamKey},
     scheduler::{
         Ports,
+        board::Board,
         calendar::Calendar,
         firing::Standing,
         matcher::{Expressions, Language, Matcher},
@@ -96,6 +97,7 @@ pub(crate) struct Outside {
 impl Outside {
     pub(crate) fn ports(&self) -> Ports {
         Ports {
+            board: Board::default(),
             calendar: Arc::new(Hours),
             expressions: Arc::new(Words),
             roster: Arc::new(self.standings.clone()),

@@ -16,6 +16,7 @@ use crate::{
 };
 
 pub mod agenda;
+pub mod board;
 pub mod body;
 pub mod breaker;
 pub mod calendar;
@@ -48,6 +49,7 @@ mod tests;
 pub mod trigger;
 pub mod window;
 
+use board::Board;
 use calendar::Calendar;
 use check::Check;
 use config::Config;
@@ -63,6 +65,8 @@ use trigger::{Definition, Problem, Trigger};
 /// What the scheduler needs from outside.
 #[derive(Clone)]
 pub struct Ports {
+    /// Where triggers are to be seen.
+    pub board: Board,
     /// Patterns and zones.
     pub calendar: Arc<dyn Calendar>,
     /// Expressions.
@@ -253,6 +257,7 @@ impl Scheduler {
         let id = trigger.id.clone();
         self.names.insert((trigger.team.clone(), name), id.clone());
         self.ears.attend(&trigger, &*self.to.ports.expressions);
+        self.to.ports.board.post(&trigger, self.last.get(&id));
         self.triggers.insert(id.clone(), trigger);
         self.plan_next(&id);
     }
@@ -262,6 +267,7 @@ impl Scheduler {
         let name = trigger.definition.name.clone();
         self.names.remove(&(trigger.team.clone(), name));
         self.ears.ignore(id);
+        self.to.ports.board.remove(&trigger);
         self.set_due(id, Due::Look, None);
         self.set_due(id, Due::Speak, None);
         self.last.remove(id);

@@ -21,7 +21,7 @@ use hivewright_actors::{
     org::{self, inboxes::Inboxes, tree::Tree, view::OrgView, waiting::Waiting, work::Actors},
     queue::{self, schedule::Limits},
     router::{self, gate::Identify, rate::Rate, resolve},
-    scheduler,
+    scheduler::{self, board::Board},
     spine::{self, Ports, Spine, Threads},
     supervisor,
 };
@@ -252,6 +252,7 @@ impl Service {
         let tool_names = tool_names.map(ToString::to_string);
         let metrics = Arc::new(Metrics::new(tool_names));
         let commits = metrics.clone();
+        let board = Board::default();
         let ports = Ports {
             storage: storage.clone(),
             on_store_failure: Box::new(|error| {
@@ -273,6 +274,7 @@ impl Service {
             folders: Arc::new(TeamFolders::new(home.clone())),
             view: view.clone(),
             triggers: scheduler::Ports {
+                board: board.clone(),
                 calendar: Arc::new(Zones),
                 expressions: Arc::new(LinearExpressions),
                 roster: Arc::new(view.clone()),
@@ -313,6 +315,7 @@ impl Service {
             calendar: Arc::new(Zones),
             expressions: Arc::new(LinearExpressions),
             zone: zone.name().to_owned(),
+            board,
             subagents: roster.clone(),
             secrets: Arc::new(vault.clone()),
         });

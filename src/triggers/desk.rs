@@ -15,6 +15,7 @@ use hivewright_actors::{
     },
     scheduler::{
         Refusal, Scheduler,
+        board::Board,
         calendar::Calendar,
         config::Config,
         hand::{ByHand, Fire},
@@ -67,6 +68,8 @@ pub struct Parts {
     pub expressions: Arc<dyn Expressions>,
     /// The zone of the settings.
     pub zone: String,
+    /// Triggers to look at without waiting.
+    pub board: Board,
     /// Who works in a team.
     pub subagents: Subagents,
     /// Secrets of webhooks.

@@ -35,6 +35,7 @@ use hivewright_actors::{
     router::{self, Recovered, rate::Rate, resolve},
     scheduler::{
         self,
+        board::Board,
         premises::{Findings, Premises},
         trigger::Trigger,
     },
@@ -257,6 +258,7 @@ impl Bench {
         let storage = Arc::new(Memory::default());
         let files = KeyFiles::new(folder.path(), &Environment::fixed([]));
         let vault = Vault::open(&*storage, files, clock.clone()).unwrap();
+        let board = Board::default();
         let ports = Ports {
             storage: storage.clone(),
             on_store_failure: Box::new(|error| panic!("{error}")),
@@ -277,6 +279,7 @@ impl Bench {
             folders: Arc::new(TeamFolders::new(home.clone())),
             view: view.clone(),
             triggers: scheduler::Ports {
+                board: board.clone(),
                 calendar: Arc::new(Zones),
                 expressions: Arc::new(LinearExpressions),
                 roster: Arc::new(view.clone()),
@@ -341,6 +344,7 @@ impl Bench {
             calendar: Arc::new(Zones),
             expressions: Arc::new(LinearExpressions),
             zone: "UTC".to_owned(),
+            board,
             subagents: Arc::new(|_| vec!["editor".to_owned()]),
             secrets: Arc::new(webhooks::Keys),
         });

@@ -27,6 +27,7 @@ use hivewright_actors::{
     },
     scheduler::{
         Neighbours, Ports, Scheduler,
+        board::Board,
         calendar::Calendar,
         firing::Standing,
         heard::Ears,
@@ -201,6 +202,7 @@ impl Handler<Progressed> for Worker {
 /// One process after another on the same store.
 pub(crate) struct Stage {
     storage: Arc<Memory>,
+    board: Board,
     clock: Arc<dyn Clock>,
     ids: Ids,
     script: Script,
@@ -220,6 +222,7 @@ impl Stage {
             calendar: Arc::new(Zones),
             expressions: Arc::new(LinearExpressions),
             zone: ZONE.to_owned(),
+            board: self.board.clone(),
             subagents: Arc::new(|_| vec!["editor".to_owned()]),
             secrets: Arc::new(Vault::absent()),
         }
@@ -230,6 +233,7 @@ impl Stage {
         tokio::time::pause();
         let mut stage = Self {
             storage: Arc::new(Memory::default()),
+            board: Board::default(),
             clock: Arc::new(Wall {
                 began: Instant::now(),
                 at: Zones.moment(at, ZONE).unwrap(),
@@ -270,6 +274,7 @@ impl Stage {
                 clock: self.clock.clone(),
                 ids: self.ids.clone(),
                 ports: Ports {
+                    board: self.board.clone(),
                     calendar: Arc::new(Zones),
                     expressions: Arc::new(LinearExpressions),
                     roster: Arc::new(Everyone),
