@@ -561,7 +561,7 @@ async fn an_unknown_role_or_pattern_is_a_fault_of_the_settings() {
     assert_eq!(errors[0], "there is no subagent `cat`; known are `owl`");
     assert_eq!(
         errors[1],
-        "there is no skill `fly`; known are `learning-cycle`, `reflection-cycle`, `write-skill`, `write-subagent`"
+        "there is no skill `fly`; known are `write-skill`, `write-subagent`"
     );
     assert!(
         errors[2].contains("owl.md: allowed_tools: unknown tool group `@nothing`"),
