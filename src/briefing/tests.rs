@@ -625,6 +625,7 @@ async fn what_the_team_remembers_is_told_to_it_and_to_its_subagents() {
         by,
         call: None,
         expires_at: None,
+        looks_back: false,
     });
     saved.await.unwrap();
     let owl = Options {
