@@ -31,6 +31,7 @@ use super::{
     family::family,
     filter::ToolFilter,
     judge::{Judgement, Sight},
+    pools::Pools,
     secrets::{self, SecretUse},
     wire::wire_name,
 };
@@ -59,6 +60,7 @@ pub struct Toolbox {
     tools: BTreeMap<&'static str, Arc<dyn Hosted>>,
     /// Teams with the same tools share what their models are told.
     told: Arc<Mutex<Told>>,
+    pools: Pools,
 }
 
 /// A tool that was made for one team, and so has a name that no other need have.
@@ -100,6 +102,11 @@ impl Toolbox {
     pub fn with<T: Tool>(mut self, tool: T) -> Self {
         self.tools.insert(T::NAME, Arc::new(tool));
         self
+    }
+
+    /// How many calls of each team run.
+    pub fn pools(&self) -> Pools {
+        self.pools.clone()
     }
 
     /// The class of each tool, by its key.
@@ -175,6 +182,7 @@ impl Toolbox {
             tools,
             specs,
             grant,
+            pools: self.pools.clone(),
         }))
     }
 }
@@ -338,6 +346,7 @@ struct Assembled {
     tools: BTreeMap<String, Made>,
     specs: Arc<[ToolSpec]>,
     grant: Grant,
+    pools: Pools,
 }
 
 impl TeamTools {
@@ -514,7 +523,7 @@ impl Assembled {
             self.judge(tool, &admitted.1, &cx.caller, cx.label)?;
             Ok(admitted)
         });
-        let grant = self.grant.clone();
+        let (grant, pools) = (self.grant.clone(), self.pools.clone());
         Box::pin(async move {
             let started = Instant::now();
             let taints = Arc::new(AtomicBool::new(false));
@@ -522,7 +531,17 @@ impl Assembled {
             tracing::debug!(%team, %turn, %tool, call = %call.id, "tool call started");
             let result = match admitted {
                 Ok((hosted, args, checked)) => {
-                    let args = secrets::expand(&hosted.secrets(), args, &cx.caller, &grant).await;
+                    let changes = hosted.effect() != Effect::Pure;
+                    let caller = &cx.caller.team.name;
+                    let entered = pools.enter(caller, hosted.class(), changes, &cx.cancel);
+                    let (slot, args) = match entered.await {
+                        Ok(slot) => {
+                            let uses = hosted.secrets();
+                            let args = secrets::expand(&uses, args, &cx.caller, &grant).await;
+                            (Some(slot), args)
+                        }
+                        Err(error) => (None, Err(error)),
+                    };
                     let cancel = CancellationToken::new();
                     let context = ToolContext {
                         team: grant.team.clone(),
@@ -538,7 +557,7 @@ impl Assembled {
                         cancel: cancel.clone(),
                         taints: taints.clone(),
                     };
-                    match args {
+                    let result = match args {
                         Ok(args) => {
                             let task = tokio::spawn(hosted.call(args, context));
                             Running::new(task, cancel)
@@ -546,7 +565,9 @@ impl Assembled {
                                 .await
                         }
                         Err(error) => Err(error),
-                    }
+                    };
+                    drop(slot);
+                    result
                 }
                 Err(error) => Err(error),
             };

@@ -17,6 +17,7 @@ pub mod host;
 pub mod judge;
 pub mod memory;
 pub mod org;
+pub mod pools;
 pub mod reach;
 mod read;
 mod secrets;

@@ -173,6 +173,7 @@ impl Service for Surroundings {
 /// A service without a socket.
 struct Bench {
     state: web::Data<State>,
+    storage: Arc<Memory>,
     clock: Arc<Hands>,
     surroundings: Arc<Surroundings>,
     folder: TempDir,
@@ -331,7 +332,7 @@ impl Bench {
             clock: clock.clone(),
             ids: ids.clone(),
             live: Live::new(home.clone(), Environment::fixed([])),
-            credentials: Arc::new(Vault::absent()),
+            credentials: Arc::new(vault.clone()),
             roster: Arc::new(|_| Vec::new()),
             spent: Arc::new(|_| Spent::default()),
         });
@@ -393,6 +394,7 @@ impl Bench {
         });
         Self {
             state,
+            storage,
             clock,
             surroundings,
             folder,
