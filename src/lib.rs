@@ -3,6 +3,7 @@
 use std::net::IpAddr;
 
 pub mod briefing;
+pub mod changes;
 pub mod channels;
 pub mod cli;
 pub mod days;

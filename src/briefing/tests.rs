@@ -1,6 +1,6 @@
 //! What a turn is given: by its team, its role, its skills and its subagents.
 
-#![allow(clippy::unwrap_used, clippy::expect_used)]
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 use std::{
     fs,
@@ -13,7 +13,8 @@ use futures_util::future::BoxFuture;
 use hivewright_actors::{
     briefing::{Assignment, Brief, BriefError, Briefing, Line, Speaker},
     clock::Timestamp,
-    ids::TeamKey,
+    ids::{Ids, TeamKey},
+    store::StoreHandle,
     task::{Code, Ending, Label, Lane, Options, Task, TopicRef},
     tool::{Args, CallContext, Caller, ToolCall, ToolFault, ToolReply},
 };
@@ -23,8 +24,10 @@ use tokio_util::sync::CancellationToken;
 
 use super::{Sources, Turns};
 use crate::{
+    changes::Changes,
     engines::{Engines, native::retry::RetryPolicy},
     logging::Secrets,
+    machine::{Randomness, WallClock},
     memory::{
         Memory,
         chain::Draft,
@@ -75,8 +78,12 @@ impl AgentRunner for Sessions {
     }
 }
 
+mod cycles;
+
 struct Place {
     _folder: TempDir,
+    changes: Changes,
+    store: StoreHandle,
     home: Home,
     turns: Turns,
     memory: Memory,
@@ -107,7 +114,12 @@ fn place() -> Place {
         },
     );
     let sessions = Arc::new(Sessions::default());
-    let memory = doubles::Bench::new().memory;
+    let bench = doubles::Bench::new();
+    let memory = bench.memory;
+    let ids = Ids::new(Arc::new(Randomness));
+    let changes = Changes::new(home.clone(), Arc::new(WallClock), ids);
+    let store = bench.store;
+    changes.connect(store.clone());
     let turns = Turns::new(Sources {
         live: Live::new(home.clone(), environment),
         home: home.clone(),
@@ -115,6 +127,7 @@ fn place() -> Place {
         toolbox: tools::all(),
         rules: Rulebook::default(),
         memory: memory.clone(),
+        changes: changes.clone(),
         sandbox: Arc::new(sandbox),
         agents: Some(sessions.clone()),
         turn_timeout: Duration::from_secs(600),
@@ -126,6 +139,8 @@ fn place() -> Place {
     });
     let place = Place {
         _folder: folder,
+        changes,
+        store,
         home,
         turns,
         memory,

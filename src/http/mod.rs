@@ -9,6 +9,7 @@ pub mod access;
 mod approvals;
 pub mod auth;
 pub mod backups;
+mod changes;
 pub mod connections;
 #[cfg(test)]
 pub(crate) mod doubles;
@@ -49,8 +50,8 @@ use metrics::Metrics;
 use policies::Explainer;
 
 use crate::{
-    memory::Memory, rulebook::Rulebook, tools::org::office::Office, triggers::desk::Desk,
-    vault::Vault,
+    changes::Changes, memory::Memory, rulebook::Rulebook, tools::org::office::Office,
+    triggers::desk::Desk, vault::Vault,
 };
 
 /// For the server's `client_request_timeout`: the header has to be there by then.
@@ -96,6 +97,8 @@ pub struct State {
     pub spine: Spine,
     /// What teams remember.
     pub memory: Memory,
+    /// What teams changed about themselves.
+    pub changes: Changes,
     /// What the operator allows, denies or wants to be asked for.
     pub rules: Rulebook,
     /// Judges calls that nobody makes.
@@ -172,6 +175,8 @@ pub fn configure(
             .service(tasks::cancel())
             .service(tasks::retry())
             .service(tasks::one())
+            .service(changes::resource())
+            .service(changes::rollback())
             .service(memories::resource())
             .service(memories::chain())
             .service(memories::rollback())

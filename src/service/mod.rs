@@ -30,6 +30,7 @@ use tokio::signal::unix::{SignalKind, signal};
 
 use crate::{
     briefing::{Sources, Turns},
+    changes::Changes,
     channels::websocket::Door,
     days::ZoneDays,
     engines::{Engines, native::retry::RetryPolicy},
@@ -209,6 +210,7 @@ impl Service {
             ids.clone(),
             Arc::new(vault::Guard::new(&vault)),
         );
+        let changes = Changes::new(home.clone(), Arc::new(WallClock), ids.clone());
         let gate = tools::trust::Gate::default();
         let toolbox = tools::memory::add(gate.equip(options.toolbox), &memory);
         let toolbox = tools::vault::add(toolbox);
@@ -228,6 +230,7 @@ impl Service {
             engines,
             toolbox,
             memory: memory.clone(),
+            changes: changes.clone(),
             sandbox: Arc::new(sandbox),
             agents: Some(Arc::new(agents.clone())),
             turn_timeout: config.tasks.turn_timeout,
@@ -295,6 +298,7 @@ impl Service {
             recovered,
         );
         memory.connect(spine.store.clone());
+        changes.connect(spine.store.clone());
         rules.connect(spine.store.clone(), ids.clone());
         notices.extend(vault::attach(&vault, &spine.store, &ids));
         spine.org.do_send(org::Settle {
@@ -380,6 +384,7 @@ impl Service {
             identities,
             spine: spine.clone(),
             memory,
+            changes,
             office,
             rules,
             explainer: Arc::new(move |team, tool, args, subject| {

@@ -105,6 +105,11 @@ pub trait Tool: Send + Sync + 'static {
         ToolError::invalid(format!("invalid arguments: {reason}"))
     }
 
+    /// Says no to a call before anyone is asked about it. One that was let through is not asked again.
+    fn objection(&self, _: &Self::Args, _: &Caller) -> Result<(), ToolError> {
+        Ok(())
+    }
+
     /// What speaks against these arguments, so that a person decides if no rule says otherwise.
     fn caution(&self, _: &Self::Args, _: &Caller) -> Option<Caution> {
         None

@@ -215,6 +215,7 @@ trait Hosted: Send + Sync {
     fn class(&self) -> &'static str;
     fn effect(&self) -> Effect;
     fn check(&self, args: &Value) -> Result<Checked, ToolError>;
+    fn objection(&self, args: &Value, caller: &Caller) -> Result<(), ToolError>;
     fn sight(&self, key: &str, args: &Value, caller: &Caller) -> Result<Sight, ToolError>;
     fn redact(&self, args: &Value, name: &str) -> Option<Redaction>;
     fn call(
@@ -262,6 +263,10 @@ impl<T: Tool> Hosted for T {
 
     fn effect(&self) -> Effect {
         T::EFFECT
+    }
+
+    fn objection(&self, args: &Value, caller: &Caller) -> Result<(), ToolError> {
+        Tool::objection(self, &parse::<T>(args)?, caller)
     }
 
     fn sight(&self, key: &str, args: &Value, caller: &Caller) -> Result<Sight, ToolError> {
@@ -367,12 +372,12 @@ impl TeamTools {
         Ok(sight.judge(args, subject, &self.0.grant))
     }
 
-    /// The same for one turn, with a tool that remembers what the turn did with it. It takes the place of one of
-    /// the same key.
-    pub fn with_own(&self, own: Made) -> Arc<dyn Toolset> {
+    /// The same for one turn, with tools that remember what the turn did with them. They take the places of those of
+    /// the same keys.
+    pub fn with_own(&self, own: Vec<Made>) -> Arc<dyn Toolset> {
+        let own = own.into_iter();
         Arc::new(TurnTools {
-            wire: wire_name(&own.key),
-            own,
+            own: own.map(|made| (wire_name(&made.key), made)).collect(),
             team: self.clone(),
         })
     }
@@ -381,8 +386,7 @@ impl TeamTools {
 /// The tools of one turn.
 struct TurnTools {
     team: TeamTools,
-    wire: String,
-    own: Made,
+    own: BTreeMap<String, Made>,
 }
 
 impl Toolset for TurnTools {
@@ -407,10 +411,8 @@ impl Toolset for TurnTools {
 
 impl TurnTools {
     fn find(&self, name: &str) -> Option<&Made> {
-        match self.team.0.tools.get(name) {
-            Some(_) if name == self.wire => Some(&self.own),
-            found => found,
-        }
+        let found = self.team.0.tools.get(name)?;
+        Some(self.own.get(name).unwrap_or(found))
     }
 }
 
@@ -473,11 +475,12 @@ impl Assembled {
             // Nobody knows what is in it.
             Args::Unreadable { .. } => made.tool.redact(&Value::Null, ""),
         });
-        let admitted = self.admit(tool, call).and_then(|(_, args, checked)| {
+        let admitted = self.admit(tool, call).and_then(|(hosted, args, checked)| {
             let last = redaction
                 .as_ref()
                 .map_or(&args, |redaction| &redaction.args);
             let verdict = self.judge(tool, last, caller, label)?;
+            hosted.objection(last, caller)?;
             Ok(Checked { verdict, ..checked })
         });
         let checked = match (admitted, &redaction) {

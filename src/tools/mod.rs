@@ -18,6 +18,7 @@ pub mod judge;
 pub mod memory;
 pub mod org;
 pub mod pools;
+pub mod propose_change;
 pub mod reach;
 mod read;
 mod secrets;

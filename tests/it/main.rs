@@ -16,6 +16,7 @@ mod fake_model;
 mod faults;
 mod import;
 mod isolation;
+mod learning;
 mod lifecycle;
 mod memory;
 mod model_faults;

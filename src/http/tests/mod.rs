@@ -63,6 +63,7 @@ use super::{
     origin::Gate,
 };
 use crate::{
+    changes::Changes,
     days::ZoneDays,
     machine::{Randomness, sha256},
     memory::NoSecrets,
@@ -86,6 +87,7 @@ use crate::{
 };
 
 mod approvals;
+mod changes;
 mod input;
 mod log;
 mod login;
@@ -352,6 +354,8 @@ impl Bench {
         let memory = crate::memory::Memory::new(clock.clone(), ids, Arc::new(NoSecrets));
         memory.connect(spine.store.clone());
         vault.attach(spine.store.clone());
+        let changes = Changes::new(home.clone(), clock.clone(), Ids::new(Arc::new(Randomness)));
+        changes.connect(spine.store.clone());
         let auth = Authenticator::open(spine.store.clone(), clock.clone(), folder.path())
             .await
             .unwrap();
@@ -385,6 +389,7 @@ impl Bench {
             },
             spine,
             memory,
+            changes,
             vault,
             service: surroundings.clone(),
             metrics,
