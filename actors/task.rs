@@ -149,6 +149,16 @@ pub enum OnResult {
     Silent,
 }
 
+/// A team that learns looks back at its work, in one of two ways.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Cycle {
+    /// It keeps what will make the next work better.
+    Learning,
+    /// It proposes one change of a skill or rule.
+    Reflection,
+}
+
 /// How a turn on this task differs from others of its team.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
@@ -165,6 +175,9 @@ pub struct Options {
     /// The longest it may run, in milliseconds.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub turn_timeout_ms: Option<u64>,
+    /// The team looks back at its work.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cycle: Option<Cycle>,
 }
 
 impl Options {

@@ -11,7 +11,7 @@ use crate::{
     clock::Timestamp,
     ids::{CallId, TaskId, TeamKey, TurnId},
     store::records::Writes,
-    task::{Cause, Kind, Label, Lane, Lineage, Source, Task},
+    task::{Cause, Cycle, Kind, Label, Lane, Lineage, Source, Task},
 };
 
 /// A tool as the model is told of it.
@@ -242,6 +242,8 @@ pub struct Caller {
     pub kind: Kind,
     /// Who of the team does it, if not the team itself.
     pub subagent: Option<String>,
+    /// The team looks back at its work.
+    pub cycle: Option<Cycle>,
     /// Where the work comes from.
     pub source: Option<Source>,
     /// The lineage of a task that this turn makes.
@@ -261,6 +263,7 @@ impl Caller {
             lane: task.lane.clone(),
             kind: task.kind,
             subagent: task.options.subagent.clone(),
+            cycle: task.options.cycle,
             source: task.source.clone(),
             lineage: task.lineage_below(),
             cause: task.caused_by(),

@@ -17,11 +17,12 @@ use hivewright_actors::{
     engine::Engine,
     ids::{MAIN, TeamKey, TeamName},
     policy::Policy,
-    task::Code,
+    task::{Code, Cycle},
 };
 use sha2::{Digest, Sha256};
 
 use crate::{
+    changes::{Changes, Earlier},
     engines::{Engines, ModelChoice, Question, UnknownProfile},
     logging::Secrets,
     memory::Memory,
@@ -79,6 +80,7 @@ struct Inner {
     engines: Engines,
     toolbox: Toolbox,
     memory: Memory,
+    changes: Changes,
     rules: Rulebook,
     sandbox: Arc<Sandbox>,
     agents: Option<Arc<dyn AgentRunner>>,
@@ -127,6 +129,8 @@ pub struct Sources {
     pub toolbox: Toolbox,
     /// What teams remember.
     pub memory: Memory,
+    /// What teams changed about themselves.
+    pub changes: Changes,
     /// What the operator allows, denies or wants to be asked for.
     pub rules: Rulebook,
     /// Where their processes run.
@@ -153,6 +157,7 @@ impl Turns {
             engines: sources.engines,
             toolbox: sources.toolbox,
             memory: sources.memory,
+            changes: sources.changes,
             rules: sources.rules,
             sandbox: sources.sandbox,
             agents: sources.agents,
@@ -183,7 +188,12 @@ impl Turns {
 
 impl Inner {
     /// Prepares a turn. Looks at files, so it blocks; unchanged ones are only looked at.
-    fn brief(&self, assignment: Assignment, memory: Arc<str>) -> Result<Brief, BriefError> {
+    fn brief(
+        &self,
+        assignment: Assignment,
+        memory: Arc<str>,
+        earlier: Earlier,
+    ) -> Result<Brief, BriefError> {
         let Assignment {
             lane,
             topic,
@@ -228,11 +238,12 @@ impl Inner {
         };
         let asked_timeout = options.turn_timeout_ms.map(Duration::from_millis);
         let turn_timeout = asked_timeout.or(kit.team.turn_timeout);
+        let tools = self.tools(&part, earlier);
         Ok(Brief {
             system: composed.system,
             tools: match reports {
-                true => report::with_report(part.tools()),
-                false => part.tools(),
+                true => report::with_report(tools),
+                false => tools,
             },
             engine: part.engine.clone(),
             provider: part.provider.clone(),
@@ -504,6 +515,13 @@ fn config_error(reason: impl ToString) -> BriefError {
     }
 }
 
+fn unknown(error: impl ToString) -> BriefError {
+    BriefError {
+        code: Code::Internal,
+        message: error.to_string(),
+    }
+}
+
 fn unread(error: ComposeError) -> BriefError {
     let code = match error {
         ComposeError::CutOff => Code::Internal,
@@ -541,11 +559,13 @@ impl Briefing for Turns {
                 generation: assignment.generation,
             };
             let memory = inner.memory.injected(&team).await;
-            let memory = memory.map_err(|error| BriefError {
-                code: Code::Internal,
-                message: error.to_string(),
-            })?;
-            let brief = tokio::task::spawn_blocking(move || inner.brief(assignment, memory));
+            let memory = memory.map_err(unknown)?;
+            let earlier = match assignment.options.cycle {
+                Some(Cycle::Reflection) => inner.changes.earlier(&team).await.map_err(unknown)?,
+                _ => Earlier::default(),
+            };
+            let brief =
+                tokio::task::spawn_blocking(move || inner.brief(assignment, memory, earlier));
             brief.await.unwrap_or_else(|_| {
                 Err(BriefError {
                     code: Code::Internal,

@@ -3,6 +3,7 @@
 use std::net::IpAddr;
 
 pub mod briefing;
+pub mod changes;
 pub mod channels;
 pub mod cli;
 pub mod days;
@@ -15,6 +16,7 @@ pub mod machine;
 pub mod memory;
 pub mod prompt;
 pub mod providers;
+pub mod retention;
 pub mod rulebook;
 pub mod sandbox;
 pub mod scrub;

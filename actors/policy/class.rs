@@ -154,6 +154,7 @@ pub(super) fn standing(class: &str, effect: Effect) -> Option<Caution> {
         "org.shutdown_team" => ask(Kind::Shutdown, "a team and all its data end"),
         "org.request_spawn" => ask(Kind::Spawn, "a new team is made"),
         "org.request_apply_config" => ask(Kind::Config, "a team's settings change"),
+        "org.propose_change" => ask(Kind::SelfChange, "what the team is changes"),
         "trust" if effect != Effect::Pure => ask(Kind::Tool, "who is trusted changes"),
         _ => None,
     }

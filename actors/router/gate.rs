@@ -14,7 +14,7 @@ use crate::{
     briefing::Speaker,
     channel::{HangUp, socket::Closing},
     channel_type::ChannelType,
-    clock::{Timestamp, millis},
+    clock::millis,
     event::ErrorBody,
     identities::{Identities, Linked},
     ids::{ChannelId, MessageId, PrincipalId},
@@ -270,21 +270,6 @@ impl Router {
             Err(error) => {
                 tracing::error!(%error, "grants of trust cannot be read: nobody is let in")
             }
-        }));
-    }
-
-    /// Decisions are kept a year.
-    pub(super) fn forget_decisions(&mut self, now: Timestamp, ctx: &mut Context<Self>) {
-        let store = self.to.store.clone();
-        let before = now - super::AUDIT_KEPT;
-        let read = async move {
-            store
-                .read(move |storage| rows::old_decisions(storage, before))
-                .await
-        };
-        ctx.spawn(read.into_actor(self).map(|found, router, ctx| match found {
-            Ok(keys) => router.forget_keys(keys, ctx),
-            Err(error) => tracing::error!(%error, "old trust decisions cannot be looked up"),
         }));
     }
 }

@@ -69,8 +69,6 @@ use trust::Policy;
 
 /// The last activity of a topic is stored at least this exactly.
 const TOPIC_STORED: Duration = Duration::from_secs(60 * 60);
-/// Decisions of the trust gate are kept this long.
-const AUDIT_KEPT: Duration = Duration::from_secs(365 * 24 * 60 * 60);
 
 /// A connection has been made; it speaks for a new channel.
 #[derive(Debug, Message)]

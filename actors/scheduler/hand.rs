@@ -115,8 +115,7 @@ impl Handler<Fire> for Scheduler {
         };
         let order = body::order(trigger);
         let order = match (&trigger.definition.config, &message.sample) {
-            (Config::Window(_), _) => body::with_cursors(order, &trigger.cursors),
-            (_, None) => order,
+            (Config::Window(_), _) | (_, None) => order,
             (Config::Webhook(_), Some(sample)) => body::with_payload(order, &[], sample),
             (_, Some(sample)) => {
                 let channel = message

@@ -3,11 +3,10 @@
 use std::{
     collections::{BTreeSet, HashMap},
     sync::Arc,
-    time::Duration,
 };
 
 use actix::{Actor, Addr, AsyncContext, Context, SpawnHandle};
-use tokio::{sync::oneshot, time::Instant};
+use tokio::{sync::oneshot, task::AbortHandle, time::Instant};
 
 use crate::{
     clock::{Clock, Timestamp},
@@ -17,6 +16,7 @@ use crate::{
 };
 
 pub mod agenda;
+pub mod board;
 pub mod body;
 pub mod breaker;
 pub mod calendar;
@@ -39,6 +39,7 @@ pub mod overlap;
 pub mod premises;
 mod rate;
 pub mod records;
+pub mod retention;
 pub mod ring;
 pub mod run;
 mod sweep;
@@ -48,6 +49,7 @@ mod tests;
 pub mod trigger;
 pub mod window;
 
+use board::Board;
 use calendar::Calendar;
 use check::Check;
 use config::Config;
@@ -56,12 +58,15 @@ use matcher::Expressions;
 use premises::{Premises, Roster};
 use rate::Fires;
 use records::{Known, Recovered};
+use retention::keeping::Keeping;
 use run::Run;
 use trigger::{Definition, Problem, Trigger};
 
 /// What the scheduler needs from outside.
 #[derive(Clone)]
 pub struct Ports {
+    /// Where triggers are to be seen.
+    pub board: Board,
     /// Patterns and zones.
     pub calendar: Arc<dyn Calendar>,
     /// Expressions.
@@ -72,8 +77,8 @@ pub struct Ports {
     pub premises: Arc<dyn Premises>,
     /// The zone of the settings.
     pub timezone: String,
-    /// How long runs are kept.
-    pub retention: Duration,
+    /// How long things are kept.
+    pub retention: Arc<dyn Keeping>,
 }
 
 /// Everything that the scheduler talks to.
@@ -184,6 +189,10 @@ pub struct Scheduler {
     known: HashMap<(TriggerId, String), (RunId, Timestamp)>,
     fires: Fires,
     ears: Ears,
+    /// When old records were last removed.
+    retained_at: Option<Timestamp>,
+    /// They are being removed.
+    retaining: Option<AbortHandle>,
     /// To be dealt with as soon as it runs.
     left: Option<Left>,
     draining: bool,
@@ -215,6 +224,8 @@ impl Scheduler {
             known: HashMap::new(),
             fires: Fires::default(),
             ears,
+            retained_at: recovered.retained_at,
+            retaining: None,
             left: Some(Left {
                 open: recovered.open,
                 heard: recovered.heard,
@@ -250,6 +261,7 @@ impl Scheduler {
         let id = trigger.id.clone();
         self.names.insert((trigger.team.clone(), name), id.clone());
         self.ears.attend(&trigger, &*self.to.ports.expressions);
+        self.to.ports.board.post(&trigger, self.last.get(&id));
         self.triggers.insert(id.clone(), trigger);
         self.plan_next(&id);
     }
@@ -259,6 +271,7 @@ impl Scheduler {
         let name = trigger.definition.name.clone();
         self.names.remove(&(trigger.team.clone(), name));
         self.ears.ignore(id);
+        self.to.ports.board.remove(&trigger);
         self.set_due(id, Due::Look, None);
         self.set_due(id, Due::Speak, None);
         self.last.remove(id);
@@ -378,5 +391,6 @@ impl Actor for Scheduler {
         self.look_at_held(ctx);
         self.ring(ctx);
         ctx.run_interval(sweep::EVERY, Self::sweep);
+        self.await_retention(self.first_retention(self.retained_at), ctx);
     }
 }

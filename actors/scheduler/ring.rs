@@ -238,7 +238,7 @@ impl Scheduler {
             .is_some_and(|task| self.runs.contains_key(task));
         let mut occurrence = trigger.occurrence.clone();
         let tick = window::advance(self.window_view(window), &mut occurrence, cursor, in_flight);
-        let order = body::with_cursors(body::order(trigger), &trigger.cursors);
+        let order = body::order(trigger);
         let changed = occurrence != trigger.occurrence;
         let opened = occurrence.as_ref().map(|open| open.opened_at);
         let now = self.now();
@@ -389,5 +389,8 @@ impl Handler<Drain> for Scheduler {
 
     fn handle(&mut self, Drain: Drain, _: &mut Self::Context) {
         self.draining = true;
+        if let Some(work) = self.retaining.take() {
+            work.abort();
+        }
     }
 }

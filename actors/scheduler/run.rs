@@ -213,6 +213,7 @@ pub struct Report {
     /// How it went.
     pub outcome: ReportedOutcome,
     /// Why.
+    #[serde(default)]
     pub reason: String,
     /// What it leaves for the next run.
     #[serde(default, skip_serializing_if = "Option::is_none")]

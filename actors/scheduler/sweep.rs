@@ -1,4 +1,4 @@
-//! Sweeping: runs and reasons that need not be kept any longer.
+//! Sweeping: reasons to fire that need not be remembered any longer.
 
 use std::time::Duration;
 
@@ -6,7 +6,7 @@ use actix::{ActorFutureExt, AsyncContext, Context, WrapFuture};
 
 use super::{
     Scheduler,
-    records::{self, Known, REMEMBERED, TriggerRows},
+    records::{Known, REMEMBERED, TriggerRows},
 };
 use crate::store::records::Writes;
 
@@ -34,28 +34,15 @@ impl Scheduler {
             let key = (known.trigger.clone(), known.key.clone());
             self.known.remove(&key);
         }
-        self.keep_quietly(Writes::new().forget_known(&old));
-        let before = now - self.to.ports.retention;
-        let store = self.to.store.clone();
-        let read = async move {
-            store
-                .read(move |storage| records::old_runs(storage, before, MOST))
-                .await
-        };
+        let may_be_more = old.len() >= MOST;
+        let dropped = self.keep(Writes::new().forget_known(&old));
         ctx.spawn(
-            read.into_actor(self)
-                .map(move |keys, scheduler, ctx| match keys {
-                    Ok(keys) => {
-                        let may_be_more = old.len() >= MOST || keys.len() >= MOST;
-                        let dropped = scheduler.keep(Writes::new().drop_keys(keys));
-                        let next = dropped.into_actor(scheduler);
-                        ctx.spawn(next.map(move |dropped, scheduler, ctx| {
-                            if may_be_more && dropped.is_ok() {
-                                scheduler.sweep(ctx);
-                            }
-                        }));
+            dropped
+                .into_actor(self)
+                .map(move |dropped, scheduler, ctx| {
+                    if may_be_more && dropped.is_ok() {
+                        scheduler.sweep(ctx);
                     }
-                    Err(error) => tracing::warn!(%error, "old runs cannot be read"),
                 }),
         );
     }

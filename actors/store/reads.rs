@@ -19,9 +19,10 @@ use crate::{
     budget::{Caller, Cost, Day, SpentRow, Tally},
     clock::Timestamp,
     event::Frame,
-    history::{Fact, HistoryEvent, Origin},
+    history::{Fact, HistoryEvent, Meta, Origin},
     ids::{
-        ApprovalId, ChannelId, LeaseId, MessageId, QuestionId, TaskId, TeamKey, TeamName, TopicId,
+        ApprovalId, CallId, ChannelId, LeaseId, MessageId, QuestionId, TaskId, TeamKey, TeamName,
+        TopicId,
     },
     inbox::InboxEvent,
     notice::Notice,
@@ -71,6 +72,11 @@ pub fn task(storage: &dyn Storage, id: &TaskId) -> Result<Option<Task>, StorageE
         }
     }
     Ok(None)
+}
+
+/// A task is there, open or finished.
+pub fn has_task(storage: &dyn Storage, id: &TaskId) -> Result<bool, StorageError> {
+    Ok(storage.get(&task_key(id))?.is_some() || storage.get(&finished_key(id))?.is_some())
 }
 
 /// All accepted messages whose topic was not yet known.
@@ -390,6 +396,112 @@ pub fn last_sign(
         },
     )?;
     Ok(sign)
+}
+
+/// In which model call the unfinished turn of a task is, from 1; 0 before the first has ended.
+pub fn present_step(storage: &dyn Storage, task: &Task) -> Result<u32, StorageError> {
+    let events = unfinished_turn(storage, task)?;
+    let steps = events.iter().filter_map(|event| match &event.fact {
+        Fact::AssistantText { step, .. }
+        | Fact::AssistantThinking { step, .. }
+        | Fact::ToolCall { step, .. }
+        | Fact::Meta(Meta::Usage { step, .. }) => Some(*step),
+        _ => None,
+    });
+    Ok(steps.max().unwrap_or_default())
+}
+
+/// A call in the journal, and what its turn had read before it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Trail {
+    /// The event that holds the call.
+    pub seq: u64,
+    /// The tools whose results had been read, in the order in which they were first called.
+    pub tools: Vec<String>,
+    /// The addresses that they were called with.
+    pub urls: Vec<String>,
+}
+
+/// The trail of a call by its idempotency key; none if the journal does not hold it.
+pub fn trail(
+    storage: &dyn Storage,
+    lane: &Lane,
+    generation: u32,
+    call: &str,
+) -> Result<Option<Trail>, StorageError> {
+    let mut rows: Vec<Vec<HistoryEvent>> = Vec::new();
+    let mut turn = None;
+    let mut damaged = None;
+    scan_prefix(
+        storage,
+        &journal_prefix(lane, generation),
+        Order::Falling,
+        &mut |key, value| match value.and_then(|value| decode::<Vec<HistoryEvent>>(key, value)) {
+            Ok(events) => {
+                if turn.is_none() {
+                    let of_call = events.iter().find(|event| holds(event, call));
+                    turn = of_call.map(|event| event.turn.clone());
+                }
+                let first = |event: &HistoryEvent| {
+                    Some(&event.turn) == turn.as_ref()
+                        && matches!(&event.fact, Fact::User { origin, .. }
+                            if matches!(origin, Origin::Person | Origin::Task))
+                };
+                let is_first = events.iter().any(first);
+                if turn.is_some() {
+                    rows.push(events);
+                }
+                match is_first {
+                    true => ControlFlow::Break(()),
+                    false => ControlFlow::Continue(()),
+                }
+            }
+            Err(error) => {
+                damaged = Some(error);
+                ControlFlow::Break(())
+            }
+        },
+    )?;
+    if let Some(error) = damaged {
+        return Err(error);
+    }
+    let events = rows.into_iter().rev().flatten();
+    let events = events.filter(|event| Some(&event.turn) == turn.as_ref());
+    Ok(follow(events, call))
+}
+
+/// What a turn had read when it made a call.
+fn follow(events: impl Iterator<Item = HistoryEvent>, call: &str) -> Option<Trail> {
+    let mut trail = Trail::default();
+    let mut under_way: Vec<(CallId, Option<String>)> = Vec::new();
+    for event in events {
+        if holds(&event, call) {
+            trail.seq = event.seq;
+            return Some(trail);
+        }
+        match event.fact {
+            Fact::ToolCall { id, args, .. } => {
+                let url = args.get("url").and_then(|url| url.as_str());
+                under_way.push((id, url.map(str::to_owned)));
+            }
+            Fact::ToolResult { id, name, .. } => {
+                if !trail.tools.contains(&name) {
+                    trail.tools.push(name);
+                }
+                let of_call = under_way.iter().find(|(called, _)| *called == id);
+                let url = of_call.and_then(|(_, url)| url.clone());
+                trail
+                    .urls
+                    .extend(url.filter(|url| !trail.urls.contains(url)));
+            }
+            _ => {}
+        }
+    }
+    None
+}
+
+fn holds(event: &HistoryEvent, call: &str) -> bool {
+    matches!(&event.fact, Fact::ToolCall { idempotency_key, .. } if idempotency_key == call)
 }
 
 /// A clock may have been set back by this much while a task was open.

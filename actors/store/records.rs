@@ -18,7 +18,7 @@ use crate::{
     history::HistoryEvent,
     ids::{
         ApprovalId, ChannelId, LeaseId, MessageId, NoticeId, PrincipalId, QuestionId, TaskId,
-        TeamKey, TeamName, TopicId,
+        TeamKey, TeamName, TopicId, TurnId,
     },
     inbox::InboxEvent,
     live::{event::Event, facts},
@@ -604,7 +604,7 @@ pub(super) fn task_key(id: &TaskId) -> Vec<u8> {
     join(&["task", id.as_str()])
 }
 
-pub(super) fn task_prefix() -> Vec<u8> {
+pub(crate) fn task_prefix() -> Vec<u8> {
     prefix(&["task"])
 }
 
@@ -612,12 +612,12 @@ pub(super) fn finished_key(id: &TaskId) -> Vec<u8> {
     join(&["done", id.as_str()])
 }
 
-pub(super) fn finished_prefix() -> Vec<u8> {
+pub(crate) fn finished_prefix() -> Vec<u8> {
     prefix(&["done"])
 }
 
 /// The order in which tasks ended, with their teams: what lists of finished work are made from.
-fn ended_key(task: &Task) -> Vec<u8> {
+pub(crate) fn ended_key(task: &Task) -> Vec<u8> {
     let at = task.outcome.as_ref().map(|outcome| outcome.finished_at);
     let mut key = ended_since(at.unwrap_or_default());
     key.extend(join(&[task.lane.team.as_str(), task.id.as_str()]));
@@ -670,6 +670,10 @@ pub(super) fn topic_key(channel: &ChannelId, id: &TopicId) -> Vec<u8> {
     join(&["topic", channel.as_str(), id.as_str()])
 }
 
+pub(crate) fn topics_prefix() -> Vec<u8> {
+    prefix(&["topic"])
+}
+
 pub(super) fn topic_prefix(channel: &ChannelId) -> Vec<u8> {
     prefix(&["topic", channel.as_str()])
 }
@@ -692,11 +696,11 @@ pub(super) fn notice_key(id: &NoticeId) -> Vec<u8> {
     join(&["notice", id.as_str()])
 }
 
-pub(super) fn notices_prefix() -> Vec<u8> {
+pub(crate) fn notices_prefix() -> Vec<u8> {
     prefix(&["notice"])
 }
 
-pub(super) fn approval_key(id: &ApprovalId) -> Vec<u8> {
+pub(crate) fn approval_key(id: &ApprovalId) -> Vec<u8> {
     join(&["apr", id.as_str()])
 }
 
@@ -712,7 +716,7 @@ pub(super) fn short_id_key(short_id: &str) -> Vec<u8> {
     join(&["apr-short", short_id])
 }
 
-pub(super) fn approval_marks() -> Vec<u8> {
+pub(crate) fn approval_marks() -> Vec<u8> {
     prefix(&["apr-open"])
 }
 
@@ -740,7 +744,7 @@ fn audit_key(audit: &Audit) -> Vec<u8> {
     key
 }
 
-pub(super) fn audits_prefix() -> Vec<u8> {
+pub(crate) fn audits_prefix() -> Vec<u8> {
     prefix(&["audit"])
 }
 
@@ -748,12 +752,17 @@ fn team_key(name: &TeamName, generation: u32) -> Vec<u8> {
     join(&["team", name.as_str(), &format!("{generation:08x}")])
 }
 
-pub(super) fn teams_prefix() -> Vec<u8> {
+pub(crate) fn teams_prefix() -> Vec<u8> {
     prefix(&["team"])
 }
 
 pub(super) fn answer_key(call: &str) -> Vec<u8> {
     join(&["call", call])
+}
+
+/// What the keys of the answers to a turn's calls begin with.
+pub(crate) fn answers_prefix(turn: &TurnId) -> Vec<u8> {
+    answer_key(&format!("{turn}:"))
 }
 
 pub(super) fn interactions_prefix() -> Vec<u8> {
@@ -771,6 +780,10 @@ fn interaction_key(row: &Interaction, name: &str) -> Vec<u8> {
     key
 }
 
+pub(crate) fn journals_prefix() -> Vec<u8> {
+    prefix(&["hist"])
+}
+
 pub(super) fn journal_prefix(lane: &Lane, generation: u32) -> Vec<u8> {
     lane_prefix("hist", lane, generation)
 }
@@ -786,13 +799,13 @@ pub(crate) fn inbox_prefix(lane: &Lane, generation: u32) -> Vec<u8> {
 }
 
 pub(super) fn inboxes_of(team: &TeamKey) -> Vec<u8> {
-    match team.generation {
-        1 => prefix(&["inbox", team.name.as_str()]),
-        _ => prefix(&["inbox", &team.to_string()]),
-    }
+    let mut key = inboxes_prefix();
+    key.extend(lane_team(team));
+    key.push(0);
+    key
 }
 
-pub(super) fn inboxes_prefix() -> Vec<u8> {
+pub(crate) fn inboxes_prefix() -> Vec<u8> {
     prefix(&["inbox"])
 }
 
@@ -822,7 +835,9 @@ pub(super) fn causes_prefix() -> Vec<u8> {
     prefix(&["cause"])
 }
 
-/// What the keys of a lane's rows begin with. The first team of a name has no generation in it.
+/// How keys name the lane of work that has no topic.
+pub(crate) const NO_TOPIC: &str = "main";
+
 /// A team with its life, as keys name it. The first life has none.
 fn life(team: &TeamKey) -> String {
     match team.generation {
@@ -843,11 +858,35 @@ pub(super) fn team_of(life: &str) -> TeamKey {
     }
 }
 
+/// What the keys of a lane's rows begin with.
 fn lane_prefix(kind: &str, lane: &Lane, generation: u32) -> Vec<u8> {
-    let topic = lane.topic.as_ref().map_or("main", TopicId::as_str);
-    match generation {
-        1 => prefix(&[kind, lane.team.as_str(), topic]),
-        later => prefix(&[kind, &format!("{}~{later}", lane.team), topic]),
+    let mut key = prefix(&[kind]);
+    key.extend(lane_name(lane, generation));
+    key.push(0);
+    key
+}
+
+/// How keys name a lane.
+pub(crate) fn lane_name(lane: &Lane, generation: u32) -> Vec<u8> {
+    let mut name = lane_team(&TeamKey {
+        name: lane.team.clone(),
+        generation,
+    });
+    name.push(0);
+    name.extend(
+        lane.topic
+            .as_ref()
+            .map_or(NO_TOPIC, TopicId::as_str)
+            .bytes(),
+    );
+    name
+}
+
+/// How the keys of lanes name their team. The first team of a name has no generation in it.
+pub(crate) fn lane_team(team: &TeamKey) -> Vec<u8> {
+    match team.generation {
+        1 => team.name.as_str().as_bytes().to_vec(),
+        later => format!("{}~{later}", team.name).into_bytes(),
     }
 }
 

@@ -1,6 +1,6 @@
 //! What a turn is given: by its team, its role, its skills and its subagents.
 
-#![allow(clippy::unwrap_used, clippy::expect_used)]
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 use std::{
     fs,
@@ -15,8 +15,9 @@ use hivewright_actors::{
     budget::{Days, Ledger, Spent},
     classifier::Classifier,
     clock::{Clock, Timestamp},
-    ids::TeamKey,
+    ids::{Ids, TeamKey},
     meter::Unmetered,
+    store::StoreHandle,
     task::{Code, Ending, Label, Lane, Options, Task, TopicRef},
     tool::{Args, CallContext, Caller, ToolCall, ToolFault, ToolReply},
 };
@@ -26,9 +27,11 @@ use tokio_util::sync::CancellationToken;
 
 use super::{Sources, Turns, till::Till};
 use crate::{
+    changes::Changes,
     days::ZoneDays,
     engines::{Engines, native::retry::RetryPolicy},
     logging::Secrets,
+    machine::{Randomness, WallClock},
     memory::{
         Memory,
         chain::Draft,
@@ -79,8 +82,12 @@ impl AgentRunner for Sessions {
     }
 }
 
+mod cycles;
+
 struct Place {
     _folder: TempDir,
+    changes: Changes,
+    store: StoreHandle,
     home: Home,
     turns: Turns,
     memory: Memory,
@@ -112,7 +119,12 @@ fn place() -> Place {
         },
     );
     let sessions = Arc::new(Sessions::default());
-    let memory = doubles::Bench::new().memory;
+    let bench = doubles::Bench::new();
+    let memory = bench.memory;
+    let ids = Ids::new(Arc::new(Randomness));
+    let changes = Changes::new(home.clone(), Arc::new(WallClock), ids);
+    let store = bench.store;
+    changes.connect(store.clone());
     let ledger = Ledger::default();
     let turns = Turns::new(Sources {
         live: Live::new(home.clone(), environment),
@@ -121,6 +133,7 @@ fn place() -> Place {
         toolbox: tools::all(),
         rules: Rulebook::default(),
         memory: memory.clone(),
+        changes: changes.clone(),
         sandbox: Arc::new(sandbox),
         agents: Some(sessions.clone()),
         demo: Arc::default(),
@@ -134,6 +147,8 @@ fn place() -> Place {
     });
     let place = Place {
         _folder: folder,
+        changes,
+        store,
         home,
         turns,
         memory,
@@ -572,7 +587,7 @@ async fn an_unknown_role_or_pattern_is_a_fault_of_the_settings() {
     assert_eq!(errors[0], "there is no subagent `cat`; known are `owl`");
     assert_eq!(
         errors[1],
-        "there is no skill `fly`; known are `learning-cycle`, `reflection-cycle`, `write-skill`, `write-subagent`"
+        "there is no skill `fly`; known are `write-skill`, `write-subagent`"
     );
     assert!(
         errors[2].contains("owl.md: allowed_tools: unknown tool group `@nothing`"),
@@ -636,6 +651,7 @@ async fn what_the_team_remembers_is_told_to_it_and_to_its_subagents() {
         by,
         call: None,
         expires_at: None,
+        looks_back: false,
     });
     saved.await.unwrap();
     let owl = Options {

@@ -3,7 +3,9 @@
 use std::time::Duration;
 
 use actix_web::{HttpRequest, HttpResponse, Resource, http::header::ContentType, web};
-use hivewright_actors::{channel::CountConnections, queue::Count, store::records::EdgeKey};
+use hivewright_actors::{
+    channel::CountConnections, queue::Count, scheduler::manage, store::records::EdgeKey,
+};
 use serde_json::{Value, json};
 
 use super::{
@@ -57,8 +59,9 @@ async fn show_ready(
 
 /// A count that is not to be had in time is null, not a guess.
 async fn show_counts(state: web::Data<State>) -> Result<HttpResponse, ApiError> {
-    let (store, queue, channel) = tokio::join!(
+    let (store, triggers, queue, channel) = tokio::join!(
         can_read(&state),
+        state.spine.scheduler.send(manage::Count).timeout(PATIENCE),
         state.spine.queue.send(Count).timeout(PATIENCE),
         state.spine.channel.send(CountConnections).timeout(PATIENCE),
     );
@@ -69,7 +72,7 @@ async fn show_counts(state: web::Data<State>) -> Result<HttpResponse, ApiError> 
     Ok(HttpResponse::Ok().json(json!({
         "storage": {"ok": store},
         "sessions": {"active": or_null(running)},
-        "triggers": {"registered": 0},
+        "triggers": {"registered": or_null(triggers.ok().map(|counts| counts.total))},
         "channels": {"connected": or_null(channel.ok())},
     })))
 }

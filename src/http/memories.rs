@@ -277,6 +277,7 @@ async fn create(
         by,
         call: None,
         expires_at: wish.expires_at.as_deref().map(moment).transpose()?,
+        looks_back: false,
     };
     let saved = state.memory.save(draft).await?;
     if saved.unchanged {

@@ -10,6 +10,7 @@ mod approvals;
 mod audit;
 pub mod auth;
 pub mod backups;
+mod changes;
 mod channels;
 pub mod config;
 pub mod connections;
@@ -61,8 +62,8 @@ use metrics::Metrics;
 use policies::Explainer;
 
 use crate::{
-    logging::Secrets, memory::Memory, rulebook::Rulebook, tools::org::office::Office,
-    triggers::desk::Desk, vault::Vault,
+    changes::Changes, logging::Secrets, memory::Memory, rulebook::Rulebook,
+    tools::org::office::Office, triggers::desk::Desk, vault::Vault,
 };
 
 /// For the server's `client_request_timeout`: the header has to be there by then.
@@ -112,6 +113,8 @@ pub struct State {
     pub spine: Spine,
     /// What teams remember.
     pub memory: Memory,
+    /// What teams changed about themselves.
+    pub changes: Changes,
     /// What the operator allows, denies or wants to be asked for.
     pub rules: Rulebook,
     /// Judges calls that nobody makes.
@@ -216,6 +219,8 @@ pub fn configure(
             .service(tasks::cancel())
             .service(tasks::retry())
             .service(tasks::one())
+            .service(changes::resource())
+            .service(changes::rollback())
             .service(memories::resource())
             .service(memories::chain())
             .service(memories::rollback())

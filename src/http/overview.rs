@@ -7,7 +7,7 @@ use hivewright_actors::{
     notice::gather,
     org::{record::TeamState, tree::Tree},
     queue::submit::OpenTask,
-    scheduler::trigger::State as TriggerState,
+    scheduler::manage,
     storage::{Storage, StorageError},
     store::reads,
 };
@@ -167,20 +167,13 @@ async fn teams(state: &web::Data<State>, tree: &Tree) -> Result<Teams, ApiError>
 }
 
 async fn triggers(state: &State) -> Result<Triggers, ApiError> {
-    let parts = state.desk.parts().map_err(|_| ApiError::draining())?;
-    let listed = parts.list(None).await.map_err(|_| ApiError::draining())?;
-    let mut triggers = Triggers {
-        total: listed.len(),
-        ..Triggers::default()
-    };
-    for listed in listed {
-        match listed.trigger.state {
-            TriggerState::Active => triggers.active += 1,
-            TriggerState::Disabled => triggers.disabled += 1,
-            TriggerState::Pending | TriggerState::Finished => {}
-        }
-    }
-    Ok(triggers)
+    let counts = state.spine.scheduler.send(manage::Count).timeout(PATIENCE);
+    let counts = ask(counts.await)?;
+    Ok(Triggers {
+        total: counts.total,
+        active: counts.active,
+        disabled: counts.disabled,
+    })
 }
 
 /// The open tasks of the store as rows want them.

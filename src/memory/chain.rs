@@ -8,8 +8,8 @@ use hivewright_actors::{
 
 use super::{
     entry::{
-        Actor, Entry, Key, LONGEST_CONTENT, LONGEST_REASON, MOST_SOURCES, MOST_VERSIONS, Remark,
-        Review, beginning,
+        Actor, Entry, Key, LONGEST_CONTENT, LONGEST_REASON, MOST_LESSONS, MOST_SOURCES,
+        MOST_VERSIONS, Remark, Review, beginning,
     },
     error::MemoryError,
     kind::Kind,
@@ -42,6 +42,8 @@ pub struct Draft {
     pub call: Option<String>,
     /// When it ends; as the version it replaces, if not said.
     pub expires_at: Option<Timestamp>,
+    /// It is saved while the team looks back at its work: lessons then name their sources, and are few.
+    pub looks_back: bool,
 }
 
 impl Draft {
@@ -112,6 +114,8 @@ pub(super) struct Act {
     pub(super) id: MemoryId,
     /// The team may have one more active entry.
     pub(super) room: bool,
+    /// So many lessons were saved in the same task.
+    pub(super) lessons: usize,
 }
 
 /// Rows to write and rows to remove, together.
@@ -191,6 +195,15 @@ impl Chain {
         entry.sources = draft.sources;
         entry.call = draft.call;
         entry.expires_at = draft.expires_at.or(entry.expires_at);
+        if draft.looks_back && entry.kind == Kind::Lesson {
+            let named = |source: &String| !source.trim().is_empty();
+            if !entry.sources.iter().any(named) {
+                return Err(MemoryError::Unsourced);
+            }
+            if act.lessons >= MOST_LESSONS {
+                return Err(MemoryError::Lessons);
+            }
+        }
         if is_untrusted {
             entry.review = Review::Pending;
             if active.is_some_and(|active| !active.is_untrusted()) {

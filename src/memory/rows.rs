@@ -3,7 +3,7 @@
 use std::{collections::BTreeSet, ops::ControlFlow};
 
 use hivewright_actors::{
-    ids::{MemoryId, TeamKey},
+    ids::{MemoryId, TaskId, TeamKey},
     live::event::{self, Event},
     storage::{Order, Storage, StorageError},
     store::{
@@ -57,6 +57,17 @@ fn team_prefix(team: &TeamKey) -> Vec<u8> {
 
 fn place_key(id: &MemoryId) -> EdgeKey {
     EdgeKey::new(PLACES, id.as_str())
+}
+
+/// What the keys of all versions of all teams begin with.
+pub(crate) fn prefix() -> Vec<u8> {
+    EdgeKey::prefix(ENTRIES)
+}
+
+/// The task by which a version came to be.
+pub(crate) fn told_by(key: &[u8], value: &[u8]) -> Option<TaskId> {
+    let entry: Entry = decode(key, value).ok()?;
+    entry.provenance.task_id
 }
 
 /// A version as it is, for a storage that no store is running on.

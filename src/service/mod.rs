@@ -25,7 +25,7 @@ use hivewright_actors::{
     org::{self, inboxes::Inboxes, tree::Tree, view::OrgView, waiting::Waiting, work::Actors},
     queue::{self, schedule::Limits},
     router::{self, gate::Identify, rate::Rate, resolve},
-    scheduler,
+    scheduler::{self, board::Board},
     spine::{self, Ports, Spine, Threads},
     supervisor,
 };
@@ -34,6 +34,7 @@ use tokio::signal::unix::{SignalKind, signal};
 
 use crate::{
     briefing::{Sources, Turns, till::Till},
+    changes::Changes,
     channels::websocket::Door,
     days::LocalTime,
     engines::{Engines, native::retry::RetryPolicy},
@@ -50,6 +51,7 @@ use crate::{
     machine::{Randomness, WallClock, sha256},
     memory::Memory,
     providers::client,
+    retention::Keeper,
     rulebook::Rulebook,
     sandbox::process::{Sandbox, SandboxSettings},
     settings::{
@@ -103,9 +105,6 @@ const DRAIN: Duration = Duration::from_secs(30);
 const BLOCKING_THREADS: usize = 32;
 /// How long connections have to hear that they are closed.
 const FAREWELL: Duration = Duration::from_millis(500);
-
-/// How long finished work is kept.
-const RETENTION: Duration = Duration::from_secs(90 * 24 * 60 * 60);
 
 /// What is decided outside the settings files.
 pub struct Options {
@@ -221,6 +220,7 @@ impl Service {
             ids.clone(),
             Arc::new(vault::Guard::new(&vault)),
         );
+        let changes = Changes::new(home.clone(), Arc::new(WallClock), ids.clone());
         let gate = tools::trust::Gate::default();
         let toolbox = tools::memory::add(gate.equip(options.toolbox), &memory);
         let toolbox = tools::vault::add(toolbox);
@@ -250,6 +250,7 @@ impl Service {
             engines,
             toolbox,
             memory: memory.clone(),
+            changes: changes.clone(),
             sandbox: Arc::new(sandbox),
             agents: Some(Arc::new(agents.clone())),
             demo: demo.clone(),
@@ -268,6 +269,7 @@ impl Service {
         let outlook = Outlook::new(home.clone(), turns.prompts(), view.clone());
         let commits = metrics.clone();
         let (on_hindrance, hindrances) = cures::hear();
+        let board = Board::default();
         let ports = Ports {
             storage: storage.clone(),
             on_store_failure: Box::new(|error| {
@@ -291,12 +293,13 @@ impl Service {
             folders: Arc::new(TeamFolders::new(home.clone())),
             view: view.clone(),
             triggers: scheduler::Ports {
+                board: board.clone(),
                 calendar: Arc::new(Zones),
                 expressions: Arc::new(LinearExpressions),
                 roster: Arc::new(view.clone()),
                 premises: Arc::new(outlook.clone()),
                 timezone: local.name(),
-                retention: RETENTION,
+                retention: Arc::new(Keeper::new(settings_now.clone(), home.clone())),
             },
         };
         let limits = Limits {
@@ -321,6 +324,7 @@ impl Service {
             spine.queue.clone(),
         );
         memory.connect(spine.store.clone());
+        changes.connect(spine.store.clone());
         rules.connect(spine.store.clone(), ids.clone());
         notices.extend(vault::attach(&vault, &spine.store, &ids));
         // What a crash cut off.
@@ -344,6 +348,7 @@ impl Service {
             calendar: Arc::new(Zones),
             expressions: Arc::new(LinearExpressions),
             zone: local.clone(),
+            board,
             subagents: roster.clone(),
             secrets: Arc::new(vault.clone()),
         });
@@ -413,6 +418,7 @@ impl Service {
             identities,
             spine: spine.clone(),
             memory,
+            changes,
             office,
             rules,
             explainer: Arc::new(move |team, tool, args, subject| {

@@ -2,12 +2,15 @@
 
 use std::{
     net::{IpAddr, Ipv4Addr},
+    ops::RangeInclusive,
     path::{Path, PathBuf},
     sync::Arc,
     time::Duration,
 };
 
-use hivewright_actors::{org::tree::Limits, policy::rule::Rule};
+use hivewright_actors::{
+    org::tree::Limits, policy::rule::Rule, scheduler::retention::keeping::Terms,
+};
 
 use super::{
     error::StartError,
@@ -44,9 +47,15 @@ pub struct Config {
     pub policy: Arc<Vec<Rule>>,
     /// What tools may use.
     pub sandbox: Sandbox,
+    /// How long things are kept.
+    pub retention: Terms,
     /// Where backups go.
     pub backup: Backup,
 }
+
+/// The shortest and the longest that anything is kept.
+const KEPT: RangeInclusive<Duration> =
+    Duration::from_secs(24 * 60 * 60)..=Duration::from_secs(3650 * 24 * 60 * 60);
 
 /// The shortest and the longest wait for a decision.
 const SHORTEST_TTL: Duration = Duration::from_secs(60);
@@ -375,6 +384,13 @@ fn read_root(root: &mut Section<'_>, folder: &Path) -> Config {
                 memory: sandbox.get("memory", Sandbox::default().memory, |field| {
                     field.size(16 << 20..=1024 << 30)
                 }),
+            }
+        }),
+        retention: root.section("retention", |retention| {
+            let default = Terms::default();
+            Terms {
+                tasks: retention.get("tasks", default.tasks, |field| field.duration(KEPT)),
+                audit: retention.get("audit", default.audit, |field| field.duration(KEPT)),
             }
         }),
         backup: root.section("backup", |backup| {

@@ -110,11 +110,11 @@ impl Sight {
         caller: &TeamKey,
         grant: &Grant,
     ) -> Asking {
-        // A tool may have more to show than a sentence.
-        let (summary, diff) = match caution.why.split_once(":\n") {
-            Some((summary, rest)) => (format!("{summary}."), Some(rest.to_owned())),
-            None => (format!("{}.", caution.why), None),
-        };
+        // A tool may have more to show than a sentence, whoever asks.
+        let more = |caution: &Caution| Some(caution.why.split_once(":\n")?.1.to_owned());
+        let diff = more(&caution).or_else(|| more(self.caution.as_ref()?));
+        let summary = caution.why.split(":\n").next().unwrap_or_default();
+        let summary = format!("{summary}.");
         // A value in the clear becomes a reference before anything is written down.
         let shown = secrets::clean(args, grant);
         Asking {

@@ -15,6 +15,7 @@ use hivewright_actors::{
     },
     scheduler::{
         Refusal, Scheduler,
+        board::Board,
         calendar::Calendar,
         config::Config,
         hand::{ByHand, Fire},
@@ -68,6 +69,8 @@ pub struct Parts {
     pub expressions: Arc<dyn Expressions>,
     /// The zone of the settings.
     pub zone: LocalTime,
+    /// Triggers to look at without waiting.
+    pub board: Board,
     /// Who works in a team.
     pub subagents: Subagents,
     /// Secrets of webhooks.

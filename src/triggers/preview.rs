@@ -69,7 +69,7 @@ pub fn preview(
 }
 
 /// The next times of a definition: of a window, when it opens.
-pub(super) fn times(
+pub(crate) fn times(
     parts: &Parts,
     definition: &Definition,
     anchor: Option<Timestamp>,

@@ -18,6 +18,7 @@ mod fake_model;
 mod faults;
 mod import;
 mod isolation;
+mod learning;
 mod lifecycle;
 mod memory;
 mod model_faults;

@@ -1,11 +1,17 @@
 //! What operators do to teams.
 
-use std::{collections::BTreeSet, time::Duration};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    time::Duration,
+};
 
 use actix_web::{HttpRequest, HttpResponse, Resource, http::StatusCode, web};
 use hivewright_actors::{
     ids::TeamName,
-    org::{Bootstrap, Pause, Shutdown, Update, error::OrgError, record::Capability, tree::By},
+    org::{
+        Beside, Bootstrap, Pause, Shutdown, Spawn, Update, error::OrgError, record::Capability,
+        tree::By,
+    },
 };
 use serde::Deserialize;
 use serde_json::json;
@@ -21,6 +27,7 @@ use crate::{
         routes::{self, Methods},
     },
     teams::creation::{self, Wish, WishError},
+    tools::org::{credentials, office::Parts},
 };
 
 /// What takes longer goes on without whoever asked for it.
@@ -52,7 +59,16 @@ pub(in crate::http) fn resume_all() -> Resource {
     routes::resource("/api/v1/resume", Methods::new().post(resume_every))
 }
 
-impl Body for Wish {
+/// A team that is wanted, with the secrets it is given. They go into its vault and nowhere else.
+#[derive(Deserialize)]
+struct Order {
+    #[serde(flatten)]
+    wish: Wish,
+    #[serde(default)]
+    credentials: BTreeMap<String, String>,
+}
+
+impl Body for Order {
     const FIELDS: &'static [&'static str] = &[
         "name",
         "parent",
@@ -62,7 +78,34 @@ impl Body for Wish {
         "allowed_tools",
         "provider_profile",
         "budgets",
+        "credentials",
     ];
+}
+
+impl Order {
+    /// Puts the secrets aside under a name. Returns what hands them over to the team once it is there.
+    async fn stow(&mut self, parts: &Parts, name: &str) -> Result<Option<Beside>, ApiError> {
+        let values = std::mem::take(&mut self.credentials);
+        if values.is_empty() {
+            return Ok(None);
+        }
+        if values.len() > credentials::MOST {
+            let reason = format!("at most {} are allowed", credentials::MOST);
+            return Err(ApiError::invalid_field("credentials", reason));
+        }
+        let writes = parts.credentials.put_aside(name, &values);
+        let writes = writes.map_err(|reason| ApiError::invalid_field("credentials", reason))?;
+        let stored = parts.store.commit(writes).await;
+        stored.map_err(ApiError::internal)?;
+        let masked = |text: &str| credentials::masked(text, &values);
+        self.wish.description = masked(&self.wish.description);
+        self.wish.init_context = self.wish.init_context.as_deref().map(masked);
+        let keys: Vec<String> = values.keys().cloned().collect();
+        let (vault, name) = (parts.credentials.clone(), name.to_owned());
+        Ok(Some(Box::new(move |team| {
+            vault.hand_over(&name, keys, team)
+        })))
+    }
 }
 
 #[derive(Deserialize)]
@@ -127,12 +170,22 @@ pub(super) async fn create(
 ) -> Result<HttpResponse, ApiError> {
     let principal = state.access.require(&request, Scope::Operate)?;
     json::no_query(&request)?;
-    let wish: Wish = json::read(&request, payload).await?;
+    let mut order: Order = json::read(&request, payload).await?;
+    if !order.credentials.is_empty() {
+        state.access.require(&request, Scope::Secrets)?;
+    }
     let parts = parts(&state)?;
     let task = parts.ids.task();
     let operator = principal.id().to_string();
-    let order = wish.order(&parts.live, &operator, task.clone(), parts.clock.now());
-    let made = parts.org.send(order.await.map_err(unwanted)?).await;
+    order.wish.check(&parts.live).await.map_err(unwanted)?;
+    let beside = order.stow(parts, task.as_str()).await?;
+    let now = parts.clock.now();
+    let spawn = order.wish.order(&parts.live, &operator, task.clone(), now);
+    let spawn = Spawn {
+        beside,
+        ..spawn.await.map_err(unwanted)?
+    };
+    let made = parts.org.send(spawn).await;
     let key = made
         .map_err(ApiError::internal)?
         .map_err(|error| refused(&error))?;

@@ -36,6 +36,7 @@ use hivewright_actors::{
     router::{self, Recovered, rate::Rate, resolve},
     scheduler::{
         self,
+        board::Board,
         premises::{Findings, Premises},
         trigger::Trigger,
     },
@@ -63,10 +64,12 @@ use super::{
     origin::Gate,
 };
 use crate::{
+    changes::Changes,
     days::ZoneDays,
     logging::Secrets,
     machine::{Randomness, sha256},
     memory::NoSecrets,
+    retention::Keeper,
     rulebook::Rulebook,
     settings::{
         config::Server,
@@ -86,6 +89,7 @@ use crate::{
 };
 
 mod approvals;
+mod changes;
 mod events;
 mod history;
 mod input;
@@ -176,6 +180,7 @@ impl Service for Surroundings {
 /// A service without a socket.
 struct Bench {
     state: web::Data<State>,
+    storage: Arc<Memory>,
     clock: Arc<Hands>,
     surroundings: Arc<Surroundings>,
     folder: TempDir,
@@ -262,6 +267,7 @@ impl Bench {
         let files = KeyFiles::new(folder.path(), &Environment::fixed([]));
         let vault = Vault::open(&*storage, files, clock.clone()).unwrap();
         let publisher = Publisher::new(3, clock.clone());
+        let board = Board::default();
         let ports = Ports {
             storage: storage.clone(),
             on_store_failure: Box::new(|error| panic!("{error}")),
@@ -284,12 +290,16 @@ impl Bench {
             folders: Arc::new(TeamFolders::new(home.clone())),
             view: view.clone(),
             triggers: scheduler::Ports {
+                board: board.clone(),
                 calendar: Arc::new(Zones),
                 expressions: Arc::new(LinearExpressions),
                 roster: Arc::new(view.clone()),
                 premises: Arc::new(Unconditional),
                 timezone: "UTC".to_owned(),
-                retention: Duration::from_secs(60),
+                retention: Arc::new(Keeper::new(
+                    Live::new(home.clone(), Environment::fixed([])),
+                    home.clone(),
+                )),
             },
         };
         let threads = Threads {
@@ -332,7 +342,7 @@ impl Bench {
             clock: clock.clone(),
             ids: ids.clone(),
             live: Live::new(home.clone(), Environment::fixed([])),
-            credentials: Arc::new(Vault::absent()),
+            credentials: Arc::new(vault.clone()),
             roster: Arc::new(|_| Vec::new()),
             spent: Arc::new(|_| Spent::default()),
         });
@@ -345,12 +355,15 @@ impl Bench {
             calendar: Arc::new(Zones),
             expressions: Arc::new(LinearExpressions),
             zone: crate::days::LocalTime::new(crate::settings::zone::Zone::parse("UTC").unwrap()),
+            board,
             subagents: Arc::new(|_| vec!["editor".to_owned()]),
             secrets: Arc::new(webhooks::Keys),
         });
         let memory = crate::memory::Memory::new(clock.clone(), ids, Arc::new(NoSecrets));
         memory.connect(spine.store.clone());
         vault.attach(spine.store.clone());
+        let changes = Changes::new(home.clone(), clock.clone(), Ids::new(Arc::new(Randomness)));
+        changes.connect(spine.store.clone());
         let auth = Authenticator::open(spine.store.clone(), clock.clone(), folder.path())
             .await
             .unwrap();
@@ -384,6 +397,7 @@ impl Bench {
             },
             spine,
             memory,
+            changes,
             vault,
             service: surroundings.clone(),
             metrics,
@@ -400,6 +414,7 @@ impl Bench {
         });
         Self {
             state,
+            storage,
             clock,
             surroundings,
             folder,

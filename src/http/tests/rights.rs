@@ -145,6 +145,12 @@ const TABLE: &[(&str, &str, Needs)] = &[
         "/api/v1/memories/mem-0/pin",
         Needs::Scope(Scope::Operate),
     ),
+    ("GET", "/api/v1/changes", Needs::Scope(Scope::Read)),
+    (
+        "POST",
+        "/api/v1/changes/chg-0/rollback",
+        Needs::Scope(Scope::Operate),
+    ),
     ("POST", "/api/v1/backups", Needs::Scope(Scope::Admin)),
     ("GET", "/api/v1/jobs/job-1", Needs::Scope(Scope::Admin)),
 ];

@@ -62,6 +62,7 @@ limits: {max_children: 3, max_teams: 7}
 defaults: {sdk: native, allowed_tools: ['@files'], grantable_tools: ['@files', '@web']}
 tasks: {turn_timeout: 2h, idle_timeout: 90s}
 sandbox: {memory: 512MiB}
+retention: {tasks: 30d, audit: 2d}
 backup: {dir: /backups}
 ",
     );
@@ -88,6 +89,8 @@ backup: {dir: /backups}
     expected.tasks.turn_timeout = Duration::from_secs(7200);
     expected.tasks.idle_timeout = Duration::from_secs(90);
     expected.sandbox.memory = 512 << 20;
+    expected.retention.tasks = Duration::from_secs(30 * 24 * 60 * 60);
+    expected.retention.audit = Duration::from_secs(2 * 24 * 60 * 60);
     expected.backup.dir = Some(PathBuf::from("/backups"));
     assert_eq!(found, expected);
 }

@@ -17,7 +17,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use super::{
-    credentials::{NoVault, redact, reference},
+    credentials::{MOST, NoVault, redact, reference},
     errand::{errand, giver},
     office::{Office, Parts, no},
 };
@@ -30,9 +30,6 @@ use crate::{
         filter::ToolFilter,
     },
 };
-
-/// The most credentials.
-const MOST_CREDENTIALS: usize = 50;
 
 pub(super) struct SpawnTeam(pub(super) Office);
 
@@ -226,10 +223,8 @@ impl Tool for SpawnTeam {
         if args.scope_accepts.is_empty() {
             return Err("`scope_accepts`: name at least one keyword".to_owned());
         }
-        if args.credentials.len() > MOST_CREDENTIALS {
-            return Err(format!(
-                "`credentials`: at most {MOST_CREDENTIALS} are allowed"
-            ));
+        if args.credentials.len() > MOST {
+            return Err(format!("`credentials`: at most {MOST} are allowed"));
         }
         match args.wish().fault() {
             Some((field, reason)) => Err(format!("`{field}`: {reason}")),

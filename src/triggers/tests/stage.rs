@@ -27,17 +27,22 @@ use hivewright_actors::{
     },
     scheduler::{
         Neighbours, Ports, Scheduler,
+        board::Board,
         calendar::Calendar,
         firing::Standing,
         heard::Ears,
         manage::{Create, Get, Which},
         premises::{Findings, Premises, Roster},
         records,
+        retention::keeping::{Cut, Keeping, Lot, Terms},
         ring::{Drain, SetZone},
         run::Run,
         trigger::{Definition, Trigger},
     },
-    store::{Store, StoreHandle, reads, records::Writes},
+    store::{
+        Store, StoreHandle, reads,
+        records::{EdgeKey, Writes},
+    },
     task::{Ending, Lane, Outcome, Task},
     usage::Usage,
 };
@@ -88,6 +93,26 @@ impl Premises for Everyone {
     fn look(&self, _: &Trigger, _: Option<Timestamp>) -> Option<BoxFuture<'static, Findings>> {
         None
     }
+}
+
+impl Keeping for Everyone {
+    fn terms(&self) -> Result<Terms, String> {
+        Ok(Terms::default())
+    }
+
+    fn lots(&self, _: Cut) -> Vec<Lot> {
+        Vec::new()
+    }
+
+    fn chains(&self) -> Vec<u8> {
+        EdgeKey::prefix("chain")
+    }
+
+    fn told_by(&self, _: &[u8], _: &[u8]) -> Option<TaskId> {
+        None
+    }
+
+    fn empty_trash(&self, _: Timestamp) {}
 }
 
 /// Does the work of all teams.
@@ -179,6 +204,7 @@ impl Handler<Progressed> for Worker {
 /// One process after another on the same store.
 pub(crate) struct Stage {
     storage: Arc<Memory>,
+    board: Board,
     clock: Arc<dyn Clock>,
     ids: Ids,
     script: Script,
@@ -198,6 +224,7 @@ impl Stage {
             calendar: Arc::new(Zones),
             expressions: Arc::new(LinearExpressions),
             zone: LocalTime::new(Zone::parse(ZONE).unwrap()),
+            board: self.board.clone(),
             subagents: Arc::new(|_| vec!["editor".to_owned()]),
             secrets: Arc::new(Vault::absent()),
         }
@@ -208,6 +235,7 @@ impl Stage {
         tokio::time::pause();
         let mut stage = Self {
             storage: Arc::new(Memory::default()),
+            board: Board::default(),
             clock: Arc::new(Wall {
                 began: Instant::now(),
                 at: Zones.moment(at, ZONE).unwrap(),
@@ -248,12 +276,13 @@ impl Stage {
                 clock: self.clock.clone(),
                 ids: self.ids.clone(),
                 ports: Ports {
+                    board: self.board.clone(),
                     calendar: Arc::new(Zones),
                     expressions: Arc::new(LinearExpressions),
                     roster: Arc::new(Everyone),
                     premises: Arc::new(Everyone),
                     timezone: ZONE.to_owned(),
-                    retention: Duration::from_secs(90 * 24 * 60 * 60),
+                    retention: Arc::new(Everyone),
                 },
             };
             let address = Scheduler::new(neighbours, Ears::default(), recovered).start();
