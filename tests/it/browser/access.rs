@@ -56,6 +56,9 @@ async fn every_view_passes_an_accessibility_check_in_all_sizes() {
                 _ => what,
             };
             shows(&browser, hash, what).await;
+            browser
+                .until("!document.querySelector('#view .loading')")
+                .await;
             let place = format!("{hash} at {width}, {colours}");
             if browser.value(TOO_WIDE).await != 0 {
                 found.push(format!("{place}: too wide"));

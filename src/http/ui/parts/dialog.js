@@ -48,7 +48,9 @@ export function ask({ title, about, body, action, dangerous, wide, submit }) {
       send.disabled = false;
       send.removeAttribute("aria-busy");
     };
-    dialog.onclick = (event) => event.target === dialog && dialog.close();
+    dialog.onclick = (event) => {
+      if (event.target === dialog) dialog.close();
+    };
     dialog.onclose = () => {
       dialog.remove();
       before?.focus?.();
