@@ -231,48 +231,51 @@ async fn without_a_connection_sending_is_blocked_with_the_reason_and_the_text_is
 /// OP-51, CH-59: two topics stream at once, and neither gets a word of the other.
 #[tokio::test]
 async fn two_topics_answer_at_the_same_time() {
-    let service = Service::prepare()
-        .with_file(
-            "data/config/channels.yaml",
-            "ws: {enabled: true}\ntopics: {model: never}\n",
-        )
-        .with_file("run/teams/main/config.yaml", crate::service::WORKS_ITSELF)
-        .started()
-        .await;
+    let service = Service::start_working().await;
     let Some(browser) = chat(&service).await else {
         return;
     };
-    // Words decide on the topic, so the two have hardly one in common.
-    let garden = "#say Roses, tulips, lavender, clover, thyme, sage, heather, borage, sunflowers, crocuses bloom.\n\
-                  #wait 8000\n#reply Garden watered.";
-    let taxes = "#say Invoices, receipts, ledgers, deductions, depreciation, payroll, audits, refunds, brackets, \
-                 exemptions, schedules, filings, deadlines, penalties, interest, accruals, liabilities, equity, \
-                 dividends, royalties, pensions, allowances, customs, tariffs, surcharges, withholding pile up.\n\
-                 #wait 2000\n#reply Taxes filed.";
-
-    send(&browser, garden).await;
-    browser
-        .until("document.querySelector('.answer')?.textContent.includes('crocuses bloom.')")
-        .await;
-    browser.click("#new-topic").await;
-    send(&browser, taxes).await;
-    browser
-        .until("document.querySelector('.answer')?.textContent.includes('pile up.')")
-        .await;
-
-    let marks = "[...document.querySelectorAll('.topic-marks')].filter(mark => mark.textContent.includes('Running')).length";
-    assert_eq!(browser.value(marks).await, 2);
-
+    let said = |words: &str| {
+        format!("{TURNS}.at(-1)?.querySelector('.answer').textContent.includes('{words}')")
+    };
+    send(&browser, "tulips in the garden").await;
     until_last_turn_is(&browser, "done").await;
-    let second = answers(&browser).await.to_string();
+    browser.click("#new-topic").await;
+    send(&browser, "invoices before april").await;
+    until_last_turn_is(&browser, "done").await;
+    browser
+        .until("document.querySelectorAll('.topic').length === 2")
+        .await;
+
+    send(
+        &browser,
+        "#say Sorting invoices.\n#wait 6000\n#reply Invoices sorted.",
+    )
+    .await;
+    browser.until(&said("Sorting invoices.")).await;
+    browser.click(".topic:not([aria-current])").await;
+    send(
+        &browser,
+        "#say Watering tulips.\n#wait 3000\n#reply Tulips watered.",
+    )
+    .await;
+    browser.until(&said("Watering tulips.")).await;
+    browser
+        .until(
+            "[...document.querySelectorAll('.topic-marks')] \
+             .filter(mark => mark.textContent.includes('Running')).length === 2",
+        )
+        .await;
+    until_last_turn_is(&browser, "done").await;
+    let tulips = answers(&browser).await.to_string();
     browser.click(".topic:not([aria-current])").await;
     until_last_turn_is(&browser, "done").await;
-    let first = answers(&browser).await.to_string();
+    let invoices = answers(&browser).await.to_string();
 
-    assert!(second.contains("Taxes filed."), "{second}");
-    assert!(!second.contains("Garden"), "{second}");
-    assert!(first.contains("Garden watered."), "{first}");
-    assert!(!first.contains("Taxes"), "{first}");
+    assert!(tulips.contains("Tulips watered."), "{tulips}");
+    assert!(!tulips.contains("nvoices sorted"), "{tulips}");
+    assert!(invoices.contains("Invoices sorted."), "{invoices}");
+    assert!(!invoices.contains("ulips"), "{invoices}");
     has_no_complaints(&browser).await;
     browser.close().await;
 }

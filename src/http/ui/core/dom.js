@@ -28,7 +28,8 @@ function dress(element, attributes, children) {
     else if (name === "value" && "value" in element) element.value = value;
     else if (name === "data") Object.assign(element, { data: value });
     else if (name.startsWith("on")) {
-      Object.assign(element, { [name]: value });
+      // A handler that happens to return false would cancel what the browser does by itself.
+      Object.assign(element, { [name]: (/** @type {Event} */ event) => void value(event) });
       note(element, { handlers: [...(madeAs(element).handlers ?? []), name] });
     } else element.setAttribute(name, value === true ? "" : String(value));
   }

@@ -17,27 +17,34 @@ export class Source {
   constructor(view, fetch, freshenOn = []) {
     this.view = view;
     this.fetch = fetch;
+    this.life = new AbortController();
+    this.signal = AbortSignal.any([this.life.signal, view.lifetime.signal]);
     /** @type {any} */ this.data = null;
     /** @type {any} */ this.refusal = null;
     this.slow = false;
     this.ready = false;
     const soon = () => this.soon();
-    for (const type of [...freshenOn, "resync"]) live.addEventListener(type, soon, { signal: view.lifetime.signal });
+    for (const type of [...freshenOn, "resync"]) live.addEventListener(type, soon, { signal: this.signal });
     this.reload();
+  }
+
+  /** Nobody wants it any more. */
+  close() {
+    this.life.abort();
   }
 
   /** Many events in a row cost one request. */
   soon() {
     this.timer ??= setTimeout(() => {
       this.timer = undefined;
-      if (!this.view.lifetime.signal.aborted) this.reload();
+      if (!this.signal.aborted) this.reload();
     }, 120);
   }
 
   async reload() {
     this.asking?.abort();
     const asking = (this.asking = new AbortController());
-    const signal = AbortSignal.any([asking.signal, this.view.lifetime.signal]);
+    const signal = AbortSignal.any([asking.signal, this.signal]);
     const slow = setTimeout(() => {
       this.slow = true;
       this.view.update();

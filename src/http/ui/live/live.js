@@ -113,8 +113,10 @@ class Live extends EventTarget {
     this.stream = null;
   }
 
+  /** What happened meanwhile is fetched at the return; a refusal then says whether one is still logged in. */
   lost() {
     this.close();
+    this.stale = true;
     this.set("offline");
     this.again();
   }
@@ -162,11 +164,9 @@ class Live extends EventTarget {
   /** @param {"connecting" | "online" | "offline" | "missing"} connection */
   set(connection) {
     if (connection === this.connection) return;
-    const back = this.connection === "offline" && connection === "online";
     this.connection = connection;
     barred.reason = connection === "offline" ? OFFLINE : "";
     this.tell("changed");
-    if (back) this.tell("resync");
   }
 
   /** @param {string} type */

@@ -4,12 +4,13 @@
 import { clean, icon, make } from "../core/dom.js";
 
 /**
- * Opens a form. `submit` gets its values and may refuse by throwing; the dialog then stays and says why.
+ * Opens a form. `submit` gets its values and may refuse by throwing; the dialog then stays and says why. With `stays` it
+ * stays also after a success, to be used again.
  * @param {{title: string, about?: import("../core/dom.js").Child, body?: import("../core/dom.js").Child, action: string, dangerous?: boolean,
- *   wide?: boolean, submit: (values: Record<string, string>, form: HTMLFormElement) => Promise<any>}} what
+ *   wide?: boolean, stays?: boolean, submit: (values: Record<string, string>, form: HTMLFormElement) => Promise<any>}} what
  * @returns {Promise<any>} what `submit` returned, or undefined if it was left
  */
-export function ask({ title, about, body, action, dangerous, wide, submit }) {
+export function ask({ title, about, body, action, dangerous, wide, stays, submit }) {
   return new Promise((resolve) => {
     const problem = make("p", { class: "problem", role: "alert", hidden: true });
     const send = make("button", { type: "submit", class: dangerous ? "button danger" : "button primary" }, action);
@@ -36,7 +37,8 @@ export function ask({ title, about, body, action, dangerous, wide, submit }) {
       try {
         const values = Object.fromEntries([...new FormData(form)].map(([name, value]) => [name, String(value)]));
         answer = (await submit(values, form)) ?? true;
-        dialog.close();
+        problem.hidden = true;
+        if (!stays) dialog.close();
       } catch (refusal) {
         const { message, code, request, field } = /** @type {any} */ (refusal);
         problem.hidden = false;
@@ -48,7 +50,9 @@ export function ask({ title, about, body, action, dangerous, wide, submit }) {
       send.disabled = false;
       send.removeAttribute("aria-busy");
     };
-    dialog.onclick = (event) => event.target === dialog && dialog.close();
+    dialog.onclick = (event) => {
+      if (event.target === dialog) dialog.close();
+    };
     dialog.onclose = () => {
       dialog.remove();
       before?.focus?.();

@@ -60,7 +60,9 @@ export function openPalette() {
   });
   const rows = make("ul", { id: "palette-list", role: "listbox", "aria-label": "Found" });
   const dialog = make("dialog", { class: "palette", "aria-label": "Command palette" }, make("div", { class: "palette-field" }, icon("search"), field, make("kbd", {}, "Esc")), rows);
-  dialog.onclick = (event) => event.target === dialog && dialog.close();
+  dialog.onclick = (event) => {
+    if (event.target === dialog) dialog.close();
+  };
   dialog.onclose = () => {
     dialog.remove();
     before?.focus?.();

@@ -43,6 +43,8 @@ class Memory extends View {
     const [id] = this.place.rest;
     if (id === this.chosen) return;
     this.chosen = id;
+    this.one?.close();
+    this.chain?.close();
     if (!id) return;
     this.one = this.source((signal) => get(`/memories/${part(id)}`, {}, signal), ["memory.changed"]);
     this.chain = this.source((signal) => list(`/memories/${part(id)}/chain`, {}, signal), ["memory.changed"]);

@@ -24,6 +24,7 @@ class TeamPage extends View {
     const name = this.place.rest[0] ?? "main";
     this.name = name;
     const path = `/teams/${part(name)}`;
+    for (const one of [this.team, this.config, this.ended, this.memories, this.triggers]) one?.close();
     this.team = this.source((signal) => get(path, {}, signal), ["team.changed", "task.changed", "usage.changed"]);
     this.config = this.source((signal) => get(`${path}/config`, {}, signal), ["config.reloaded"]);
     this.ended = this.source(async (signal) => (await list("/tasks", { team: name, limit: 12 }, signal)).rows, ["task.changed"]);

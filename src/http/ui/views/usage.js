@@ -28,6 +28,7 @@ class Usage extends View {
   load() {
     const span = () => ({ from: day(Date.now() - (this.range() - 1) * DAY), to: day(Date.now()) });
     const by = (/** @type {string} */ group) => this.source(async (signal) => (await list("/usage", { group, ...span(), limit: 200 }, signal)).rows, ["usage.changed"]);
+    for (const one of [this.days, this.teams, this.models]) one?.close();
     this.days = by("day");
     this.teams = by("team");
     this.models = by("model");

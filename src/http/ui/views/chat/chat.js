@@ -6,7 +6,8 @@ import { byId, clean, icon, make } from "../../core/dom.js";
 import { amend, here, write } from "../../core/place.js";
 import { View } from "../../core/view.js";
 import { act, toast } from "../../parts/toast.js";
-import { confirm } from "../../parts/dialog.js";
+import { ask, confirm } from "../../parts/dialog.js";
+import { input } from "../../parts/fields.js";
 import { empty } from "../../parts/states.js";
 import { Announcer } from "./announce.js";
 import { hasEnded, UNDECIDED } from "./conversation.js";
@@ -74,7 +75,7 @@ class Chat extends View {
           make("button", { id: "open-topics", class: "icon-button narrow-only", type: "button", "aria-label": "Topics", "aria-controls": "sidebar", "aria-expanded": "false", onclick: () => this.drawer(true) }, icon("menu"), make("span", { id: "unread-elsewhere", class: "dot", hidden: true })),
           make("h1", { id: "topic-name" }, "New topic"),
           make("span", { id: "topic-state", class: "tag", hidden: true }),
-          make("div", { class: "top-actions" }, make("button", { id: "export", class: "icon-button", type: "button", "aria-label": "Download this conversation", title: "Download", onclick: () => this.download() }, icon("download")), make("button", { id: "close-topic", class: "icon-button", type: "button", "aria-label": "Close this topic", title: "Close this topic", onclick: (/** @type {any} */ event) => this.closeTopic(event.currentTarget) }, icon("check"))),
+          make("div", { class: "top-actions" }, make("button", { id: "rename", class: "icon-button", type: "button", "aria-label": "Rename this topic", title: "Rename", onclick: () => this.rename() }, icon("edit")), make("button", { id: "export", class: "icon-button", type: "button", "aria-label": "Download this conversation", title: "Download", onclick: () => this.download() }, icon("download")), make("button", { id: "close-topic", class: "icon-button", type: "button", "aria-label": "Close this topic", title: "Close this topic", onclick: (/** @type {any} */ event) => this.closeTopic(event.currentTarget) }, icon("check"))),
         ),
         make(
           "div",
@@ -246,6 +247,17 @@ class Chat extends View {
     talk.link.askTopics();
   }
 
+  async rename() {
+    const topic = this.topic();
+    await ask({
+      title: "Rename this topic",
+      body: input("Name", "name", { value: topic.name, required: true, maxlength: 60 }),
+      action: "Rename",
+      submit: ({ name }) => patch(`/topics/${part(topic.id)}`, { name }),
+    });
+    talk.link.askTopics();
+  }
+
   /** What this browser has of the topic, as text. */
   download() {
     const lines = this.items().map((item) =>
@@ -288,7 +300,9 @@ class Chat extends View {
     tag.hidden = !topic || topic.state === "active";
     tag.textContent = topic ? stateWord(topic) : "";
     byId("export").hidden = items.length === 0;
-    byId("close-topic").hidden = !topic || this.isOver() || !may("operate");
+    const fixed = !topic || this.isOver() || !may("operate");
+    byId("close-topic").hidden = fixed;
+    byId("rename").hidden = fixed;
     showTopics(byId("topics"), conversation, this.chosen, (/** @type {string} */ key) => this.choose(key));
     byId("unread-elsewhere").hidden = talk.unread() === 0;
     this.showActions();

@@ -11,6 +11,9 @@ import { toast } from "../../parts/toast.js";
 import { Conversation, UNDECIDED } from "./conversation.js";
 import { Link } from "./link.js";
 
+/** Of so many tasks. */
+const EXTRAS_KEPT = 100;
+
 class Talk extends EventTarget {
   constructor() {
     super();
@@ -20,6 +23,8 @@ class Talk extends EventTarget {
     this.last = UNDECIDED;
     /** Ids of the turns that were told to stop. @type {Set<string>} */
     this.stopping = new Set();
+    /** What events told of tasks, the newest last. @type {Map<string, {thinking: string, calls: Map<string, {args?: string, result?: string}>}>} */
+    this.extras = new Map();
     /** @type {Conversation} */ this.conversation = /** @type {any} */ (null);
     /** @type {Link} */ this.link = /** @type {any} */ (null);
   }
@@ -103,26 +108,38 @@ class Talk extends EventTarget {
       toast(frame.error, { code: frame.code, bad: true });
       this.tell("changed");
     }
+    if (frame.task_id) this.enrich(frame.task_id);
     const elsewhere = here().view !== "chat" || frame.topic_id !== this.viewed;
     if (frame.type === "notification" && elsewhere) toast(shortened(frame.content), frame.topic_id ? { link: ["Open", write("chat", [frame.topic_id])] } : {});
     this.dispatchEvent(new CustomEvent("frame", { detail: frame }));
   }
 
-  /** @param {any} event */
-  heard(event) {
-    if (event.kind === "stream" && ["thinking", "tool_call", "tool_result"].includes(event.value?.type)) this.enrich(event.task_id, event.value);
+  /** Events tell more than frames do: what was thought, and whole arguments and results. @param {any} event */
+  heard({ kind, task_id: task, value }) {
+    if (kind !== "stream" || !["thinking", "tool_call", "tool_result"].includes(value?.type)) return;
+    const known = this.extras.get(task) ?? { thinking: "", calls: new Map() };
+    known.thinking = live.state.running.get(task)?.active_turn.thinking || known.thinking;
+    if (value.type === "tool_call") known.calls.set(value.id, { args: JSON.stringify(value.arguments) });
+    if (value.type === "tool_result") known.calls.set(value.id, { ...known.calls.get(value.id), result: value.content });
+    this.extras.delete(task);
+    this.extras.set(task, known);
+    if (this.extras.size > EXTRAS_KEPT) this.extras.delete([...this.extras.keys()][0]);
+    this.enrich(task);
   }
 
-  /** Events tell more than frames do: what was thought, and whole arguments and results. @param {string} task @param {any} [value] */
-  enrich(task, value) {
-    const found = this.conversation?.find({ task_id: task });
+  /** Frames and events come on two ways, so either may be first. @param {string} task */
+  enrich(task) {
+    const known = this.extras.get(task);
+    const thinking = live.state.running.get(task)?.active_turn.thinking || known?.thinking;
+    const found = thinking || known ? this.conversation?.find({ task_id: task }) : null;
     if (!found) return;
-    const shown = live.state.running.get(task)?.active_turn;
     const { turn, key } = found;
-    if (shown?.thinking) turn.thinking = shown.thinking;
-    const card = value && turn.blocks.find((/** @type {any} */ block) => block.kind === "tool" && block.call === value.id);
-    if (card && value.type === "tool_call") card.args = JSON.stringify(value.arguments);
-    if (card && value.type === "tool_result") card.result = value.content;
+    if (thinking) turn.thinking = thinking;
+    for (const block of turn.blocks) {
+      const call = block.kind === "tool" ? known?.calls.get(block.call) : null;
+      if (call?.args) block.args = call.args;
+      if (call?.result && block.ok !== null) block.result = call.result;
+    }
     this.conversation.changed(key, turn);
   }
 

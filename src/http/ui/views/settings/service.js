@@ -82,19 +82,17 @@ class BackupsPart extends View {
     });
   }
 
-  /** @param {string} id */
+  /** Until the job is over; each step of it is told. @param {string} id */
   async wait(id) {
-    for (;;) {
-      const job = await get(`/jobs/${part(id)}`, {}, this.lifetime.signal);
-      live.state.jobs.set(id, job);
-      this.update();
-      if (job.state === "failed") throw Object.assign(new Error(job.message), { code: "backup_failed" });
-      if (job.state !== "running") {
-        toast(`Backup written: ${job.message}`);
-        return;
-      }
-      await new Promise((resolve) => setTimeout(resolve, 400));
+    let job = await get(`/jobs/${part(id)}`, {}, this.lifetime.signal);
+    while (job.state === "running") {
+      await new Promise((resolve) => live.addEventListener("job.progress", resolve, { once: true, signal: this.lifetime.signal }));
+      job = live.state.jobs.get(id) ?? job;
     }
+    live.state.jobs.set(id, job);
+    this.update();
+    if (job.state === "failed") throw Object.assign(new Error(job.message), { code: "backup_failed" });
+    toast(`Backup written: ${job.message}`);
   }
 
   render() {

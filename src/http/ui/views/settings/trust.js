@@ -20,7 +20,7 @@ class TrustPart extends View {
   async create() {
     await ask({
       title: "Let a sender in",
-      body: [select("Channel type", "channel_type", ["discord", "ws", "api", "cli"]), input("Sender", "sender_id", { required: true }), input("Channel", "channel_id", { placeholder: "All channels" }), select("May", "trust_level", [["allow", "write"], ["deny", "not write"]])],
+      body: [select("Channel type", "channel_type", ["discord", "ws", "api", "cli"]), input("Sender", "sender_id", { required: true }), input("Channel", "channel_id", { placeholder: "All channels" }), select("May", "trust_level", [["trusted", "write"], ["denied", "not write"]])],
       action: "Save",
       submit: ({ channel_id, ...values }) => post("/trust", { ...values, ...(channel_id ? { channel_id } : {}) }),
     });
@@ -32,7 +32,7 @@ class TrustPart extends View {
       make("div", { class: "bar" }, make("p", { class: "muted" }, "A message of a sender who is not let in reaches no team, trigger or model."), may("operate") ? make("div", { class: "push" }, button("Let a sender in", "plus", () => this.create(), { tone: "primary" })) : null),
       this.grants?.show(({ rows }) =>
         rows.length
-          ? table("Grants", [{ name: "Channel", cell: (row) => [words(row.channel_type), make("div", { class: "muted" }, row.channel_id ? clean(row.channel_id) : "all channels")] }, { name: "Sender", cell: (row) => make("code", {}, clean(row.sender_id)) }, { name: "Level", cell: (row) => pill(row.trust_level === "allow" ? "allowed" : "denied", row.trust_level) }, { name: "Given", cell: (row) => [since(row.granted_at), ` by ${clean(row.granted_by)}`], quiet: true }, { name: "", cell: (row) => button("Take back…", "trash", () => this.revoke(row), { tone: "small quiet", "aria-label": `Take back the grant of ${row.sender_id}` }) }], rows, { key: (row) => row.id })
+          ? table("Grants", [{ name: "Channel", cell: (row) => [words(row.channel_type), make("div", { class: "muted" }, row.channel_id ? clean(row.channel_id) : "all channels")] }, { name: "Sender", cell: (row) => make("code", {}, clean(row.sender_id)) }, { name: "Level", cell: (row) => pill(row.trust_level === "trusted" ? "allowed" : "denied", row.trust_level) }, { name: "Given", cell: (row) => [since(row.granted_at), ` by ${clean(row.granted_by)}`], quiet: true }, { name: "", cell: (row) => button("Take back…", "trash", () => this.revoke(row), { tone: "small quiet", "aria-label": `Take back the grant of ${row.sender_id}` }) }], rows, { key: (row) => row.id })
           : empty("approvals", "No grants", "Only the senders that your settings name are let in. A grant adds one without a restart.", may("operate") ? button("Let a sender in", "plus", () => this.create()) : null),
       ),
       make("section", { class: "section" }, make("h2", {}, "Lately decided"), this.audit?.show(({ rows }) => (rows.length ? table("Decisions", [{ name: "When", cell: (row) => when(row.time) }, { name: "Sender", cell: (row) => make("code", {}, clean(row.sender)) }, { name: "Channel", cell: (row) => clean(row.channel_type), quiet: true }, { name: "Decision", cell: (row) => pill(row.decision) }, { name: "Why", cell: (row) => words(row.reason), quiet: true }], rows, { key: (row) => row.id }) : make("p", { class: "muted" }, "Nobody has written yet.")))),
@@ -73,10 +73,10 @@ class PolicyPart extends View {
       about: "Judges a call that nobody makes.",
       body: [make("div", { class: "pair" }, input("Team", "team", { required: true, value: "main" }), input("Tool", "tool", { required: true, placeholder: "write" })), input("Arguments", "args", { value: "{}", class: "mono" }), make("output", { class: "preview", id: "explained" })],
       action: "Judge",
+      stays: true,
       submit: async ({ team, tool, args }, form) => {
         const answer = await post("/policies/explain", { team, tool, args: JSON.parse(args || "{}") });
         form.querySelector("#explained")?.replaceChildren(make("p", {}, pill(answer.decision === "allow" ? "allowed" : answer.decision === "deny" ? "denied" : "pending", words(answer.decision)), " ", answer.rule ? `by rule ${clean(answer.rule)}` : words(answer.reason ?? "")), ...(answer.why ? [make("p", { class: "muted" }, clean(answer.why))] : []));
-        throw Object.assign(new Error("This is what the rules say now."), { code: "" });
       },
     });
   }

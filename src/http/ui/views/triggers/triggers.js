@@ -43,6 +43,8 @@ class Triggers extends View {
     const [id] = this.place.rest;
     if (id === this.chosen) return;
     this.chosen = id;
+    this.one?.close();
+    this.runs?.close();
     if (!id) return;
     this.one = this.source((signal) => get(`/triggers/${part(id)}`, {}, signal), ["trigger.changed", "trigger.run"]);
     this.runs = this.source((signal) => list(`/triggers/${part(id)}/runs`, { limit: 50 }, signal), ["trigger.run", "trigger.changed", "task.changed"]);
