@@ -42,7 +42,15 @@ pub(crate) fn close(
     ids: &Ids,
     view: &OrgView,
 ) -> Closed {
-    close_turn(task, Label::Trusted, outcome, first_words, joined, ids, view)
+    close_turn(
+        task,
+        Label::Trusted,
+        outcome,
+        first_words,
+        joined,
+        ids,
+        view,
+    )
 }
 
 /// The same at the end of a turn, whose words are believed as far as all that it had read.

@@ -117,8 +117,7 @@ impl Team {
             if end.ending == Ending::Done {
                 lines.push(question_line(&task));
                 let (outcome, leader) = (outcome.clone(), Some(&leader.id));
-                let same =
-                    closing::close_turn(&mut task, label, outcome, words, leader, ids, view);
+                let same = closing::close_turn(&mut task, label, outcome, words, leader, ids, view);
                 closing = closing.and(same.writes);
                 told.extend(same.told);
                 tasks.push((task, same.follow_up.map(Box::new)));
