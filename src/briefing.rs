@@ -210,6 +210,15 @@ impl Inner {
         let kit = self.kit(&name)?;
         let part = self.part(&name, &kit, &options, inner)?;
         self.check_prices(&budget, &part)?;
+        // A topic in use is kept in memory, with what was said before something became a secret.
+        let (texts, names) = (
+            kit.models.scrubbers.everything(),
+            kit.models.scrubbers.names(),
+        );
+        let topic = topic.map(|mut topic| {
+            topic.name = names.scrub_known(&topic.name).into_owned();
+            topic
+        });
         let request = Request {
             memory,
             team: name.clone(),
@@ -220,7 +229,16 @@ impl Inner {
             cast: part.cast.clone(),
             // The session of a subagent knows its task and nothing of the conversation.
             topic: topic.filter(|_| !inner),
-            conversation: if inner { Vec::new() } else { conversation },
+            conversation: match inner {
+                true => Vec::new(),
+                false => {
+                    let lines = conversation.into_iter().map(|mut line| {
+                        line.text = texts.scrub_known(&line.text).into_owned();
+                        line
+                    });
+                    lines.collect()
+                }
+            },
             withheld: if inner { 0 } else { withheld },
         };
         let composed = self.prompts.compose_now(&request).map_err(unread)?;

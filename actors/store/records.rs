@@ -678,10 +678,6 @@ pub(super) fn topic_prefix(channel: &ChannelId) -> Vec<u8> {
     prefix(&["topic", channel.as_str()])
 }
 
-pub(super) fn topics_prefix() -> Vec<u8> {
-    prefix(&["topic"])
-}
-
 pub(super) fn outbox_prefix(channel: &ChannelId) -> Vec<u8> {
     prefix(&["out", channel.as_str()])
 }

@@ -31,6 +31,9 @@ pub trait Redactor: Send + Sync + 'static {
     /// holds none.
     fn clean(&self, team: &TeamName, text: &str) -> Option<String>;
 
+    /// The same of a name that was made of the words of a text.
+    fn clean_name(&self, team: &TeamName, name: &str) -> Option<String>;
+
     /// Records of the edges that hold words.
     fn edges(&self) -> &'static [Texts];
 }
@@ -45,6 +48,8 @@ pub struct Texts {
     pub owner: Owner,
     /// The fields, as pointers; `*` stands for every item of a list.
     pub fields: &'static [&'static str],
+    /// The same of names that were made of such words.
+    pub names: &'static [&'static str],
 }
 
 /// Whose words a record holds.
@@ -69,87 +74,97 @@ const SPINE: &[Texts] = &[
         kind: "hist",
         owner: Owner::Key,
         fields: &["*/text", "*/content", "*/args", "*/message", "*/block"],
+        names: &[],
     },
     Texts {
         kind: "task",
         owner: Owner::At("/lane/team"),
         fields: &["body"],
+        names: &["source/topic/name"],
     },
     Texts {
         kind: "done",
         owner: Owner::At("/lane/team"),
         fields: &["body", "outcome/text", "outcome/message", "outcome/report"],
+        names: &["source/topic/name"],
     },
     Texts {
         kind: "inbox",
         owner: Owner::Key,
         fields: &["text"],
+        names: &[],
     },
     Texts {
         kind: "und",
         owner: Owner::Main,
         fields: &["content"],
+        names: &[],
     },
     Texts {
         kind: "topic",
         owner: Owner::Main,
-        fields: &["name"],
+        fields: &[],
+        names: &["name"],
     },
     Texts {
         kind: "out",
         owner: Owner::Main,
-        fields: &[
-            "topic/name",
-            "body/content",
-            "body/preview",
-            "body/error",
-            "body/details",
-        ],
+        fields: &["body/content", "body/preview", "body/error", "body/details"],
+        names: &["topic/name"],
     },
     Texts {
         kind: "log",
         owner: Owner::Main,
         fields: &["said/*/line/text"],
+        names: &[],
     },
     Texts {
         kind: "notice",
         owner: Owner::Main,
         fields: &["text"],
+        names: &[],
     },
     Texts {
         kind: "apr",
         owner: Owner::At("/team/name"),
         fields: &["arguments", "summary", "diff"],
+        names: &["source/topic/name"],
     },
     Texts {
         kind: "qst",
         owner: Owner::At("/team/name"),
         fields: &["question", "options", "answer/text", "answer/selected"],
+        names: &["source/topic/name"],
     },
     Texts {
         kind: "edge\0trigger",
         owner: Owner::At("/team/name"),
         fields: &["task", "disabled_reason"],
+        names: &[],
     },
     Texts {
         kind: "edge\0run",
         owner: Owner::At("/team/name"),
         fields: &["reason", "cursors"],
+        names: &[],
     },
     Texts {
         kind: "edge\0run.open",
         owner: Owner::At("/team/name"),
         fields: &["reason", "cursors"],
+        names: &[],
     },
     Texts {
         kind: "edge\0run.payload",
         owner: Owner::Main,
         fields: &[""],
+        names: &[],
     },
     Texts {
         kind: "edge\0heard",
         owner: Owner::Main,
         fields: &["content"],
+        names: &[],
     },
 ];
 
@@ -203,6 +218,10 @@ pub(super) fn redacted(redactor: &dyn Redactor, key: &[u8], value: &[u8]) -> Opt
             }
             _ => changed |= clean_field(&mut record, field, &clean),
         }
+    }
+    let clean_name = |name: &str| redactor.clean_name(&team, name);
+    for field in texts.names {
+        changed |= clean_field(&mut record, field, &clean_name);
     }
     changed.then(|| record.to_string().into_bytes())
 }

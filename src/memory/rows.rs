@@ -30,6 +30,7 @@ pub(crate) const TEXTS: &[Texts] = &[Texts {
         "reviewed/note",
         "ended/note",
     ],
+    names: &[],
 }];
 
 const ENTRIES: &str = "memory";

@@ -26,6 +26,15 @@ pub const REDACTED: &str = "[REDACTED]";
 /// search costs the same for long values as for short ones.
 const HEAD: usize = 8;
 
+/// A word of a value is told by itself from this many characters on if it has a digit …
+const TELLING: usize = 6;
+/// … or from this many on.
+const LONG: usize = 12;
+/// The longest name that is made of words, in characters …
+const LONGEST_NAME: usize = 40;
+/// … and no name is made of more.
+const MOST_WORDS: usize = 8;
+
 /// A value that must not be seen, and what stands in its place.
 #[derive(Clone)]
 pub struct Mask {
@@ -58,6 +67,26 @@ impl Mask {
             key: Some(key.into()),
             mark: format!("${{vault:{key}}}").into(),
         }
+    }
+
+    /// The parts of a value that give it away: a name made of the words of a text holds them without
+    /// what stood between them, and cut.
+    pub fn words(&self) -> Vec<Self> {
+        let value = String::from_utf8_lossy(&self.value);
+        let words = value.split(|character: char| !character.is_alphanumeric());
+        let tells = |word: &&str| {
+            let length = word.chars().count();
+            let has_digit = word.contains(|character: char| character.is_ascii_digit());
+            length >= LONG || (length >= TELLING && has_digit)
+        };
+        let words = words.filter(tells).take(MOST_WORDS).map(|word| {
+            let cut: String = word.chars().take(LONGEST_NAME).collect();
+            Self {
+                value: Arc::new(Zeroizing::new(cut.into_bytes())),
+                ..self.clone()
+            }
+        });
+        words.collect()
     }
 }
 

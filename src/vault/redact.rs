@@ -17,7 +17,10 @@ use hivewright_actors::{
 };
 
 use super::{Vault, error::VaultError, rows, rows::Change, scope::Scope, scrubbers::Scrubbers};
-use crate::{memory, scrub::Scrubber};
+use crate::{
+    memory,
+    scrub::{Mask, Scrubber},
+};
 
 impl Vault {
     /// Takes values that have become secrets out of what was written before. A failure is told to the
@@ -64,30 +67,31 @@ impl Vault {
 /// hold. Teams beside it are none of its business, and it is none of theirs.
 pub(super) struct Lineages {
     vault: Vault,
-    everything: Scrubbers,
+    everyone: Scrubbers,
     tree: RwLock<Arc<Tree>>,
     teams: DashMap<TeamName, Kept>,
 }
 
-/// A scrubber, good for one version of the vault and one tree.
+/// Good for one version of the vault and one tree.
 #[derive(Clone)]
 struct Kept {
     version: u64,
     tree: Arc<Tree>,
-    scrubber: Scrubber,
+    texts: Scrubber,
+    names: Scrubber,
 }
 
 impl Lineages {
     pub(super) fn new(vault: &Vault) -> Self {
         Self {
             vault: vault.clone(),
-            everything: Scrubbers::new(vault.clone(), []),
+            everyone: Scrubbers::new(vault.clone(), []),
             tree: RwLock::default(),
             teams: DashMap::new(),
         }
     }
 
-    fn of(&self, team: &TeamName) -> Scrubber {
+    fn of(&self, team: &TeamName) -> Kept {
         let version = self.vault.version();
         let tree = self.tree.read().unwrap_or_else(PoisonError::into_inner);
         let tree = tree.clone();
@@ -96,20 +100,23 @@ impl Lineages {
             && kept.version == version
             && Arc::ptr_eq(&kept.tree, &tree)
         {
-            return kept.scrubber;
+            return kept;
         }
-        let scrubber = self.build(team, &tree);
+        let mut masks = self.masks(team, &tree);
+        let texts = Scrubber::with(masks.clone());
+        masks.extend(masks.clone().iter().flat_map(Mask::words));
         let kept = Kept {
             version,
             tree,
-            scrubber: scrubber.clone(),
+            texts,
+            names: Scrubber::with(masks),
         };
-        self.teams.insert(team.clone(), kept);
-        scrubber
+        self.teams.insert(team.clone(), kept.clone());
+        kept
     }
 
     /// Own values first: where another team has the same value, this one knows it by its own key.
-    fn build(&self, team: &TeamName, tree: &Tree) -> Scrubber {
+    fn masks(&self, team: &TeamName, tree: &Tree) -> Vec<Mask> {
         let mut line = vec![team.clone()];
         line.extend(tree.ancestors(team.as_str()));
         match team.as_str() {
@@ -136,7 +143,14 @@ impl Lineages {
             }
         }
         masks.extend(self.vault.secrets_of([&Scope::System]));
-        Scrubber::with(masks)
+        masks
+    }
+}
+
+fn owned(text: Cow<'_, str>) -> Option<String> {
+    match text {
+        Cow::Owned(text) => Some(text),
+        Cow::Borrowed(_) => None,
     }
 }
 
@@ -147,7 +161,7 @@ impl Redactor for Lineages {
     }
 
     fn suspects(&self, text: &str) -> bool {
-        let scrubber = self.everything.everything();
+        let scrubber = self.everyone.names();
         if scrubber.is_empty() {
             return false;
         }
@@ -158,10 +172,11 @@ impl Redactor for Lineages {
     }
 
     fn clean(&self, team: &TeamName, text: &str) -> Option<String> {
-        match self.of(team).scrub_known(text) {
-            Cow::Owned(clean) => Some(clean),
-            Cow::Borrowed(_) => None,
-        }
+        owned(self.of(team).texts.scrub_known(text))
+    }
+
+    fn clean_name(&self, team: &TeamName, name: &str) -> Option<String> {
+        owned(self.of(team).names.scrub_known(name))
     }
 
     fn edges(&self) -> &'static [Texts] {

@@ -89,6 +89,7 @@ fn turn(task: &Task, first: u64, at: Timestamp) -> Writes {
         turn: turn.clone(),
         timestamp: at,
         fact,
+        redacted: false,
     };
     let start = Fact::TurnStart {
         task_ids: vec![task.id.clone()],

@@ -12,7 +12,7 @@ use crate::{
         premises::Findings,
         records::{Known, TriggerRows},
         ring::TeamsChanged,
-        run::{Decision, Run, RunOutcome},
+        run::{Decision, RunOutcome},
         trigger::{MissedPolicy, Problem, State},
     },
     store::records::Writes,

@@ -253,6 +253,7 @@ async fn a_run_that_a_turn_tries_is_part_of_its_work() {
             giver: Giver {
                 task: caller.id.clone(),
                 step: 1,
+                words: "look".to_owned(),
             },
         }),
     };

@@ -42,11 +42,16 @@ impl Redactor for Knows {
         concerns.then(|| text.replace(self.value, "${vault:K}"))
     }
 
+    fn clean_name(&self, team: &TeamName, name: &str) -> Option<String> {
+        self.clean(team, name)
+    }
+
     fn edges(&self) -> &'static [Texts] {
         &[Texts {
             kind: "edge\0note",
             owner: Owner::At("/team"),
             fields: &["text"],
+            names: &[],
         }]
     }
 }
@@ -218,6 +223,7 @@ fn everything(team: &str, words: &str) -> Writes {
                 Timestamp(0),
                 Speaker::Person("ann".to_owned()),
                 words,
+                Label::Trusted,
             )],
             trust_decision: None,
         })

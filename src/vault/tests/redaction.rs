@@ -4,6 +4,7 @@ use hivewright_actors::{
     history::{Fact, HistoryEvent},
     ids::Ids,
     org::record::TeamRecord,
+    router::topics::Topic,
     store::records::Writes,
     task::Lane,
 };
@@ -123,6 +124,32 @@ async fn a_value_is_found_however_often_it_was_escaped() {
         })
         .collect();
     assert_eq!(texts, ["${vault:TOKEN}", "{\"token\":\"${vault:TOKEN}\"}"]);
+}
+
+/// MV-52: a topic is named after the words of its first message.
+#[actix::test]
+async fn a_topic_is_not_called_after_a_secret() {
+    let bench = Bench::new();
+    let topic = Topic {
+        id: "t-1".into(),
+        name: "password canary 5b0c77e9 1fa6d024".to_owned(),
+        created_at: Timestamp(0),
+        last_activity: Timestamp(0),
+        closed: false,
+        recent: Default::default(),
+    };
+    commit(&bench, Writes::new().topic(&"ws:1".into(), &topic)).await;
+
+    set(&bench, &team("main"), "canary+5b0c77e9=1fa6d024")
+        .await
+        .unwrap();
+
+    let text = bench.disk.text();
+    assert!(
+        !text.contains("5b0c77e9") && !text.contains("1fa6d024"),
+        "{text}"
+    );
+    assert!(text.contains("password canary ${vault:TOKEN}"), "{text}");
 }
 
 /// MV-52: a public value that is made a secret, and the service's own.
