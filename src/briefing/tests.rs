@@ -713,6 +713,7 @@ async fn a_team_below_a_broken_file_has_no_budget() {
         topic: None,
         reports: false,
         conversation: Vec::new(),
+        withheld: 0,
         ancestors,
         options: Options::default(),
         inner: false,

@@ -38,6 +38,7 @@ impl Merge {
             turn: id,
             timestamp,
             fact,
+            redacted: _,
         } = event;
         let turn = self.turns.entry(id.clone()).or_default();
         let neighbours = std::mem::replace(&mut turn.neighbours, false);
@@ -361,6 +362,7 @@ mod tests {
                 turn: "turn-1".into(),
                 timestamp: Timestamp(seq),
                 fact,
+                redacted: false,
             });
         }
         merge.finish()

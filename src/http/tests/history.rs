@@ -106,6 +106,7 @@ impl Bench {
                             turn: format!("turn-{number}").into(),
                             timestamp: Timestamp(1_700_000_000_000 + seq),
                             fact,
+                            redacted: false,
                         }
                     })
                     .collect();

@@ -130,6 +130,7 @@ async fn an_entry_tells_what_its_turn_had_read() {
         turn: "turn-1".into(),
         timestamp: Timestamp(0),
         fact,
+        redacted: false,
     };
     let called = |seq: u64, id: &str, name: &str, args: Value, key: &str| {
         event(

@@ -17,13 +17,15 @@ use actix::{
 };
 use futures_util::future::BoxFuture;
 use hivewright_actors::{
+    budget::Ledger,
     channel::Channel,
     clock::{Clock, Timestamp},
     ids::{Entropy, Ids, TaskId, TeamKey},
     notice::Notice,
     org::{tree::Tree, view::OrgView},
     queue::{
-        self, Finished, Leased, Left, Listeners, Progressed, Queue, Stop, Waiting, schedule::Limits,
+        self, Dismiss, Finished, Leased, Left, Listeners, Progressed, Queue, Stop, Waiting,
+        schedule::Limits,
     },
     scheduler::{
         Neighbours, Ports, Scheduler,
@@ -159,6 +161,12 @@ impl Worker {
 
 impl Actor for Worker {
     type Context = Context<Self>;
+}
+
+impl Handler<Dismiss> for Worker {
+    type Result = ();
+
+    fn handle(&mut self, _: Dismiss, _: &mut Self::Context) {}
 }
 
 impl Handler<Leased> for Worker {

@@ -285,6 +285,7 @@ async fn a_memory_that_held_it_is_told_and_found_without_it() {
         by,
         call: None,
         expires_at: None,
+        looks_back: false,
     };
     memory.save(draft).await.unwrap();
     let search = |words: &str| {

@@ -126,6 +126,7 @@ impl super::Bench {
                 turn: "turn-1".into(),
                 timestamp: now,
                 fact,
+                redacted: false,
             })
             .collect();
         let writes = Writes::new().task(&task).events(&lane, 1, &events);
