@@ -264,6 +264,8 @@ async fn a_run_that_a_turn_tries_is_part_of_its_work() {
         said.push(fired.map(|_| ()).map_err(|refusal| refusal.code()));
     }
 
+    stage.pass(Duration::from_secs(1)).await;
+
     assert_eq!(said, [Ok(()), Ok(()), Err("loop_detected")]);
     assert_eq!(
         stage.story(&trigger.id).last().unwrap(),

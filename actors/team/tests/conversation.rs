@@ -291,9 +291,10 @@ async fn a_turn_that_is_believed_is_shown_nothing_that_is_not() {
     client.say_in(&topic, "m3", "remember that");
     client.hear_end_of("m3").await;
     let believed = shown(&world);
-    let next = world.connect(&world.start());
+    let mut next = world.connect(&world.start());
     next.resume(&client.channel, client.last_seq.get());
     next.last_seq.set(client.last_seq.get());
+    next.channel = client.channel.clone();
     next.say_in(&topic, "m4", "and now");
     next.hear_end_of("m4").await;
     let restarted = shown(&world);

@@ -12,6 +12,7 @@ use crate::{
         world::World,
     },
     engine::Message,
+    org::{record::TeamRecord, tree::Tree, view::OrgView},
     queue::Enqueue,
     store::records::Writes,
     task::{Cause, Code, Kind, Lane, OnResult, Task},
@@ -253,6 +254,12 @@ async fn the_result_of_work_that_joined_wakes_the_lane_that_asked() {
         _ => vec![Play::Say("Both."), Play::Answer],
     });
     world.queue_mode = QueueMode::Steer;
+    let askers = ["main", "left", "right"].map(|name| TeamRecord {
+        name: name.into(),
+        parent: (name != "main").then(|| "main".into()),
+        ..TeamRecord::main(Timestamp(0))
+    });
+    world.view = OrgView::new(Tree::new(askers));
     let client = world.connect(&world.start());
 
     client.say("m1", "water the garden");

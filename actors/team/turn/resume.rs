@@ -43,10 +43,11 @@ impl Turn {
                 else {
                     continue;
                 };
-                let effect = match unbegun.contains(&call.id) {
-                    // It has not begun, so it may.
-                    true => Effect::Pure,
-                    false => effect_of(journal, &call.id),
+                let begun = !unbegun.contains(&call.id);
+                let effect = match begun {
+                    true => effect_of(journal, &call.id),
+                    // It may.
+                    false => Effect::Pure,
                 };
                 let verdict = check(call, label);
                 match approval {
@@ -57,7 +58,7 @@ impl Turn {
                     }
                     None => {
                         let (facts, frames) = (&mut facts, &mut frames);
-                        held.extend(self.retake(place, effect, verdict, facts, frames));
+                        held.extend(self.retake(place, begun, effect, verdict, facts, frames));
                     }
                 }
             }
@@ -101,9 +102,9 @@ impl Turn {
         for event in journal {
             match &event.fact {
                 Fact::TurnStart { .. } => {
+                    self.cut_off(&unbegun);
                     // Whatever waited may have begun since.
                     unbegun.clear();
-                    self.cut_off();
                 }
                 Fact::AssistantText { text, step } => {
                     self.open_step(*step);
@@ -217,10 +218,10 @@ impl Turn {
     }
 
     /// An earlier attempt ended here: what it had begun may have taken effect.
-    fn cut_off(&mut self) {
+    fn cut_off(&mut self, unbegun: &HashSet<CallId>) {
         let waiting = |slot: &&mut Slot| matches!(slot.state, CallState::Waiting { .. });
         for slot in self.calls.iter_mut().filter(waiting) {
-            if slot.approval.is_none() {
+            if slot.approval.is_none() && !unbegun.contains(&slot.call.id) {
                 slot.state = CallState::Waiting { rerun: true };
             }
         }
@@ -247,6 +248,7 @@ impl Turn {
     fn retake(
         &mut self,
         place: usize,
+        begun: bool,
         effect: Effect,
         verdict: Result<Checked, ToolReply>,
         facts: &mut Vec<Fact>,
@@ -254,6 +256,7 @@ impl Turn {
     ) -> Option<Held> {
         let key = self.key_at(place);
         let slot = &mut self.calls[place];
+        let rerun = begun || slot.state == CallState::Waiting { rerun: true };
         let refusal = match (effect, verdict) {
             (Effect::Irreversible, _) => unknown(),
             (_, Err(refusal)) => refusal,
@@ -265,7 +268,7 @@ impl Turn {
                 slot.checked = Some(checked);
                 slot.state = match asking {
                     Some(_) => CallState::Held,
-                    None => CallState::Waiting { rerun: true },
+                    None => CallState::Waiting { rerun },
                 };
                 let call = slot.call.clone();
                 return asking.map(|asking| Held { call, key, asking });
