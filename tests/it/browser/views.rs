@@ -188,7 +188,7 @@ async fn a_trigger_is_made_by_a_form_that_shows_its_times() {
         .await;
     browser.click("dialog [type=submit]").await;
     browser
-        .until("document.querySelector('h1')?.textContent === 'weekly-report'")
+        .until("document.querySelector('#view h1')?.textContent === 'weekly-report'")
         .await;
 
     let (_, list) = service.api("GET", "/api/v1/triggers", None).await;
