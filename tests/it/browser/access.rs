@@ -3,7 +3,7 @@
 use std::{env, fs, path::Path};
 
 use base64::{Engine as _, engine::general_purpose::STANDARD};
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::{
     chat, furnished, has_no_complaints, send,
@@ -83,6 +83,15 @@ async fn pictures_for_the_documentation_can_be_taken() {
         return;
     };
     let folder = env::var_os("HIVEWRIGHT_SCREENSHOTS");
+    browser.resize(1280, 800).await;
+    for (name, about) in [
+        ("writing", "writes reports and letters"),
+        ("billing", "sends invoices and reminders"),
+    ] {
+        let team = json!({"name": name, "description": about, "scope_accepts": [name]});
+        let (status, answer) = service.api("POST", "/api/v1/teams", Some(team)).await;
+        assert_eq!(status, 201, "{answer}");
+    }
     send(
         &browser,
         "delegate research: Find three books about honey bees",

@@ -11,6 +11,7 @@ mod access;
 mod chat;
 mod deciding;
 mod keyboard;
+mod live;
 mod load;
 mod outage;
 mod views;

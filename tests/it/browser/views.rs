@@ -186,9 +186,11 @@ async fn a_trigger_is_made_by_a_form_that_shows_its_times() {
     browser
         .until("document.querySelectorAll('.preview .times li').length === 10")
         .await;
+    // What could not be read so far was refused, as it should be.
+    browser.complaints().await;
     browser.click("dialog [type=submit]").await;
     browser
-        .until("document.querySelector('h1')?.textContent === 'weekly-report'")
+        .until("document.querySelector('#view h1')?.textContent === 'weekly-report'")
         .await;
 
     let (_, list) = service.api("GET", "/api/v1/triggers", None).await;

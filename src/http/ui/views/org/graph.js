@@ -29,7 +29,7 @@ export function activity(node) {
 export function graph(root, { folded, found, view, onOpen, onFold, onMove }) {
   const { placed, edges, width, height } = layout(root, folded);
   // Few teams are not drawn larger than many.
-  const [w, h] = [Math.max(width, 1040), Math.max(height, 520)];
+  const [w, h] = [Math.max(width, 860), Math.max(height, 400)];
   const shift = (w - width) / 2;
   const svg = draw(
     "svg",
