@@ -172,8 +172,6 @@ pub(crate) struct World {
     pub(crate) settings: router::Settings,
     pub(crate) queue_mode: QueueMode,
     pub(crate) budget: Line,
-    /// The teams beside the main one.
-    pub(crate) view: OrgView,
     /// What is wrong with the files of teams; `*` is all of them.
     pub(crate) brief_errors: Errors,
     pub(crate) opinion: Opinion,
@@ -217,7 +215,6 @@ impl World {
             },
             queue_mode: QueueMode::Queue,
             budget: Arc::from([]),
-            view: OrgView::default(),
             brief_errors: Errors::default(),
             opinion: Arc::new(|_| (Duration::ZERO, None)),
             clock: Arc::new(Wall {
@@ -280,7 +277,7 @@ impl World {
             meter: Arc::new(Unmetered),
             live: Publisher::new(1, self.clock.clone()),
             folders: Arc::new(NoFolders),
-            view: self.view.clone(),
+            view: OrgView::default(),
             triggers: self.outside.ports(),
         };
         let threads = Threads {

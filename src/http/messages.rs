@@ -195,10 +195,8 @@ async fn send(
         return Ok(json::clean(&state.secrets, &json!({ "data": row })));
     };
     let task = fate.of(&task, waits, until).await?;
-    Ok(answer(
-        &state,
-        Row::new(message, Some(channel), Some(&task)),
-    ))
+    let row = Row::new(message, Some(channel), Some(&task));
+    Ok(answer(&state, row, waits))
 }
 
 /// Words for another team than the main one, which only operators have.
@@ -228,10 +226,13 @@ async fn to_team(
     let id = giving::give(state, &upgrade.principal, work, "content").await?;
     let task = fate.of(&id, words.wait_s > 0, until).await?;
     let message = MessageId::from(id.as_str());
-    Ok(answer(state, Row::new(message, None, Some(&task))))
+    let row = Row::new(message, None, Some(&task));
+    Ok(answer(state, row, words.wait_s > 0))
 }
 
-fn answer(state: &State, row: Row) -> HttpResponse {
+/// The end is told to those who waited for it; others hear that it was taken in.
+fn answer(state: &State, mut row: Row, waits: bool) -> HttpResponse {
+    row.reply = row.reply.filter(|_| waits);
     let is_over = row.reply.is_some();
     let mut answer = json::clean(&state.secrets, &json!({ "data": row }));
     if !is_over {

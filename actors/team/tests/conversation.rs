@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use crate::{
+    channel::socket::Item,
     clock::Timestamp,
     doubles::{
         client::Client,
@@ -294,6 +295,7 @@ async fn a_turn_that_is_believed_is_shown_nothing_that_is_not() {
     let mut next = world.connect(&world.start());
     next.resume(&client.channel, client.last_seq.get());
     next.last_seq.set(client.last_seq.get());
+    assert_eq!(next.item().await, Item::Adopted(client.channel.clone()));
     next.channel = client.channel.clone();
     next.say_in(&topic, "m4", "and now");
     next.hear_end_of("m4").await;

@@ -12,7 +12,6 @@ use crate::{
         world::World,
     },
     engine::Message,
-    org::{record::TeamRecord, tree::Tree, view::OrgView},
     queue::Enqueue,
     store::records::Writes,
     task::{Cause, Code, Kind, Lane, OnResult, Task},
@@ -250,23 +249,17 @@ async fn only_messages_of_the_same_person_end_a_running_turn() {
 #[actix::test]
 async fn the_result_of_work_that_joined_wakes_the_lane_that_asked() {
     let mut world = World::new(|request| match (request.team.as_str(), request.step) {
-        ("main", 1) => vec![seconds(10), Play::Say("One."), Play::Answer],
+        ("main", 1) => vec![seconds(2), Play::Say("One."), Play::Answer],
         _ => vec![Play::Say("Both."), Play::Answer],
     });
     world.queue_mode = QueueMode::Steer;
-    let askers = ["main", "left", "right"].map(|name| TeamRecord {
-        name: name.into(),
-        parent: (name != "main").then(|| "main".into()),
-        ..TeamRecord::main(Timestamp(0))
-    });
-    world.view = OrgView::new(Tree::new(askers));
     let client = world.connect(&world.start());
 
     client.say("m1", "water the garden");
     let topic = client.topic_of("m1").await;
-    let lane = |team: &str| Lane {
-        team: team.into(),
-        topic: None,
+    let lane = |topic: &str| Lane {
+        team: "main".into(),
+        topic: Some(topic.into()),
     };
     for (id, team, on_result) in [
         ("waking", "left", OnResult::Wake),

@@ -339,7 +339,10 @@ async fn settings_are_tried_before_they_are_written() {
     let reloaded = bench
         .post("/api/v1/config/reload", &bench.operator(), reload)
         .await;
-    assert_eq!(reloaded.json()["data"]["reloaded"], json!(["channels"]));
+    assert_eq!(
+        reloaded.json()["data"]["reloaded"],
+        json!(["config", "providers", "channels"])
+    );
 }
 
 /// OP-108
@@ -461,7 +464,9 @@ async fn words_that_make_no_sense_are_refused() {
 #[actix::test]
 async fn work_is_given_and_counted() {
     let bench = Bench::new().await;
-    let wish = json!({"name": "ops", "parent": "main", "description": "operations"});
+    let wish = json!({
+        "name": "ops", "parent": "main", "description": "operations", "scope_accepts": ["works"],
+    });
     let made = bench.post("/api/v1/teams", &bench.operator(), wish).await;
     assert!(made.status < 300, "{}", made.body);
     let give = async |body: Value| bench.post("/api/v1/tasks", &bench.operator(), body).await;

@@ -24,7 +24,7 @@ use hivewright_actors::{
     notice::Notice,
     org::{tree::Tree, view::OrgView},
     queue::{
-        self, Dismiss, Finished, Leased, Left, Listeners, Progressed, Queue, Stop, Waiting,
+        self, Dismiss, Finished, Leased, Left, Listeners, Progressed, Queue, Stop, Taken, Waiting,
         schedule::Limits,
     },
     scheduler::{
@@ -174,6 +174,10 @@ impl Handler<Leased> for Worker {
 
     fn handle(&mut self, leased: Leased, ctx: &mut Self::Context) {
         let task = leased.task;
+        self.queue.do_send(Taken {
+            task: task.id.clone(),
+            lease: leased.lease,
+        });
         let order = task.body.lines().next().unwrap_or_default();
         let (takes, ending) = (self.script)(order);
         let id = task.id.clone();
