@@ -167,9 +167,10 @@ impl Follower {
     /// Reads until it is as far as the service is now.
     async fn catch_up(&mut self, service: &Service, events: &mut Events) {
         let (_, answer) = service.api("GET", "/api/v1/snapshot", None).await;
-        let goal = answer["data"]["seq"].as_u64().expect("a number");
+        let number = |name: &str| answer["data"][name].as_u64().expect("a number");
+        let (boot, goal) = (number("boot"), number("seq"));
         let read = async {
-            while self.seq < goal || self.misses {
+            while self.boot != boot || self.seq < goal || self.misses {
                 let event = events.next().await.expect("the stream goes on");
                 self.apply(service, event).await;
             }

@@ -81,13 +81,12 @@ async fn work_waits_for_a_providers_file_that_is_right() {
     let model = FakeModel::start();
     model.otherwise(Reply::text("Ready."));
     let service = Service::prepare()
-        .with_file("data/config/providers.yaml", &providers(&model, KEY))
+        .with_file(
+            "data/config/providers.yaml",
+            "profiles: {default: {provider: nobody}}\n",
+        )
         .started()
         .await;
-    service.write(
-        "data/config/providers.yaml",
-        "profiles: {default: {provider: nobody}}\n",
-    );
 
     let wish = json!({ "name": "research", "scope_accepts": ["web"], "description": "Finds out." });
     let (status, made) = service.api("POST", "/api/v1/teams", Some(wish)).await;

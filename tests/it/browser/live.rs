@@ -5,22 +5,10 @@ use serde_json::json;
 use super::{ONLINE, asking, chat, go, has_no_complaints, send, until_last_turn_is, write};
 use crate::service::Service;
 
-/// Whether this build tells what happens.
-async fn tells(service: &Service) -> bool {
-    let (status, _) = service.api("GET", "/api/v1/snapshot", None).await;
-    if status == 404 {
-        println!("skipped: no /api/v1/snapshot in this build");
-    }
-    status != 404
-}
-
 /// OP-66: views follow without a reload.
 #[tokio::test]
 async fn what_others_do_is_seen_at_once() {
     let service = asking().await;
-    if !tells(&service).await {
-        return;
-    }
     let Some(browser) = chat(&service).await else {
         return;
     };
@@ -96,9 +84,6 @@ async fn what_others_do_is_seen_at_once() {
 #[tokio::test]
 async fn thinking_is_folded_away() {
     let service = Service::start().await;
-    if !tells(&service).await {
-        return;
-    }
     let Some(browser) = chat(&service).await else {
         return;
     };

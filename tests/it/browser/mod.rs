@@ -65,25 +65,8 @@ async fn go(browser: &Browser, hash: &str) {
         .await;
 }
 
-/// Routes that this build may not have: asking for one in vain is no fault of the page.
-const AWAITED: [&str; 6] = [
-    "/snapshot",
-    "/sessions",
-    "/usage",
-    "/logs",
-    "/config",
-    "/doctor",
-];
-
 async fn has_no_complaints(browser: &Browser) {
-    let is_awaited = |complaint: &String| {
-        let asks = |route: &&str| complaint.contains(&format!("/api/v1{route}"));
-        complaint.contains("status of 404")
-            && (AWAITED.iter().any(|route| asks(&route)) || complaint.contains("/config - "))
-    };
-    let mut complaints = browser.complaints().await;
-    complaints.retain(|complaint| !is_awaited(complaint));
-    assert_eq!(complaints, Vec::<String>::new());
+    assert_eq!(browser.complaints().await, Vec::<String>::new());
 }
 
 /// A service whose writing is asked for.
