@@ -134,7 +134,7 @@ pub struct BriefError {
 #[derive(Clone, Debug)]
 pub enum Hindrance {
     /// A turn cannot be prepared; this one, for tasks until then.
-    Brief(Assignment, Timestamp),
+    Brief(Box<Assignment>, Timestamp),
     /// No provider takes the credential it is given.
     Login,
 }

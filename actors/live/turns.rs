@@ -401,7 +401,7 @@ mod tests {
             Timestamp(1),
         );
         task.lease = lease.then(|| "lease".into());
-        task.parked = parked.then(|| Parked {
+        task.parked = parked.then_some(Parked {
             reason: WaitReason::Approval,
             since: Timestamp(1),
             until: None,

@@ -70,7 +70,12 @@ impl Router {
         }
     }
 
-    fn say(&mut self, say: Say, waiter: Waiter, ctx: &mut Context<Self>) -> Result<(), ErrorBody> {
+    fn say(
+        &mut self,
+        say: Say,
+        waiter: Waiter,
+        ctx: &mut Context<Self>,
+    ) -> Result<(), Box<ErrorBody>> {
         let Say {
             channel,
             principal,
@@ -91,7 +96,7 @@ impl Router {
         });
         if conversation.row.principal != principal {
             let error = "that channel belongs to someone else";
-            return Err(ErrorBody::refusal("unknown_channel", error));
+            return Err(ErrorBody::refusal("unknown_channel", error).into());
         }
         if conversation.connection.is_none() {
             conversation.sender = sender;
@@ -107,7 +112,7 @@ impl Router {
     }
 
     /// The open topic of a name, or a new one.
-    fn topic_named(&mut self, channel: &ChannelId, name: &str) -> Result<TopicId, ErrorBody> {
+    fn topic_named(&mut self, channel: &ChannelId, name: &str) -> Result<TopicId, Box<ErrorBody>> {
         let (now, rules) = (self.to.clock.now(), self.settings.topics);
         let fresh = self.to.ids.topic();
         let Some(conversation) = self.conversations.get_mut(channel) else {
@@ -125,12 +130,12 @@ impl Router {
         }
         if !super::names::is_good(name) {
             let error = "a topic's name has 1 to 60 characters without `:` and `@`";
-            return Err(ErrorBody::refusal("bad_topic_name", error));
+            return Err(ErrorBody::refusal("bad_topic_name", error).into());
         }
         let active = open.filter(|row| row.state == TopicState::Active).count();
         if active >= rules.max_active.get() {
             let error = format!("at most {active} topics may be active; close one first");
-            return Err(ErrorBody::refusal("too_many_topics", error));
+            return Err(ErrorBody::refusal("too_many_topics", error).into());
         }
         let topic: &Topic = conversation
             .topics
@@ -158,7 +163,8 @@ impl Handler<Say> for Router {
         let said = read
             .into_actor(self)
             .map(move |history, router: &mut Self, ctx| {
-                let gone = |_| ErrorBody::refusal("internal", "the channel cannot be read");
+                let gone =
+                    |_| Box::new(ErrorBody::refusal("internal", "the channel cannot be read"));
                 if let Some(history) = history.map_err(gone)?
                     && !router.conversations.contains_key(&say.channel)
                 {
@@ -176,7 +182,10 @@ impl Handler<Say> for Router {
         let answered = said.then(|said, router: &mut Self, _| {
             let fate = async move {
                 let gone = |_| ErrorBody::refusal("draining", "the service is stopping");
-                said?.await.map_err(gone)?
+                match said {
+                    Ok(fate) => fate.await.map_err(gone)?,
+                    Err(refusal) => Err(*refusal),
+                }
             };
             fate.into_actor(router)
         });

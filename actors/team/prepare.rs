@@ -293,7 +293,7 @@ impl Team {
             let task = charge.task;
             self.queue.do_send(Park { task, wait });
             if let Some(assignment) = assignment {
-                (self.recipe.on_hindrance)(Hindrance::Brief(*assignment, deadline));
+                (self.recipe.on_hindrance)(Hindrance::Brief(assignment, deadline));
             }
             return;
         }

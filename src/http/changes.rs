@@ -94,7 +94,7 @@ async fn roll_back(
     let principal = state.access.require(&request, Scope::Operate)?;
     json::no_query(&request)?;
     let Nothing {} = json::read(&request, payload).await?;
-    let change = state.changes.roll_back(&id, &principal.id()).await;
+    let change = state.changes.roll_back(&id, principal.id()).await;
     let change = change.map_err(refused)?;
     Ok(json::data(StatusCode::OK, Row::new(change)))
 }

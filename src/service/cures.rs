@@ -102,7 +102,7 @@ impl Watch {
                     .find(|(known, _)| is_same(known, &assignment))
                 {
                     Some((_, last)) => *last = until.max(*last),
-                    None => self.unprepared.push((assignment, until)),
+                    None => self.unprepared.push((*assignment, until)),
                 }
             }
         }

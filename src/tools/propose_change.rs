@@ -4,10 +4,7 @@
 use std::{
     fmt::Write,
     path::{Component, Path},
-    sync::{
-        Arc,
-        atomic::{AtomicBool, Ordering},
-    },
+    sync::{Arc, Mutex, PoisonError},
     time::Duration,
 };
 
@@ -43,8 +40,8 @@ pub struct ProposeChange {
     changes: Changes,
     workspace: Arc<Workspace>,
     earlier: Earlier,
-    /// This turn has proposed something.
-    proposed: AtomicBool,
+    /// What this turn has proposed. A call that waits for a decision is looked at again.
+    proposed: Mutex<Option<Args>>,
 }
 
 impl ProposeChange {
@@ -54,7 +51,7 @@ impl ProposeChange {
             changes,
             workspace,
             earlier,
-            proposed: AtomicBool::new(false),
+            proposed: Mutex::new(None),
         }
     }
 
@@ -85,7 +82,7 @@ impl ProposeChange {
 }
 
 /// What the model writes.
-#[derive(Debug, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Args {
     /// A file of yours in `skills/`, `team-rules/` or `org-rules/`, from your folder.
@@ -151,12 +148,17 @@ impl Tool for ProposeChange {
     }
 
     fn objection(&self, args: &Args, caller: &Caller) -> Result<(), ToolError> {
-        let again = self.earlier.task.as_ref() == Some(&caller.task);
-        if again || self.proposed.load(Ordering::Relaxed) {
+        let own = self.earlier.task.as_ref() == Some(&caller.task);
+        let same_file = self.earlier.file.as_deref().map(plain) == Some(plain(&args.file_path));
+        // After a restart it is looked at again, to be run if someone agreed.
+        let looked_at_again = own && same_file;
+        let mut proposed = self.proposed.lock().unwrap_or_else(PoisonError::into_inner);
+        let another = proposed.as_ref().is_some_and(|before| before != args);
+        if another || (own && !same_file) {
             let message = "one change a run: this run has proposed one already";
             return Err(answer::refuse("limit_proposals", message));
         }
-        if self.earlier.file.as_deref().map(plain) == Some(plain(&args.file_path)) {
+        if same_file && !looked_at_again {
             let message = format!(
                 "`{}` was the subject of your last proposal; propose a change to another file, or none",
                 args.file_path
@@ -164,7 +166,7 @@ impl Tool for ProposeChange {
             return Err(answer::refuse("same_file", message));
         }
         self.outcome(args)?;
-        self.proposed.store(true, Ordering::Relaxed);
+        *proposed = Some(args.clone());
         Ok(())
     }
 

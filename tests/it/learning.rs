@@ -96,8 +96,8 @@ async fn a_reflection_changes_a_rule_only_after_a_person_agreed() {
     let word = json!({"decision": "approve", "digest": held["digest"]});
     let (status, decided) = service.api("POST", &decision, Some(word)).await;
     assert_eq!(status, 200, "{decided}");
-    ended(&service, &id, 1).await;
-    assert_eq!(rule(), "Work fast.\nCheck what you did.\n");
+    let done = ended(&service, &id, 1).await;
+    assert_eq!(rule(), "Work fast.\nCheck what you did.\n", "{done:#}");
 
     let (_, changes) = service
         .api("GET", "/api/v1/changes?team=scouts", None)

@@ -67,6 +67,9 @@ impl Slice {
     }
 }
 
+/// Looks at a record, by its key and its value.
+type Visit<'a> = dyn FnMut(&[u8], &[u8], &mut Slice) + 'a;
+
 /// Says when a slice has taken long enough.
 pub type Enough<'a> = dyn FnMut() -> bool + 'a;
 
@@ -434,7 +437,7 @@ fn walk(
     (start, end): (Vec<u8>, Vec<u8>),
     slice: &mut Slice,
     enough: &mut Enough<'_>,
-    visit: &mut dyn FnMut(&[u8], &[u8], &mut Slice),
+    visit: &mut Visit<'_>,
 ) -> Result<bool, StorageError> {
     let start = from.take().unwrap_or(start);
     storage.scan(&start, &end, Order::Rising, &mut |key, value| {

@@ -57,9 +57,8 @@ async fn an_engine_that_panics_fails_the_turn_alone() {
 #[actix::test]
 async fn a_brief_that_cannot_be_made_fails_the_turn() {
     let world = World::new(|_| vec![Play::Answer]);
-    let mut errors = world.brief_errors.lock().unwrap();
-    errors.insert("main", "team.yaml: `model` is unknown");
-    drop(errors);
+    let wrong = "team.yaml: `model` is unknown";
+    world.brief_errors.lock().unwrap().insert("main", wrong);
     let client = world.connect(&world.start());
 
     client.say("m1", "water the garden");

@@ -210,7 +210,7 @@ async fn a_file_that_was_changed_since_is_not_rolled_back() {
 #[actix::test]
 async fn nobody_is_asked_about_the_same_file_twice_in_a_row() {
     let place = place();
-    for file in [RULE, "skills/look.md"] {
+    for file in [RULE, "skills/look.md", "skills/tell.md"] {
         place.write(file, "Work fast.\n");
     }
     place.asked_before(&proposal(RULE), "task-8", 1).await;
@@ -220,10 +220,12 @@ async fn nobody_is_asked_about_the_same_file_twice_in_a_row() {
     let check = |file: &str| brief.tools.check(&proposal(file), &caller, Label::Trusted);
     let same = refusal(check(&format!("./{RULE}")));
     let other = check("skills/look.md");
-    let second = refusal(check("skills/look.md"));
+    let looked_at_again = check("skills/look.md");
+    let second = refusal(check("skills/tell.md"));
 
     assert_eq!(same["error"], "same_file");
     assert_eq!(asking(other).kind, "self_change");
+    assert_eq!(asking(looked_at_again).kind, "self_change");
     assert_eq!(second["error"], "limit_proposals");
 
     // The same after a restart in between.

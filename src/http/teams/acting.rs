@@ -97,9 +97,11 @@ impl Order {
         let writes = writes.map_err(|reason| ApiError::invalid_field("credentials", reason))?;
         let stored = parts.store.commit(writes).await;
         stored.map_err(ApiError::internal)?;
-        let masked = |text: &str| credentials::masked(text, &values);
-        self.wish.description = masked(&self.wish.description);
-        self.wish.init_context = self.wish.init_context.as_deref().map(masked);
+        let wish = &mut self.wish;
+        wish.description = credentials::masked(&wish.description, &values);
+        if let Some(context) = &mut wish.init_context {
+            *context = credentials::masked(context, &values);
+        }
         let keys: Vec<String> = values.keys().cloned().collect();
         let (vault, name) = (parts.credentials.clone(), name.to_owned());
         Ok(Some(Box::new(move |team| {

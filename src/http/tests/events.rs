@@ -32,7 +32,7 @@ impl Listening {
     async fn next(&mut self) -> Option<Heard> {
         tokio::time::timeout(Duration::from_secs(10), self.read())
             .await
-            .expect("nothing was told in time")
+            .unwrap()
     }
 
     async fn read(&mut self) -> Option<Heard> {
