@@ -10,7 +10,7 @@ use crate::{
     clock::Timestamp,
     engine::{Engine, SystemPrompt},
     ids::TeamName,
-    task::{Code, Lane, Options, TopicRef},
+    task::{Code, Label, Lane, Options, TopicRef},
     tool::Toolset,
 };
 
@@ -23,6 +23,13 @@ pub struct Line {
     pub speaker: Speaker,
     /// What, cut to the length that the interaction log keeps.
     pub text: String,
+    /// How far it may be believed. Rows of earlier versions don't say, so that they aren't.
+    #[serde(default = "unknown")]
+    pub label: Label,
+}
+
+fn unknown() -> Label {
+    Label::Untrusted
 }
 
 /// Who said a line.
@@ -46,6 +53,8 @@ pub struct Assignment {
     pub topic: Option<TopicRef>,
     /// What was said before, oldest first, without the message being answered.
     pub conversation: Vec<Line>,
+    /// How many lines of it were left out, since the turn is to be believed and they are not.
+    pub withheld: usize,
     /// The teams above, root first.
     pub ancestors: Vec<TeamName>,
     /// How the turn differs from others of its team.
@@ -120,6 +129,18 @@ pub struct BriefError {
     /// What is wrong where.
     pub message: String,
 }
+
+/// Something that the operator has to put right: work waits until then.
+#[derive(Clone, Debug)]
+pub enum Hindrance {
+    /// A turn cannot be prepared; this one, for tasks until then.
+    Brief(Box<Assignment>, Timestamp),
+    /// No provider takes the credential it is given.
+    Login,
+}
+
+/// Told of what hinders turns, to find out when it is put right. Cheap, never blocks.
+pub type OnHindrance = Arc<dyn Fn(Hindrance) + Send + Sync>;
 
 /// Prepares turns.
 pub trait Briefing: Send + Sync + 'static {

@@ -5,8 +5,9 @@ use crate::{
     event::{Ack, Body, ErrorBody, Frame, FrameUsage, Notification, Response},
     ids::{Ids, MessageId, TaskId},
     notice::{Notice, NoticeKind},
+    org::view::OrgView,
     store::records::{Interaction, Said, Writes},
-    task::{Ending, Kind, Lane, OnResult, Outcome, Source, Task},
+    task::{Ending, Kind, Label, Lane, OnResult, Outcome, Source, Task},
 };
 
 pub(crate) mod results;
@@ -30,7 +31,7 @@ pub(crate) struct Closed {
 }
 
 /// Ends a task: its row, the frames that tell of it, its row in the interaction log, and the one
-/// event for the lane that asked.
+/// event for the lane that asked, or for the operator if that is gone.
 ///
 /// `first_words` is what the model said first, for an ack that has not been sent yet.
 pub(crate) fn close(
@@ -39,7 +40,31 @@ pub(crate) fn close(
     first_words: &str,
     joined: Option<&TaskId>,
     ids: &Ids,
+    view: &OrgView,
 ) -> Closed {
+    close_turn(
+        task,
+        Label::Trusted,
+        outcome,
+        first_words,
+        joined,
+        ids,
+        view,
+    )
+}
+
+/// The same at the end of a turn, whose words are believed as far as all that it had read.
+pub(crate) fn close_turn(
+    task: &mut Task,
+    read: Label,
+    outcome: Outcome,
+    first_words: &str,
+    joined: Option<&TaskId>,
+    ids: &Ids,
+    view: &OrgView,
+) -> Closed {
+    let asked = task.label;
+    task.label = asked.max(read);
     let mut writes = Writes::new();
     if let Some(source) = task.source.clone() {
         let at = outcome.finished_at;
@@ -59,7 +84,7 @@ pub(crate) fn close(
             let notification = Body::Notification(notification(task, &outcome));
             writes = writes.frame(&source.channel, frame(notification));
         }
-        let row = interaction(task, &source, &outcome);
+        let row = interaction(task, asked, &source, &outcome);
         if !row.said.is_empty() && is_heard(task, &outcome) {
             writes = writes.interaction(&row);
         }
@@ -71,6 +96,11 @@ pub(crate) fn close(
     let mut told = None;
     if let Some(lane) = task.reply_to.clone() {
         match task.on_result {
+            _ if results::asker_is_gone(task, view) => {
+                if let Some(notice) = results::for_operator(task, &outcome, view, ids) {
+                    writes = writes.notice(&notice);
+                }
+            }
             OnResult::Wake => {
                 let result = results::follow_up(task, &outcome, lane, ids);
                 writes = writes.task(&result);
@@ -204,15 +234,16 @@ fn explanation(outcome: &Outcome) -> String {
 }
 
 /// What was said: the message, and the answer if there is one.
-fn interaction(task: &Task, source: &Source, outcome: &Outcome) -> Interaction {
+fn interaction(task: &Task, asked: Label, source: &Source, outcome: &Outcome) -> Interaction {
     let mut said = Vec::new();
     if source.message.is_some() {
         let person = Speaker::Person(task.from.clone());
-        said.push(Said::new(task.created_at, person, &task.body));
+        said.push(Said::new(task.created_at, person, &task.body, asked));
     }
     if !outcome.text.is_empty() {
         let team = Speaker::Team(task.lane.team.as_str().to_owned());
-        said.push(Said::new(outcome.finished_at, team, &outcome.text));
+        let at = outcome.finished_at;
+        said.push(Said::new(at, team, &outcome.text, task.label));
     }
     Interaction {
         channel: source.channel.clone(),

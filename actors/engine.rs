@@ -1,6 +1,6 @@
 //! Port: what answers a conversation. An HTTP model API, later also command-line agents.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use futures_util::future::BoxFuture;
 use serde::{Deserialize, Serialize};
@@ -103,6 +103,19 @@ pub enum EngineEvent {
     Retry(String),
     /// Another profile takes over.
     Fallback(String),
+    /// A try failed, and cost this all the same.
+    Spent(Paid),
+}
+
+/// What a try of a model call has cost.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Paid {
+    /// The profile that was asked.
+    pub profile: String,
+    /// The model that was asked.
+    pub model: String,
+    /// What it cost.
+    pub usage: Usage,
 }
 
 /// Takes the events of a running step. Cheap, never blocks.
@@ -113,7 +126,7 @@ pub type EventSink = Arc<dyn Fn(EngineEvent) + Send + Sync>;
 pub struct StepReply {
     /// What the model wrote, in order.
     pub blocks: Vec<Block>,
-    /// What it cost.
+    /// What it cost. Tries that failed before it were told of.
     pub usage: Usage,
     /// Why the model stopped, in the provider's word.
     pub stop_reason: String,
@@ -133,6 +146,22 @@ pub struct EngineFailure {
     pub code: Code,
     /// What happened, in words for a person, scrubbed.
     pub message: String,
+    /// The pause that the provider asks for.
+    pub retry_after: Option<Duration>,
+    /// The provider answered, and the answer broke: asking again costs as much again.
+    pub answered: bool,
+}
+
+impl EngineFailure {
+    /// A failure that says no more than that.
+    pub fn new(code: Code, message: impl Into<String>) -> Self {
+        Self {
+            code,
+            message: message.into(),
+            retry_after: None,
+            answered: false,
+        }
+    }
 }
 
 /// A model backend.

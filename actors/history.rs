@@ -23,6 +23,9 @@ pub struct HistoryEvent {
     /// What.
     #[serde(flatten)]
     pub fact: Fact,
+    /// A secret was taken out of it, after it had been written: the only change that is ever made.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub redacted: bool,
 }
 
 /// What happened.
@@ -179,6 +182,15 @@ pub enum Meta {
         /// Why the model stopped, in the provider's word.
         stop_reason: String,
     },
+    /// A model call failed or was cut off, and cost this.
+    Spent {
+        /// The profile that was asked.
+        profile: String,
+        /// The model that was asked.
+        model: String,
+        /// What it cost.
+        usage: Usage,
+    },
     /// A model call is tried again.
     Retry(String),
     /// Another profile takes over.
@@ -196,4 +208,6 @@ pub enum Meta {
     },
     /// The turn is set aside.
     Parked(WaitReason),
+    /// A call was not begun: it lacks something. It may be, when the turn goes on.
+    NotBegun(CallId),
 }

@@ -28,6 +28,7 @@ pub mod history;
 pub mod identities;
 pub mod ids;
 pub mod inbox;
+pub mod live;
 pub mod meter;
 pub mod notice;
 pub mod org;

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{
     clock::Timestamp,
-    ids::{NoticeId, TeamName},
+    ids::{NoticeId, TaskId, TeamName},
 };
 
 /// Something for the operator's inbox.
@@ -62,6 +62,8 @@ pub enum NoticeKind {
     Stall,
     /// A settings file is wrong.
     ConfigInvalid,
+    /// No provider takes the credential.
+    Login,
     /// The vault has no usable key.
     VaultLocked,
     /// A team keeps dying.
@@ -76,6 +78,29 @@ pub enum NoticeKind {
     UnknownOutcome,
     /// A token stood where others may have seen it.
     TokenExposed,
+}
+
+impl Notice {
+    /// Work stood still: what was done about it.
+    pub fn stall(
+        id: NoticeId,
+        team: &TeamName,
+        task: Option<&TaskId>,
+        done: String,
+        at: Timestamp,
+    ) -> Self {
+        let refs: Vec<String> = task.into_iter().map(ToString::to_string).collect();
+        tracing::warn!(%team, task = refs.first(), done, "task.stalled");
+        Self {
+            id,
+            kind: NoticeKind::Stall,
+            team: Some(team.clone()),
+            text: done,
+            refs,
+            at,
+            read: false,
+        }
+    }
 }
 
 /// Equal notices within this time are one.

@@ -5,13 +5,19 @@ use std::{collections::HashMap, sync::Arc, time::Duration};
 use actix::{Actor, Addr, ArbiterHandle, AsyncContext};
 
 use crate::{
-    approvals::{self, Approvals, desk::Desk, record::Digester, secret::SecretSink},
-    briefing::Briefing,
-    budget::{Day, Days, Ledger},
+    approvals::{
+        self, Approvals,
+        desk::Desk,
+        record::{Digester, Status},
+        secret::SecretSink,
+    },
+    briefing::{Briefing, OnHindrance},
+    budget::{Day, Days, Ledger, Tally},
     channel::Channel,
     classifier::Classifier,
     clock::Clock,
-    ids::{Ids, TeamName},
+    ids::{Ids, TeamKey, TeamName},
+    live::Publisher,
     meter::Meter,
     org::{
         self, Org,
@@ -35,6 +41,11 @@ const TEAM_IDLE: Duration = Duration::from_secs(600);
 /// Tools that do not stop when told are aborted after this.
 const GRACE: Duration = Duration::from_secs(2);
 
+/// A turn that cannot be prepared within this, on a disk that does not answer, is tried again.
+const PREPARATION: Duration = Duration::from_secs(60);
+/// A team that does not answer within this is replaced.
+pub const ANSWERS_WITHIN: Duration = Duration::from_secs(30);
+
 /// What the spine needs from outside.
 pub struct Ports {
     /// The key space.
@@ -51,6 +62,8 @@ pub struct Ports {
     pub clock: Arc<dyn Clock>,
     /// Fresh ids.
     pub ids: Ids,
+    /// Told of turns that wait for settings to be put right.
+    pub on_hindrance: OnHindrance,
     /// What teams have spent.
     pub ledger: Ledger,
     /// Which day it is.
@@ -63,6 +76,8 @@ pub struct Ports {
     pub approvals_last: Duration,
     /// Counts.
     pub meter: Arc<dyn Meter>,
+    /// Tells what happens to whoever watches.
+    pub live: Publisher,
     /// The folders of teams.
     pub folders: Arc<dyn Folders>,
     /// Where the organisation is to be seen by those who are there before it.
@@ -77,6 +92,8 @@ pub struct Threads {
     pub store: ArbiterHandle,
     /// For teams.
     pub teams: Vec<ArbiterHandle>,
+    /// A team that does not answer within this is replaced, on another thread if there is one.
+    pub answers_within: Duration,
 }
 
 /// The running spine.
@@ -102,6 +119,8 @@ pub struct Spine {
     pub org: Addr<Org>,
     /// The same, to look at.
     pub view: OrgView,
+    /// What happens, for whoever watches.
+    pub live: Publisher,
 }
 
 /// What a former process left behind. Reads the whole of it: done once, before anything is served.
@@ -148,15 +167,54 @@ pub fn recover_spending(
     day: Day,
     tree: &Tree,
 ) -> Result<(), StorageError> {
-    for (team, own) in reads::spent(storage, day)? {
-        let above = tree.ancestors(team.as_str());
-        let line: Vec<TeamName> = std::iter::once(team)
-            .chain(above.into_iter().rev())
-            .collect();
-        ledger.recover(&line, own, day);
+    let mut called: HashMap<TeamName, Tally> = HashMap::new();
+    reads::calls(storage, day.number, day.number, &mut |_, caller, tally| {
+        *called.entry(caller.team.clone()).or_default() += tally;
+        ledger.recover_calls(caller, tally, day);
+    })?;
+    let lives = |team: &TeamKey| tree.key(team.name.as_str()).as_ref() == Some(team);
+    let above = |team: &TeamName| -> Vec<TeamName> {
+        tree.ancestors(team.as_str()).into_iter().rev().collect()
+    };
+    for (team, row) in reads::spent(storage, day)? {
+        let mut own = row.own;
+        let living = lives(&team).then_some(&team.name);
+        if let Some(tally) = living.and_then(|team| called.remove(team)) {
+            // Both are noted for a team with a budget.
+            own.usd = own.usd.max(tally.spent().usd);
+            own.tokens = own.tokens.max(tally.spent().tokens);
+        }
+        let above = row.above.unwrap_or_else(|| above(&team.name));
+        ledger.recover(living, &above, own, day);
+    }
+    for (team, tally) in called {
+        ledger.recover(Some(&team), &above(&team), tally.spent(), day);
     }
     for (team, times) in reads::raised(storage, day)? {
-        ledger.recover_raise(&team, times, day);
+        if lives(&team) {
+            ledger.recover_raise(&team.name, times, day);
+        }
+    }
+    for approval in reads::approvals(storage)?.rows {
+        let Some(request) = approval.budget_request() else {
+            continue;
+        };
+        match approval.status {
+            Status::Pending => {
+                ledger.asks(&request.team, request.task.as_ref(), day);
+            }
+            // What was allowed for a day is noted by the day.
+            Status::Approved if request.task.is_some() => {
+                ledger.raise(&request, day);
+            }
+            _ => {}
+        }
+    }
+    for (team, _) in reads::warned(storage, day)? {
+        ledger.recover_warning(&team.name, day);
+    }
+    for cost in reads::costs(storage)? {
+        ledger.recover_task(&cost);
     }
     Ok(())
 }
@@ -184,7 +242,10 @@ impl Spine {
             ports.on_store_failure,
             ports.on_store_group,
         );
-        let channel = Channel::new(store.clone(), ports.clock.clone()).start();
+        store.publish_to(ports.live.clone());
+        let channel = Channel::new(store.clone(), ports.clock.clone())
+            .publishing(ports.live.clone())
+            .start();
         let directory = Directory::default();
         let desk = Desk::new(ports.ids.clone(), ports.digester, ports.approvals_last);
         // Each of these knows another: their addresses exist before they do.
@@ -200,6 +261,7 @@ impl Spine {
                 inboxes: std::mem::take(&mut recovered.inboxes),
                 paused: in_state(&recovered.teams, TeamState::Paused),
                 draining: in_state(&recovered.teams, TeamState::Draining),
+                teams: ports.view.clone(),
             };
             let triggers = std::mem::take(&mut recovered.triggers);
             let waiting = std::mem::take(&mut recovered.approvals);
@@ -215,6 +277,8 @@ impl Spine {
                         clock: ports.clock.clone(),
                         ids: ports.ids.clone(),
                         desk: desk.clone(),
+                        ledger: ports.ledger.clone(),
+                        days: ports.days.clone(),
                     },
                     waiting,
                 )
@@ -243,7 +307,6 @@ impl Spine {
                     store: store.clone(),
                     work: Arc::new(Actors {
                         queue: queue.address(),
-                        supervisor: supervisor.address(),
                     }),
                     channel: channel.clone().recipient(),
                     folders: ports.folders,
@@ -257,12 +320,14 @@ impl Spine {
                     leased: supervisor.address().recipient(),
                     waiting: supervisor.address().recipient(),
                     stop: supervisor.address().recipient(),
+                    dismiss: supervisor.address().recipient(),
                     progressed: router_address.clone().recipient(),
                     ended: vec![
                         approvals_address.clone().recipient(),
                         org_address.clone().recipient(),
                         scheduler_address.clone().recipient(),
                     ],
+                    ledger: ports.ledger.clone(),
                 };
                 router = Some(router_address);
                 approvals = Some(approvals_address);
@@ -279,9 +344,11 @@ impl Spine {
                 )
             });
             queue = Some(queue_address.clone());
-            let opened = match &approvals {
-                Some(approvals) => approvals.clone().recipient(),
-                None => unreachable!("created with the queue"),
+            let (opened, degraded) = match (&approvals, &org) {
+                (Some(approvals), Some(org)) => {
+                    (approvals.clone().recipient(), org.clone().recipient())
+                }
+                _ => unreachable!("created with the queue"),
             };
             let recipe = Recipe {
                 store: store.clone(),
@@ -289,16 +356,26 @@ impl Spine {
                 clock: ports.clock.clone(),
                 ids: ports.ids.clone(),
                 briefing: ports.briefing,
+                on_hindrance: ports.on_hindrance,
                 desk,
                 approvals: opened,
                 view: ports.view.clone(),
                 ledger: ports.ledger,
                 days: ports.days,
                 meter: ports.meter,
+                live: ports.live.clone(),
                 idle: TEAM_IDLE,
                 grace: GRACE,
+                preparation: PREPARATION,
+                answers_within: threads.answers_within,
             };
-            Supervisor::new(queue_address, recipe, directory.clone(), threads.teams)
+            Supervisor::new(
+                queue_address,
+                recipe,
+                directory.clone(),
+                threads.teams,
+                degraded,
+            )
         });
         match (router, queue, approvals, org, scheduler) {
             (Some(router), Some(queue), Some(approvals), Some(org), Some(scheduler)) => Self {
@@ -312,6 +389,7 @@ impl Spine {
                 directory,
                 org,
                 view: ports.view,
+                live: ports.live,
             },
             _ => unreachable!("all are created above"),
         }

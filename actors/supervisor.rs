@@ -1,13 +1,14 @@
 //! Supervisor: which teams live. Starts one when it gets work, and again after it died.
 
 use std::{
-    collections::{HashMap, VecDeque},
+    collections::{HashMap, HashSet, VecDeque},
     sync::Arc,
     time::Duration,
 };
 
 use actix::{
     Actor, Addr, Arbiter, ArbiterHandle, AsyncContext, Context, Handler, Message, MessageResult,
+    Recipient, SpawnHandle,
 };
 use dashmap::DashMap;
 use tokio::time::Instant;
@@ -15,8 +16,11 @@ use tokio::time::Instant;
 use crate::{
     clock::millis,
     ids::TeamName,
-    queue::{Leased, Orphaned, Queue, Stop, Waiting},
-    team::{Exited, Idle, PutAway, Recipe, Retire, Team},
+    notice::Notice,
+    org::Degrade,
+    queue::{Dismiss, Leased, Orphaned, Queue, Stop, Waiting},
+    store::records::Writes,
+    team::{Answered, Exited, Idle, Ping, PutAway, Recipe, Retire, Team},
 };
 
 /// A team that died is started again after the first pause, then the next.
@@ -45,14 +49,6 @@ pub struct CountRestarts;
 #[rtype(result = "()")]
 pub struct Drain;
 
-/// Stops a team with all that runs for it, at once. Tasks that it had wait again.
-#[derive(Debug, Message)]
-#[rtype(result = "()")]
-pub struct Dismiss {
-    /// The team.
-    pub team: TeamName,
-}
-
 /// Starts teams on demand, puts idle ones away, and starts dead ones again with growing pauses.
 pub struct Supervisor {
     queue: Addr<Queue>,
@@ -63,12 +59,22 @@ pub struct Supervisor {
     incarnations: u64,
     alive: HashMap<TeamName, Alive>,
     deaths: HashMap<TeamName, Deaths>,
+    /// Arbiters on which a team did not answer. Others are preferred until it does.
+    suspects: HashSet<usize>,
+    watch: Option<SpawnHandle>,
     draining: bool,
+    degraded: Recipient<Degrade>,
 }
 
 struct Alive {
     incarnation: u64,
     address: Addr<Team>,
+    /// The arbiter it runs on.
+    place: usize,
+    /// It was asked whether it still hears, and has not answered.
+    asked: bool,
+    /// When it is asked next, or must have answered.
+    due: Instant,
     /// How many leases it was sent.
     leases: u64,
 }
@@ -86,8 +92,10 @@ impl Supervisor {
         recipe: Recipe,
         directory: Directory,
         arbiters: Vec<ArbiterHandle>,
+        degraded: Recipient<Degrade>,
     ) -> Self {
         Self {
+            degraded,
             queue,
             recipe,
             directory,
@@ -96,6 +104,8 @@ impl Supervisor {
             incarnations: 0,
             alive: HashMap::new(),
             deaths: HashMap::new(),
+            suspects: HashSet::new(),
+            watch: None,
             draining: false,
         }
     }
@@ -110,6 +120,7 @@ impl Supervisor {
             let alive = self.start_team(&name, ctx);
             self.directory.insert(name.clone(), alive.address.clone());
             self.alive.insert(name.clone(), alive);
+            self.arm(ctx);
         }
         if let Some(alive) = self.alive.get_mut(&name) {
             alive.leases += 1;
@@ -128,21 +139,96 @@ impl Supervisor {
             ctx.address().recipient(),
             ctx.address().recipient(),
         );
-        let arbiter = match self.arbiters.get(self.next_arbiter) {
+        let place = self.choose_place();
+        let arbiter = match self.arbiters.get(place) {
             Some(arbiter) => arbiter.clone(),
             None => Arbiter::current(),
         };
-        self.next_arbiter = (self.next_arbiter + 1) % self.arbiters.len().max(1);
         tracing::debug!(team = %name, incarnation, "team started");
         Alive {
             incarnation,
             address: Team::start_in_arbiter(&arbiter, |_| team),
+            place,
+            asked: false,
+            due: Instant::now() + self.recipe.answers_within,
             leases: 0,
         }
     }
 
+    /// The next arbiter, of those on which teams answer if there is one.
+    fn choose_place(&mut self) -> usize {
+        let places = self.arbiters.len().max(1);
+        let mut in_turn = (0..places).map(|step| (self.next_arbiter + step) % places);
+        let place = in_turn
+            .find(|place| !self.suspects.contains(place))
+            .unwrap_or(self.next_arbiter);
+        self.next_arbiter = (place + 1) % places;
+        place
+    }
+
+    /// Sets the alarm for the team that is to be asked, or must have answered, next.
+    fn arm(&mut self, ctx: &mut Context<Self>) {
+        let next = self.alive.values().map(|alive| alive.due).min();
+        if let (None, Some(next)) = (&self.watch, next) {
+            let pause = next.saturating_duration_since(Instant::now());
+            self.watch = Some(ctx.run_later(pause, |supervisor, ctx| {
+                supervisor.watch = None;
+                supervisor.look(ctx);
+                supervisor.arm(ctx);
+            }));
+        }
+    }
+
+    /// Asks teams whether they still hear, and replaces those that have not answered.
+    fn look(&mut self, ctx: &mut Context<Self>) {
+        let now = Instant::now();
+        let mut silent = Vec::new();
+        for (team, alive) in &mut self.alive {
+            if alive.due > now {
+                continue;
+            }
+            if alive.asked {
+                silent.push(team.clone());
+                continue;
+            }
+            alive.asked = true;
+            alive.due = now + self.recipe.answers_within;
+            alive.address.do_send(Ping {
+                place: alive.place,
+                answer: ctx.address().recipient(),
+            });
+        }
+        for team in silent {
+            self.replace(team, ctx);
+        }
+    }
+
+    /// A team that does not answer is given up: its tasks go to another life of it.
+    fn replace(&mut self, team: TeamName, ctx: &mut Context<Self>) {
+        let Some(alive) = self.alive.remove(&team) else {
+            return;
+        };
+        self.directory.remove(&team);
+        // It goes when it wakes up; what it does until then is void, since its leases are gone.
+        alive.address.do_send(PutAway);
+        self.suspects.insert(alive.place);
+        let seconds = self.recipe.answers_within.as_secs();
+        let done = format!(
+            "Team {team} did not answer for {seconds} s: it was replaced, and its tasks wait again."
+        );
+        let (id, now) = (self.recipe.ids.notice(), self.recipe.clock.now());
+        let notice = Notice::stall(id, &team, None, done, now);
+        drop(self.recipe.store.commit(Writes::new().notice(&notice)));
+        let pause = self.pause(&team, ctx);
+        self.queue.do_send(Orphaned {
+            team,
+            pause,
+            uncounted: false,
+        });
+    }
+
     /// How long a team that has just died rests.
-    fn pause(&mut self, name: &TeamName) -> Duration {
+    fn pause(&mut self, name: &TeamName, ctx: &mut Context<Self>) -> Duration {
         let now = Instant::now();
         let deaths = self.deaths.entry(name.clone()).or_default();
         deaths.total += 1;
@@ -153,7 +239,16 @@ impl Supervisor {
             deaths.recent.pop_front();
         }
         if deaths.recent.len() >= DEATHS {
-            tracing::error!(team = %name, deaths = deaths.recent.len(), "team degraded: it keeps dying, so it rests");
+            let count = deaths.recent.len();
+            tracing::error!(team = %name, deaths = count, "team degraded: it keeps dying, so it rests");
+            let team = name.clone();
+            self.degraded.do_send(Degrade {
+                team: team.clone(),
+                deaths: Some((count, PERIOD)),
+            });
+            ctx.run_later(PERIOD, move |supervisor, _| {
+                supervisor.degraded.do_send(Degrade { team, deaths: None });
+            });
             return PERIOD;
         }
         PAUSES[deaths.recent.len().clamp(1, PAUSES.len()) - 1]
@@ -180,6 +275,20 @@ impl Handler<Leased> for Supervisor {
     }
 }
 
+impl Handler<Answered> for Supervisor {
+    type Result = ();
+
+    fn handle(&mut self, answered: Answered, _: &mut Self::Context) {
+        self.suspects.remove(&answered.place);
+        if let Some(alive) = self.alive.get_mut(&answered.team)
+            && alive.incarnation == answered.incarnation
+        {
+            alive.asked = false;
+            alive.due = Instant::now() + self.recipe.answers_within;
+        }
+    }
+}
+
 impl Handler<Idle> for Supervisor {
     type Result = ();
 
@@ -201,7 +310,7 @@ impl Handler<Waiting> for Supervisor {
     type Result = ();
 
     fn handle(&mut self, waiting: Waiting, _: &mut Self::Context) {
-        if let Some(team) = self.directory.get(&waiting.lane.team) {
+        if let Some(team) = self.directory.get(&waiting.task.lane.team) {
             team.do_send(waiting);
         }
     }
@@ -220,7 +329,7 @@ impl Handler<Stop> for Supervisor {
 impl Handler<Exited> for Supervisor {
     type Result = ();
 
-    fn handle(&mut self, exited: Exited, _: &mut Self::Context) {
+    fn handle(&mut self, exited: Exited, ctx: &mut Self::Context) {
         let Exited { team, incarnation } = exited;
         if self
             .alive
@@ -231,9 +340,13 @@ impl Handler<Exited> for Supervisor {
         }
         self.alive.remove(&team);
         self.directory.remove(&team);
-        let pause = self.pause(&team);
+        let pause = self.pause(&team, ctx);
         tracing::error!(%team, pause_ms = millis(pause), "team died; its tasks go back to the queue");
-        self.queue.do_send(Orphaned { team, pause });
+        self.queue.do_send(Orphaned {
+            team,
+            pause,
+            uncounted: false,
+        });
     }
 }
 
@@ -245,8 +358,11 @@ impl Handler<Dismiss> for Supervisor {
             alive.address.do_send(PutAway);
             self.directory.remove(&team);
             tracing::debug!(%team, "team dismissed");
-            let pause = Duration::ZERO;
-            self.queue.do_send(Orphaned { team, pause });
+            self.queue.do_send(Orphaned {
+                team,
+                pause: Duration::ZERO,
+                uncounted: true,
+            });
         }
     }
 }

@@ -25,6 +25,32 @@ pub struct Lane {
     pub topic: Option<TopicId>,
 }
 
+impl Lane {
+    /// The name of its session, for a life of its team: `main:t-0123456789abcdef`, `ops~2:main`.
+    pub fn session_id(&self, generation: u32) -> String {
+        let topic = self.topic.as_ref().map_or("main", TopicId::as_str);
+        match generation {
+            1 => format!("{}:{topic}", self.team),
+            later => format!("{}~{later}:{topic}", self.team),
+        }
+    }
+
+    /// The lane behind the name of a session, and the life of its team.
+    pub fn of_session(id: &str) -> Option<(Self, u32)> {
+        let (team, topic) = id.split_once(':')?;
+        let (team, generation) = match team.split_once('~') {
+            Some((team, later)) => (team, later.parse().ok().filter(|later| *later > 1)?),
+            None => (team, 1),
+        };
+        let topic = (topic != "main").then(|| topic.into());
+        let lane = Self {
+            team: team.into(),
+            topic,
+        };
+        Some((lane, generation))
+    }
+}
+
 /// A topic as frames show it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TopicRef {
@@ -75,6 +101,11 @@ pub enum Kind {
 }
 
 impl Kind {
+    /// Someone sits and waits for it: where other work would wait until settings are cured, this fails.
+    pub fn is_awaited(self) -> bool {
+        matches!(self, Self::Chat | Self::Query | Self::Agent)
+    }
+
     /// As rows and answers name it.
     pub fn as_str(self) -> &'static str {
         match self {
@@ -133,6 +164,16 @@ pub enum OnResult {
     Silent,
 }
 
+/// A team that learns looks back at its work, in one of two ways.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Cycle {
+    /// It keeps what will make the next work better.
+    Learning,
+    /// It proposes one change of a skill or rule.
+    Reflection,
+}
+
 /// How a turn on this task differs from others of its team.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
@@ -149,6 +190,9 @@ pub struct Options {
     /// The longest it may run, in milliseconds.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub turn_timeout_ms: Option<u64>,
+    /// The team looks back at its work.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cycle: Option<Cycle>,
 }
 
 impl Options {
@@ -208,7 +252,25 @@ pub enum Cause {
         channel_type: String,
         /// Who.
         id: String,
+        /// A policy let them in, and nobody named them.
+        #[serde(default, skip_serializing_if = "is_default")]
+        guest: bool,
+        /// The principal that they are linked to, or that claims they wrote.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        principal: Option<String>,
     },
+}
+
+impl Cause {
+    /// A person whom nothing else is known of.
+    pub fn sender(channel_type: impl Into<String>, id: impl Into<String>) -> Self {
+        Self::Sender {
+            channel_type: channel_type.into(),
+            id: id.into(),
+            guest: false,
+            principal: None,
+        }
+    }
 }
 
 /// Where a task stands in the work that one cause led to.
@@ -280,6 +342,24 @@ impl WaitReason {
             Self::Query => "query",
         }
     }
+}
+
+impl WaitReason {
+    /// Whoever waits for this keeps its place: nothing of its lane would fare better meanwhile.
+    pub fn holds_lane(self) -> bool {
+        matches!(self, Self::RateLimit | Self::ProviderDown)
+    }
+}
+
+/// A turn that cannot go on before something outside has happened.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Wait {
+    /// What it waits for.
+    pub reason: WaitReason,
+    /// Why, in words for a person.
+    pub note: String,
+    /// It goes on then at the latest.
+    pub until: Option<Timestamp>,
 }
 
 /// A task whose turn was set aside.
@@ -420,6 +500,30 @@ impl Task {
             name: self.lane.team.clone(),
             generation: self.generation,
         }
+    }
+
+    /// Where it is, in a word.
+    pub fn state(&self) -> &'static str {
+        match (&self.outcome, &self.parked, &self.lease) {
+            (Some(outcome), ..) => outcome.ending.as_str(),
+            (None, Some(_), _) => "waiting",
+            (None, None, Some(_)) => "running",
+            (None, None, None) => "accepted",
+        }
+    }
+
+    /// Who is behind it.
+    pub fn caused_by(&self) -> Cause {
+        let channel = self.source.as_ref().map(|source| &source.channel);
+        let channel_type = channel.map_or("system", |channel| channel.channel_type());
+        let sender = || Cause::sender(channel_type, &*self.from);
+        self.cause.clone().unwrap_or_else(sender)
+    }
+
+    /// Whether it may join or end the turn that someone is behind. Only a message of the same
+    /// person may: a turn acts with the rights of whoever is behind it.
+    pub fn may_steer(&self, behind: &Cause) -> bool {
+        self.kind == Kind::Chat && self.caused_by() == *behind
     }
 
     /// The first task of the work that it is part of.

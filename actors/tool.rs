@@ -11,7 +11,7 @@ use crate::{
     clock::Timestamp,
     ids::{CallId, TaskId, TeamKey, TurnId},
     store::records::Writes,
-    task::{Cause, Kind, Label, Lane, Lineage, Source, Task},
+    task::{Cause, Cycle, Kind, Label, Lane, Lineage, Source, Task},
 };
 
 /// A tool as the model is told of it.
@@ -112,6 +112,8 @@ pub struct Checked {
     pub exclusive: bool,
     /// The longest it may take.
     pub limit: Duration,
+    /// What it needs and cannot have now, for a person: it waits until that is put right.
+    pub lacks: Option<String>,
 }
 
 impl Checked {
@@ -124,6 +126,7 @@ impl Checked {
             effect,
             exclusive,
             limit,
+            lacks: None,
         }
     }
 }
@@ -239,6 +242,8 @@ pub struct Caller {
     pub kind: Kind,
     /// Who of the team does it, if not the team itself.
     pub subagent: Option<String>,
+    /// The team looks back at its work.
+    pub cycle: Option<Cycle>,
     /// Where the work comes from.
     pub source: Option<Source>,
     /// The lineage of a task that this turn makes.
@@ -252,23 +257,16 @@ pub struct Caller {
 impl Caller {
     /// On whose behalf a turn on a task works.
     pub fn of(task: &Task) -> Self {
-        let sender = || Cause::Sender {
-            channel_type: task
-                .source
-                .as_ref()
-                .map_or("system", |source| source.channel.channel_type())
-                .to_owned(),
-            id: task.from.clone(),
-        };
         Self {
             team: task.team(),
             task: task.id.clone(),
             lane: task.lane.clone(),
             kind: task.kind,
             subagent: task.options.subagent.clone(),
+            cycle: task.options.cycle,
             source: task.source.clone(),
             lineage: task.lineage_below(),
-            cause: task.cause.clone().unwrap_or_else(sender),
+            cause: task.caused_by(),
             deadline_at: task.deadline_at,
         }
     }

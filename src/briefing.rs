@@ -11,17 +11,18 @@ use std::{
 
 use futures_util::future::{BoxFuture, FutureExt};
 use hivewright_actors::{
-    briefing::{Assignment, Brief, BriefError, Briefing},
+    briefing::{Assignment, Brief, BriefError, Briefing, Price},
     budget::{Caps, Line},
     classifier::Classifier,
     engine::Engine,
     ids::{MAIN, TeamKey, TeamName},
     policy::Policy,
-    task::Code,
+    task::{Code, Cycle},
 };
 use sha2::{Digest, Sha256};
 
 use crate::{
+    changes::{Changes, Earlier},
     engines::{Engines, ModelChoice, Question, UnknownProfile},
     logging::Secrets,
     memory::Memory,
@@ -33,6 +34,7 @@ use crate::{
     },
     scrub::Mask,
     settings::{
+        config::Tasks,
         home::Home,
         live::Live,
         problem::Problems,
@@ -52,8 +54,10 @@ mod explain;
 mod part;
 #[cfg(test)]
 mod tests;
+pub mod till;
 
 use part::Part;
+use till::Till;
 
 /// How long a model may think about a topic.
 const TOPIC_TIMEOUT: Duration = Duration::from_secs(3);
@@ -76,17 +80,16 @@ struct Inner {
     engines: Engines,
     toolbox: Toolbox,
     memory: Memory,
+    changes: Changes,
     rules: Rulebook,
     sandbox: Arc<Sandbox>,
     agents: Option<Arc<dyn AgentRunner>>,
     /// What was last warned of, by team: the same is said once.
     warned: Mutex<HashMap<TeamName, Vec<String>>>,
-    turn_timeout: Duration,
-    idle_timeout: Duration,
-    topic_profile: Option<String>,
     demo: Arc<AtomicBool>,
     secrets: Secrets,
     vault: Vault,
+    till: Till,
     /// What was made of the profiles, good until their file changes.
     models: Mutex<Option<Arc<Models>>>,
     /// What was made for a team, good until one of its files changes.
@@ -126,24 +129,22 @@ pub struct Sources {
     pub toolbox: Toolbox,
     /// What teams remember.
     pub memory: Memory,
+    /// What teams changed about themselves.
+    pub changes: Changes,
     /// What the operator allows, denies or wants to be asked for.
     pub rules: Rulebook,
     /// Where their processes run.
     pub sandbox: Arc<Sandbox>,
     /// Runs sessions of subagents. Without it they can only work in place of their team.
     pub agents: Option<Arc<dyn AgentRunner>>,
-    /// The longest turn of a team that sets none of its own.
-    pub turn_timeout: Duration,
-    /// The longest standstill.
-    pub idle_timeout: Duration,
-    /// The profile that is asked about topics, if not the main team's.
-    pub topic_profile: Option<String>,
     /// Set while only the offline demo answers.
     pub demo: Arc<AtomicBool>,
     /// Learns the keys of profiles.
     pub secrets: Secrets,
     /// What teams use and models don't see.
     pub vault: Vault,
+    /// Where questions about topics are paid.
+    pub till: Till,
 }
 
 impl Turns {
@@ -156,16 +157,15 @@ impl Turns {
             engines: sources.engines,
             toolbox: sources.toolbox,
             memory: sources.memory,
+            changes: sources.changes,
             rules: sources.rules,
             sandbox: sources.sandbox,
             agents: sources.agents,
             warned: Mutex::default(),
-            turn_timeout: sources.turn_timeout,
-            idle_timeout: sources.idle_timeout,
-            topic_profile: sources.topic_profile,
             demo: sources.demo,
             secrets: sources.secrets,
             vault: sources.vault,
+            till: sources.till,
             models: Mutex::default(),
             kits: Mutex::default(),
         }))
@@ -188,22 +188,37 @@ impl Turns {
 
 impl Inner {
     /// Prepares a turn. Looks at files, so it blocks; unchanged ones are only looked at.
-    fn brief(&self, assignment: Assignment, memory: Arc<str>) -> Result<Brief, BriefError> {
+    fn brief(
+        &self,
+        assignment: Assignment,
+        memory: Arc<str>,
+        earlier: Earlier,
+    ) -> Result<Brief, BriefError> {
         let Assignment {
             lane,
             topic,
             conversation,
+            withheld,
             ancestors,
             options,
             inner,
             reports,
             ..
         } = assignment;
-        let budget = self.budget(&lane.team, &ancestors);
+        let budget = self.budget(&lane.team, &ancestors)?;
         let name = lane.team;
         let kit = self.kit(&name)?;
         let part = self.part(&name, &kit, &options, inner)?;
         self.check_prices(&budget, &part)?;
+        // A topic in use is kept in memory, with what was said before something became a secret.
+        let (texts, names) = (
+            kit.models.scrubbers.everything(),
+            kit.models.scrubbers.names(),
+        );
+        let topic = topic.map(|mut topic| {
+            topic.name = names.scrub_known(&topic.name).into_owned();
+            topic
+        });
         let request = Request {
             memory,
             team: name.clone(),
@@ -214,7 +229,17 @@ impl Inner {
             cast: part.cast.clone(),
             // The session of a subagent knows its task and nothing of the conversation.
             topic: topic.filter(|_| !inner),
-            conversation: if inner { Vec::new() } else { conversation },
+            conversation: match inner {
+                true => Vec::new(),
+                false => {
+                    let lines = conversation.into_iter().map(|mut line| {
+                        line.text = texts.scrub_known(&line.text).into_owned();
+                        line
+                    });
+                    lines.collect()
+                }
+            },
+            withheld: if inner { 0 } else { withheld },
         };
         let composed = self.prompts.compose_now(&request).map_err(unread)?;
         self.warn(&name, &composed.warnings);
@@ -225,13 +250,18 @@ impl Inner {
         } else {
             kit.team.max_steps
         };
+        let tasks = match self.live.config_held() {
+            Some(config) => config.tasks.clone(),
+            None => Tasks::default(),
+        };
         let asked_timeout = options.turn_timeout_ms.map(Duration::from_millis);
         let turn_timeout = asked_timeout.or(kit.team.turn_timeout);
+        let tools = self.tools(&part, earlier);
         Ok(Brief {
             system: composed.system,
             tools: match reports {
-                true => report::with_report(part.tools()),
-                false => part.tools(),
+                true => report::with_report(tools),
+                false => tools,
             },
             engine: part.engine.clone(),
             provider: part.provider.clone(),
@@ -239,8 +269,8 @@ impl Inner {
             prompt_hash: composed.prompt_hash,
             toolset_hash: part.toolset_hash.clone(),
             max_steps: options.max_steps.or(own_steps).unwrap_or(team_steps),
-            turn_timeout: turn_timeout.unwrap_or(self.turn_timeout),
-            idle_timeout: self.idle_timeout,
+            turn_timeout: turn_timeout.unwrap_or(tasks.turn_timeout),
+            idle_timeout: tasks.idle_timeout,
             queue_mode: kit.team.queue_mode,
             budget,
             price: part.price,
@@ -261,25 +291,24 @@ impl Inner {
     }
 
     /// The budgets that a team draws on: its own, then those of the teams above it.
-    fn budget(&self, team: &TeamName, ancestors: &[TeamName]) -> Line {
+    ///
+    /// What a broken file allows is not known, so nothing is spent below it.
+    fn budget(&self, team: &TeamName, ancestors: &[TeamName]) -> Result<Line, BriefError> {
         let upwards = std::iter::once(team).chain(ancestors.iter().rev());
         let line = upwards.map(|name| {
-            let caps = match self.live.team_now(name) {
-                Ok(file) => caps(&file),
-                // Its own file was read before; a broken one above counts as it is: not at all.
-                Err(_) => Caps::default(),
-            };
-            (name.clone(), caps)
+            let file = self.live.team_now(name);
+            let line = file.map(|file| (name.clone(), caps(&file)));
+            line.map_err(|found| bad_file(&found))
         });
         line.collect()
     }
 
     /// A cap in money means nothing for a model whose calls have no price.
     fn check_prices(&self, line: &Line, part: &Part) -> Result<(), BriefError> {
-        let in_money = |caps: &Caps| caps.usd_per_day.or(caps.usd_per_task).is_some();
-        match line.iter().find(|(_, caps)| in_money(caps)) {
-            Some((team, _)) if !part.priced => Err(config_error(format!(
-                "{}: budgets: a cap in USD needs `pricing` in the profile of model {}",
+        let capped = line.iter().find(|(_, caps)| is_in_money(caps));
+        match (capped, &part.unpriced) {
+            (Some((team, _)), Some(profile)) => Err(config_error(format!(
+                "{}: budgets: a cap in USD needs `pricing` in profile `{profile}`, which may answer for model {}",
                 self.home.team_file(team.as_str()).display(),
                 part.model
             ))),
@@ -368,9 +397,29 @@ impl Inner {
     async fn ask(&self, question: &str) -> Option<String> {
         let providers = self.live.providers().await.ok()?;
         let team = self.live.team(&MAIN.into()).await.ok()?;
-        let chosen = match &self.topic_profile {
-            Some(profile) => providers.choose(profile, None),
+        let chosen = match self.live.topic_profile() {
+            Some(profile) => providers.choose(&profile, None),
             None => providers.choose(&team.provider_profile, team.model.as_deref()),
+        };
+        let chosen = chosen.ok()?;
+        let profiles = profiles(&providers);
+        let caps = caps(&team);
+        if is_in_money(&caps) && part::unpriced(&profiles, &chosen.name).is_some() {
+            return None;
+        }
+        let price = Price {
+            max_output: u64::from(TOPIC_TOKENS),
+            ..part::price(&chosen)
+        };
+        let bill = match self
+            .till
+            .open(caps, &price, TOPIC_SYSTEM.len() + question.len())
+        {
+            Ok(bill) => Arc::new(bill),
+            Err(overdrawn) => {
+                tracing::info!(%overdrawn, "no model is asked about a topic");
+                return None;
+            }
         };
         let question = Question {
             system: TOPIC_SYSTEM,
@@ -378,10 +427,17 @@ impl Inner {
             max_tokens: TOPIC_TOKENS,
             timeout: TOPIC_TIMEOUT,
         };
+        let paid = bill.clone();
         let asked = self
             .engines
-            .ask(&profiles(&providers), &choice(&chosen.ok()?), question)
+            .ask_and_pay(
+                &profiles,
+                &choice(&chosen),
+                question,
+                Arc::new(move |part| paid.add(&part)),
+            )
             .await;
+        bill.settle();
         match asked {
             Ok(answer) => Some(answer),
             Err(error) => {
@@ -423,7 +479,12 @@ fn keys(providers: &Providers) -> impl Iterator<Item = &str> {
     keys.map(|key| key.expose())
 }
 
-fn caps(team: &Team) -> Caps {
+fn is_in_money(caps: &Caps) -> bool {
+    caps.usd_per_day.or(caps.usd_per_task).is_some()
+}
+
+/// What a team file allows to be spent.
+pub(crate) fn caps(team: &Team) -> Caps {
     Caps {
         usd_per_day: team.budgets.usd_per_day,
         tokens_per_day: team.budgets.tokens_per_day,
@@ -472,6 +533,13 @@ fn config_error(reason: impl ToString) -> BriefError {
     }
 }
 
+fn unknown(error: impl ToString) -> BriefError {
+    BriefError {
+        code: Code::Internal,
+        message: error.to_string(),
+    }
+}
+
 fn unread(error: ComposeError) -> BriefError {
     let code = match error {
         ComposeError::CutOff => Code::Internal,
@@ -509,11 +577,13 @@ impl Briefing for Turns {
                 generation: assignment.generation,
             };
             let memory = inner.memory.injected(&team).await;
-            let memory = memory.map_err(|error| BriefError {
-                code: Code::Internal,
-                message: error.to_string(),
-            })?;
-            let brief = tokio::task::spawn_blocking(move || inner.brief(assignment, memory));
+            let memory = memory.map_err(unknown)?;
+            let earlier = match assignment.options.cycle {
+                Some(Cycle::Reflection) => inner.changes.earlier(&team).await.map_err(unknown)?,
+                _ => Earlier::default(),
+            };
+            let brief =
+                tokio::task::spawn_blocking(move || inner.brief(assignment, memory, earlier));
             brief.await.unwrap_or_else(|_| {
                 Err(BriefError {
                     code: Code::Internal,

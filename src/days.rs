@@ -1,14 +1,52 @@
 //! Days: when one ends and the next begins, in the operator's time zone.
 
+use std::sync::{Arc, PoisonError, RwLock};
+
 use hivewright_actors::{
     budget::{Day, Days},
     clock::Timestamp,
 };
 use jiff::{ToSpan, tz::TimeZone};
 
+use crate::settings::zone::Zone;
+
 /// Days in a time zone.
 #[derive(Clone, Debug)]
 pub struct ZoneDays(pub TimeZone);
+
+/// The operator's time zone, which may change while the service runs. Cheap to clone; all clones show
+/// the same.
+#[derive(Clone, Debug)]
+pub struct LocalTime(Arc<RwLock<Zone>>);
+
+impl LocalTime {
+    /// Begins in this zone.
+    pub fn new(zone: Zone) -> Self {
+        Self(Arc::new(RwLock::new(zone)))
+    }
+
+    /// The zone from now on.
+    pub fn set(&self, zone: Zone) {
+        *self.0.write().unwrap_or_else(PoisonError::into_inner) = zone;
+    }
+
+    /// The zone now.
+    pub fn zone(&self) -> Zone {
+        let zone = self.0.read().unwrap_or_else(PoisonError::into_inner);
+        zone.clone()
+    }
+
+    /// Its name.
+    pub fn name(&self) -> String {
+        self.zone().name().to_owned()
+    }
+}
+
+impl Days for LocalTime {
+    fn day_of(&self, at: Timestamp) -> Day {
+        ZoneDays(self.zone().time_zone().clone()).day_of(at)
+    }
+}
 
 impl Days for ZoneDays {
     fn day_of(&self, at: Timestamp) -> Day {

@@ -3,9 +3,11 @@
 use std::net::IpAddr;
 
 pub mod briefing;
+pub mod changes;
 pub mod channels;
 pub mod cli;
 pub mod days;
+pub mod doctor;
 pub mod engines;
 pub mod http;
 pub mod import;
@@ -14,6 +16,7 @@ pub mod machine;
 pub mod memory;
 pub mod prompt;
 pub mod providers;
+pub mod retention;
 pub mod rulebook;
 pub mod sandbox;
 pub mod scrub;
@@ -22,6 +25,7 @@ pub mod settings;
 pub mod storage;
 pub mod teams;
 pub mod tools;
+pub mod transcript;
 pub mod triggers;
 pub mod vault;
 mod vocabulary;
@@ -61,6 +65,7 @@ pub fn run(serve: ServeOptions) -> Result<(), ServiceError> {
         })
         .await?;
         (serve.announce)(&service);
+        service::systemd::ready();
         service.until_told_to_stop().await;
         Ok(())
     })

@@ -10,9 +10,12 @@ use hivewright_actors::{
     audit::Audit,
     clock::{Clock, Timestamp},
     ids::{Ids, PrincipalId},
+    notice::{Notice, NoticeKind},
     policy::{
         Policy,
+        class::Risk,
         draft::{Draft, Invalid},
+        resource::{Mode, Resource},
         rule::{Effect, Rule, Who},
     },
     storage::{Order, Storage, StorageError},
@@ -27,6 +30,8 @@ use crate::{machine::WallClock, settings::live::Live};
 const KIND: &str = "policy";
 /// The most rules that are stored.
 const MOST: usize = 1_000;
+/// The note of a rule that takes the place of one that cannot be read.
+const UNREADABLE: &str = "this rule cannot be read: until it is removed, everything is denied";
 
 /// Where a rule comes from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -122,6 +127,23 @@ impl Rulebook {
 
     /// From now on rules can be stored.
     pub fn connect(&self, store: StoreHandle, ids: Ids) {
+        let rules = self.rules();
+        for rule in rules.stored.iter().filter(|rule| is_unreadable(rule)) {
+            let notice = Notice {
+                id: ids.notice(),
+                kind: NoticeKind::ConfigInvalid,
+                team: None,
+                text: format!(
+                    "The stored rule `{0}` cannot be read, so that no team may use any tool. Remove it with `hivewright policy remove {0}`, and add it again if it is needed.",
+                    rule.id
+                ),
+                refs: vec![rule.id.clone()],
+                at: self.time(),
+                read: false,
+            };
+            drop(store.commit(Writes::new().notice(&notice)));
+        }
+        drop(rules);
         let mut place = self.0.store.write().unwrap_or_else(PoisonError::into_inner);
         *place = Some((store, ids));
     }
@@ -267,18 +289,47 @@ fn read(storage: &dyn Storage) -> Result<Vec<Rule>, StorageError> {
     let mut rules = Vec::new();
     let end = after_prefix(&prefix);
     storage.scan(&prefix, &end, Order::Rising, &mut |key, value| {
+        let name = String::from_utf8_lossy(key.get(prefix.len()..).unwrap_or_default());
         match value.map(|value| (value, decode::<Rule>(key, value))) {
             Ok((_, Ok(rule))) => rules.push(rule),
             Ok((value, Err(error))) => {
-                let closed = closed(key, value);
-                tracing::error!(%error, denied = closed.is_some(), "a stored rule is not valid");
-                rules.extend(closed);
+                tracing::error!(%error, rule = %name, "a stored rule is not valid");
+                rules.push(closed(key, value).unwrap_or_else(|| unreadable(&name)));
             }
-            Err(error) => tracing::error!(%error, "a stored rule cannot be read"),
+            Err(error) => {
+                tracing::error!(%error, rule = %name, "a stored rule cannot be read");
+                rules.push(unreadable(&name));
+            }
         }
         ControlFlow::Continue(())
     })?;
     Ok(rules)
+}
+
+/// Names of stored rules that cannot be read: until they are removed, everything is denied. Blocks.
+pub fn unreadable_in(storage: &dyn Storage) -> Result<Vec<String>, StorageError> {
+    let rules = read(storage)?.into_iter();
+    Ok(rules.filter(is_unreadable).map(|rule| rule.id).collect())
+}
+
+/// Nobody knows what it forbade, so that it forbids everything until somebody removes it.
+fn unreadable(name: &str) -> Rule {
+    Rule {
+        id: name.to_owned(),
+        note: UNREADABLE.to_owned(),
+        expires_at: None,
+        team: "*".to_owned(),
+        resource: Resource::Tool("*".to_owned()),
+        mode: Mode::Both,
+        principal: Who::Any,
+        when: Vec::new(),
+        effect: Effect::Deny,
+        risk: Risk::Normal,
+    }
+}
+
+fn is_unreadable(rule: &Rule) -> bool {
+    rule.note == UNREADABLE && *rule == unreadable(&rule.id)
 }
 
 /// A rule that makes no sense any more denies what it was about.
@@ -294,4 +345,109 @@ fn closed(key: &[u8], value: &[u8]) -> Option<Rule> {
     let rule = plain.check().ok()?;
     debug_assert!(rule.effect == Effect::Deny && rule.principal == Who::Any);
     Some(rule)
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use actix::Arbiter;
+    use hivewright_actors::{
+        policy::{By, Decision, Request, Role, Subject},
+        storage::{Batch, Visit},
+        store::{Store, reads},
+        tool,
+    };
+    use serde_json::json;
+
+    use super::*;
+    use crate::{http::doubles::Memory, machine::Randomness, settings::tests::place};
+
+    /// A disk with one record that cannot be read.
+    struct Scratched(Memory, Vec<u8>);
+
+    impl Storage for Scratched {
+        fn commit(&self, batch: &Batch) -> Result<(), StorageError> {
+            self.0.commit(batch)
+        }
+
+        fn get(&self, key: &[u8]) -> Result<Option<Vec<u8>>, StorageError> {
+            self.0.get(key)
+        }
+
+        fn scan(
+            &self,
+            start: &[u8],
+            end: &[u8],
+            order: Order,
+            visit: &mut Visit<'_>,
+        ) -> Result<(), StorageError> {
+            self.0.scan(start, end, order, &mut |key, value| {
+                let value = match key == self.1 {
+                    true => Err(StorageError::Read("wrong checksum".to_owned())),
+                    false => value,
+                };
+                visit(key, value)
+            })
+        }
+    }
+
+    fn decide(book: &Rulebook) -> Decision {
+        let subject = Subject {
+            role: Role::Operator,
+            user: None,
+            untrusted: false,
+        };
+        book.now().decide(&Request {
+            team: "main",
+            tool: "read",
+            class: "file.read",
+            effect: tool::Effect::Pure,
+            args: &json!({}),
+            touches: &[],
+            uses_secret: false,
+            subject: &subject,
+            caution: None,
+            now: book.time(),
+        })
+    }
+
+    /// SC-22, PL-73: a rule that cannot be read forbids everything, says so, and can be removed.
+    #[actix::test]
+    async fn a_rule_that_cannot_be_read_denies_everything_until_it_is_removed() {
+        let scratched = key("scratched").bytes();
+        let rows = [
+            (key("garbled").bytes(), Some(b"{garbled".to_vec())),
+            (scratched.clone(), Some(b"{}".to_vec())),
+        ];
+        let storage = Arc::new(Scratched(Memory::default(), scratched));
+        let changes = rows.to_vec();
+        storage.commit(&Batch { changes }).unwrap();
+        let place = place();
+        let live = Live::new(place.home.clone(), place.environment.clone());
+
+        let book = Rulebook::open(live, &*storage).unwrap();
+
+        let store = Store::start(
+            &Arbiter::current(),
+            storage.clone(),
+            Box::new(|_| ()),
+            Box::new(|_, _| ()),
+        );
+        book.connect(store.clone(), Ids::new(Arc::new(Randomness)));
+        let names = ["garbled", "scratched"];
+        assert_eq!(unreadable_in(&*storage).unwrap(), names);
+        assert!(matches!(decide(&book), Decision::Deny(By::Rule(_))));
+        store.commit(Writes::new()).await.unwrap();
+        let notices = store.read(reads::notices).await.unwrap();
+        let mut about: Vec<_> = notices.iter().map(|notice| &*notice.refs[0]).collect();
+        about.sort_unstable();
+        assert_eq!(about, names);
+
+        book.remove("garbled", &"operator".into()).await.unwrap();
+        assert!(matches!(decide(&book), Decision::Deny(_)));
+        book.remove("scratched", &"operator".into()).await.unwrap();
+        assert_eq!(decide(&book), Decision::Allow(By::Default));
+        assert!(unreadable_in(&*storage).unwrap().is_empty());
+    }
 }

@@ -5,11 +5,14 @@ use actix::{ActorFutureExt, Context, Handler, ResponseActFuture, WrapFuture};
 use super::{
     Approvals, Decide,
     book::{Said, repeated},
-    find,
     record::{Approval, Status},
     refusal::NotDecided,
 };
-use crate::{audit::Audit, ids::ChannelId, store::records::Writes};
+use crate::{
+    audit::Audit,
+    ids::ChannelId,
+    store::{reads, records::Writes},
+};
 
 type Answer = Result<Approval, NotDecided>;
 
@@ -19,7 +22,7 @@ impl Approvals {
         said: Result<Said, NotDecided>,
         decide: &Decide,
     ) -> ResponseActFuture<Self, Answer> {
-        let approval = match said {
+        let mut approval = match said {
             Ok(Said::New(approval)) => approval,
             // What is told of an earlier decision is stored by then.
             earlier => {
@@ -33,8 +36,10 @@ impl Approvals {
             }
         };
         self.to.desk.release(&approval.short_id);
+        let granted = self.grant(&mut approval);
         let writes = self
             .ending(&approval, decide.channel.as_ref())
+            .and(granted)
             .audit(&self.audit(&approval, decide));
         let committed = self.to.store.commit(writes);
         Box::pin(committed.into_actor(self).map(move |result, this, _| {
@@ -66,7 +71,11 @@ impl Approvals {
     fn look_up(&mut self, decide: Decide) -> ResponseActFuture<Self, Answer> {
         let store = self.to.store.clone();
         let which = decide.word.which.clone();
-        let read = async move { store.read(move |storage| find(storage, &which)).await };
+        let read = async move {
+            store
+                .read(move |storage| reads::approval_called(storage, &which))
+                .await
+        };
         let found = read.into_actor(self).then(move |row, this, _| {
             let row = match row {
                 Ok(row) => row,

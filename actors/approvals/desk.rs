@@ -3,7 +3,10 @@
 use std::{
     collections::HashSet,
     fmt,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicU64, Ordering},
+    },
     time::Duration,
 };
 
@@ -14,7 +17,7 @@ use super::{
     record::{Approval, Digester, Execution, Status},
 };
 use crate::{
-    clock::Timestamp,
+    clock::{Timestamp, millis},
     ids::{Ids, TurnId},
     policy::class::{Kind, Risk},
     store::records::Writes,
@@ -34,7 +37,8 @@ const AFTERWARDS: Duration = Duration::from_secs(60);
 pub struct Desk {
     ids: Ids,
     digester: Digester,
-    ttl: Duration,
+    /// How long requests wait, in milliseconds.
+    ttl: Arc<AtomicU64>,
     /// Short ids in use.
     taken: Arc<Mutex<HashSet<String>>>,
 }
@@ -64,9 +68,18 @@ impl Desk {
         Self {
             ids,
             digester,
-            ttl,
+            ttl: Arc::new(millis(ttl).into()),
             taken: Arc::default(),
         }
+    }
+
+    /// Requests wait this long from now on.
+    pub(super) fn set_ttl(&self, ttl: Duration) {
+        self.ttl.store(millis(ttl), Ordering::Relaxed);
+    }
+
+    fn ttl(&self) -> Duration {
+        Duration::from_millis(self.ttl.load(Ordering::Relaxed))
     }
 
     /// What digests are made with.
@@ -125,7 +138,7 @@ impl Desk {
     /// Before the task itself runs out, so that its turn can still tell what became of it.
     fn expiry(&self, caller: &Caller, now: Timestamp) -> Timestamp {
         let latest = (caller.deadline_at - AFTERWARDS).max(now + Duration::from_secs(1));
-        latest.min(now + self.ttl)
+        latest.min(now + self.ttl())
     }
 
     /// What makes a request count: its row, and the card that shows it where the work comes from.

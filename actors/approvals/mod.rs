@@ -3,12 +3,12 @@
 use std::{collections::HashSet, fmt, sync::Arc, time::Duration};
 
 use crate::{
+    budget::{Days, Ledger},
     channel::{Channel, Deliver},
     clock::{Clock, Timestamp},
-    ids::{ApprovalId, ChannelId, Ids, QuestionId, TeamKey},
+    ids::{ChannelId, Ids, QuestionId, TeamKey},
     queue::{Ended, submit::Submit},
-    storage::StorageError,
-    store::{Numbered, StoreError, StoreHandle, reads, records::Writes},
+    store::{Numbered, StoreError, StoreHandle, records::Writes},
 };
 use actix::{
     Actor, ActorFutureExt, Addr, AsyncContext, Context, Handler, Message, MessageResult, Recipient,
@@ -21,6 +21,7 @@ pub mod canonical;
 pub mod card;
 mod deciding;
 pub mod desk;
+mod granting;
 pub mod question;
 pub mod record;
 pub mod recover;
@@ -98,6 +99,11 @@ pub struct List;
 #[rtype(result = "Vec<Question>")]
 pub struct ListQuestions;
 
+/// Requests wait this long from now on.
+#[derive(Clone, Copy, Debug, Message)]
+#[rtype(result = "()")]
+pub struct SetTtl(pub Duration);
+
 /// Fact: an approval has its end. It is stored.
 #[derive(Clone, Debug, Message)]
 #[rtype(result = "()")]
@@ -121,6 +127,10 @@ pub struct Neighbours {
     pub ids: Ids,
     /// Where requests are written.
     pub desk: Desk,
+    /// What teams may spend.
+    pub ledger: Ledger,
+    /// Which day it is.
+    pub days: Arc<dyn Days>,
 }
 
 /// What waits for a person. Whoever decides first decides, once it is stored.
@@ -182,8 +192,8 @@ impl Approvals {
         match result {
             Ok(frames) => {
                 self.to.channel.do_send(Deliver { frames });
-                // What was cancelled has nobody left who waits.
-                if approval.status != Status::Cancelled {
+                // What was cancelled has nobody left who waits, unless others wait for the same.
+                if self.may_be_asked_again(&approval) || approval.status != Status::Cancelled {
                     self.to.resolved.do_send(Resolved(approval));
                 }
             }
@@ -287,6 +297,14 @@ impl Handler<Disbanded> for Approvals {
     }
 }
 
+impl Handler<SetTtl> for Approvals {
+    type Result = ();
+
+    fn handle(&mut self, SetTtl(ttl): SetTtl, _: &mut Self::Context) {
+        self.to.desk.set_ttl(ttl);
+    }
+}
+
 impl Handler<List> for Approvals {
     type Result = MessageResult<List>;
 
@@ -303,16 +321,4 @@ impl Handler<ListQuestions> for Approvals {
         self.ring(ctx);
         MessageResult(self.book.questions())
     }
-}
-
-/// An approval by its id or its short id; of several with that short id, the newest.
-fn find(
-    storage: &dyn crate::storage::Storage,
-    which: &str,
-) -> Result<Option<Approval>, StorageError> {
-    if which.starts_with("apr-") {
-        return reads::approval(storage, &ApprovalId::from(which));
-    }
-    let mut rows = reads::approvals(storage)?.rows.into_iter().rev();
-    Ok(rows.find(|row| row.short_id == which))
 }

@@ -32,6 +32,31 @@ fn cost(tokens: u64) -> Spent {
     }
 }
 
+fn above(team: &str, task: &str) -> Ancestor {
+    Ancestor {
+        task: task.into(),
+        team: team.into(),
+    }
+}
+
+fn request(task: Option<&str>) -> Request {
+    Request {
+        team: "main".into(),
+        generation: 1,
+        day: DAY.number,
+        task: task.map(Into::into),
+        spent: String::new(),
+        waiting: "task-1".into(),
+    }
+}
+
+fn per_task(usd: f64) -> Caps {
+    Caps {
+        usd_per_task: Some(usd),
+        ..Caps::default()
+    }
+}
+
 /// SE-141: what does not fit is not made, and what was set aside counts.
 #[test]
 fn a_call_is_refused_when_what_is_under_way_leaves_no_room() {
@@ -85,14 +110,14 @@ fn an_operator_who_agrees_allows_the_cap_once_more() {
     let spent = ledger.reserve(&line, &[], cost(100), DAY).unwrap();
     ledger.settle(spent, cost(100));
 
-    assert!(ledger.asks(&"main".into(), DAY));
-    assert!(!ledger.asks(&"main".into(), DAY));
-    ledger.raise(&"main".into(), DAY);
+    assert!(ledger.asks(&"main".into(), None, DAY));
+    assert!(!ledger.asks(&"main".into(), None, DAY));
+    ledger.raise(&request(None), DAY);
 
     let more = ledger.reserve(&line, &[], cost(100), DAY).unwrap();
     ledger.settle(more, cost(100));
     assert!(ledger.reserve(&line, &[], cost(1), DAY).is_err());
-    assert!(ledger.asks(&"main".into(), DAY));
+    assert!(ledger.asks(&"main".into(), None, DAY));
 }
 
 /// SE-140: a task with all it led to.
@@ -105,19 +130,19 @@ fn a_task_and_all_it_led_to_share_one_cap() {
     };
     let main = line(&[("main", caps)]);
     let child = line(&[("child", Caps::default()), ("main", caps)]);
-    let below = ["task-1".into(), "task-2".into()];
+    let below = [above("main", "task-1"), above("child", "task-2")];
 
     let spent = ledger.reserve(&child, &below, cost(80), DAY).unwrap();
     ledger.settle(spent, cost(80));
 
     assert!(
         ledger
-            .reserve(&main, &["task-1".into()], cost(30), DAY)
+            .reserve(&main, &[above("main", "task-1")], cost(30), DAY)
             .is_err()
     );
     assert!(
         ledger
-            .reserve(&main, &["task-9".into()], cost(30), DAY)
+            .reserve(&main, &[above("main", "task-9")], cost(30), DAY)
             .is_ok()
     );
 }
@@ -126,9 +151,144 @@ fn a_task_and_all_it_led_to_share_one_cap() {
 #[test]
 fn what_was_noted_before_counts_for_all_above() {
     let ledger = Ledger::default();
-    ledger.recover(&["child".into(), "main".into()], cost(90), DAY);
+    ledger.recover(Some(&"child".into()), &["main".into()], cost(90), DAY);
 
     let line = line(&[("main", tokens(100))]);
     assert!(ledger.reserve(&line, &[], cost(20), DAY).is_err());
     assert!(ledger.reserve(&line, &[], cost(10), DAY).is_ok());
+}
+
+/// SE-140: what a task of another team cost in all is no matter of this team's cap.
+#[test]
+fn two_tasks_of_one_parent_have_a_cap_each() {
+    let ledger = Ledger::default();
+    let child = line(&[("child", per_task(0.5)), ("main", Caps::default())]);
+    let of = |task: &str| [above("main", "root"), above("child", task)];
+
+    let first = ledger.reserve(&child, &of("one"), cost(40), DAY).unwrap();
+    ledger.settle(first, cost(40));
+
+    let again = ledger.reserve(&child, &of("one"), cost(40), DAY);
+    assert_eq!(again.unwrap_err().task, Some("one".into()));
+    assert!(ledger.reserve(&child, &of("two"), cost(40), DAY).is_ok());
+}
+
+/// SE-141: a turn that was put away or died has nothing under way.
+#[test]
+fn what_nobody_settles_is_given_back() {
+    let ledger = Ledger::default();
+    let line = line(&[("child", tokens(100)), ("main", tokens(100))]);
+
+    drop(ledger.reserve(&line, &[], cost(90), DAY).unwrap());
+
+    assert_eq!(ledger.drawn(&"main".into(), DAY), Spent::default());
+    assert!(ledger.reserve(&line, &[], cost(90), DAY).is_ok());
+}
+
+/// SE-143: an operator who agrees for a task agrees whatever the day is.
+#[test]
+fn the_cap_of_a_task_is_allowed_again_also_after_midnight() {
+    let ledger = Ledger::default();
+    let line = line(&[("main", per_task(1.0))]);
+    let task = [above("main", "task-1")];
+    let spent = ledger.reserve(&line, &task, cost(100), DAY).unwrap();
+    ledger.settle(spent, cost(100));
+    assert!(ledger.asks(&"main".into(), Some(&"task-1".into()), DAY));
+    assert!(!ledger.asks(&"main".into(), Some(&"task-1".into()), NEXT));
+
+    ledger.raise(&request(Some("task-1")), NEXT);
+
+    assert!(ledger.reserve(&line, &task, cost(100), NEXT).is_ok());
+    let other = [above("main", "task-2")];
+    assert!(ledger.reserve(&line, &other, cost(101), NEXT).is_err());
+}
+
+/// OR-30: a team of the same name begins anew; those above it do not.
+#[test]
+fn a_team_that_is_made_again_has_spent_nothing() {
+    let ledger = Ledger::default();
+    let line = line(&[("child", tokens(100)), ("main", tokens(150))]);
+    let spent = ledger.reserve(&line, &[], cost(100), DAY).unwrap();
+    ledger.settle(spent, cost(100));
+
+    ledger.forget(&"child".into());
+
+    assert!(ledger.reserve(&line, &[], cost(60), DAY).is_err());
+    assert!(ledger.reserve(&line, &[], cost(50), DAY).is_ok());
+}
+
+mod recovered {
+    use super::*;
+    use crate::{
+        doubles::disk::Disk,
+        ids::TeamKey,
+        org::{record::TeamRecord, tree::Tree},
+        spine::recover_spending,
+        storage::{Batch, Storage},
+        store::records::Writes,
+    };
+
+    fn life(name: &str, generation: u32) -> TeamKey {
+        TeamKey {
+            name: name.into(),
+            generation,
+        }
+    }
+
+    fn tree(generation: u32) -> Tree {
+        let main = TeamRecord::main(Timestamp(0));
+        let child = TeamRecord {
+            name: "child".into(),
+            parent: Some("main".into()),
+            generation,
+            ..main.clone()
+        };
+        Tree::new([main, child])
+    }
+
+    /// OR-47, OR-30: a team that is gone has spent for those above, and not for its successor.
+    #[test]
+    fn what_a_team_spent_that_is_gone_counts_for_those_above() {
+        let disk = Disk::default().mount(None);
+        let line = line(&[("child", tokens(100)), ("main", tokens(100))]);
+        let row = SpentRow::new(cost(80), &line);
+        let writes = Writes::new()
+            .spent(DAY, &life("child", 1), &row)
+            .raised(DAY, &life("child", 1), 3)
+            .spent(DAY, &life("child", 2), &SpentRow::new(cost(5), &line));
+        disk.commit(&writes.batch()).unwrap();
+        let ledger = Ledger::default();
+
+        recover_spending(&*disk, &ledger, DAY, &tree(2)).unwrap();
+
+        assert_eq!(ledger.drawn(&"main".into(), DAY).tokens, 85);
+        assert_eq!(ledger.drawn(&"child".into(), DAY).tokens, 5);
+    }
+
+    /// Rows of old name neither a life nor the teams above.
+    #[test]
+    fn rows_of_old_are_read() {
+        let disk = Disk::default().mount(None);
+        let row = Writes::new().spent(
+            DAY,
+            &life("child", 1),
+            &SpentRow {
+                own: cost(80),
+                above: None,
+            },
+        );
+        let Batch { changes } = row.batch();
+        assert!(
+            changes.iter().all(
+                |(_, value)| !String::from_utf8_lossy(value.as_ref().unwrap()).contains("above")
+            )
+        );
+        disk.commit(&Batch { changes }).unwrap();
+        let ledger = Ledger::default();
+
+        recover_spending(&*disk, &ledger, DAY, &tree(1)).unwrap();
+
+        assert_eq!(ledger.drawn(&"main".into(), DAY), cost(80));
+        assert_eq!(ledger.drawn(&"child".into(), DAY), cost(80));
+    }
 }

@@ -7,10 +7,16 @@ use actix::{
     Actor, ActorFutureExt, AsyncContext, Context, Handler, Message, MessageResult, WrapFuture,
 };
 
+use serde_json::json;
+
 use crate::{
     clock::Clock,
     event::{Body, Frame, Progress, ProgressKind, WireFrame},
     ids::ChannelId,
+    live::{
+        Publisher,
+        event::{Event, Kind},
+    },
     store::{Numbered, StoreHandle, reads, records::Writes},
 };
 
@@ -119,6 +125,7 @@ pub struct CountConnections;
 pub struct Channel {
     store: StoreHandle,
     clock: Arc<dyn Clock>,
+    live: Option<Publisher>,
     conversations: HashMap<ChannelId, Conversation>,
 }
 
@@ -142,7 +149,28 @@ impl Channel {
         Self {
             store,
             clock,
+            live: None,
             conversations: HashMap::new(),
+        }
+    }
+
+    /// Tells whoever watches how many connections there are.
+    pub fn publishing(mut self, live: Publisher) -> Self {
+        self.live = Some(live);
+        self
+    }
+
+    fn connections(&self) -> usize {
+        self.conversations
+            .values()
+            .filter(|conversation| conversation.socket.is_some())
+            .count()
+    }
+
+    fn tell_connections(&self) {
+        if let Some(live) = &self.live {
+            let data = json!({ "type": "ws", "state": "on", "connected": self.connections() });
+            live.publish(Event::new(Kind::ChannelChanged, data));
         }
     }
 
@@ -369,6 +397,7 @@ impl Handler<Attach> for Channel {
             ..Conversation::default()
         };
         self.conversations.insert(channel, conversation);
+        self.tell_connections();
     }
 }
 
@@ -387,6 +416,7 @@ impl Handler<Adopt> for Channel {
         if let Some(older) = conversation.socket.replace(socket) {
             older.tell(Item::Close(Closing::TakenOver));
         }
+        self.tell_connections();
         self.load(&channel, last_seq, true, ctx);
     }
 }
@@ -413,6 +443,7 @@ impl Handler<Detach> for Channel {
             .is_some_and(|conversation| conversation.connection() == Some(connection))
         {
             self.conversations.remove(&channel);
+            self.tell_connections();
         }
     }
 }
@@ -457,11 +488,6 @@ impl Handler<CountConnections> for Channel {
         CountConnections: CountConnections,
         _: &mut Self::Context,
     ) -> Self::Result {
-        MessageResult(
-            self.conversations
-                .values()
-                .filter(|conversation| conversation.socket.is_some())
-                .count(),
-        )
+        MessageResult(self.connections())
     }
 }

@@ -2,8 +2,12 @@
 
 use super::explanation;
 use crate::{
-    ids::{Ids, TaskId},
+    clock::{Timestamp, millis},
+    ids::{Ids, TaskId, TeamKey},
     inbox::InboxEvent,
+    notice::{Notice, NoticeKind},
+    org::view::OrgView,
+    scheduler::{firing::Standing, premises::Roster},
     task::{Ending, Kind, Lane, Lineage, OnResult, Outcome, Source, Task},
 };
 
@@ -19,6 +23,57 @@ pub(super) fn event(task: &Task, outcome: &Outcome) -> InboxEvent {
         text: describe(task, outcome, SUMMARY),
         label: task.label,
         at: outcome.finished_at,
+    }
+}
+
+/// The team that asked is no more, or is being shut down. Its successor is another.
+pub(super) fn asker_is_gone(task: &Task, view: &OrgView) -> bool {
+    task.reply_to.as_ref().is_some_and(|lane| {
+        let asker = TeamKey {
+            name: lane.team.clone(),
+            generation: task.asker,
+        };
+        view.standing(&asker) == Standing::Gone
+    })
+}
+
+/// The event for the operator, if nobody else is there to get it.
+///
+/// None if the work ended with the team that asked, in one shutdown.
+pub(super) fn for_operator(
+    task: &Task,
+    outcome: &Outcome,
+    view: &OrgView,
+    ids: &Ids,
+) -> Option<Notice> {
+    let both = outcome.ending == Ending::Cancelled && view.standing(&task.team()) == Standing::Gone;
+    (!both).then(|| Notice {
+        id: ids.notice(),
+        kind: NoticeKind::Orphan,
+        team: Some(task.lane.team.clone()),
+        text: format!(
+            "The team that asked for this is gone. {}",
+            describe(task, outcome, SUMMARY)
+        ),
+        refs: vec![task.id.to_string()],
+        at: outcome.finished_at,
+        read: false,
+    })
+}
+
+/// A result that waits for a team that went away meanwhile, for the operator.
+pub(crate) fn undeliverable(result: &Task, ids: &Ids, at: Timestamp) -> Notice {
+    Notice {
+        id: ids.notice(),
+        kind: NoticeKind::Orphan,
+        team: Some(result.from.as_str().into()),
+        text: format!(
+            "The team that asked for this is gone. {}",
+            result.body.chars().take(SUMMARY).collect::<String>()
+        ),
+        refs: vec![result.id.to_string()],
+        at,
+        read: false,
     }
 }
 
@@ -78,9 +133,33 @@ fn describe(task: &Task, outcome: &Outcome, most: usize) -> String {
         rest => format!("\n[{rest} more characters in task {}]", task.id),
     };
     format!(
-        "{what} (team {}, task {}, {}):\n<<<\n{cut}{more}\n>>>",
+        "{what} (team {}, task {}, {}):\n<<<\n{cut}{more}\n>>>\n{}",
         task.lane.team,
         task.id,
-        outcome.ending.as_str()
+        outcome.ending.as_str(),
+        figures(task, outcome)
     )
 }
+
+/// What the work took, in one line.
+fn figures(task: &Task, outcome: &Outcome) -> String {
+    let error = match outcome.code {
+        Some(code) => format!("error: {}, ", code.as_str()),
+        None => String::new(),
+    };
+    let usage = &outcome.usage;
+    let tokens = usage.input + usage.output + usage.cache_read + usage.cache_write;
+    let cost = match usage.cost_usd {
+        Some(usd) => format!(", {usd:.4} USD"),
+        None => String::new(),
+    };
+    format!(
+        "({error}attempts: {}, duration_ms: {}, usage: {tokens} tokens{cost}, finished_at: {})",
+        task.attempts,
+        millis(outcome.finished_at.since(task.created_at)),
+        outcome.finished_at
+    )
+}
+
+#[cfg(test)]
+mod tests;

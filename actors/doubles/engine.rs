@@ -30,8 +30,15 @@ pub(crate) enum Play {
     Wait(Duration),
     /// Never ends.
     Hang,
+    /// Does not answer.
     Fail(Code),
+    /// Answers, and the answer breaks.
+    Break(Code),
+    /// Wants fewer requests, for so long.
+    Limit(Duration),
     Panic,
+    /// The step costs so much.
+    Cost(f64),
     /// Answers with what was said.
     Answer,
     /// Asks for tools: id and name.
@@ -76,6 +83,12 @@ impl Engine for Scripted {
         let plays = (self.script)(&request);
         Box::pin(async move {
             let mut said = String::new();
+            let mut cost = None;
+            let reply = |said: &str, calls: &[(&str, &str)], cost| {
+                let mut reply = reply(said, calls);
+                reply.usage.cost_usd = cost;
+                reply
+            };
             for play in plays {
                 match play {
                     Play::Say(piece) => {
@@ -92,14 +105,28 @@ impl Engine for Scripted {
                     Play::Wait(pause) => tokio::time::sleep(pause).await,
                     Play::Hang => std::future::pending().await,
                     Play::Fail(code) => {
-                        let message = "the provider failed".to_owned();
-                        return Err(EngineFailure { code, message });
+                        return Err(EngineFailure::new(code, "the provider failed"));
+                    }
+                    Play::Break(code) => {
+                        let failure = EngineFailure::new(code, "the answer broke off");
+                        return Err(EngineFailure {
+                            answered: true,
+                            ..failure
+                        });
+                    }
+                    Play::Limit(pause) => {
+                        let failure = EngineFailure::new(Code::RateLimited, "too many requests");
+                        return Err(EngineFailure {
+                            retry_after: Some(pause),
+                            ..failure
+                        });
                     }
                     Play::Panic => panic!("an engine that panics"),
-                    Play::Answer => return Ok(reply(&said, &[])),
-                    Play::Call(calls) => return Ok(reply(&said, &calls)),
+                    Play::Cost(usd) => cost = Some(usd),
+                    Play::Answer => return Ok(reply(&said, &[], cost)),
+                    Play::Call(calls) => return Ok(reply(&said, &calls, cost)),
                     Play::CallWith(id, name, args) => {
-                        let mut reply = reply(&said, &[(id, name)]);
+                        let mut reply = reply(&said, &[(id, name)], cost);
                         if let Some(Block::Call(call)) = reply.blocks.last_mut() {
                             call.args = Args::Json(args);
                         }
@@ -107,7 +134,7 @@ impl Engine for Scripted {
                     }
                 }
             }
-            Ok(reply(&said, &[]))
+            Ok(reply(&said, &[], cost))
         })
     }
 }

@@ -1,7 +1,10 @@
 //! Tools whose names say what they do.
 
 use std::{
-    sync::{Arc, Mutex},
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicBool, Ordering},
+    },
     time::Duration,
 };
 
@@ -29,14 +32,19 @@ pub(crate) struct Run {
 }
 
 /// `give-x` gives work to team x, whose end is notified; `wake-x` wants to be woken by it; `ask-x`
-/// waits for it. `held-look` and `held-pay` need a person.
+/// waits for it. `held-look` and `held-pay` need a person, `locked-…` something that may lack.
 /// `look` is pure, `save` idempotent, `pay` irreversible, `alone` exclusive; `slow…` takes a minute,
-/// `deaf` does not stop when told, `bomb` panics, `mine` panics already when it is looked at.
+/// `deaf` does not stop when told, `rumour` is not to be believed, `bomb` panics, `mine` panics already when it is
+/// looked at, and `stuck` hangs then.
 #[derive(Clone, Default)]
 pub(crate) struct Tools {
     pub(crate) runs: Arc<Mutex<Vec<Run>>>,
     pub(crate) ended: Arc<Mutex<Vec<String>>>,
     pub(crate) office: Arc<Mutex<Option<Office>>>,
+    /// What `locked-…` needs is not there.
+    pub(crate) locked: Arc<AtomicBool>,
+    /// `stuck` blocks its thread until this is set.
+    pub(crate) unstuck: Arc<AtomicBool>,
 }
 
 /// Where work is given to teams.
@@ -51,7 +59,7 @@ pub(crate) fn checked(name: &str) -> Result<Checked, ToolReply> {
     let held = name.strip_prefix("held-");
     let effect = match held.unwrap_or(name).trim_start_matches("slow-") {
         given if given.contains('-') => Effect::Idempotent,
-        "look" | "alone" | "deaf" | "bomb" => Effect::Pure,
+        "look" | "alone" | "deaf" | "bomb" | "rumour" | "stuck" => Effect::Pure,
         "save" | "report_run" => Effect::Idempotent,
         "pay" => Effect::Irreversible,
         _ => return Err(ToolReply::failed(ToolFault::NotAvailable, "no such tool")),
@@ -74,10 +82,17 @@ impl Toolset for Tools {
 
     fn check(&self, call: &ToolCall, _: &Caller, _: Label) -> Result<Checked, ToolReply> {
         assert_ne!(call.name, "mine", "a check that panics");
-        checked(&call.name)
+        while call.name == "stuck" && !self.unstuck.load(Ordering::Relaxed) {
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        let name = call.name.replace("locked-", "");
+        let lacks = name != call.name && self.locked.load(Ordering::Relaxed);
+        let lacks = lacks.then(|| "the vault is locked".to_owned());
+        checked(&name).map(|checked| Checked { lacks, ..checked })
     }
 
-    fn run(&self, call: ToolCall, cx: CallContext) -> BoxFuture<'static, ToolReply> {
+    fn run(&self, mut call: ToolCall, cx: CallContext) -> BoxFuture<'static, ToolReply> {
+        call.name = call.name.replace("locked-", "");
         self.runs.lock().unwrap().push(Run {
             id: call.id.as_str().to_owned(),
             key: cx.key.clone(),
@@ -109,7 +124,7 @@ impl Toolset for Tools {
                 content: format!("{} did", call.id),
                 fault: None,
                 truncated: false,
-                taints: false,
+                taints: call.name == "rumour",
             }
         })
     }
@@ -156,6 +171,7 @@ async fn give(
         let giver = Giver {
             task: cx.caller.task.clone(),
             step: cx.step,
+            words: task.body.clone(),
         };
         let submit = Submit {
             writes: Writes::new().answer(&cx.key, &task.id),

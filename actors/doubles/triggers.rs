@@ -10,15 +10,18 @@ use futures_util::future::BoxFuture;
 
 use crate::{
     clock::Timestamp,
-    ids::TeamKey,
+    ids::{TaskId, TeamKey},
     scheduler::{
         Ports,
+        board::Board,
         calendar::Calendar,
         firing::Standing,
         matcher::{Expressions, Language, Matcher},
         premises::{Findings, Premises, Roster},
+        retention::keeping::{Cut, Keeping, Lot, Terms},
         trigger::Trigger,
     },
+    store::records::{EdgeKey, after_prefix, decode},
 };
 
 const MINUTE: u64 = 60_000;
@@ -39,9 +42,54 @@ pub(crate) struct Standings(pub(crate) Arc<Mutex<HashMap<TeamKey, Standing>>>);
 #[derive(Clone, Default)]
 pub(crate) struct Finds(pub(crate) Arc<Mutex<HashMap<String, (Duration, Findings)>>>);
 
+/// Edges that keep records `fleeting`, all too old, and records `chain` that name tasks.
+#[derive(Clone)]
+pub(crate) struct Keeps {
+    pub(crate) terms: Arc<Mutex<Result<Terms, String>>>,
+    /// Up to when the trash was emptied.
+    pub(crate) emptied: Arc<Mutex<Vec<Timestamp>>>,
+}
+
+impl Default for Keeps {
+    fn default() -> Self {
+        Self {
+            terms: Arc::new(Mutex::new(Ok(Terms::default()))),
+            emptied: Arc::default(),
+        }
+    }
+}
+
+impl Keeping for Keeps {
+    fn terms(&self) -> Result<Terms, String> {
+        self.terms.lock().unwrap().clone()
+    }
+
+    fn lots(&self, _: Cut) -> Vec<Lot> {
+        let start = EdgeKey::prefix("fleeting");
+        vec![Lot {
+            end: after_prefix(&start),
+            start,
+            is_old: Box::new(|_, _| true),
+        }]
+    }
+
+    fn chains(&self) -> Vec<u8> {
+        EdgeKey::prefix("chain")
+    }
+
+    fn told_by(&self, key: &[u8], value: &[u8]) -> Option<TaskId> {
+        decode(key, value).ok()
+    }
+
+    fn empty_trash(&self, before: Timestamp) {
+        self.emptied.lock().unwrap().push(before);
+    }
+}
+
 /// All of them.
 #[derive(Clone, Default)]
 pub(crate) struct Outside {
+    pub(crate) keeps: Keeps,
     pub(crate) standings: Standings,
     pub(crate) finds: Finds,
 }
@@ -49,12 +97,13 @@ pub(crate) struct Outside {
 impl Outside {
     pub(crate) fn ports(&self) -> Ports {
         Ports {
+            board: Board::default(),
             calendar: Arc::new(Hours),
             expressions: Arc::new(Words),
             roster: Arc::new(self.standings.clone()),
             premises: Arc::new(self.finds.clone()),
             timezone: "UTC".to_owned(),
-            retention: Duration::from_secs(90 * 24 * 60 * 60),
+            retention: Arc::new(self.keeps.clone()),
         }
     }
 }

@@ -2,6 +2,7 @@
 
 use std::{
     cell::Cell,
+    collections::HashMap,
     num::NonZeroUsize,
     sync::{
         Arc, Mutex,
@@ -10,7 +11,7 @@ use std::{
     time::Duration,
 };
 
-use actix::Arbiter;
+use actix::{Arbiter, ArbiterHandle};
 use futures_util::future::BoxFuture;
 use tokio::time::Instant;
 
@@ -31,11 +32,12 @@ use crate::{
     clock::{Clock, Timestamp},
     engine::StepRequest,
     ids::{Entropy, Ids},
+    live::Publisher,
     meter::Unmetered,
-    org::view::OrgView,
+    org::{tree::Tree, view::OrgView},
     queue::schedule::Limits,
     router::{self, Open, gate::Sender, rate::Rate, resolve, trust::Policy},
-    spine::{Ports, Spine, Threads, recover},
+    spine::{ANSWERS_WITHIN, Ports, Spine, Threads, recover, recover_spending},
     store::records::digest,
     task::Code,
 };
@@ -67,7 +69,7 @@ impl Entropy for Counted {
 }
 
 /// All of a test happens on one day.
-struct OneDay;
+pub(crate) struct OneDay;
 
 impl Days for OneDay {
     fn day_of(&self, _: Timestamp) -> Day {
@@ -108,6 +110,8 @@ impl Classifier for Opinions {
     }
 }
 
+type Errors = Arc<Mutex<HashMap<&'static str, &'static str>>>;
+
 /// All that a team is told before a turn.
 #[derive(Clone)]
 struct Briefs {
@@ -115,7 +119,8 @@ struct Briefs {
     tools: Tools,
     queue_mode: QueueMode,
     budget: Line,
-    error: Option<&'static str>,
+    errors: Errors,
+    takes: Arc<Mutex<Duration>>,
     conversations: Arc<Mutex<Vec<Vec<briefing::Line>>>>,
 }
 
@@ -123,12 +128,16 @@ impl Briefing for Briefs {
     fn brief(&self, assignment: Assignment) -> BoxFuture<'static, Result<Brief, BriefError>> {
         let this = self.clone();
         Box::pin(async move {
+            let takes = *this.takes.lock().unwrap();
+            tokio::time::sleep(takes).await;
             let mut conversations = this.conversations.lock().unwrap();
             conversations.push(assignment.conversation);
-            if let Some(message) = this.error {
+            let error = this.errors.lock().unwrap();
+            let of_team = error.get(assignment.lane.team.as_str());
+            if let Some(message) = of_team.or_else(|| error.get("*")) {
                 return Err(BriefError {
                     code: Code::ConfigError,
-                    message: message.to_owned(),
+                    message: (*message).to_owned(),
                 });
             }
             Ok(Brief {
@@ -163,10 +172,16 @@ pub(crate) struct World {
     pub(crate) settings: router::Settings,
     pub(crate) queue_mode: QueueMode,
     pub(crate) budget: Line,
-    pub(crate) brief_error: Option<&'static str>,
+    /// What is wrong with the files of teams; `*` is all of them.
+    pub(crate) brief_errors: Errors,
     pub(crate) opinion: Opinion,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) outside: Outside,
+    /// Where teams run; on none, where the test does.
+    pub(crate) arbiters: Vec<ArbiterHandle>,
+    pub(crate) answers_within: Duration,
+    /// How long turns are prepared.
+    pub(crate) briefing_takes: Arc<Mutex<Duration>>,
     script: Script,
     ids: Ids,
     connections: Cell<u64>,
@@ -200,12 +215,15 @@ impl World {
             },
             queue_mode: QueueMode::Queue,
             budget: Arc::from([]),
-            brief_error: None,
+            brief_errors: Errors::default(),
             opinion: Arc::new(|_| (Duration::ZERO, None)),
             clock: Arc::new(Wall {
                 began: Instant::now(),
             }),
             outside: Outside::default(),
+            arbiters: Vec::new(),
+            answers_within: ANSWERS_WITHIN,
+            briefing_takes: Arc::default(),
             script: Arc::new(script),
             ids: Ids::new(Arc::new(Counted::default())),
             connections: Cell::new(0),
@@ -231,11 +249,15 @@ impl World {
             tools: self.tools.clone(),
             queue_mode: self.queue_mode,
             budget: self.budget.clone(),
-            error: self.brief_error,
+            errors: self.brief_errors.clone(),
+            takes: self.briefing_takes.clone(),
             conversations: self.conversations.clone(),
         };
         let failures = self.failures.clone();
         let recovered = recover(&*storage).unwrap();
+        let ledger = Ledger::default();
+        let day = OneDay.day_of(self.clock.now());
+        recover_spending(&*storage, &ledger, day, &Tree::new(Vec::new())).unwrap();
         let ports = Ports {
             storage,
             on_store_failure: Box::new(move |_| {
@@ -246,19 +268,22 @@ impl World {
             classifier: Arc::new(Opinions(self.opinion.clone())),
             clock: self.clock.clone(),
             ids: self.ids.clone(),
-            ledger: Ledger::default(),
+            on_hindrance: Arc::new(|_| ()),
+            ledger,
             days: Arc::new(OneDay),
             secrets: Arc::new(NoVault),
             digester: |bytes| format!("{:016x}", digest(&String::from_utf8_lossy(bytes))),
             approvals_last: Duration::from_secs(24 * 60 * 60),
             meter: Arc::new(Unmetered),
+            live: Publisher::new(1, self.clock.clone()),
             folders: Arc::new(NoFolders),
             view: OrgView::default(),
             triggers: self.outside.ports(),
         };
         let threads = Threads {
             store: Arbiter::current(),
-            teams: Vec::new(),
+            teams: self.arbiters.clone(),
+            answers_within: self.answers_within,
         };
         let spine = Spine::start(
             ports,

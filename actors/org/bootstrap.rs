@@ -198,6 +198,7 @@ impl Handler<Bootstrap> for Org {
             Err(error) => return Box::pin(std::future::ready(Err(error)).into_actor(self)),
         };
         let id = task.id.clone();
+        let before = (team.phase, team.bootstrap_task.clone());
         team.phase = Phase::Initializing;
         team.bootstrap_task = Some(id.clone());
         let submitted = self.parts.work.submit(Submit {
@@ -211,8 +212,22 @@ impl Handler<Bootstrap> for Org {
             giver: None,
         });
         // Its end may be told before the answer is: it must be waited for by then.
+        let key = team.key();
         self.tree.put(team);
         Box::pin(submitted.into_actor(self).map(move |result, org, _| {
+            let name = &key.name;
+            if result.is_err()
+                && let Some(team) = org.tree.get(name.as_str())
+                && team.bootstrap_task.as_ref() == Some(&id)
+            {
+                let (phase, bootstrap_task) = before;
+                let team = TeamRecord {
+                    phase,
+                    bootstrap_task,
+                    ..team.clone()
+                };
+                org.tree.put(team);
+            }
             org.parts.view.show(org.tree.clone());
             result.map(|_| Some(id)).map_err(OrgError::from)
         }))

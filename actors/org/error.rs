@@ -78,8 +78,8 @@ pub enum OrgError {
     /// It is being shut down.
     #[error("`{0}` is being shut down")]
     Draining(TeamName),
-    /// A team is being made below it.
-    #[error("a team is being made below `{0}`; try again in a moment")]
+    /// A team is being made below it, or it is being shut down by itself.
+    #[error("`{0}` is being shut down, or a team is being made below it; try again in a moment")]
     Busy(TeamName),
     /// Words of a scope that cannot be.
     #[error("`scope`: {0}")]

@@ -1,7 +1,10 @@
 //! Org: the organisation. Makes teams and lets them go, step by step, so that a crash in between is
 //! finished or undone at the next start.
 
-use std::{collections::HashMap, sync::Arc};
+use std::{
+    collections::{BTreeSet, HashMap},
+    sync::Arc,
+};
 
 use actix::{
     Actor, ActorFutureExt, AsyncContext, Context, Handler, Message, Recipient, ResponseActFuture,
@@ -19,6 +22,7 @@ use crate::{
     task::Task,
 };
 
+mod accounts;
 pub mod belongings;
 pub mod error;
 pub mod folders;
@@ -31,6 +35,7 @@ pub mod waiting;
 pub mod work;
 
 mod bootstrap;
+mod degrade;
 mod pause;
 pub mod shutdown;
 mod spawn;
@@ -41,7 +46,7 @@ mod update;
 use belongings::Belongings;
 use error::OrgError;
 use folders::{FolderPlan, Folders};
-use record::TeamRecord;
+use record::{Capability, TeamRecord};
 use shutdown::Removed;
 use tree::{By, Limits, Tree};
 use view::OrgView;
@@ -112,6 +117,8 @@ pub struct Update {
     pub remove: Vec<String>,
     /// Another description.
     pub description: Option<String>,
+    /// What it may do beyond its tools from now on. Only operators say so.
+    pub capabilities: Option<BTreeSet<Capability>>,
     /// The tool call behind it: its answer, the record, is stored with the change.
     pub call: Option<String>,
 }
@@ -126,6 +133,16 @@ pub struct Pause {
     pub paused: bool,
     /// Also stop what runs.
     pub now: bool,
+}
+
+/// A team keeps dying and rests, or has rested.
+#[derive(Clone, Debug, Message)]
+#[rtype(result = "()")]
+pub struct Degrade {
+    /// The team.
+    pub team: TeamName,
+    /// How often it died within which time; none if it has rested.
+    pub deaths: Option<(usize, std::time::Duration)>,
 }
 
 /// Gives a team its first work again. Answers the task; none if the team is ready.
@@ -211,7 +228,9 @@ impl Org {
         }
     }
 
-    /// Commits a change of one record, then shows it.
+    /// Commits a change of one record that the tree holds already, then shows the tree.
+    ///
+    /// By then the tree may hold a later change of it, which is not to be undone.
     fn store(
         &self,
         record: TeamRecord,
@@ -223,7 +242,7 @@ impl Org {
             if !frames.is_empty() {
                 org.parts.channel.do_send(Deliver { frames });
             }
-            org.put(record.clone());
+            org.parts.view.show(org.tree.clone());
             Ok(record)
         }))
     }

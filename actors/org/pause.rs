@@ -27,6 +27,8 @@ impl Org {
                 .tree
                 .iter()
                 .filter(|team| team.state != TeamState::Draining)
+                // Whoever is named is meant; to let all work again cures nobody.
+                .filter(|team| pause.paused || team.state != TeamState::Degraded)
                 .collect(),
         };
         let names = meant.iter().map(|team| team.name.clone()).collect();
@@ -67,8 +69,10 @@ impl Handler<Pause> for Org {
             result.map_err(|_| OrgError::Stopping)?;
             org.parts.view.show(org.tree.clone());
             if !pause.paused {
-                for name in &names {
-                    org.parts.work.set_state(name, TeamState::Active);
+                // As it stands now: a pause or a shutdown may have come between.
+                for team in names.iter().filter_map(|name| org.tree.get(name.as_str())) {
+                    org.parts.work.set_state(&team.name, team.state);
+                    org.parts.work.retry(&team.name);
                 }
             }
             Ok(names)

@@ -106,6 +106,14 @@ impl Org {
         {
             return Ok(None);
         }
+        // One below it that is going by itself has a caller of its own, who is to hear of its end.
+        let goes_alone = |team: &TeamRecord| {
+            let closing = team.closing.as_ref();
+            closing.is_some_and(|closing| self.closing.contains_key(&closing.top))
+        };
+        if let Some(team) = going.iter().find(|team| goes_alone(team)) {
+            return Err(OrgError::Busy(team.name.clone()));
+        }
         let drained = going.into_iter().map(|team| TeamRecord {
             closing: Some(Closing {
                 top: shutdown.name.clone(),

@@ -175,6 +175,8 @@ impl Work for Stored {
         desk.states.push(format!("{team} {}", state.as_str()));
     }
 
+    fn retry(&self, _: &TeamName) {}
+
     fn dismiss(&self, team: &TeamName) {
         self.desk.lock().unwrap().dismissed.push(team.to_string());
     }
@@ -294,6 +296,7 @@ impl Process {
                 add: Vec::new(),
                 remove: Vec::new(),
                 description: None,
+                capabilities: None,
                 call: None,
             };
             self.org.send(update).await.unwrap().unwrap_err();

@@ -6,6 +6,7 @@ use super::{
     Org, OrgError, Update,
     names::{check_scope, check_size},
     record::TeamRecord,
+    tree::By,
 };
 use crate::{ids::MAIN, store::records::Writes};
 
@@ -16,6 +17,16 @@ impl Org {
         let (add, remove) = (check_scope(&update.add)?, check_scope(&update.remove)?);
         team.scope.extend(add);
         team.scope.retain(|word| !remove.contains(word));
+        if let Some(capabilities) = &update.capabilities {
+            if let By::Team(_) = update.by {
+                return Err(OrgError::NotAuthorized {
+                    team: team.name,
+                    caller: update.by.as_str().to_owned(),
+                    rule: "only operators change what a team may do beyond its tools",
+                });
+            }
+            team.capabilities.clone_from(capabilities);
+        }
         check_size(&team.scope)?;
         if team.scope.is_empty() && team.name.as_str() != MAIN {
             return Err(OrgError::ScopeEmpty(team.name));

@@ -7,14 +7,12 @@ use super::record::TeamState;
 use crate::{
     ids::{TaskId, TeamName},
     queue::{
-        Queue, Told,
-        causes::Runaway,
-        parking::SetState,
+        Dismiss, Queue, Told,
+        parking::{SetState, UnparkAll},
         submit::{CancelTask, OpenTask, OpenTasks, Refusal, Submission, Submit},
         waits::{CancelTeam, Wait},
     },
-    supervisor::{Dismiss, Supervisor},
-    task::{Lane, Outcome},
+    task::{Lane, Outcome, WaitReason},
 };
 
 /// The queue, as the organisation sees it.
@@ -43,6 +41,9 @@ pub trait Work: Send + Sync + 'static {
     /// Stops all that runs for a team, at once. Its tasks wait again.
     fn dismiss(&self, team: &TeamName);
 
+    /// What a team waits for may be there now: its tasks try again.
+    fn retry(&self, team: &TeamName);
+
     /// Something was put into a lane's inbox.
     fn told(&self, lane: Lane, generation: u32);
 }
@@ -52,8 +53,6 @@ pub trait Work: Send + Sync + 'static {
 pub struct Actors {
     /// Durable work.
     pub queue: Addr<Queue>,
-    /// Who lives.
-    pub supervisor: Addr<Supervisor>,
 }
 
 impl Work for Actors {
@@ -95,7 +94,21 @@ impl Work for Actors {
     }
 
     fn dismiss(&self, team: &TeamName) {
-        self.supervisor.do_send(Dismiss { team: team.clone() });
+        self.queue.do_send(Dismiss { team: team.clone() });
+    }
+
+    fn retry(&self, team: &TeamName) {
+        for reason in [
+            WaitReason::Login,
+            WaitReason::RateLimit,
+            WaitReason::ProviderDown,
+            WaitReason::Config,
+        ] {
+            self.queue.do_send(UnparkAll {
+                reason,
+                team: Some(team.clone()),
+            });
+        }
     }
 
     fn told(&self, lane: Lane, generation: u32) {
@@ -108,9 +121,7 @@ pub fn refusal_code(refusal: &Refusal) -> &'static str {
     match refusal {
         Refusal::QueueFull(_) => "queue_full",
         Refusal::TeamDraining => "team_draining",
-        Refusal::Runaway(Runaway::Hops(_)) => "hop_limit",
-        Refusal::Runaway(Runaway::Fanout(_)) => "fanout_limit",
-        Refusal::Runaway(Runaway::Loop(_)) => "loop_detected",
+        Refusal::Runaway(why) => why.code(),
         Refusal::Stopping => "stopping",
     }
 }

@@ -168,6 +168,7 @@ pub(super) fn standing(class: &str, effect: Effect) -> Option<Caution> {
         "org.shutdown_team" => ask(Kind::Shutdown, "a team and all its data end"),
         "org.request_spawn" => ask(Kind::Spawn, "a new team is made"),
         "org.request_apply_config" => ask(Kind::Config, "a team's settings change"),
+        "org.propose_change" => ask(Kind::SelfChange, "what the team is changes"),
         "trust" if effect != Effect::Pure => ask(Kind::Tool, "who is trusted changes"),
         _ => None,
     }
@@ -196,7 +197,13 @@ fn untrusted(request: &Request<'_>) -> Option<Caution> {
         "trust" | "plugin.register" if changes => {
             ask(Kind::SelfChange, Risk::Normal, "what the team is changes")
         }
-        // A test changes nothing of the trigger.
+        // What is saved in such a turn waits for a review; what is deleted is out of prompts at once.
+        "memory" if request.tool == "memory_delete" => ask(
+            Kind::SelfChange,
+            Risk::Normal,
+            "something remembered is deleted",
+        ),
+        // A test changes nothing of the trigger, and its run is believed as far as this turn.
         "trigger.test_trigger" => None,
         _ if class.starts_with("trigger.") && changes => {
             ask(Kind::SelfChange, Risk::Normal, "a trigger changes")

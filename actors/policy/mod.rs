@@ -71,8 +71,14 @@ impl Subject {
         let (role, user) = match cause {
             Cause::System => (Role::System, None),
             Cause::Operator { name } => (Role::Operator, Some(format!("operator:{name}"))),
-            Cause::Sender { channel_type, id } => {
-                (Role::User, Some(format!("{channel_type}:{id}")))
+            Cause::Sender {
+                channel_type,
+                id,
+                guest,
+                ..
+            } => {
+                let role = if *guest { Role::Guest } else { Role::User };
+                (role, Some(format!("{channel_type}:{id}")))
             }
         };
         Self {

@@ -273,6 +273,24 @@ fn without_rules_the_class_decides() {
     }
 }
 
+/// MV-15, SC-42: what a person relied on does not vanish from prompts at a stranger's word.
+#[test]
+fn an_untrusted_turn_asks_before_it_deletes_what_is_remembered() {
+    let args = json!({"key": "identity"});
+    let untrusted = Subject {
+        untrusted: true,
+        ..person()
+    };
+    let asks = |tool: &str, who: &Subject| {
+        let call = request(tool, "memory", &args, who);
+        matches!(decide(Vec::new(), &call), Decision::Ask(..))
+    };
+
+    assert!(asks("memory_delete", &untrusted));
+    assert!(!asks("memory_delete", &person()));
+    assert!(!asks("memory_save", &untrusted));
+}
+
 /// SC-42: also files that tell the team what it is.
 #[test]
 fn an_untrusted_turn_asks_before_it_changes_what_the_team_is() {

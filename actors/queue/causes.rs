@@ -30,6 +30,8 @@ pub struct Giver {
     pub task: TaskId,
     /// The step of that turn.
     pub step: u32,
+    /// What is asked, in the words of whoever asks: without what each task gets anew, such as an id.
+    pub words: String,
 }
 
 /// Why one cause may not lead to more.
@@ -44,6 +46,17 @@ pub enum Runaway {
     /// Round in circles.
     #[error("{0}")]
     Loop(String),
+}
+
+impl Runaway {
+    /// As answers name it.
+    pub fn code(&self) -> &'static str {
+        match self {
+            Self::Hops(_) => "hop_limit",
+            Self::Fanout(_) => "fanout_limit",
+            Self::Loop(_) => "loop_detected",
+        }
+    }
 }
 
 /// All open causes.
@@ -126,10 +139,16 @@ impl Causes {
                 "one step may make {PER_STEP} tasks; make the others in the next"
             )));
         }
-        let counts = cause.counts.with(task, line)?;
+        let counts = cause.counts.with(task, line, &giver.words)?;
         step.1 += 1;
         cause.counts = counts.clone();
         Ok(counts)
+    }
+
+    /// A task has led to others: its cause is not over before it has ended.
+    pub(super) fn led_to_more(&mut self, task: &Task) {
+        self.causes.entry(task.root().clone()).or_default();
+        self.opened(task);
     }
 
     /// A task is open.
@@ -149,11 +168,13 @@ impl Causes {
         }
     }
 
-    /// A task has ended. Returns the cause if that was the last of it.
-    pub(super) fn ended(&mut self, task: &Task) -> Option<TaskId> {
+    /// A task has ended. Returns the cause if that was the last of it, and whether it had a row.
+    pub(super) fn ended(&mut self, task: &Task) -> Option<(TaskId, bool)> {
         self.steps.remove(&task.id);
         let root = task.root();
-        let cause = self.causes.get_mut(root)?;
+        let Some(cause) = self.causes.get_mut(root) else {
+            return Some((root.clone(), false));
+        };
         if cause.open.remove(&task.id)
             && let Some(parent) = task.lineage.as_ref().and_then(Lineage::parent)
             && let Some(below) = cause.below.get_mut(parent)
@@ -164,21 +185,21 @@ impl Causes {
             return None;
         }
         self.causes.remove(root);
-        Some(root.clone())
+        Some((root.clone(), true))
     }
 }
 
 impl Counts {
     /// The counts with one more task.
-    fn with(&self, task: &Task, line: &Lineage) -> Result<Self, Runaway> {
+    fn with(&self, task: &Task, line: &Lineage, words: &str) -> Result<Self, Runaway> {
         let mut counts = self.clone();
         counts.made += 1;
         let to = &task.lane.team;
         let Some(from) = line.path.last().map(|above| &above.team) else {
             return Ok(counts);
         };
-        let words = format!("{from}>{to}:{:016x}", digest(&plain(&task.body)));
-        let said = counts.words.entry(words).or_default();
+        let said = format!("{from}>{to}:{:016x}", digest(&plain(words)));
+        let said = counts.words.entry(said).or_default();
         if *said >= SAME_WORDS {
             return Err(Runaway::Loop(format!(
                 "{from} has given {to} the same words {SAME_WORDS} times: {}",

@@ -1,6 +1,7 @@
 //! Keep: rows that belong between tasks, stored in the order in which both were handed in.
 
-use actix::{ActorFutureExt, Handler, Message, ResponseActFuture, WrapFuture};
+use actix::{ActorFutureExt, AsyncContext, Context, Handler, Message, WrapFuture};
+use tokio::sync::oneshot;
 
 use super::Queue;
 use crate::{
@@ -8,29 +9,35 @@ use crate::{
     store::{StoreError, records::Writes},
 };
 
-/// Stores rows after everything that was handed in before, tasks included. Answered when they are
-/// durable; the frames among them are on their way then.
+/// Stores rows after everything that was told before, tasks included. The frames among them go on
+/// their way once they are durable.
 ///
 /// Whoever writes the same row now with a task and now without must take this way for the latter:
 /// the store itself would be faster than the queue, and the older row would win.
 #[derive(Debug, Message)]
-#[rtype(result = "Result<(), StoreError>")]
+#[rtype(result = "()")]
 pub struct Keep {
     /// The rows.
     pub writes: Writes,
+    /// Told when they are durable.
+    pub stored: Option<oneshot::Sender<Result<(), StoreError>>>,
 }
 
 impl Handler<Keep> for Queue {
-    type Result = ResponseActFuture<Self, Result<(), StoreError>>;
+    type Result = ();
 
-    fn handle(&mut self, Keep { writes }: Keep, _: &mut Self::Context) -> Self::Result {
+    fn handle(&mut self, Keep { writes, stored }: Keep, ctx: &mut Context<Self>) {
         let committed = self.store.commit(writes);
-        Box::pin(committed.into_actor(self).map(|result, queue, _| {
-            let frames = result?;
-            if !frames.is_empty() {
-                queue.channel.do_send(Deliver { frames });
+        ctx.spawn(committed.into_actor(self).map(|result, queue, _| {
+            let result = result.map(|frames| {
+                if !frames.is_empty() {
+                    queue.channel.do_send(Deliver { frames });
+                }
+            });
+            if let Some(stored) = stored {
+                // Whoever waited may have gone.
+                let _gone = stored.send(result);
             }
-            Ok(())
-        }))
+        }));
     }
 }

@@ -2,15 +2,37 @@
 
 use std::time::Duration;
 
-use actix::{ActorFutureExt, AsyncContext, Context, WrapFuture};
+use actix::{ActorFutureExt, AsyncContext, Context, Handler, WrapFuture};
 
-use super::{Entry, Leased, Progressed, Queue, tell_stored};
+use super::{Due, Entry, Leased, Progressed, Queue, Taken, tell_stored};
 use crate::{
     channel::Recheck,
+    clock::Timestamp,
     ids::{LeaseId, TaskId},
+    notice::Notice,
+    scheduler::{firing::Standing, premises::Roster},
     store::records::{self, Writes},
-    task::{Code, Ending, MAX_ATTEMPTS, Task},
+    task::{Code, Ending, Kind, MAX_ATTEMPTS, Task},
 };
+
+/// A lease that its team has not taken for this long is told again.
+const SIGNAL_AGAIN: Duration = Duration::from_secs(60);
+
+impl Handler<Taken> for Queue {
+    type Result = ();
+
+    fn handle(&mut self, Taken { task, lease }: Taken, _: &mut Self::Context) {
+        let Some(entry) = self.tasks.get_mut(&task) else {
+            return;
+        };
+        if entry.task.lease.as_ref() == Some(&lease)
+            && let Some(at) = entry.signal.take()
+        {
+            self.due
+                .remove(&(at, Due::Signal, entry.task.arrival, task));
+        }
+    }
+}
 
 impl Queue {
     /// Leases all that can start.
@@ -27,6 +49,12 @@ impl Queue {
             if entry.task.deadline_at <= now {
                 self.schedule.finished(&lane, Duration::ZERO);
                 self.end(&id, Ending::Expired, Code::Deadline, ctx);
+            } else if entry.task.kind == Kind::Result
+                && self.teams.standing(&entry.task.team()) == Standing::Gone
+            {
+                self.schedule.finished(&lane, Duration::ZERO);
+                let reason = Some("the team that asked for it is gone");
+                self.end_for(&id, Ending::Cancelled, Code::Cancelled, reason, ctx);
             } else if entry.task.attempts >= MAX_ATTEMPTS {
                 self.schedule.finished(&lane, Duration::ZERO);
                 self.end(&id, Ending::Dead, Code::Crash, ctx);
@@ -43,7 +71,10 @@ impl Queue {
         let Some(entry) = self.tasks.get_mut(id) else {
             return;
         };
+        self.moment += 1;
         entry.joined = joins;
+        entry.leased_at = Some(now);
+        entry.leased = self.moment;
         entry.task.lease = Some(lease.clone());
         entry.task.attempts += 1;
         entry.task.not_before = None;
@@ -79,12 +110,54 @@ impl Queue {
         if self.is_cancelled(&task.id) {
             return self.take_back(task, None, ctx);
         }
+        if self.schedule.is_paused(&task.lane.team) {
+            let attempts = task.attempts.saturating_sub(1);
+            return self.take_back(Task { attempts, ..task }, None, ctx);
+        }
         let inbox = !joins && self.take_inbox(&task);
+        self.expect_taken(&task);
         self.listeners.leased.do_send(Leased {
             task,
             lease,
             joins,
             inbox,
+        });
+        self.arm(ctx);
+    }
+
+    /// The team of a lease is signalled again if it does not take it.
+    fn expect_taken(&mut self, task: &Task) {
+        let at = self.clock.now() + SIGNAL_AGAIN;
+        if let Some(entry) = self.tasks.get_mut(&task.id) {
+            entry.signal = Some(at);
+            self.due
+                .insert((at, Due::Signal, task.arrival, task.id.clone()));
+        }
+    }
+
+    /// A lease that nobody has taken for a while is told again.
+    pub(super) fn signal_again(&mut self, id: &TaskId, at: Timestamp, ctx: &mut Context<Self>) {
+        let Some(entry) = self.tasks.get_mut(id) else {
+            return;
+        };
+        let (true, Some(lease)) = (entry.signal == Some(at), entry.task.lease.clone()) else {
+            return;
+        };
+        let (task, joins) = (entry.task.clone(), entry.joined);
+        let done = format!(
+            "A task was not taken up for {} s: its team was signalled again.",
+            SIGNAL_AGAIN.as_secs()
+        );
+        let (name, now) = (self.ids.notice(), self.clock.now());
+        let notice = Notice::stall(name, &task.lane.team, Some(id), done, now);
+        let committed = self.store.commit(Writes::new().notice(&notice));
+        self.deliver(committed, ctx);
+        self.expect_taken(&task);
+        self.listeners.leased.do_send(Leased {
+            task,
+            lease,
+            joins,
+            inbox: true,
         });
     }
 
@@ -187,7 +260,8 @@ impl Queue {
             );
             return self.dispatch(ctx);
         }
-        self.schedule.put_back(&task.lane, task.id.clone(), until);
+        self.schedule
+            .put_back(&task.lane, task.id.clone(), task.priority, until);
         self.expect(&task);
         let committed = self.store.commit(Writes::new().task(&task));
         self.tasks.insert(task.id.clone(), Entry::new(task));

@@ -14,16 +14,18 @@ use actix::{
 use tokio::sync::oneshot;
 
 use crate::{
+    budget::Ledger,
     channel::{Channel, Deliver, Tell},
     clock::{Clock, Timestamp},
     closing,
     event::{Body, ErrorBody, Frame},
     ids::{ChannelId, Ids, LeaseId, TaskId, TeamName},
+    org::view::OrgView,
     store::{
         Numbered, StoreError, StoreHandle, reads,
         records::{self, Writes},
     },
-    task::{Code, Ending, Kind, Lane, Task},
+    task::{Cause, Code, Ending, Kind, Lane, Task, WaitReason},
 };
 
 pub mod causes;
@@ -38,6 +40,7 @@ mod waiting;
 pub mod waits;
 
 use causes::{Causes, Counts as CauseCounts};
+use parking::Cure;
 use schedule::{Full, Limits, Schedule};
 use waiting::Due;
 use waits::Waits;
@@ -83,12 +86,14 @@ pub struct Return {
     pub uncounted: bool,
 }
 
-/// A running turn asks for the next waiting task of its lane.
+/// A running turn asks for the next waiting task of its lane that may join it.
 #[derive(Debug, Message)]
 #[rtype(result = "()")]
 pub struct Join {
     /// The lane.
     pub lane: Lane,
+    /// Who is behind the turn.
+    pub behind: Cause,
 }
 
 /// Stops the running turn of a lane, and on request ends what waits behind it.
@@ -111,6 +116,19 @@ pub struct Orphaned {
     pub team: TeamName,
     /// None of its tasks is leased before this has passed.
     pub pause: Duration,
+    /// It was told to go: the attempt does not count.
+    pub uncounted: bool,
+}
+
+/// Order: stop a team with all that runs for it, at once. Tasks that it had wait again, and the
+/// attempt does not count.
+///
+/// It goes by way of the queue: whatever was leased to the team before reaches it before.
+#[derive(Clone, Debug, Message)]
+#[rtype(result = "()")]
+pub struct Dismiss {
+    /// The team.
+    pub team: TeamName,
 }
 
 /// No more leases: the process is about to stop.
@@ -148,12 +166,22 @@ pub struct Leased {
     pub inbox: bool,
 }
 
+/// Fact: a team has a lease.
+#[derive(Clone, Debug, Message)]
+#[rtype(result = "()")]
+pub struct Taken {
+    /// The task.
+    pub task: TaskId,
+    /// The lease.
+    pub lease: LeaseId,
+}
+
 /// Fact: a task waits behind the running turn of its lane.
 #[derive(Clone, Debug, Message)]
 #[rtype(result = "()")]
 pub struct Waiting {
-    /// The lane.
-    pub lane: Lane,
+    /// The task.
+    pub task: Task,
 }
 
 /// Order to a team: stop the running turn of a lane.
@@ -233,10 +261,14 @@ pub struct Listeners {
     pub waiting: Recipient<Waiting>,
     /// Stops turns.
     pub stop: Recipient<Stop>,
+    /// Stops teams.
+    pub dismiss: Recipient<Dismiss>,
     /// Keeps count of topics.
     pub progressed: Recipient<Progressed>,
     /// Hear of the end of tasks.
     pub ended: Vec<Recipient<Ended>>,
+    /// Keeps what tasks cost as long as they are open.
+    pub ledger: Ledger,
 }
 
 /// The durable queue: it stores tasks before anyone is told, leases each to one turn at a time, and
@@ -255,6 +287,12 @@ pub struct Queue {
     draining_teams: HashSet<TeamName>,
     causes: Causes,
     waits: Waits,
+    teams: OrgView,
+    /// What the operator was told of: which team cannot work.
+    told: HashSet<(TeamName, WaitReason)>,
+    cures: Vec<Cure>,
+    /// Counts leases and cures, to tell which came first.
+    moment: u64,
     /// Lanes that find something in their inbox, as the store names them.
     inboxes: HashSet<Vec<u8>>,
     ended: HashMap<(TeamName, Ending), u64>,
@@ -274,8 +312,14 @@ struct Entry {
     reason: Option<String>,
     /// What its turn is about to wait for has happened already.
     unparked: bool,
+    /// When it was leased, by the count of leases and cures.
+    leased: u64,
+    /// Its team is signalled again then, unless it takes the lease before.
+    signal: Option<Timestamp>,
     /// Told when it is stored.
     stored: Option<oneshot::Sender<()>>,
+    /// When it was leased last, by this process.
+    leased_at: Option<Timestamp>,
 }
 
 impl Entry {
@@ -287,7 +331,10 @@ impl Entry {
             cancelled: false,
             reason: None,
             unparked: false,
+            leased: 0,
+            signal: None,
             stored: None,
+            leased_at: None,
         }
     }
 }
@@ -305,6 +352,8 @@ pub struct Left {
     pub paused: Vec<TeamName>,
     /// Teams that take no new work.
     pub draining: Vec<TeamName>,
+    /// Which teams there are, now and later.
+    pub teams: OrgView,
 }
 
 impl Queue {
@@ -323,6 +372,9 @@ impl Queue {
         ids.arrived(open.last().map_or(0, |newest| newest.arrival));
         let mut causes = Causes::default();
         let over = causes.recover(left.causes, &open);
+        let roots: HashSet<&TaskId> = open.iter().map(Task::root).collect();
+        let mut paid_off = listeners.ledger.roots();
+        paid_off.retain(|root| !roots.contains(root));
         let mut queue = Self {
             store,
             channel,
@@ -337,6 +389,10 @@ impl Queue {
             draining_teams: left.draining.into_iter().collect(),
             causes,
             waits: Waits::default(),
+            teams: left.teams,
+            told: HashSet::new(),
+            cures: Vec::new(),
+            moment: 0,
             inboxes: left.inboxes,
             ended: HashMap::new(),
             waited: (0, Duration::ZERO),
@@ -352,9 +408,13 @@ impl Queue {
                 None => queue.wait(task, None, None),
             }
         }
-        let forgotten = over
+        let mut forgotten = over
             .iter()
             .fold(Writes::new(), |writes, root| writes.forget_cause(root));
+        for root in &paid_off {
+            let costs = queue.listeners.ledger.forget_task(root);
+            forgotten = forgotten.forget_costs(root, &costs);
+        }
         if !forgotten.is_empty() {
             drop(queue.store.commit(forgotten));
         }
@@ -386,7 +446,6 @@ impl Queue {
     ) {
         task.arrival = self.ids.arrival();
         let id = task.id.clone();
-        let lane = task.lane.clone();
         self.causes.opened(&task);
         self.wait(task, Some(writes), stored);
         self.dispatch(ctx);
@@ -395,7 +454,9 @@ impl Queue {
         {
             let committed = self.store.commit(writes.task(&entry.task));
             let stored = entry.stored.take();
-            let waiting = Waiting { lane };
+            let waiting = Waiting {
+                task: entry.task.clone(),
+            };
             ctx.spawn(committed.into_actor(self).map(|result, queue, _| {
                 if result.is_ok() {
                     tell_stored(stored);
@@ -420,8 +481,15 @@ impl Queue {
     }
 
     fn note_end(&mut self, task: Task, ending: Ending, was_running: bool) {
-        if let Some(root) = self.causes.ended(&task) {
-            drop(self.store.commit(Writes::new().forget_cause(&root)));
+        if let Some((root, kept)) = self.causes.ended(&task) {
+            let costs = self.listeners.ledger.forget_task(&root);
+            let mut writes = Writes::new().forget_costs(&root, &costs);
+            if kept {
+                writes = writes.forget_cause(&root);
+            }
+            if !writes.is_empty() {
+                drop(self.store.commit(writes));
+            }
         }
         self.tell_waiters(&task.id, &task.lane.team);
         for listener in &self.listeners.ended {
@@ -490,6 +558,12 @@ impl Handler<Finished> for Queue {
             told,
         } = finished;
         self.note_inbox(told);
+        if ending == Ending::Done
+            && let Some(entry) = self.tasks.get(&task)
+        {
+            let team = entry.task.lane.team.clone();
+            self.works(&team);
+        }
         // Before the end is noted: a cause lives as long as it has an open task.
         if let Some(follow_up) = follow_up {
             self.take_in(*follow_up);
@@ -532,9 +606,16 @@ impl Handler<Return> for Queue {
 impl Handler<Join> for Queue {
     type Result = ();
 
-    fn handle(&mut self, Join { lane }: Join, ctx: &mut Self::Context) {
+    fn handle(&mut self, Join { lane, behind }: Join, ctx: &mut Self::Context) {
+        let next = self.schedule.waiting_in(&lane).into_iter().find(|id| {
+            let task = self.tasks.get(id).map(|entry| &entry.task);
+            task.is_some_and(|task| task.may_steer(&behind))
+        });
+        // One that has begun has a journal of its own to go on from.
+        let begun = |id: &TaskId| self.tasks[id].task.redelivered;
         if !self.draining
-            && let Some(id) = self.schedule.take_next(&lane)
+            && let Some(id) = next.filter(|id| !begun(id))
+            && self.schedule.take(&lane, &id)
         {
             self.lease(&id, true, ctx);
         }
@@ -584,6 +665,7 @@ impl Handler<Cancel> for Queue {
             false => self.parked_in(&lane),
         };
         for id in &parked {
+            self.schedule.remove(&lane, id);
             self.end(id, Ending::Cancelled, Code::Cancelled, ctx);
         }
         if !running
@@ -611,7 +693,12 @@ impl Handler<Cancel> for Queue {
 impl Handler<Orphaned> for Queue {
     type Result = ();
 
-    fn handle(&mut self, Orphaned { team, pause }: Orphaned, ctx: &mut Self::Context) {
+    fn handle(&mut self, orphaned: Orphaned, ctx: &mut Self::Context) {
+        let Orphaned {
+            team,
+            pause,
+            uncounted,
+        } = orphaned;
         self.schedule.rest(&team, self.clock.now() + pause);
         let mut orphans: Vec<Task> = self
             .tasks
@@ -640,7 +727,11 @@ impl Handler<Orphaned> for Queue {
         };
         ctx.spawn(read.into_actor(self).map(move |rows, queue, ctx| {
             let rows = rows.unwrap_or_else(|| vec![(None, None); orphans.len()]);
-            for (orphan, (row, result)) in orphans.into_iter().zip(rows) {
+            for (mut orphan, (mut row, result)) in orphans.into_iter().zip(rows) {
+                if uncounted {
+                    let tasks = row.iter_mut().chain([&mut orphan]);
+                    tasks.for_each(|task| task.attempts = task.attempts.saturating_sub(1));
+                }
                 if let Some(result) = result
                     && result.outcome.is_none()
                     && !queue.tasks.contains_key(&result.id)
@@ -651,6 +742,14 @@ impl Handler<Orphaned> for Queue {
             }
             queue.dispatch(ctx);
         }));
+    }
+}
+
+impl Handler<Dismiss> for Queue {
+    type Result = ();
+
+    fn handle(&mut self, dismiss: Dismiss, _: &mut Self::Context) {
+        self.listeners.dismiss.do_send(dismiss);
     }
 }
 

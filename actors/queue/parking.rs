@@ -1,14 +1,16 @@
-//! Parking: turns that were set aside. They hold no slot and no lane, and go on from their journal.
+//! Parking: turns that were set aside. They hold no slot and go on from their journal.
 
 use actix::{Context, Handler, Message};
 
 use super::{Due, Entry, Progressed, Queue};
 use crate::{
-    approvals::Resolved,
+    approvals::{Resolved, record::Status},
     clock::Timestamp,
     ids::{TaskId, TeamName},
+    notice::{Notice, NoticeKind},
+    policy::class::Kind,
     store::records::Writes,
-    task::{Lane, Parked, Task, WaitReason},
+    task::{Lane, Parked, Task, Wait, WaitReason},
 };
 
 /// A turn sets its task aside until something outside has happened. No attempt is counted.
@@ -18,9 +20,7 @@ pub struct Park {
     /// The task, as the turn left it.
     pub task: Task,
     /// What it waits for.
-    pub reason: WaitReason,
-    /// It goes on then at the latest.
-    pub until: Option<Timestamp>,
+    pub wait: Wait,
 }
 
 /// What a parked task waited for has happened.
@@ -31,12 +31,26 @@ pub struct Unpark {
     pub task: TaskId,
 }
 
-/// All tasks that wait for this may go on.
+/// What tasks wait for may be there now: they try again, in the order in which they came.
 #[derive(Clone, Debug, Message)]
 #[rtype(result = "()")]
 pub struct UnparkAll {
     /// What they wait for.
     pub reason: WaitReason,
+    /// Whose they are; none is everyone's.
+    pub team: Option<TeamName>,
+}
+
+/// Fact: a team cannot work, and why. The operator hears of it once.
+#[derive(Clone, Debug, Message)]
+#[rtype(result = "()")]
+pub struct Hindered {
+    /// The team.
+    pub team: TeamName,
+    /// What its work waits for, if it can.
+    pub reason: WaitReason,
+    /// Why, in words for a person.
+    pub note: String,
 }
 
 /// Whether a team works, and takes work.
@@ -51,20 +65,60 @@ pub struct SetState {
     pub draining: bool,
 }
 
+/// When something was last cured. Whoever was leased before may not have seen it.
+#[derive(Debug)]
+pub(super) struct Cure {
+    reason: WaitReason,
+    team: Option<TeamName>,
+    moment: u64,
+}
+
 impl Queue {
     /// A task that a former process had set aside.
-    pub(super) fn keep_parked(&mut self, task: Task) {
+    ///
+    /// Settings and credentials may have been cured meanwhile: whoever waits for those tries again.
+    pub(super) fn keep_parked(&mut self, mut task: Task) {
+        let Some(parked) = task.parked.clone() else {
+            return;
+        };
+        if is_cured_by_settings(parked.reason) {
+            self.told.insert((task.lane.team.clone(), parked.reason));
+            task.parked = None;
+            return self.wait(task, None, None);
+        }
+        if parked.reason.holds_lane() {
+            self.schedule
+                .push(&task.lane, task.id.clone(), task.priority);
+        }
+        self.hold_for(&task);
         self.expect(&task);
         self.tasks.insert(task.id.clone(), Entry::new(task));
     }
 
+    /// A lane rests as long as its first task waits for a provider.
+    fn hold_for(&mut self, task: &Task) {
+        if let Some(parked) = &task.parked
+            && parked.reason.holds_lane()
+            && let Some(until) = parked.until
+        {
+            self.schedule.hold(&task.lane, until);
+        }
+    }
+
     /// The tasks of a lane whose turns were set aside, first come first.
     pub(super) fn parked_in(&self, lane: &Lane) -> Vec<TaskId> {
+        self.parked(|task, _| task.lane == *lane)
+    }
+
+    fn parked(&self, meant: impl Fn(&Task, &Parked) -> bool) -> Vec<TaskId> {
         let mut parked: Vec<&Task> = self
             .tasks
             .values()
             .map(|entry| &entry.task)
-            .filter(|task| task.parked.is_some() && task.lane == *lane)
+            .filter(|task| {
+                let parked = task.parked.as_ref();
+                parked.is_some_and(|parked| meant(task, parked))
+            })
             .collect();
         parked.sort_by_key(|task| task.arrival);
         parked.into_iter().map(|task| task.id.clone()).collect()
@@ -74,29 +128,82 @@ impl Queue {
         let Some(entry) = self.tasks.get_mut(id) else {
             return;
         };
-        if entry.task.parked.take().is_none() {
+        let Some(parked) = entry.task.parked.take() else {
             // It is on its way to be set aside: then it goes on at once.
             entry.unparked = true;
             return;
-        }
+        };
         let task = entry.task.clone();
-        self.schedule
-            .push(&task.lane, task.id.clone(), task.priority);
+        if parked.reason.holds_lane() {
+            self.schedule.unhold(&task.lane);
+        } else {
+            self.schedule
+                .push(&task.lane, task.id.clone(), task.priority);
+        }
         self.expect(&task);
         let committed = self.store.commit(Writes::new().task(&task));
         self.deliver(committed, ctx);
+    }
+
+    /// Something was cured after a task was leased: it may have failed for what is no more.
+    fn is_cured(&self, entry: &Entry, reason: WaitReason) -> bool {
+        let team = &entry.task.lane.team;
+        self.cures.iter().any(|cure| {
+            cure.reason == reason
+                && cure.moment > entry.leased
+                && cure.team.as_ref().is_none_or(|of| of == team)
+        })
+    }
+
+    /// What tells the operator that a team cannot work: once, until it works again.
+    fn hindrance(&mut self, team: &TeamName, reason: WaitReason, note: &str) -> Option<Notice> {
+        if !is_cured_by_settings(reason) || !self.told.insert((team.clone(), reason)) {
+            return None;
+        }
+        let (kind, way_on) = match reason {
+            WaitReason::Login => (
+                NoticeKind::Login,
+                "goes on when the key is replaced, or when the team is resumed",
+            ),
+            _ => (
+                NoticeKind::ConfigInvalid,
+                "goes on by itself when that is cured",
+            ),
+        };
+        Some(Notice {
+            id: self.ids.notice(),
+            kind,
+            team: Some(team.clone()),
+            text: format!("Team {team} cannot work: {note}. What can wait, waits; it {way_on}."),
+            refs: Vec::new(),
+            at: self.clock.now(),
+            read: false,
+        })
+    }
+
+    /// A turn ended well: whatever hindered its team is over.
+    pub(super) fn works(&mut self, team: &TeamName) {
+        if !self.told.is_empty() {
+            self.told.retain(|(told, _)| told != team);
+        }
+    }
+
+    /// A parked task has waited for as long as it may.
+    pub(super) fn waited_enough(&mut self, id: &TaskId, ctx: &mut Context<Self>) {
+        if self
+            .tasks
+            .get(id)
+            .is_some_and(|entry| entry.task.parked.is_some())
+        {
+            self.unpark(id, ctx);
+        }
     }
 }
 
 impl Handler<Park> for Queue {
     type Result = ();
 
-    fn handle(&mut self, message: Park, ctx: &mut Self::Context) {
-        let Park {
-            task,
-            reason,
-            until,
-        } = message;
+    fn handle(&mut self, Park { task, wait }: Park, ctx: &mut Self::Context) {
         if !task
             .lease
             .as_ref()
@@ -112,7 +219,7 @@ impl Handler<Park> for Queue {
             redelivered: true,
             ..task
         };
-        if entry.cancelled || entry.unparked {
+        if entry.cancelled || entry.unparked || self.is_cured(entry, wait.reason) {
             return self.take_back(task, None, ctx);
         }
         if !entry.joined {
@@ -121,18 +228,42 @@ impl Handler<Park> for Queue {
         }
         task.lease = None;
         task.parked = Some(Parked {
-            reason,
+            reason: wait.reason,
             since: self.clock.now(),
-            until,
+            until: wait.until,
         });
+        if wait.reason.holds_lane() {
+            self.schedule
+                .put_back(&task.lane, task.id.clone(), task.priority, None);
+            self.hold_for(&task);
+        }
+        // Its turn may not have come to show what was in the inbox.
+        self.note_inbox(Some((task.lane.clone(), task.generation)));
         self.listeners
             .progressed
             .do_send(Progressed::Returned(task.clone()));
         self.expect(&task);
-        let committed = self.store.commit(Writes::new().task(&task));
+        let mut writes = Writes::new().task(&task);
+        let team = task.lane.team.clone();
+        if let Some(notice) = self.hindrance(&team, wait.reason, &wait.note) {
+            writes = writes.notice(&notice);
+        }
+        let committed = self.store.commit(writes);
         self.tasks.insert(task.id.clone(), Entry::new(task));
         self.deliver(committed, ctx);
         self.dispatch(ctx);
+    }
+}
+
+impl Handler<Hindered> for Queue {
+    type Result = ();
+
+    fn handle(&mut self, message: Hindered, ctx: &mut Self::Context) {
+        let Hindered { team, reason, note } = message;
+        if let Some(notice) = self.hindrance(&team, reason, &note) {
+            let committed = self.store.commit(Writes::new().notice(&notice));
+            self.deliver(committed, ctx);
+        }
     }
 }
 
@@ -151,27 +282,34 @@ impl Handler<Resolved> for Queue {
     fn handle(&mut self, Resolved(approval): Resolved, ctx: &mut Self::Context) {
         if let Some(task) = &approval.task {
             self.unpark(task, ctx);
-            self.dispatch(ctx);
         }
+        // One of those who wait for money has asked for all.
+        if approval.kind == Kind::Budget && approval.status != Status::Denied {
+            let reason = WaitReason::Budget;
+            self.handle(UnparkAll { reason, team: None }, ctx);
+        }
+        self.dispatch(ctx);
     }
 }
 
 impl Handler<UnparkAll> for Queue {
     type Result = ();
 
-    fn handle(&mut self, UnparkAll { reason }: UnparkAll, ctx: &mut Self::Context) {
-        let waiting: Vec<TaskId> = self
-            .tasks
-            .values()
-            .filter(|entry| {
-                let parked = entry.task.parked.as_ref();
-                parked.is_some_and(|parked| parked.reason == reason)
-            })
-            .map(|entry| entry.task.id.clone())
-            .collect();
+    fn handle(&mut self, UnparkAll { reason, team }: UnparkAll, ctx: &mut Self::Context) {
+        let of_team =
+            |task: &Task| -> bool { team.as_ref().is_none_or(|team| task.lane.team == *team) };
+        let waiting = self.parked(|task, parked| parked.reason == reason && of_team(task));
         for id in waiting {
             self.unpark(&id, ctx);
         }
+        self.moment += 1;
+        self.cures
+            .retain(|cure| (cure.reason, &cure.team) != (reason, &team));
+        self.cures.push(Cure {
+            reason,
+            team,
+            moment: self.moment,
+        });
         self.dispatch(ctx);
     }
 }
@@ -195,21 +333,13 @@ impl Handler<SetState> for Queue {
     }
 }
 
+/// A file, a name or a key is wrong: whoever waits for it tries again when settings change.
+fn is_cured_by_settings(reason: WaitReason) -> bool {
+    matches!(reason, WaitReason::Config | WaitReason::Login)
+}
+
 /// When a parked task goes on by itself.
 pub(super) fn due_of(task: &Task) -> Option<(Timestamp, Due, u64, TaskId)> {
     let until = task.parked.as_ref()?.until?;
     Some((until, Due::Unpark, task.arrival, task.id.clone()))
-}
-
-impl Queue {
-    /// A parked task has waited for as long as it may.
-    pub(super) fn waited_enough(&mut self, id: &TaskId, ctx: &mut Context<Self>) {
-        if self
-            .tasks
-            .get(id)
-            .is_some_and(|entry| entry.task.parked.is_some())
-        {
-            self.unpark(id, ctx);
-        }
-    }
 }

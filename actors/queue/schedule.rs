@@ -251,20 +251,36 @@ impl Schedule {
         self.change_team(name, |team| team.paused = paused);
     }
 
+    /// Whether an operator stopped the team.
+    pub fn is_paused(&self, name: &TeamName) -> bool {
+        self.teams.get(name).is_some_and(|team| team.paused)
+    }
+
     /// The limit of turns at a time has changed.
     pub fn allow(&mut self, running: usize) {
         self.limits.running = running;
     }
 
-    /// A task that was taken waits again, first in its lane, which rests until then.
-    pub fn put_back(&mut self, lane: &Lane, task: TaskId, not_before: Option<Timestamp>) {
+    /// A task that was taken waits again, first in its lane of those that are as urgent. The lane rests
+    /// until then.
+    pub fn put_back(
+        &mut self,
+        lane: &Lane,
+        task: TaskId,
+        priority: Priority,
+        not_before: Option<Timestamp>,
+    ) {
         self.arrivals += 1;
         let arrival = self.arrivals;
         self.change(lane, |work| {
-            let first = work.waiting.front();
-            let (priority, first) = first.map_or((Priority::Normal, arrival), |(first, _)| *first);
-            let place = (priority, first.saturating_sub(1));
-            work.waiting.push_front((place, task));
+            let more_urgent = |((other, _), _): &(Place, TaskId)| *other < priority;
+            let behind = work.waiting.partition_point(more_urgent);
+            let next = work.waiting.get(behind).map(|(place, _)| *place);
+            let first = match next {
+                Some((other, first)) if other == priority => first.saturating_sub(1),
+                _ => arrival,
+            };
+            work.waiting.insert(behind, ((priority, first), task));
         });
         self.count_waiting(&lane.team, 1);
         if let Some(until) = not_before {
@@ -282,6 +298,15 @@ impl Schedule {
         self.held.insert((until, lane.clone()));
     }
 
+    /// A lane that was held may go on.
+    pub fn unhold(&mut self, lane: &Lane) {
+        let mut former = None;
+        self.change(lane, |work| former = work.held_until.take());
+        if let Some(former) = former {
+            self.held.remove(&(former, lane.clone()));
+        }
+    }
+
     /// No turn of the team starts before a moment.
     pub fn rest(&mut self, name: &TeamName, until: Timestamp) {
         let former = self.change_team(name, |team| team.rests_until.replace(until));
@@ -291,18 +316,20 @@ impl Schedule {
         self.resting.insert((until, name.clone()));
     }
 
-    /// Takes the first waiting task of a lane whose turn is running, to join that turn.
-    pub fn take_next(&mut self, lane: &Lane) -> Option<TaskId> {
+    /// Takes a waiting task of a lane whose turn is running, to join that turn. Returns whether it
+    /// could.
+    pub fn take(&mut self, lane: &Lane, task: &TaskId) -> bool {
         let mut taken = None;
         self.change(lane, |work| {
-            if work.running {
-                taken = work.waiting.pop_front();
+            let place = work.waiting.iter().position(|(_, id)| id == task);
+            if let (true, Some(place)) = (work.running, place) {
+                taken = work.waiting.remove(place);
             }
         });
         if taken.is_some() {
             self.count_waiting(&lane.team, -1);
         }
-        taken.map(|(_, task)| task)
+        taken.is_some()
     }
 
     /// A waiting task is not to run any more. Returns whether it was waiting.

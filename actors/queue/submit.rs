@@ -1,17 +1,24 @@
 //! Submit: work that a turn gives to a team, asked for and answered.
 
-use actix::{ActorFutureExt, Context, Handler, Message, ResponseActFuture, WrapFuture};
+use actix::{
+    ActorFutureExt, AsyncContext, Context, Handler, Message, ResponseActFuture, ResponseFuture,
+    WrapFuture,
+};
+use tokio::sync::oneshot;
 
 use super::{
     Enqueue, Entry, Queue,
     causes::{Giver, Runaway},
 };
 use crate::{
-    clock::millis,
+    clock::{Timestamp, millis},
     ids::{TaskId, TeamName},
     notice::{Notice, NoticeKind},
-    store::records::Writes,
-    task::{Code, Ending, Kind, Task, WaitReason},
+    store::{
+        reads::{self, OpenWork},
+        records::Writes,
+    },
+    task::{Code, Ending, Kind, Lane, Task, WaitReason},
 };
 
 /// A running task without a sign of life for this long is called stale.
@@ -96,8 +103,28 @@ pub struct OpenTask {
     pub state: OpenState,
     /// Since it was accepted, in milliseconds.
     pub age_ms: u64,
-    /// It runs, and has for long.
+    /// It runs, and its journal has not grown for long.
     pub stale: bool,
+}
+
+impl OpenTask {
+    /// The same, of a row.
+    pub fn of(work: &OpenWork, now: Timestamp) -> Self {
+        let age = now.since(work.created_at);
+        let state = match (&work.parked, &work.lease) {
+            (Some(parked), _) => OpenState::Parked(parked.reason),
+            (None, Some(_)) => OpenState::Running,
+            (None, None) => OpenState::Accepted,
+        };
+        Self {
+            task_id: work.id.clone(),
+            team: work.lane.team.clone(),
+            kind: work.kind,
+            state,
+            age_ms: millis(age),
+            stale: state == OpenState::Running && age > STALE,
+        }
+    }
 }
 
 /// Where a task without an end is.
@@ -141,27 +168,67 @@ impl Queue {
                 kind: entry.task.kind,
                 state,
                 age_ms: millis(age),
-                stale: state == OpenState::Running && age > STALE,
+                stale: false,
             }
         });
         open.collect()
     }
 
-    /// Whether a task may be stored beside what its team has to do. `Some` is the answer if not.
+    /// Sees which of these tasks run without a sign of life.
+    fn look_for_stale(
+        &self,
+        mut open: Vec<OpenTask>,
+    ) -> impl Future<Output = Vec<OpenTask>> + 'static {
+        let now = self.clock.now();
+        let long_ago = move |at: Timestamp| now.since(at) > STALE;
+        // What was leased lately has not had the time to become stale.
+        let suspects: Vec<(usize, Lane, u32)> = open
+            .iter()
+            .enumerate()
+            .filter_map(|(place, open)| {
+                let entry = self.tasks.get(&open.task_id)?;
+                let since = entry
+                    .leased_at
+                    .filter(|_| open.state == OpenState::Running)?;
+                let task = &entry.task;
+                long_ago(since).then(|| (place, task.lane.clone(), task.generation))
+            })
+            .collect();
+        let store = self.store.clone();
+        async move {
+            if suspects.is_empty() {
+                return open;
+            }
+            let read = store.read(move |storage| {
+                suspects
+                    .into_iter()
+                    .map(|(place, lane, generation)| {
+                        Ok((place, reads::last_sign(storage, &lane, generation)?))
+                    })
+                    .collect::<Result<Vec<_>, _>>()
+            });
+            for (place, sign) in read.await.unwrap_or_default() {
+                open[place].stale = sign.is_none_or(long_ago);
+            }
+            open
+        }
+    }
+
+    /// Whether a task may be stored beside what its team has to do, and what ends for it. `Err` is
+    /// the answer if not.
     fn overlaps(
-        &mut self,
+        &self,
         task: &Task,
         overlap: Overlap,
         in_flight: &[OpenTask],
-        ctx: &mut Context<Self>,
-    ) -> Option<Submission> {
+    ) -> Result<Vec<TaskId>, Submission> {
         if in_flight.is_empty() {
-            return None;
+            return Ok(Vec::new());
         }
         let in_flight = in_flight.to_vec();
         let reason = match overlap {
-            Overlap::Allow => return None,
-            Overlap::Skip => return Some(Submission::Skipped { in_flight }),
+            Overlap::Allow => return Ok(Vec::new()),
+            Overlap::Skip => return Err(Submission::Skipped { in_flight }),
             Overlap::Confirm => None,
             Overlap::Replace => {
                 let own = |id: &TaskId| {
@@ -170,16 +237,12 @@ impl Queue {
                     })
                 };
                 if in_flight.iter().all(|open| own(&open.task_id)) {
-                    let reason = format!("replaced by {}", task.id);
-                    for open in &in_flight {
-                        self.cancel_task(&open.task_id, &reason, ctx);
-                    }
-                    return None;
+                    return Ok(in_flight.into_iter().map(|open| open.task_id).collect());
                 }
                 Some("replace_targets_other_work")
             }
         };
-        Some(Submission::NeedsConfirmation { in_flight, reason })
+        Err(Submission::NeedsConfirmation { in_flight, reason })
     }
 
     /// Work that went round in circles is told to the operator once.
@@ -213,15 +276,21 @@ impl Handler<Submit> for Queue {
             return answer(self, Err(Refusal::TeamDraining));
         }
         let in_flight = self.open_tasks(Some(&task.lane.team));
-        if let Some(overlap) = overlap
-            && let Some(submission) = self.overlaps(&task, overlap, &in_flight, ctx)
-        {
-            return answer(self, Ok(submission));
-        }
+        let replaced = match overlap.map(|overlap| self.overlaps(&task, overlap, &in_flight)) {
+            None => Vec::new(),
+            Some(Ok(replaced)) => replaced,
+            Some(Err(submission)) => return self.answer_with_signs(submission),
+        };
         if let Err(full) = self.schedule.admits(&task.lane) {
             return answer(self, Err(Refusal::QueueFull(full.waiting())));
         }
         if let Some(giver) = giver {
+            let line = task.lineage.iter().flat_map(|line| &line.path);
+            for above in line {
+                if let Some(entry) = self.tasks.get(&above.task) {
+                    self.causes.led_to_more(&entry.task);
+                }
+            }
             match self.causes.admit(&task, &giver) {
                 Ok(counts) => writes = writes.cause(task.root(), &counts),
                 Err(why) => {
@@ -233,24 +302,74 @@ impl Handler<Submit> for Queue {
                 }
             }
         }
-        let (stored, durable) = tokio::sync::oneshot::channel();
+        let in_flight = self.look_for_stale(in_flight);
+        // Nothing speaks against it any more: only now others make way.
+        let reason = format!("replaced by {}", task.id);
+        for id in &replaced {
+            self.cancel_task(id, &reason, ctx);
+        }
+        let (stored, durable) = oneshot::channel();
         self.accept(Enqueue { task, writes }, Some(stored), ctx);
-        Box::pin(
-            durable
-                .into_actor(self)
-                .map(move |stored, _, _| match stored {
-                    Ok(()) => Ok(Submission::Enqueued { in_flight }),
-                    Err(_) => Err(Refusal::Stopping),
-                }),
-        )
+        let answered = async move {
+            durable.await.map_err(|_| Refusal::Stopping)?;
+            let in_flight = in_flight.await;
+            Ok(Submission::Enqueued { in_flight })
+        };
+        Box::pin(answered.into_actor(self))
+    }
+}
+
+impl Queue {
+    /// An answer whose tasks show whether they are stale.
+    fn answer_with_signs(
+        &self,
+        mut submission: Submission,
+    ) -> ResponseActFuture<Self, Result<Submission, Refusal>> {
+        let (Submission::Enqueued { in_flight }
+        | Submission::Skipped { in_flight }
+        | Submission::NeedsConfirmation { in_flight, .. }) = &mut submission;
+        let looked = self.look_for_stale(std::mem::take(in_flight));
+        let answered = async move {
+            let (Submission::Enqueued { in_flight }
+            | Submission::Skipped { in_flight }
+            | Submission::NeedsConfirmation { in_flight, .. }) = &mut submission;
+            *in_flight = looked.await;
+            Ok(submission)
+        };
+        Box::pin(answered.into_actor(self))
+    }
+}
+
+/// The same, told instead of asked: it keeps its place among all else that its sender tells.
+///
+/// What is asked with `send` is handed in only when the answer is first waited for, if much is under
+/// way already.
+#[derive(Debug, Message)]
+#[rtype(result = "()")]
+pub struct HandIn {
+    /// What is submitted.
+    pub submit: Submit,
+    /// Where the answer goes.
+    pub answer: oneshot::Sender<Result<Submission, Refusal>>,
+}
+
+impl Handler<HandIn> for Queue {
+    type Result = ();
+
+    fn handle(&mut self, HandIn { submit, answer }: HandIn, ctx: &mut Self::Context) {
+        let submitted = <Self as Handler<Submit>>::handle(self, submit, ctx);
+        ctx.spawn(submitted.map(|result, _, _| {
+            // Whoever handed it in may have gone.
+            let _gone = answer.send(result);
+        }));
     }
 }
 
 impl Handler<OpenTasks> for Queue {
-    type Result = actix::MessageResult<OpenTasks>;
+    type Result = ResponseFuture<Vec<OpenTask>>;
 
     fn handle(&mut self, OpenTasks { team }: OpenTasks, _: &mut Self::Context) -> Self::Result {
-        actix::MessageResult(self.open_tasks(team.as_ref()))
+        Box::pin(self.look_for_stale(self.open_tasks(team.as_ref())))
     }
 }
 

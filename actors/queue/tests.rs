@@ -11,6 +11,8 @@ use crate::{
     usage::Usage,
 };
 
+mod guards;
+
 /// Keeps what the queue says.
 #[derive(Clone, Default)]
 struct Recorder(Arc<Mutex<Heard>>);
@@ -50,6 +52,12 @@ impl Handler<Stop> for Recorder {
     }
 }
 
+impl Handler<Dismiss> for Recorder {
+    type Result = ();
+
+    fn handle(&mut self, _: Dismiss, _: &mut Self::Context) {}
+}
+
 impl Handler<Ended> for Recorder {
     type Result = ();
 
@@ -68,11 +76,12 @@ impl Handler<Progressed> for Recorder {
     }
 }
 
-struct Still;
+/// A clock that goes with the runtime's time, and is moved on by hand.
+struct Still(std::sync::atomic::AtomicU64, tokio::time::Instant);
 
 impl Clock for Still {
     fn now(&self) -> Timestamp {
-        Timestamp(1_000)
+        Timestamp(self.0.load(std::sync::atomic::Ordering::Relaxed)) + self.1.elapsed()
     }
 }
 
@@ -89,6 +98,7 @@ struct Setting {
     queue: Addr<Queue>,
     heard: Recorder,
     store: StoreHandle,
+    clock: Arc<Still>,
 }
 
 fn set_up(limits: Limits) -> Setting {
@@ -99,7 +109,8 @@ fn set_up(limits: Limits) -> Setting {
         Box::new(|_| ()),
         Box::new(|_, _| ()),
     );
-    let clock: Arc<dyn Clock> = Arc::new(Still);
+    let hands = Arc::new(Still(1_000.into(), tokio::time::Instant::now()));
+    let clock: Arc<dyn Clock> = hands.clone();
     let channel = Channel::new(store.clone(), clock.clone()).start();
     let heard = Recorder::default();
     let recorder = heard.clone().start();
@@ -107,8 +118,10 @@ fn set_up(limits: Limits) -> Setting {
         leased: recorder.clone().recipient(),
         waiting: recorder.clone().recipient(),
         stop: recorder.clone().recipient(),
+        dismiss: recorder.clone().recipient(),
         progressed: recorder.clone().recipient(),
         ended: vec![recorder.recipient()],
+        ledger: Ledger::default(),
     };
     let ids = Ids::new(Arc::new(Counted::default()));
     let queue = Queue::new(
@@ -124,6 +137,7 @@ fn set_up(limits: Limits) -> Setting {
         queue: queue.start(),
         heard,
         store,
+        clock: hands,
     }
 }
 
@@ -210,6 +224,7 @@ async fn orphans_wait_again_once() {
         setting.queue.do_send(Orphaned {
             team: "main".into(),
             pause: Duration::from_secs(1),
+            uncounted: false,
         });
     }
     let counts = setting.settle().await;
@@ -242,13 +257,14 @@ async fn an_outcome_is_found_though_its_team_died() {
     let ids = Ids::new(Arc::new(Counted::default()));
     let writes = Writes::new()
         .under_lease(&done.id.clone(), &lease)
-        .and(closing::close(&mut done, outcome, "", None, &ids).writes);
+        .and(closing::close(&mut done, outcome, "", None, &ids, &OrgView::default()).writes);
 
     // Handed in, not yet written, when the news of the death arrives.
     let stored = setting.store.commit(writes);
     setting.queue.do_send(Orphaned {
         team: "main".into(),
         pause: Duration::from_secs(1),
+        uncounted: false,
     });
     stored.await.unwrap();
     let counts = setting.settle().await;
@@ -296,4 +312,54 @@ async fn a_task_cancelled_before_its_lease_is_stored_never_reaches_its_team() {
     assert_eq!(setting.leases(), []);
     assert_eq!(counts.ended, [("main".into(), Ending::Cancelled, 1)]);
     assert_eq!(counts.teams, [("main".into(), 0, 0)]);
+}
+
+/// OR-95, OP-35: a lease that was on its way when its team was paused never reaches it, and counts for
+/// nothing.
+#[actix::test]
+async fn a_lease_does_not_reach_a_team_that_was_paused_meanwhile() {
+    let setting = set_up(Limits::default());
+    setting.enqueue("task-1", "t-1");
+    let pause = |paused| parking::SetState {
+        team: "main".into(),
+        paused,
+        draining: false,
+    };
+
+    setting.queue.do_send(pause(true));
+    let counts = setting.settle().await;
+
+    assert_eq!(setting.leases(), []);
+    assert_eq!(counts.teams, [("main".into(), 1, 0)]);
+    let row = setting
+        .store
+        .read(|storage| reads::task(storage, &"task-1".into()));
+    let row = row.await.unwrap().unwrap();
+    assert_eq!((row.lease, row.attempts), (None, 0));
+    setting.queue.do_send(pause(false));
+    setting.settle().await;
+    assert_eq!(setting.leases().len(), 1);
+}
+
+/// OR-83: a lease that nobody takes is told again, once a minute, until it is taken.
+#[actix::test]
+async fn a_lease_that_is_not_taken_up_is_told_again() {
+    tokio::time::pause();
+    let setting = set_up(Limits::default());
+    setting.enqueue("task-1", "t-1");
+    setting.settle().await;
+    let (id, lease) = setting.leases()[0].clone();
+
+    tokio::time::sleep(Duration::from_secs(61)).await;
+    setting.settle().await;
+    let again = setting.leases();
+    setting.queue.do_send(Taken { task: id, lease });
+    tokio::time::sleep(Duration::from_secs(600)).await;
+    setting.settle().await;
+
+    assert_eq!(again.len(), 2);
+    assert_eq!(again[0], again[1]);
+    assert_eq!(setting.leases().len(), 2);
+    let notices = setting.store.read(reads::notices).await.unwrap();
+    assert_eq!(notices.len(), 1);
 }

@@ -11,7 +11,8 @@ use crate::{
     closing,
     event::{Body, Frame},
     ids::TaskId,
-    task::{Code, Ending, Outcome, Task},
+    scheduler::{firing::Standing, premises::Roster},
+    task::{Code, Ending, Kind, Outcome, Task},
     usage::Usage,
 };
 
@@ -19,6 +20,7 @@ use crate::{
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Due {
     Ack,
+    Signal,
     Unpark,
     Deadline,
 }
@@ -66,7 +68,13 @@ impl Queue {
         self.expect_no_more(&task);
         let message = match ending {
             Ending::Cancelled => reason.map(ToOwned::to_owned),
-            Ending::Expired => Some("the deadline passed before its turn came".to_owned()),
+            Ending::Expired => Some(match &task.parked {
+                Some(parked) => format!(
+                    "the deadline passed while it waited ({})",
+                    parked.reason.as_str()
+                ),
+                None => "the deadline passed before its turn came".to_owned(),
+            }),
             _ => Some(format!(
                 "given up after {} attempts: the process or the team stopped each time",
                 task.attempts
@@ -85,8 +93,12 @@ impl Queue {
             tracing::error!(task = %task.id, team = %task.lane.team, code = code.as_str(), "task given up");
         }
         let was_parked = task.parked.clone();
-        let closed = closing::close(&mut task, outcome, "", None, &self.ids);
-        let writes = unwritten.unwrap_or_default().and(closed.writes);
+        let closed = closing::close(&mut task, outcome, "", None, &self.ids, &self.teams);
+        let mut writes = unwritten.unwrap_or_default().and(closed.writes);
+        if task.kind == Kind::Result && self.teams.standing(&task.team()) == Standing::Gone {
+            let at = self.clock.now();
+            writes = writes.notice(&closing::results::undeliverable(&task, &self.ids, at));
+        }
         let committed = self.store.commit(writes);
         self.note_inbox(closed.told);
         let follow_up = closed.follow_up;
@@ -172,11 +184,12 @@ impl Queue {
         while let Some((at, ..)) = self.due.first()
             && *at <= now
         {
-            let Some((_, due, _, id)) = self.due.pop_first() else {
+            let Some((at, due, _, id)) = self.due.pop_first() else {
                 break;
             };
             match due {
                 Due::Ack => self.acknowledge(&id, ctx),
+                Due::Signal => self.signal_again(&id, at, ctx),
                 Due::Unpark => self.waited_enough(&id, ctx),
                 Due::Deadline => {
                     let Some(entry) = self.tasks.get(&id) else {

@@ -75,16 +75,16 @@ impl Queue {
 
     /// Turns that waited go on, before others begin, as far as there are slots.
     pub(super) fn give_slots_back(&mut self) {
-        while let Some(waiter) = self.waits.returning.front() {
+        for waiter in std::mem::take(&mut self.waits.returning) {
+            // Someone outside needs no slot, and is not held up by turns that do.
             if let Some(lane) = &waiter.lane
                 && !self.schedule.reclaim(lane)
             {
-                return;
+                self.waits.returning.push_back(waiter);
+                continue;
             }
-            if let Some(waiter) = self.waits.returning.pop_front() {
-                // Whoever waited may have been stopped meanwhile.
-                let _ = waiter.tell.send(());
-            }
+            // Whoever waited may have been stopped meanwhile.
+            let _ = waiter.tell.send(());
         }
     }
 }

@@ -14,7 +14,7 @@ use crate::{
     briefing::Speaker,
     channel::{HangUp, socket::Closing},
     channel_type::ChannelType,
-    clock::{Timestamp, millis},
+    clock::millis,
     event::ErrorBody,
     identities::{Identities, Linked},
     ids::{ChannelId, MessageId, PrincipalId},
@@ -60,17 +60,27 @@ impl Sender {
         (self.channel_type.clone(), self.id.clone())
     }
 
-    fn cause(&self, channel: &ChannelId) -> Option<Cause> {
+    fn cause(
+        &self,
+        channel: &ChannelId,
+        label: Label,
+        linked: Option<PrincipalId>,
+    ) -> Option<Cause> {
         if self.is_operator {
             return Some(Cause::Operator {
                 name: self.id.clone(),
             });
         }
-        // What the channel's id tells need not be written down.
         let channel_type = self.channel_type.to_string();
-        (channel_type != channel.channel_type()).then(|| Cause::Sender {
+        let principal = self.asserted_by.clone().or(linked);
+        let guest = label == Label::Untrusted;
+        // What the channel's id tells need not be written down.
+        let is_plain = channel_type == channel.channel_type() && principal.is_none() && !guest;
+        (!is_plain).then(|| Cause::Sender {
             channel_type,
             id: self.id.clone(),
+            guest,
+            principal: principal.map(|principal| principal.to_string()),
         })
     }
 }
@@ -119,18 +129,21 @@ impl Router {
     ) -> Option<Passed> {
         let decision = self.judge(channel, sender);
         if decision.allowed {
+            let label = decision.label(sender.is_operator, sender.asserted_by.is_some());
+            let linked = self.linked(sender).map(|linked| linked.principal);
             return Some(Passed {
                 admission: Admission {
                     channel_type: sender.channel_type.clone(),
                     reason: decision.reason,
                     asserted_by: sender.asserted_by.clone(),
                 },
-                label: decision.label(sender.is_operator, sender.asserted_by.is_some()),
-                cause: sender.cause(channel),
+                label,
+                cause: sender.cause(channel, label, linked),
             });
         }
         let row = self.row(channel, sender, decision);
-        let said = Said::new(row.at, Speaker::Person(sender.id.clone()), content);
+        let person = Speaker::Person(sender.id.clone());
+        let said = Said::new(row.at, person, content, Label::Untrusted);
         let interaction = Interaction {
             channel: channel.clone(),
             topic: None,
@@ -226,6 +239,10 @@ impl Router {
         ctx: &mut Context<Self>,
     ) {
         if decision.is_silent() {
+            if let Some(id) = message {
+                let refusal = ErrorBody::refusal("not_authorized", "Not authorized.");
+                self.settle(channel, id, Err(refusal));
+            }
             return self.to.channel.do_send(HangUp {
                 channel: channel.clone(),
                 closing: Closing::Denied,
@@ -253,21 +270,6 @@ impl Router {
             Err(error) => {
                 tracing::error!(%error, "grants of trust cannot be read: nobody is let in")
             }
-        }));
-    }
-
-    /// Decisions are kept a year.
-    pub(super) fn forget_decisions(&mut self, now: Timestamp, ctx: &mut Context<Self>) {
-        let store = self.to.store.clone();
-        let before = now - super::AUDIT_KEPT;
-        let read = async move {
-            store
-                .read(move |storage| rows::old_decisions(storage, before))
-                .await
-        };
-        ctx.spawn(read.into_actor(self).map(|found, router, ctx| match found {
-            Ok(keys) => router.forget_keys(keys, ctx),
-            Err(error) => tracing::error!(%error, "old trust decisions cannot be looked up"),
         }));
     }
 }

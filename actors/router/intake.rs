@@ -9,6 +9,7 @@ use super::{
     commands, full_error, main_lane,
     rate::Bucket,
     resolve::{Resolution, Resolve},
+    saying::Accepted,
 };
 use crate::{
     channel::{Deliver, outbox},
@@ -16,6 +17,7 @@ use crate::{
     closing,
     event::{Ack, Body, ErrorBody, Frame},
     ids::{ChannelId, MessageId, TopicId},
+    live::facts,
     queue::{ACK_AFTER, Enqueue, schedule::Full},
     scheduler::{heard::Heard, records::TriggerRows},
     storage::{Storage, StorageError},
@@ -326,6 +328,16 @@ impl Router {
         if let Some(heard) = &overheard {
             writes = writes.heard(heard);
         }
+        if let Some(event) = facts::heard(&task) {
+            writes = writes.tell(event);
+        }
+        let accepted = Accepted {
+            message: message.id.clone(),
+            task: Some(task.id.clone()),
+            topic: Some(topic.id.clone()),
+            reply: None,
+        };
+        self.settle(channel, &message.id, Ok(accepted));
         self.to.queue.do_send(Enqueue { task, writes });
         if let Some(heard) = overheard {
             self.to.triggers.do_send(heard);
@@ -446,6 +458,7 @@ impl Router {
         if let Some(conversation) = self.conversations.get_mut(channel) {
             conversation.known.remove(id);
         }
+        self.settle(channel, id, Err(error.clone()));
         let frame = Frame {
             topic: None,
             ts: self.to.clock.now(),
@@ -497,6 +510,13 @@ impl Router {
                     return;
                 }
             };
+            let accepted = Accepted {
+                message: id.clone(),
+                task: task.as_ref().map(|task| task.id.clone()),
+                topic: task.as_ref().and_then(|task| task.lane.topic.clone()),
+                reply: None,
+            };
+            router.settle(&channel, &id, Ok(accepted));
             let ack = Ack {
                 content: "This message is known already.".to_owned(),
                 message_id: id,
@@ -522,6 +542,13 @@ impl Router {
         writes: Writes,
         ctx: &mut Context<Self>,
     ) {
+        let accepted = Accepted {
+            message: message.id.clone(),
+            task: None,
+            topic: None,
+            reply: Some(content.clone()),
+        };
+        self.settle(&message.channel, &message.id, Ok(accepted));
         let response = crate::event::Response {
             content,
             message_id: message.id.clone(),

@@ -44,11 +44,13 @@ pub mod gate;
 pub mod granting;
 pub mod grants;
 mod intake;
+pub mod managing;
 pub mod names;
 pub mod rate;
 pub mod refusal;
 pub mod resolve;
 mod resume;
+pub mod saying;
 pub mod score;
 mod sweep;
 #[cfg(test)]
@@ -67,8 +69,6 @@ use trust::Policy;
 
 /// The last activity of a topic is stored at least this exactly.
 const TOPIC_STORED: Duration = Duration::from_secs(60 * 60);
-/// Decisions of the trust gate are kept this long.
-const AUDIT_KEPT: Duration = Duration::from_secs(365 * 24 * 60 * 60);
 
 /// A connection has been made; it speaks for a new channel.
 #[derive(Debug, Message)]
@@ -216,6 +216,8 @@ pub struct Router {
     /// … and control frames.
     control_buckets: HashMap<(ChannelType, String), Bucket>,
     grants: Grants,
+    /// Who waits for the fate of a message.
+    waiters: HashMap<(ChannelId, MessageId), saying::Waiter>,
     /// Which senders are principals.
     identities: Option<Arc<dyn Identities>>,
 }
@@ -262,6 +264,7 @@ impl Router {
             buckets: HashMap::new(),
             control_buckets: HashMap::new(),
             grants: recovered.grants,
+            waiters: HashMap::new(),
             identities: None,
         }
     }
@@ -278,7 +281,10 @@ impl Router {
         });
     }
 
-    fn refuse(&self, channel: &ChannelId, error: ErrorBody) {
+    fn refuse(&mut self, channel: &ChannelId, error: ErrorBody) {
+        if let Some(id) = &error.message_id {
+            self.settle(channel, id, Err(error.clone()));
+        }
         self.tell(channel, None, Body::Error(error));
     }
 

@@ -6,6 +6,8 @@ use super::words::{pieces, readable};
 
 /// The longest name, in characters.
 pub const MAX_CHARS: usize = 40;
+/// The longest name that a person gives, in characters.
+const LONGEST: usize = 60;
 /// Most words of a message that make a name.
 const MAX_WORDS: usize = 6;
 /// The name of a topic that nothing names.
@@ -24,6 +26,15 @@ pub fn name<'a>(
         .or_else(|| first_words(content))
         .unwrap_or_else(|| NAMELESS.to_owned());
     unique(name, taken)
+}
+
+/// Whether a person may name a topic so.
+pub fn is_good(name: &str) -> bool {
+    let name = name.trim();
+    (1..=LONGEST).contains(&name.chars().count())
+        && !name
+            .chars()
+            .any(|c| c.is_control() || is_unseen(c) || c == ':' || c == '@')
 }
 
 /// A name someone made up, on one line and not too long.

@@ -28,7 +28,6 @@ impl Router {
         self.buckets.retain(|_, bucket| !bucket.is_full(now));
         self.control_buckets
             .retain(|_, bucket| !bucket.is_full(now));
-        self.forget_decisions(now, ctx);
         self.forget_messages(now, ctx);
         self.note_presence(now, ctx);
         let store = self.to.store.clone();
@@ -128,7 +127,7 @@ impl Router {
         );
     }
 
-    pub(super) fn forget_keys(&self, keys: Vec<Vec<u8>>, ctx: &mut Context<Self>) {
+    fn forget_keys(&self, keys: Vec<Vec<u8>>, ctx: &mut Context<Self>) {
         let store: StoreHandle = self.to.store.clone();
         let work = async move {
             for slice in keys.chunks(SLICE) {

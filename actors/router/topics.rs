@@ -138,6 +138,29 @@ impl Topics {
         Some(topic)
     }
 
+    /// A topic that was ended goes on.
+    pub fn reopen(&mut self, id: &TopicId, now: Timestamp) {
+        if let Some(entry) = self.0.get_mut(id) {
+            entry.topic.closed = false;
+            entry.topic.last_activity = entry.topic.last_activity.max(now);
+        }
+    }
+
+    /// Gives a topic another name.
+    pub fn rename(&mut self, id: &TopicId, name: &str) {
+        if let Some(entry) = self.0.get_mut(id) {
+            entry.topic.name = name.to_owned();
+            entry.name = Words::of(name);
+        }
+    }
+
+    /// Another topic has this name, whatever the case.
+    pub fn has_name(&self, name: &str, except: &TopicId) -> bool {
+        let name = name.trim().to_lowercase();
+        let mut others = self.0.values().filter(|entry| entry.topic.id != *except);
+        others.any(|entry| entry.topic.name.to_lowercase() == name)
+    }
+
     /// The rows of a topic list: newest activity first, of those that are over the last twenty.
     ///
     /// `work` tells how many messages wait in a topic, and whether a turn runs.

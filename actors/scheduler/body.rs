@@ -3,6 +3,7 @@
 use std::{collections::BTreeMap, fmt::Write};
 
 use super::{
+    config::Config,
     missed::Missed,
     trigger::{NotifyPolicy, Trigger},
 };
@@ -20,9 +21,14 @@ pub struct Quoted<'a> {
     pub captures: &'a [(String, String)],
 }
 
-/// The order of a trigger.
+/// The order of a trigger, with what its last run left. A window says so also if that is nothing yet.
 pub(super) fn order(trigger: &Trigger) -> String {
-    trigger.definition.task.trim().to_owned()
+    let task = trigger.definition.task.trim().to_owned();
+    let is_window = matches!(trigger.definition.config, Config::Window(_));
+    match is_window || !trigger.cursors.is_empty() {
+        true => with_cursors(task, &trigger.cursors),
+        false => task,
+    }
 }
 
 /// Says that times passed unserved.
@@ -73,7 +79,7 @@ pub(super) fn with_payload(
 }
 
 /// Adds what the last run left.
-pub(super) fn with_cursors(mut body: String, cursors: &BTreeMap<String, String>) -> String {
+fn with_cursors(mut body: String, cursors: &BTreeMap<String, String>) -> String {
     body.push_str("\n\n## Cursors\n\nWhat the last run left for this one:\n");
     if cursors.is_empty() {
         body.push_str("\n(nothing yet)");

@@ -88,6 +88,7 @@ impl Scheduler {
             Telling {
                 wanted: decided,
                 place,
+                label: task.label,
             }
         });
         if let Some(telling) = telling {
@@ -100,6 +101,7 @@ impl Scheduler {
         if let Some(trigger) = self.triggers.get(&id) {
             self.ears
                 .attend(&trigger.clone(), &*self.to.ports.expressions);
+            self.to.ports.board.note_cost(trigger, &run);
         }
         self.plan_next(&id);
         if let Some(trigger) = self.triggers.get(&id) {

@@ -1,12 +1,13 @@
 //! Firing: the decision made durable, with its task, in one commit.
 
-use actix::{ActorFutureExt, AsyncContext, Context, MailboxError, WrapFuture};
-use tokio::sync::oneshot;
+use actix::{ActorFutureExt, AsyncContext, Context, WrapFuture};
+use tokio::sync::oneshot::{self, error::RecvError};
 
 use super::{
     Refusal, Scheduler, body,
     config::{Config, When},
     firing::{self, Event, Fired, Present},
+    hand::ByTurn,
     premises::Findings,
     records::{Known, TriggerRows},
     run::{Cause, Decision, Run},
@@ -14,8 +15,8 @@ use super::{
 };
 use crate::{
     clock::Timestamp,
-    ids::{RunId, TriggerId},
-    queue::submit::{self, CancelTask, Submission, Submit},
+    ids::{RunId, TaskId, TriggerId},
+    queue::submit::{self, CancelTask, HandIn, Submission, Submit},
     store::records::Writes,
     task::{self, Label, Source},
 };
@@ -38,6 +39,8 @@ pub(super) struct Pending {
     pub(super) remember: bool,
     /// What came from outside.
     pub(super) payload: Option<String>,
+    /// The turn that wants it.
+    pub(super) turn: Option<ByTurn>,
 }
 
 impl Pending {
@@ -56,6 +59,7 @@ impl Pending {
             side_by_side: false,
             remember: false,
             payload: None,
+            turn: None,
         }
     }
 
@@ -130,6 +134,7 @@ impl Scheduler {
             nothing_to_do: found.nothing_to_do.as_deref(),
         };
         let (remember, payload) = (pending.remember, pending.payload.clone());
+        let turn = pending.turn.clone();
         let event = pending.into_event(trigger, found);
         let ids = self.to.ids.clone();
         let Some(trigger) = self.triggers.get_mut(id) else {
@@ -137,10 +142,13 @@ impl Scheduler {
         };
         let Fired {
             run,
-            task,
+            mut task,
             cancel,
             notice,
         } = firing::fire(trigger, event, &present, now, &ids);
+        if let (Some(task), Some(turn)) = (&mut task, &turn) {
+            turn.takes(task);
+        }
         advance(trigger, &run);
         if let Some(task) = &task {
             self.runs.insert(task.id.clone(), run.clone());
@@ -181,20 +189,16 @@ impl Scheduler {
             self.known.insert(key_of(id, &run), (run.id.clone(), now));
         }
         let writes = writes.open_run(&run, &task.id);
-        let submitted = self.to.queue.send(Submit {
+        let (answer, submitted) = oneshot::channel();
+        let submit = Submit {
             task,
             writes,
             overlap: None,
-            giver: None,
-        });
-        if let Some(old) = cancel {
-            self.to.queue.do_send(CancelTask {
-                task: old,
-                reason: replaced_by(&run),
-            });
-        }
+            giver: turn.map(|turn| turn.giver),
+        };
+        self.to.queue.do_send(HandIn { submit, answer });
         ctx.spawn(submitted.into_actor(self).map(move |answer, scheduler, _| {
-            let answer = scheduler.submitted(run, answer);
+            let answer = scheduler.submitted(run, cancel, answer);
             let _gone = tell.send(answer);
         }));
         told
@@ -203,10 +207,19 @@ impl Scheduler {
     fn submitted(
         &mut self,
         mut run: Run,
-        answer: Result<Result<Submission, submit::Refusal>, MailboxError>,
+        replaced: Option<TaskId>,
+        answer: Result<Result<Submission, submit::Refusal>, RecvError>,
     ) -> Result<Answer, Refusal> {
         let refusal = match answer {
-            Ok(Ok(_)) => return Ok(Answer { run, first: None }),
+            Ok(Ok(_)) => {
+                if let Some(old) = replaced {
+                    self.to.queue.do_send(CancelTask {
+                        task: old,
+                        reason: replaced_by(&run),
+                    });
+                }
+                return Ok(Answer { run, first: None });
+            }
             Ok(Err(submit::Refusal::Stopping)) | Err(_) => return Err(Refusal::Stopping),
             Ok(Err(refusal)) => refusal,
         };
@@ -218,6 +231,7 @@ impl Scheduler {
         }
         run.decision = match refusal {
             submit::Refusal::TeamDraining => Decision::NotActive,
+            submit::Refusal::Runaway(_) => Decision::RateLimited,
             _ => Decision::QueueFull,
         };
         run.reason = Some(refusal.to_string());
@@ -225,7 +239,8 @@ impl Scheduler {
         if let Some(trigger) = self.triggers.get_mut(&run.trigger)
             && trigger.active_task_id == task
         {
-            trigger.active_task_id = None;
+            // What it was to replace goes on, if it has not ended meanwhile.
+            trigger.active_task_id = replaced.filter(|old| self.runs.contains_key(old));
         }
         self.settle_window(&run.trigger);
         let mut writes = Writes::new().run(&run);
@@ -234,7 +249,10 @@ impl Scheduler {
         }
         self.keep_quietly(writes);
         self.last.insert(run.trigger.clone(), run.clone());
-        Err(Refusal::QueueFull(refusal.to_string()))
+        Err(match refusal {
+            submit::Refusal::Runaway(why) => Refusal::Runaway(why),
+            refusal => Refusal::QueueFull(refusal.to_string()),
+        })
     }
 }
 

@@ -6,7 +6,7 @@ use super::{
     config::Config,
     overlap::{self, Overlap},
     run::{Cause, Decision, Notified, Run, RunOutcome},
-    trigger::{OverlapPolicy, Trigger},
+    trigger::{OverlapPolicy, SystemKind, Trigger},
 };
 use crate::{
     clock::Timestamp,
@@ -256,6 +256,7 @@ fn work(trigger: &Trigger, event: Event, now: Timestamp, id: TaskId) -> Task {
             subagent: definition.subagent.clone(),
             skill: event.skill,
             turn_timeout_ms: event.turn_timeout.map(crate::clock::millis),
+            cycle: trigger.system.and_then(SystemKind::cycle),
         },
         label: event.label,
         cause: Some(event.principal),

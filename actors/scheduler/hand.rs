@@ -13,8 +13,10 @@ use super::{
     trigger::OverlapPolicy,
 };
 use crate::{
+    clock::Timestamp,
     ids::TaskId,
-    task::{self, Source},
+    queue::causes::Giver,
+    task::{self, Label, Lineage, Source, Task},
 };
 
 /// Fires a trigger now, whatever its state. Answered when it is durable.
@@ -37,6 +39,30 @@ pub struct Fire {
     pub principal: task::Cause,
     /// Where the work comes from.
     pub source: Option<Source>,
+    /// The turn that wants it, if one does: the run is part of its work.
+    pub turn: Option<ByTurn>,
+}
+
+/// A turn that fires a trigger.
+#[derive(Clone, Debug)]
+pub struct ByTurn {
+    /// How far what it has read may be believed.
+    pub label: Label,
+    /// The lineage of a task that it makes.
+    pub lineage: Lineage,
+    /// When it must be done.
+    pub deadline_at: Timestamp,
+    /// For the count of what one cause leads to.
+    pub giver: Giver,
+}
+
+impl ByTurn {
+    /// A task becomes part of the turn's work.
+    pub(super) fn takes(&self, task: &mut Task) {
+        task.label = task.label.max(self.label);
+        task.lineage = Some(self.lineage.clone());
+        task.deadline_at = task.deadline_at.min(self.deadline_at);
+    }
 }
 
 /// What a run by hand does if the trigger's last task is unfinished.
@@ -89,8 +115,7 @@ impl Handler<Fire> for Scheduler {
         };
         let order = body::order(trigger);
         let order = match (&trigger.definition.config, &message.sample) {
-            (Config::Window(_), _) => body::with_cursors(order, &trigger.cursors),
-            (_, None) => order,
+            (Config::Window(_), _) | (_, None) => order,
             (Config::Webhook(_), Some(sample)) => body::with_payload(order, &[], sample),
             (_, Some(sample)) => {
                 let channel = message
@@ -116,6 +141,7 @@ impl Handler<Fire> for Scheduler {
             overlap: Some(overlap),
             max_steps: message.max_steps,
             remember: true,
+            turn: message.turn,
             ..Pending::timed(message.cause, self.now(), order)
         };
         let (tell, told) = oneshot::channel();

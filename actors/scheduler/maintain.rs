@@ -21,6 +21,8 @@ use crate::{
 pub const LEARNING_TIME: Duration = Duration::from_secs(30 * 60);
 /// The longest turn of a reflection cycle.
 pub const REFLECTION_TIME: Duration = Duration::from_secs(15 * 60);
+/// A reflection waits for a person's decision, who may be asleep when it asks.
+const DECISION_TIME: Duration = Duration::from_secs(25 * 60 * 60);
 /// A heartbeat that has nothing to say says this.
 pub const HEARTBEAT_OK: &str = "HEARTBEAT_OK";
 /// What may stand beside it.
@@ -101,7 +103,7 @@ fn cycle(team: &TeamKey, kind: SystemKind, subagent: Option<&str>) -> (SystemKin
         Some(subagent) => format!("{name}-{subagent}"),
         None => name.to_owned(),
     };
-    let definition = Definition {
+    let mut definition = Definition {
         subagent: subagent.map(str::to_owned),
         max_steps: Some(max_steps),
         overlap_policy: OverlapPolicy::AlwaysSkip,
@@ -109,6 +111,9 @@ fn cycle(team: &TeamKey, kind: SystemKind, subagent: Option<&str>) -> (SystemKin
         notify: NotifyPolicy::OnFailure,
         ..Definition::new(&name, config, task)
     };
+    if kind == SystemKind::Reflection {
+        definition.deadline = DECISION_TIME;
+    }
     (kind, definition)
 }
 

@@ -120,6 +120,22 @@ pub struct List {
     pub team: Option<TeamKey>,
 }
 
+/// How many triggers there are.
+#[derive(Clone, Copy, Debug, Message)]
+#[rtype(result = "Counts")]
+pub struct Count;
+
+/// See [`Count`].
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// All.
+    pub total: usize,
+    /// Those that fire.
+    pub active: usize,
+    /// Those that were switched off.
+    pub disabled: usize,
+}
+
 /// Shows a trigger.
 #[derive(Clone, Debug, Message)]
 #[rtype(result = "Option<Listed>")]
@@ -480,6 +496,22 @@ impl Handler<List> for Scheduler {
         found.sort_by_key(|trigger| (&trigger.team, &trigger.definition.name));
         let listed = found.into_iter().map(|trigger| self.listed(trigger));
         MessageResult(listed.collect())
+    }
+}
+
+impl Handler<Count> for Scheduler {
+    type Result = MessageResult<Count>;
+
+    fn handle(&mut self, Count: Count, _: &mut Self::Context) -> Self::Result {
+        let of = |state: State| {
+            let triggers = self.triggers.values();
+            triggers.filter(|trigger| trigger.state == state).count()
+        };
+        MessageResult(Counts {
+            total: self.triggers.len(),
+            active: of(State::Active),
+            disabled: of(State::Disabled),
+        })
     }
 }
 

@@ -3,20 +3,20 @@
 use std::{
     collections::{BTreeSet, HashMap},
     sync::Arc,
-    time::Duration,
 };
 
 use actix::{Actor, Addr, AsyncContext, Context, SpawnHandle};
-use tokio::time::Instant;
+use tokio::{sync::oneshot, task::AbortHandle, time::Instant};
 
 use crate::{
     clock::{Clock, Timestamp},
     ids::{Ids, RunId, TaskId, TeamKey, TriggerId},
-    queue::{Queue, keep::Keep},
+    queue::{Queue, causes::Runaway, keep::Keep},
     store::{StoreError, StoreHandle, records::Writes},
 };
 
 pub mod agenda;
+pub mod board;
 pub mod body;
 pub mod breaker;
 pub mod calendar;
@@ -39,6 +39,7 @@ pub mod overlap;
 pub mod premises;
 mod rate;
 pub mod records;
+pub mod retention;
 pub mod ring;
 pub mod run;
 mod sweep;
@@ -48,6 +49,7 @@ mod tests;
 pub mod trigger;
 pub mod window;
 
+use board::Board;
 use calendar::Calendar;
 use check::Check;
 use config::Config;
@@ -56,12 +58,15 @@ use matcher::Expressions;
 use premises::{Premises, Roster};
 use rate::Fires;
 use records::{Known, Recovered};
+use retention::keeping::Keeping;
 use run::Run;
 use trigger::{Definition, Problem, Trigger};
 
 /// What the scheduler needs from outside.
 #[derive(Clone)]
 pub struct Ports {
+    /// Where triggers are to be seen.
+    pub board: Board,
     /// Patterns and zones.
     pub calendar: Arc<dyn Calendar>,
     /// Expressions.
@@ -72,8 +77,8 @@ pub struct Ports {
     pub premises: Arc<dyn Premises>,
     /// The zone of the settings.
     pub timezone: String,
-    /// How long runs are kept.
-    pub retention: Duration,
+    /// How long things are kept.
+    pub retention: Arc<dyn Keeping>,
 }
 
 /// Everything that the scheduler talks to.
@@ -124,6 +129,9 @@ pub enum Refusal {
     /// Too much waits.
     #[error("{0}")]
     QueueFull(String),
+    /// One cause leads to too much.
+    #[error(transparent)]
+    Runaway(Runaway),
     /// The store or the service is going down.
     #[error("the service is stopping; nothing was changed")]
     Stopping,
@@ -139,6 +147,7 @@ impl Refusal {
             Self::NameReserved(_) => "name_reserved",
             Self::Limit { .. } => "limit_triggers",
             Self::QueueFull(_) => "queue_full",
+            Self::Runaway(why) => why.code(),
             Self::Stopping => "draining",
         }
     }
@@ -180,6 +189,10 @@ pub struct Scheduler {
     known: HashMap<(TriggerId, String), (RunId, Timestamp)>,
     fires: Fires,
     ears: Ears,
+    /// When old records were last removed.
+    retained_at: Option<Timestamp>,
+    /// They are being removed.
+    retaining: Option<AbortHandle>,
     /// To be dealt with as soon as it runs.
     left: Option<Left>,
     draining: bool,
@@ -211,6 +224,8 @@ impl Scheduler {
             known: HashMap::new(),
             fires: Fires::default(),
             ears,
+            retained_at: recovered.retained_at,
+            retaining: None,
             left: Some(Left {
                 open: recovered.open,
                 heard: recovered.heard,
@@ -246,6 +261,7 @@ impl Scheduler {
         let id = trigger.id.clone();
         self.names.insert((trigger.team.clone(), name), id.clone());
         self.ears.attend(&trigger, &*self.to.ports.expressions);
+        self.to.ports.board.post(&trigger, self.last.get(&id));
         self.triggers.insert(id.clone(), trigger);
         self.plan_next(&id);
     }
@@ -255,6 +271,7 @@ impl Scheduler {
         let name = trigger.definition.name.clone();
         self.names.remove(&(trigger.team.clone(), name));
         self.ears.ignore(id);
+        self.to.ports.board.remove(&trigger);
         self.set_due(id, Due::Look, None);
         self.set_due(id, Due::Speak, None);
         self.last.remove(id);
@@ -284,9 +301,13 @@ impl Scheduler {
 
     /// Hands rows in, in step with tasks. The future ends when they are durable.
     fn keep(&self, writes: Writes) -> impl Future<Output = Result<(), Refusal>> + use<> {
-        let kept = self.to.queue.send(Keep { writes });
+        let (tell, stored) = oneshot::channel();
+        self.to.queue.do_send(Keep {
+            writes,
+            stored: Some(tell),
+        });
         async move {
-            match kept.await {
+            match stored.await {
                 Ok(stored) => Ok(stored?),
                 Err(_) => Err(Refusal::Stopping),
             }
@@ -296,7 +317,10 @@ impl Scheduler {
     /// Hands rows in whose fate nobody waits for.
     fn keep_quietly(&self, writes: Writes) {
         if !writes.is_empty() {
-            self.to.queue.do_send(Keep { writes });
+            self.to.queue.do_send(Keep {
+                writes,
+                stored: None,
+            });
         }
     }
 
@@ -367,5 +391,6 @@ impl Actor for Scheduler {
         self.look_at_held(ctx);
         self.ring(ctx);
         ctx.run_interval(sweep::EVERY, Self::sweep);
+        self.await_retention(self.first_retention(self.retained_at), ctx);
     }
 }

@@ -3,11 +3,13 @@
 use std::{ops::ControlFlow, time::Duration};
 
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
+use serde_json::json;
 
-use super::{firing::FIRES_WITHIN, heard::Heard, run::Run, trigger::Trigger};
+use super::{firing::FIRES_WITHIN, heard::Heard, retention, run::Run, trigger::Trigger};
 use crate::{
     clock::Timestamp,
     ids::{RunId, TaskId, TeamKey, TriggerId},
+    live::facts,
     storage::{Order, Storage, StorageError},
     store::{
         reads,
@@ -30,7 +32,7 @@ const HEARD: &str = "heard";
 /// A reason is remembered for this long.
 pub const REMEMBERED: Duration = Duration::from_secs(24 * 60 * 60);
 /// So many runs of a trigger are kept, however old.
-const KEPT: usize = 50;
+pub(super) const KEPT: usize = 50;
 
 fn trigger_key(team: &TeamKey, id: &TriggerId) -> EdgeKey {
     EdgeKey::new(TRIGGER, format!("{team}/{id}"))
@@ -98,14 +100,16 @@ pub trait TriggerRows {
 impl TriggerRows for Writes {
     fn trigger(self, trigger: &Trigger) -> Self {
         self.edge(&trigger_key(&trigger.team, &trigger.id), trigger)
+            .tell(facts::trigger(trigger, json!(trigger.state)))
     }
 
     fn drop_trigger(self, trigger: &Trigger) -> Self {
         self.drop_edge(&trigger_key(&trigger.team, &trigger.id))
+            .tell(facts::trigger(trigger, json!("removed")))
     }
 
     fn run(self, run: &Run) -> Self {
-        self.edge(&run_key(run), run)
+        self.edge(&run_key(run), run).tell(facts::run(run))
     }
 
     fn open_run(self, run: &Run, task: &TaskId) -> Self {
@@ -154,6 +158,8 @@ pub struct Recovered {
     pub heard: Vec<Heard>,
     /// Runs of the last minute of each.
     pub recent: Vec<Run>,
+    /// When old records were last removed.
+    pub retained_at: Option<Timestamp>,
 }
 
 /// Reads what the scheduler goes on with. A row that cannot be read is left out and stays as it is.
@@ -183,6 +189,7 @@ pub fn recover(storage: &dyn Storage) -> Result<Recovered, StorageError> {
         known: all(storage, &EdgeKey::prefix(KEY))?,
         heard: all(storage, &EdgeKey::prefix(HEARD))?,
         recent,
+        retained_at: retention::last(storage)?.map(|done| done.at),
     })
 }
 
@@ -264,43 +271,18 @@ pub fn payload(storage: &dyn Storage, run: &RunId) -> Result<Option<String>, Sto
         .transpose()
 }
 
-/// Keys of runs that are neither among the newest of their trigger nor from after a moment, with
-/// what came with them.
-pub fn old_runs(
-    storage: &dyn Storage,
-    before: Timestamp,
-    most: usize,
-) -> Result<Vec<Vec<u8>>, StorageError> {
-    let start = EdgeKey::prefix(RUN);
-    let mut old = Vec::new();
-    let mut trigger: Option<TriggerId> = None;
-    let mut seen = 0;
-    storage.scan(
-        &start,
-        &after_prefix(&start),
-        Order::Falling,
-        &mut |key, value| {
-            let Ok(run) = value.and_then(|value| decode::<Run>(key, value)) else {
-                return ControlFlow::Continue(());
-            };
-            if trigger.as_ref() != Some(&run.trigger) {
-                trigger = Some(run.trigger.clone());
-                seen = 0;
-            }
-            seen += 1;
-            if seen > KEPT && run.fired_at < before {
-                old.push(key.to_vec());
-                if run.payload_bytes.is_some() {
-                    old.push(EdgeKey::new(PAYLOAD, run.id.as_str()).bytes());
-                }
-            }
-            match old.len() < most {
-                true => ControlFlow::Continue(()),
-                false => ControlFlow::Break(()),
-            }
-        },
-    )?;
-    Ok(old)
+/// What the keys of all runs begin with.
+pub(super) fn runs_prefix() -> Vec<u8> {
+    EdgeKey::prefix(RUN)
+}
+
+/// The keys of all that is kept of a run.
+pub(super) fn keys_of_run(key: &[u8], run: &Run) -> Vec<Vec<u8>> {
+    let mut keys = vec![key.to_vec()];
+    if run.payload_bytes.is_some() {
+        keys.push(EdgeKey::new(PAYLOAD, run.id.as_str()).bytes());
+    }
+    keys
 }
 
 /// Keys of all that is kept of the triggers of a team, runs excepted.

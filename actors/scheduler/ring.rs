@@ -35,6 +35,14 @@ const JUMP: Duration = Duration::from_secs(60);
 #[rtype(result = "()")]
 pub struct TeamsChanged;
 
+/// The time zone of the settings has changed: what names none of its own follows it from now on.
+#[derive(Clone, Debug, Message)]
+#[rtype(result = "()")]
+pub struct SetZone {
+    /// Its name in the IANA list.
+    pub timezone: String,
+}
+
 /// No more firings: the process is about to stop.
 #[derive(Clone, Copy, Debug, Message)]
 #[rtype(result = "()")]
@@ -230,7 +238,7 @@ impl Scheduler {
             .is_some_and(|task| self.runs.contains_key(task));
         let mut occurrence = trigger.occurrence.clone();
         let tick = window::advance(self.window_view(window), &mut occurrence, cursor, in_flight);
-        let order = body::with_cursors(body::order(trigger), &trigger.cursors);
+        let order = body::order(trigger);
         let changed = occurrence != trigger.occurrence;
         let opened = occurrence.as_ref().map(|open| open.opened_at);
         let now = self.now();
@@ -363,10 +371,26 @@ impl Handler<TeamsChanged> for Scheduler {
     }
 }
 
+impl Handler<SetZone> for Scheduler {
+    type Result = ();
+
+    fn handle(&mut self, SetZone { timezone }: SetZone, ctx: &mut Self::Context) {
+        self.to.ports.timezone = timezone;
+        let ids: Vec<TriggerId> = self.triggers.keys().cloned().collect();
+        for id in ids {
+            self.plan_next(&id);
+        }
+        self.arm(ctx);
+    }
+}
+
 impl Handler<Drain> for Scheduler {
     type Result = ();
 
     fn handle(&mut self, Drain: Drain, _: &mut Self::Context) {
         self.draining = true;
+        if let Some(work) = self.retaining.take() {
+            work.abort();
+        }
     }
 }

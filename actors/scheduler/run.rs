@@ -76,10 +76,6 @@ pub enum Decision {
     TeamPaused,
     /// Nothing: it is too late.
     MissedSkipped,
-    /// Nothing: its window has closed.
-    WindowClosed,
-    /// Nothing: its window has done enough.
-    CapReached,
     /// Nothing: it does not concern this trigger, or there is nothing to do.
     Filtered,
 }
@@ -103,8 +99,6 @@ impl Decision {
             Self::NotActive => "not_active",
             Self::TeamPaused => "team_paused",
             Self::MissedSkipped => "missed_skipped",
-            Self::WindowClosed => "window_closed",
-            Self::CapReached => "cap_reached",
             Self::Filtered => "filtered",
         }
     }
@@ -219,6 +213,7 @@ pub struct Report {
     /// How it went.
     pub outcome: ReportedOutcome,
     /// Why.
+    #[serde(default)]
     pub reason: String,
     /// What it leaves for the next run.
     #[serde(default, skip_serializing_if = "Option::is_none")]

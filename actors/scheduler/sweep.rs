@@ -1,4 +1,4 @@
-//! Sweeping: runs and reasons that need not be kept any longer.
+//! Sweeping: reasons to fire that need not be remembered any longer.
 
 use std::time::Duration;
 
@@ -6,13 +6,13 @@ use actix::{ActorFutureExt, AsyncContext, Context, WrapFuture};
 
 use super::{
     Scheduler,
-    records::{self, Known, REMEMBERED, TriggerRows},
+    records::{Known, REMEMBERED, TriggerRows},
 };
 use crate::store::records::Writes;
 
 /// How often it is swept.
 pub(super) const EVERY: Duration = Duration::from_secs(60 * 60);
-/// Rows that one sweep removes at most: the rest has time.
+/// Rows that are removed at a time, so that others come in between.
 const MOST: usize = 1_000;
 
 impl Scheduler {
@@ -34,17 +34,16 @@ impl Scheduler {
             let key = (known.trigger.clone(), known.key.clone());
             self.known.remove(&key);
         }
-        self.keep_quietly(Writes::new().forget_known(&old));
-        let before = now - self.to.ports.retention;
-        let store = self.to.store.clone();
-        let read = async move {
-            store
-                .read(move |storage| records::old_runs(storage, before, MOST))
-                .await
-        };
-        ctx.spawn(read.into_actor(self).map(|keys, scheduler, _| match keys {
-            Ok(keys) => scheduler.keep_quietly(Writes::new().drop_keys(keys)),
-            Err(error) => tracing::warn!(%error, "old runs cannot be read"),
-        }));
+        let may_be_more = old.len() >= MOST;
+        let dropped = self.keep(Writes::new().forget_known(&old));
+        ctx.spawn(
+            dropped
+                .into_actor(self)
+                .map(move |dropped, scheduler, ctx| {
+                    if may_be_more && dropped.is_ok() {
+                        scheduler.sweep(ctx);
+                    }
+                }),
+        );
     }
 }

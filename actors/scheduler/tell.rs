@@ -12,7 +12,7 @@ use crate::{
     ids::{ChannelId, TriggerId},
     notice::{Notice, NoticeKind},
     store::records::{Interaction, Said, Writes},
-    task::{Outcome, Task, TopicRef},
+    task::{Label, Outcome, Task, TopicRef},
 };
 
 /// A frame's text has at most this many characters.
@@ -32,6 +32,8 @@ pub(super) struct Place {
 pub(super) struct Telling {
     pub(super) wanted: bool,
     pub(super) place: Option<Place>,
+    /// How far what the run says may be believed.
+    pub(super) label: Label,
 }
 
 /// The trigger's own channel, or that of the message which it fired for.
@@ -95,7 +97,15 @@ impl Scheduler {
             Some(RunOutcome::Failed) => "failed",
             _ => "done",
         };
-        tell(writes, trigger, run, place, text, status, now)
+        tell(
+            writes,
+            trigger,
+            run,
+            (place, telling.label),
+            text,
+            status,
+            now,
+        )
     }
 
     /// A switch that fell is told everywhere, whatever the policy and the hour.
@@ -135,7 +145,10 @@ impl Scheduler {
         let writes = writes.notice(&notice);
         let own = trigger.definition.notify_channel.is_some();
         match telling.place.as_ref().filter(|_| own) {
-            Some(place) => tell(writes, trigger, run, place, text, "failed", now),
+            Some(place) => {
+                let place = (place, telling.label);
+                tell(writes, trigger, run, place, text, "failed", now)
+            }
             None => writes,
         }
     }
@@ -246,7 +259,7 @@ fn tell(
     writes: Writes,
     trigger: &Trigger,
     run: &Run,
-    place: &Place,
+    (place, label): (&Place, Label),
     text: String,
     status: &str,
     now: Timestamp,
@@ -261,7 +274,7 @@ fn tell(
             topic: place.topic.as_ref().map(|topic| topic.id.clone()),
             task: Some(task.clone()),
             at: now,
-            said: vec![Said::new(now, speaker, &text)],
+            said: vec![Said::new(now, speaker, &text, label)],
             trust_decision: None,
         });
     }

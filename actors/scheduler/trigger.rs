@@ -8,7 +8,7 @@ use super::{config::Config, window::Occurrence};
 use crate::{
     clock::Timestamp,
     ids::{ChannelId, RunId, TaskId, TeamKey, TriggerId},
-    task::{Priority, TopicRef},
+    task::{Cycle, Priority, TopicRef},
 };
 
 /// What a trigger is told to be. The engine changes nothing here.
@@ -251,6 +251,17 @@ pub enum SystemKind {
     Learning,
     /// The same; it looks at the team itself.
     Reflection,
+}
+
+impl SystemKind {
+    /// How its runs look back at the work of the team, if they do.
+    pub fn cycle(self) -> Option<Cycle> {
+        match self {
+            Self::Heartbeat => None,
+            Self::Learning => Some(Cycle::Learning),
+            Self::Reflection => Some(Cycle::Reflection),
+        }
+    }
 }
 
 /// What a firing does while the last task is unfinished.

@@ -1,6 +1,9 @@
 //! Store: the one writer. Gathers what is asked of it into groups, each made durable once.
 
-use std::{collections::HashMap, sync::Arc};
+use std::{
+    collections::HashMap,
+    sync::{Arc, OnceLock},
+};
 
 use actix::{Actor, Addr, AsyncContext, Context, Handler, Message};
 use tokio::sync::oneshot;
@@ -8,21 +11,27 @@ use tokio::sync::oneshot;
 use crate::{
     event::Frame,
     ids::{ChannelId, LeaseId, TaskId},
+    live::{Publisher, event::Event},
     storage::{Batch, Order, Storage, StorageError},
 };
 
 pub mod reads;
 pub mod records;
+pub mod redact;
+pub mod sessions;
 #[cfg(test)]
 mod tests;
 pub mod trust;
 
 use records::{Write, Writes};
+use redact::Redactor;
 
 /// A group holds at most this many requests …
 const GROUP_REQUESTS: usize = 512;
 /// … or this many bytes.
 const GROUP_BYTES: usize = 1024 * 1024;
+/// Records are looked at again in groups of this many.
+const LOOKED_AT: usize = 64;
 /// A single request above this is refused rather than stalling everyone.
 const LARGEST_COMMIT: usize = 16 * 1024 * 1024;
 
@@ -33,6 +42,11 @@ struct Commit {
     writes: Writes,
     reply: oneshot::Sender<Result<Vec<Numbered>, StoreError>>,
 }
+
+/// From now on whoever watches is told of what became durable.
+#[derive(Debug, Message)]
+#[rtype(result = "()")]
+struct PublishTo(Publisher);
 
 /// The gathered group is due.
 #[derive(Debug, Message)]
@@ -70,6 +84,7 @@ pub enum StoreError {
 pub struct StoreHandle {
     address: Addr<Store>,
     storage: Arc<dyn Storage>,
+    redactor: Arc<OnceLock<Arc<dyn Redactor>>>,
 }
 
 impl StoreHandle {
@@ -83,6 +98,11 @@ impl StoreHandle {
         async move { answer.await.unwrap_or(Err(StoreError::Gone)) }
     }
 
+    /// From now on this publisher tells of what became durable.
+    pub fn publish_to(&self, live: Publisher) {
+        self.address.do_send(PublishTo(live));
+    }
+
     /// Runs a read on the blocking pool.
     pub async fn read<T: Send + 'static>(
         &self,
@@ -92,6 +112,30 @@ impl StoreHandle {
         tokio::task::spawn_blocking(move || read(&*storage))
             .await
             .unwrap_or_else(|error| Err(StorageError::Read(error.to_string())))
+    }
+
+    /// From now on, what is written holds no secrets.
+    pub fn redact_with(&self, redactor: Arc<dyn Redactor>) {
+        // There is one vault; a second one would know the same.
+        let _ = self.redactor.set(redactor);
+    }
+
+    /// Takes secrets out of what was written before they were known to be any. Returns how many
+    /// records held one. May be repeated.
+    pub async fn redact(&self) -> Result<usize, StorageError> {
+        let Some(redactor) = self.redactor.get().cloned() else {
+            return Ok(0);
+        };
+        let failed = |error: StoreError| StorageError::Write(error.to_string());
+        // All that the store took in before it knew is on the disk when this is answered.
+        self.commit(Writes::new()).await.map_err(failed)?;
+        let held = self.read(move |storage| redact::held(storage, &*redactor));
+        let held = held.await?;
+        for keys in held.chunks(LOOKED_AT) {
+            let again = Writes::new().look_again(keys);
+            self.commit(again).await.map_err(failed)?;
+        }
+        Ok(held.len())
     }
 }
 
@@ -112,6 +156,7 @@ pub struct Store {
     storage: Arc<dyn Storage>,
     on_failure: OnFailure,
     on_group: OnGroup,
+    live: Option<Publisher>,
     /// A commit failed: nothing is answered any more.
     failed: bool,
     waiting: Vec<Commit>,
@@ -120,6 +165,7 @@ pub struct Store {
     leases: HashMap<TaskId, LeaseId>,
     /// The newest ordinal of each channel's outbox.
     heads: HashMap<ChannelId, u64>,
+    redactor: Arc<OnceLock<Arc<dyn Redactor>>>,
 }
 
 impl Store {
@@ -130,10 +176,13 @@ impl Store {
         on_failure: OnFailure,
         on_group: OnGroup,
     ) -> StoreHandle {
+        let redactor = Arc::new(OnceLock::new());
         let store = Self {
+            redactor: redactor.clone(),
             storage: storage.clone(),
             on_failure,
             on_group,
+            live: None,
             failed: false,
             waiting: Vec::new(),
             waiting_bytes: 0,
@@ -143,6 +192,7 @@ impl Store {
         StoreHandle {
             address: Self::start_in_arbiter(arbiter, |_| store),
             storage,
+            redactor,
         }
     }
 
@@ -156,12 +206,16 @@ impl Store {
         let requests = group.len();
         let mut batch = Batch::default();
         let mut answers = Vec::with_capacity(requests);
-        for Commit { writes, reply } in group {
+        let mut told: Vec<Event> = Vec::new();
+        for Commit { mut writes, reply } in group {
             let outcome = match self.admit(&writes) {
-                Ok(()) => match self.apply(writes, &mut batch) {
-                    Ok(numbered) => Ok(numbered),
-                    Err(error) => return self.fail(&error),
-                },
+                Ok(()) => {
+                    told.append(&mut writes.told);
+                    match self.apply(writes, &mut batch) {
+                        Ok(numbered) => Ok(numbered),
+                        Err(error) => return self.fail(&error),
+                    }
+                }
                 Err(refusal) => Err(refusal),
             };
             answers.push((reply, outcome));
@@ -170,6 +224,10 @@ impl Store {
             && let Err(error) = self.storage.commit(&batch)
         {
             return self.fail(&error);
+        }
+        // Before the answers: whoever has one may ask for all that has happened so far.
+        if let Some(live) = &self.live {
+            live.publish_all(told);
         }
         for (reply, outcome) in answers {
             // Whoever asked may have gone; the record is safe all the same.
@@ -196,8 +254,25 @@ impl Store {
         let mut numbered = Vec::new();
         for write in writes.list {
             match write {
-                Write::Put { key, value } => batch.changes.push((key, Some(value))),
+                Write::Put { key, value } => {
+                    let value = self.redacted(&key, &value).unwrap_or(value);
+                    batch.changes.push((key, Some(value)));
+                }
                 Write::Delete { key } => batch.changes.push((key, None)),
+                Write::LookAgain { key } => {
+                    // What this very group writes has been looked at.
+                    if batch.changes.iter().any(|(other, _)| *other == key) {
+                        continue;
+                    }
+                    match self.storage.get(&key) {
+                        Ok(Some(value)) => {
+                            let value = self.redacted(&key, &value);
+                            batch.changes.extend(value.map(|value| (key, Some(value))));
+                        }
+                        Ok(None) => {}
+                        Err(error) => tracing::error!(%error, "a record may still hold a secret"),
+                    }
+                }
                 Write::Fence { task, lease } => {
                     match lease {
                         Some(lease) => self.leases.insert(task, lease),
@@ -210,9 +285,9 @@ impl Store {
                     value,
                 } => {
                     let ordinal = self.next_ordinal(&channel)?;
-                    batch
-                        .changes
-                        .push((records::outbox_key(&channel, ordinal), Some(value)));
+                    let key = records::outbox_key(&channel, ordinal);
+                    let value = self.redacted(&key, &value).unwrap_or(value);
+                    batch.changes.push((key, Some(value)));
                     numbered.push(Numbered {
                         channel,
                         ordinal,
@@ -225,6 +300,11 @@ impl Store {
             }
         }
         Ok(numbered)
+    }
+
+    /// A record without secrets; none if it is to be written as it is.
+    fn redacted(&self, key: &[u8], value: &[u8]) -> Option<Vec<u8>> {
+        redact::redacted(&**self.redactor.get()?, key, value)
     }
 
     fn next_ordinal(&mut self, channel: &ChannelId) -> Result<u64, StorageError> {
@@ -265,6 +345,14 @@ impl Handler<Commit> for Store {
         if self.waiting.len() >= GROUP_REQUESTS || self.waiting_bytes >= GROUP_BYTES {
             self.flush();
         }
+    }
+}
+
+impl Handler<PublishTo> for Store {
+    type Result = ();
+
+    fn handle(&mut self, PublishTo(live): PublishTo, _: &mut Self::Context) {
+        self.live = Some(live);
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::{collections::HashSet, ops::ControlFlow, time::Duration};
 
-use serde::de::DeserializeOwned;
+use serde::{Deserialize, de::DeserializeOwned};
 
 use super::{
     records::{
@@ -16,19 +16,20 @@ use crate::{
     approvals::{question::Question, record::Approval},
     audit::Audit,
     briefing::{Line, Speaker},
-    budget::{Day, Spent},
+    budget::{Caller, Cost, Day, SpentRow, Tally},
     clock::Timestamp,
     event::Frame,
-    history::{Fact, HistoryEvent, Origin},
+    history::{Fact, HistoryEvent, Meta, Origin},
     ids::{
-        ApprovalId, ChannelId, MessageId, NoticeId, QuestionId, TaskId, TeamKey, TeamName, TopicId,
+        ApprovalId, CallId, ChannelId, LeaseId, MessageId, NoticeId, QuestionId, TaskId, TeamKey,
+        TeamName, TopicId,
     },
     inbox::InboxEvent,
     notice::Notice,
     org::record::TeamRecord,
     router::topics::Topic,
     storage::{Order, Storage, StorageError},
-    task::{Lane, Task},
+    task::{Kind, Lane, Parked, Source, Task},
 };
 
 /// What a scan found: rows that can be read, and complaints about those that cannot.
@@ -71,6 +72,11 @@ pub fn task(storage: &dyn Storage, id: &TaskId) -> Result<Option<Task>, StorageE
         }
     }
     Ok(None)
+}
+
+/// A task is there, open or finished.
+pub fn has_task(storage: &dyn Storage, id: &TaskId) -> Result<bool, StorageError> {
+    Ok(storage.get(&task_key(id))?.is_some() || storage.get(&finished_key(id))?.is_some())
 }
 
 /// All accepted messages whose topic was not yet known.
@@ -127,6 +133,23 @@ pub fn channel(
         messages,
         said,
     }))
+}
+
+/// Who opened a channel, if it exists.
+pub fn channel_row(
+    storage: &dyn Storage,
+    id: &ChannelId,
+) -> Result<Option<ChannelRow>, StorageError> {
+    one(storage, &channel_key(id))
+}
+
+/// A known message.
+pub fn message(
+    storage: &dyn Storage,
+    channel: &ChannelId,
+    id: &MessageId,
+) -> Result<Option<MessageRow>, StorageError> {
+    one(storage, &records::message_key(channel, id))
 }
 
 /// A stored frame with its ordinal and its size.
@@ -354,6 +377,133 @@ pub fn last_steps(
     Ok(steps)
 }
 
+/// When something was last written to a lane's journal.
+pub fn last_sign(
+    storage: &dyn Storage,
+    lane: &Lane,
+    generation: u32,
+) -> Result<Option<Timestamp>, StorageError> {
+    let mut sign = None;
+    scan_prefix(
+        storage,
+        &journal_prefix(lane, generation),
+        Order::Falling,
+        &mut |key, value| {
+            if let Ok(events) = value.and_then(|value| decode::<Vec<HistoryEvent>>(key, value)) {
+                sign = events.last().map(|event| event.timestamp);
+            }
+            ControlFlow::Break(())
+        },
+    )?;
+    Ok(sign)
+}
+
+/// In which model call the unfinished turn of a task is, from 1; 0 before the first has ended.
+pub fn present_step(storage: &dyn Storage, task: &Task) -> Result<u32, StorageError> {
+    let events = unfinished_turn(storage, task)?;
+    let steps = events.iter().filter_map(|event| match &event.fact {
+        Fact::AssistantText { step, .. }
+        | Fact::AssistantThinking { step, .. }
+        | Fact::ToolCall { step, .. }
+        | Fact::Meta(Meta::Usage { step, .. }) => Some(*step),
+        _ => None,
+    });
+    Ok(steps.max().unwrap_or_default())
+}
+
+/// A call in the journal, and what its turn had read before it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Trail {
+    /// The event that holds the call.
+    pub seq: u64,
+    /// The tools whose results had been read, in the order in which they were first called.
+    pub tools: Vec<String>,
+    /// The addresses that they were called with.
+    pub urls: Vec<String>,
+}
+
+/// The trail of a call by its idempotency key; none if the journal does not hold it.
+pub fn trail(
+    storage: &dyn Storage,
+    lane: &Lane,
+    generation: u32,
+    call: &str,
+) -> Result<Option<Trail>, StorageError> {
+    let mut rows: Vec<Vec<HistoryEvent>> = Vec::new();
+    let mut turn = None;
+    let mut damaged = None;
+    scan_prefix(
+        storage,
+        &journal_prefix(lane, generation),
+        Order::Falling,
+        &mut |key, value| match value.and_then(|value| decode::<Vec<HistoryEvent>>(key, value)) {
+            Ok(events) => {
+                if turn.is_none() {
+                    let of_call = events.iter().find(|event| holds(event, call));
+                    turn = of_call.map(|event| event.turn.clone());
+                }
+                let first = |event: &HistoryEvent| {
+                    Some(&event.turn) == turn.as_ref()
+                        && matches!(&event.fact, Fact::User { origin, .. }
+                            if matches!(origin, Origin::Person | Origin::Task))
+                };
+                let is_first = events.iter().any(first);
+                if turn.is_some() {
+                    rows.push(events);
+                }
+                match is_first {
+                    true => ControlFlow::Break(()),
+                    false => ControlFlow::Continue(()),
+                }
+            }
+            Err(error) => {
+                damaged = Some(error);
+                ControlFlow::Break(())
+            }
+        },
+    )?;
+    if let Some(error) = damaged {
+        return Err(error);
+    }
+    let events = rows.into_iter().rev().flatten();
+    let events = events.filter(|event| Some(&event.turn) == turn.as_ref());
+    Ok(follow(events, call))
+}
+
+/// What a turn had read when it made a call.
+fn follow(events: impl Iterator<Item = HistoryEvent>, call: &str) -> Option<Trail> {
+    let mut trail = Trail::default();
+    let mut under_way: Vec<(CallId, Option<String>)> = Vec::new();
+    for event in events {
+        if holds(&event, call) {
+            trail.seq = event.seq;
+            return Some(trail);
+        }
+        match event.fact {
+            Fact::ToolCall { id, args, .. } => {
+                let url = args.get("url").and_then(|url| url.as_str());
+                under_way.push((id, url.map(str::to_owned)));
+            }
+            Fact::ToolResult { id, name, .. } => {
+                if !trail.tools.contains(&name) {
+                    trail.tools.push(name);
+                }
+                let of_call = under_way.iter().find(|(called, _)| *called == id);
+                let url = of_call.and_then(|(_, url)| url.clone());
+                trail
+                    .urls
+                    .extend(url.filter(|url| !trail.urls.contains(url)));
+            }
+            _ => {}
+        }
+    }
+    None
+}
+
+fn holds(event: &HistoryEvent, call: &str) -> bool {
+    matches!(&event.fact, Fact::ToolCall { idempotency_key, .. } if idempotency_key == call)
+}
+
 /// A clock may have been set back by this much while a task was open.
 const CLOCK_SLACK: Duration = Duration::from_secs(60 * 60);
 
@@ -418,26 +568,101 @@ pub fn inboxes(storage: &dyn Storage) -> Result<HashSet<Vec<u8>>, StorageError> 
 }
 
 /// What each team itself has spent on a day.
-pub fn spent(storage: &dyn Storage, day: Day) -> Result<Vec<(TeamName, Spent)>, StorageError> {
+pub fn spent(storage: &dyn Storage, day: Day) -> Result<Vec<(TeamKey, SpentRow)>, StorageError> {
     of_day(storage, "spend", day)
 }
 
 /// How often the operator has allowed each team's caps again on a day.
-pub fn raised(storage: &dyn Storage, day: Day) -> Result<Vec<(TeamName, u32)>, StorageError> {
+pub fn raised(storage: &dyn Storage, day: Day) -> Result<Vec<(TeamKey, u32)>, StorageError> {
     of_day(storage, "raise", day)
+}
+
+/// What the calls of each kind have come to on each day from one to another, as numbers of days.
+pub fn calls(
+    storage: &dyn Storage,
+    from: u32,
+    to: u32,
+    visit: &mut dyn FnMut(u32, Caller, Tally),
+) -> Result<(), StorageError> {
+    tallies(storage, "use", from, to, &mut |day, rest, tally| {
+        let mut parts = rest.splitn(3, '\0');
+        if let (Some(team), Some(profile), Some(model)) = (parts.next(), parts.next(), parts.next())
+        {
+            let caller = Caller {
+                team: team.into(),
+                profile: profile.to_owned(),
+                model: model.to_owned(),
+            };
+            visit(day, caller, tally);
+        }
+    })
+}
+
+/// What the calls for each task have come to on the days from one to another.
+pub fn task_calls(
+    storage: &dyn Storage,
+    from: u32,
+    to: u32,
+    visit: &mut dyn FnMut(TaskId, Tally),
+) -> Result<(), StorageError> {
+    tallies(storage, "use-task", from, to, &mut |_, task, tally| {
+        visit(task.into(), tally);
+    })
+}
+
+fn tallies(
+    storage: &dyn Storage,
+    kind: &str,
+    from: u32,
+    to: u32,
+    visit: &mut dyn FnMut(u32, &str, Tally),
+) -> Result<(), StorageError> {
+    let start = records::join(&[kind, &from.to_string()]);
+    let end = records::after_prefix(&records::prefix(&[kind, &to.to_string()]));
+    let skip = records::prefix(&[kind]).len();
+    if start >= end {
+        return Ok(());
+    }
+    storage.scan(&start, &end, Order::Rising, &mut |key, value| {
+        let named = std::str::from_utf8(&key[skip..]).ok();
+        let parts = named.and_then(|name| name.split_once('\0'));
+        if let Some((day, rest)) = parts
+            && let Ok(day) = day.parse()
+            && let Ok(tally) = value.and_then(|value| decode(key, value))
+        {
+            visit(day, rest, tally);
+        }
+        ControlFlow::Continue(())
+    })
+}
+
+/// Teams of which was told on a day that their budget is nearly spent.
+pub fn warned(storage: &dyn Storage, day: Day) -> Result<Vec<(TeamKey, bool)>, StorageError> {
+    of_day(storage, "warned", day)
+}
+
+/// What tasks have cost where that is limited.
+pub fn costs(storage: &dyn Storage) -> Result<Vec<Cost>, StorageError> {
+    let mut costs = Vec::new();
+    let prefix = records::costs_prefix();
+    scan_prefix(storage, &prefix, Order::Rising, &mut |key, value| {
+        costs.extend(value.and_then(|value| decode(key, value)).ok());
+        ControlFlow::Continue(())
+    })?;
+    Ok(costs)
 }
 
 fn of_day<T: DeserializeOwned>(
     storage: &dyn Storage,
     kind: &str,
     day: Day,
-) -> Result<Vec<(TeamName, T)>, StorageError> {
+) -> Result<Vec<(TeamKey, T)>, StorageError> {
     let prefix = records::day_prefix(kind, day);
     let mut rows = Vec::new();
     scan_prefix(storage, &prefix, Order::Rising, &mut |key, value| {
         let team = String::from_utf8_lossy(&key[prefix.len()..]).into_owned();
         if let Ok(row) = value.and_then(|value| decode(key, value)) {
-            rows.push((TeamName::from(team), row));
+            rows.push((records::team_of(&team), row));
         }
         ControlFlow::Continue(())
     })?;
@@ -553,6 +778,20 @@ pub fn notices(storage: &dyn Storage) -> Result<Vec<Notice>, StorageError> {
 /// An approval.
 pub fn approval(storage: &dyn Storage, id: &ApprovalId) -> Result<Option<Approval>, StorageError> {
     one(storage, &records::approval_key(id))
+}
+
+/// An approval by its id or its short id; of several with that short id, the newest.
+pub fn approval_called(
+    storage: &dyn Storage,
+    name: &str,
+) -> Result<Option<Approval>, StorageError> {
+    if name.starts_with("apr-") {
+        return approval(storage, &ApprovalId::from(name));
+    }
+    match one(storage, &records::short_id_key(name))? {
+        Some(id) => approval(storage, &id),
+        None => Ok(None),
+    }
 }
 
 /// A question.
@@ -706,6 +945,52 @@ pub fn answer<T: DeserializeOwned>(
         .get(&key)?
         .map(|value| decode(&key, &value))
         .transpose()
+}
+
+/// A task without an outcome, as far as it is needed to count.
+#[derive(Clone, Debug, Deserialize)]
+pub struct OpenWork {
+    /// Its id.
+    pub id: TaskId,
+    /// Its lane.
+    pub lane: Lane,
+    /// What kind of work it is.
+    #[serde(default)]
+    pub kind: Kind,
+    /// When it was accepted.
+    pub created_at: Timestamp,
+    /// Where it comes from.
+    #[serde(default)]
+    pub source: Option<Source>,
+    /// Who holds it.
+    #[serde(default)]
+    pub lease: Option<LeaseId>,
+    /// Its turn was set aside.
+    #[serde(default)]
+    pub parked: Option<Parked>,
+}
+
+/// All tasks without an outcome, without their words.
+pub fn open_work(storage: &dyn Storage) -> Result<Vec<OpenWork>, StorageError> {
+    Ok(collect(storage, &task_prefix())?.rows)
+}
+
+/// All topics of all channels.
+pub fn topics(
+    storage: &dyn Storage,
+    visit: &mut dyn FnMut(ChannelId, Topic),
+) -> Result<(), StorageError> {
+    let prefix = records::topics_prefix();
+    scan_prefix(storage, &prefix, Order::Rising, &mut |key, value| {
+        let name = std::str::from_utf8(&key[prefix.len()..]).ok();
+        let channel = name.and_then(|name| name.rsplit_once('\0'));
+        if let Some((channel, _)) = channel
+            && let Ok(topic) = value.and_then(|value| decode(key, value))
+        {
+            visit(channel.into(), topic);
+        }
+        ControlFlow::Continue(())
+    })
 }
 
 /// All used channels.

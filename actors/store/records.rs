@@ -11,16 +11,17 @@ use crate::{
     },
     audit::Audit,
     briefing::{Line, Speaker},
-    budget::{Day, Spent},
+    budget::{Caller, Cost, Day, Spent, SpentRow, Tally},
     channel_type::ChannelType,
     clock::Timestamp,
     event::Frame,
     history::HistoryEvent,
     ids::{
         ApprovalId, ChannelId, LeaseId, MessageId, NoticeId, PrincipalId, QuestionId, TaskId,
-        TeamKey, TeamName, TopicId,
+        TeamKey, TeamName, TopicId, TurnId,
     },
     inbox::InboxEvent,
+    live::{event::Event, facts},
     notice::Notice,
     org::record::TeamRecord,
     router::{
@@ -57,6 +58,9 @@ pub(super) enum Write {
     ForgetChannel {
         channel: ChannelId,
     },
+    LookAgain {
+        key: Vec<u8>,
+    },
 }
 
 /// A commit in the making.
@@ -64,6 +68,8 @@ pub(super) enum Write {
 pub struct Writes {
     pub(super) guard: Option<(TaskId, LeaseId)>,
     pub(super) list: Vec<Write>,
+    /// What is true once it is durable.
+    pub(super) told: Vec<Event>,
 }
 
 impl Writes {
@@ -87,6 +93,18 @@ impl Writes {
     pub fn and(mut self, other: Self) -> Self {
         debug_assert!(other.guard.is_none());
         self.list.extend(other.list);
+        self.told.extend(other.told);
+        self
+    }
+
+    /// Whoever watches is told this once the commit is durable.
+    pub fn tell(mut self, event: Event) -> Self {
+        self.told.push(event);
+        self
+    }
+
+    fn tell_all(mut self, events: impl IntoIterator<Item = Event>) -> Self {
+        self.told.extend(events);
         self
     }
 
@@ -96,7 +114,9 @@ impl Writes {
             task: task.id.clone(),
             lease: task.lease.clone(),
         };
-        self.put(task_key(&task.id), task).with(fence)
+        self.put(task_key(&task.id), task)
+            .with(fence)
+            .tell(facts::task(task))
     }
 
     /// A task that has its outcome. Its lease ends with it.
@@ -110,6 +130,7 @@ impl Writes {
             task: task.id.clone(),
             lease: None,
         })
+        .tell(facts::task(task))
     }
 
     /// Lists of finished work don't show messages, so those pay nothing for it.
@@ -126,7 +147,8 @@ impl Writes {
     /// A frame for a channel's outbox. The store numbers it.
     pub fn frame(self, channel: &ChannelId, frame: Frame) -> Self {
         let value = encode(&frame);
-        self.with(Write::Frame {
+        let told = facts::frame(channel, &frame);
+        self.tell_all(told).with(Write::Frame {
             channel: channel.clone(),
             frame: Arc::new(frame),
             value,
@@ -135,10 +157,13 @@ impl Writes {
 
     /// Events of a session, whose `seq` go on from one another.
     pub fn events(self, lane: &Lane, generation: u32, events: &[HistoryEvent]) -> Self {
-        match events.first() {
-            Some(first) => self.put(journal_key(lane, generation, first.seq), &events),
-            None => self,
-        }
+        let Some(first) = events.first() else {
+            return self;
+        };
+        let task = self.guard.as_ref().map(|(task, _)| task);
+        let told = facts::journal(lane, generation, task, events);
+        self.put(journal_key(lane, generation, first.seq), &events)
+            .tell_all(told)
     }
 
     /// A known message and what became of it.
@@ -173,6 +198,7 @@ impl Writes {
     /// A topic.
     pub fn topic(self, channel: &ChannelId, topic: &Topic) -> Self {
         self.put(topic_key(channel, &topic.id), topic)
+            .tell(facts::topic(channel, topic))
     }
 
     /// Something for a lane's next turn.
@@ -207,32 +233,82 @@ impl Writes {
     }
 
     /// What a team itself has spent on a day.
-    pub fn spent(self, day: Day, team: &TeamName, spent: &Spent) -> Self {
+    pub fn spent(self, day: Day, team: &TeamKey, spent: &SpentRow) -> Self {
         self.put(
-            join(&["spend", &day.number.to_string(), team.as_str()]),
+            join(&["spend", &day.number.to_string(), &life(team)]),
             spent,
         )
     }
 
+    /// What the calls of one kind have come to on a day. `own` is what their team itself has spent.
+    pub fn calls(self, day: Day, caller: &Caller, tally: &Tally, own: &Spent) -> Self {
+        let Caller {
+            team,
+            profile,
+            model,
+        } = caller;
+        let day_number = day.number.to_string();
+        let key = join(&["use", &day_number, team.as_str(), profile, model]);
+        self.put(key, tally).tell(facts::spent(day, team, own))
+    }
+
+    /// What the calls for a task have come to, as of this day.
+    pub fn task_calls(self, day: Day, task: &TaskId, tally: &Tally) -> Self {
+        let key = join(&["use-task", &day.number.to_string(), task.as_str()]);
+        self.put(key, tally)
+    }
+
     /// How often the operator has allowed a team's caps again on a day.
-    pub fn raised(self, day: Day, team: &TeamName, times: u32) -> Self {
+    pub fn raised(self, day: Day, team: &TeamKey, times: u32) -> Self {
         self.put(
-            join(&["raise", &day.number.to_string(), team.as_str()]),
+            join(&["raise", &day.number.to_string(), &life(team)]),
             &times,
         )
+    }
+
+    /// The operator was told on a day that a team's budget is nearly spent.
+    pub fn warned(self, day: Day, team: &TeamName) -> Self {
+        self.put(
+            join(&["warned", &day.number.to_string(), team.as_str()]),
+            &true,
+        )
+    }
+
+    /// What a task itself has cost, kept until all that its first task led to has ended.
+    pub fn cost(self, cost: &Cost) -> Self {
+        match (cost.tasks.first(), cost.tasks.last()) {
+            (Some(root), Some(task)) => self.put(cost_key(root, task), cost),
+            _ => self,
+        }
+    }
+
+    /// What tasks of one first task have cost counts no more.
+    pub fn forget_costs<'a>(
+        self,
+        root: &TaskId,
+        tasks: impl IntoIterator<Item = &'a TaskId>,
+    ) -> Self {
+        let keys = tasks.into_iter().map(|task| cost_key(root, task));
+        self.drop_keys(keys)
     }
 
     /// Something for the operator's inbox.
     pub fn notice(self, notice: &Notice) -> Self {
         self.put(notice_key(&notice.id), notice)
+            .tell(facts::notice(notice))
     }
 
     /// An approval. Those that wait are found without reading the others.
     pub fn approval(self, approval: &Approval) -> Self {
         let open = approval_mark(&approval.id);
-        let writes = self.put(approval_key(&approval.id), approval);
+        let writes = self
+            .put(approval_key(&approval.id), approval)
+            .tell(facts::approval(approval));
         match approval.status {
-            Status::Pending => writes.put(open, &approval.id),
+            // A short id is given again once it is free: it names the newest.
+            Status::Pending => writes
+                .put(open, &approval.id)
+                .put(short_id_key(&approval.short_id), &approval.id),
             _ => writes.with(Write::Delete { key: open }),
         }
     }
@@ -240,7 +316,9 @@ impl Writes {
     /// A question. Those that wait are found without reading the others.
     pub fn question(self, question: &Question) -> Self {
         let open = question_mark(&question.id);
-        let writes = self.put(question_key(&question.id), question);
+        let writes = self
+            .put(question_key(&question.id), question)
+            .tell(facts::question(question));
         match question.status {
             QuestionStatus::Open => writes.put(open, &question.id),
             _ => writes.with(Write::Delete { key: open }),
@@ -255,6 +333,7 @@ impl Writes {
     /// A team, in this life of it.
     pub fn team(self, record: &TeamRecord) -> Self {
         self.put(team_key(&record.name, record.generation), record)
+            .tell(facts::team(record))
     }
 
     /// The answer to a tool call, for when the same call is made again.
@@ -293,6 +372,13 @@ impl Writes {
         self
     }
 
+    /// Records that may hold what has become a secret since.
+    pub(super) fn look_again(mut self, keys: &[Vec<u8>]) -> Self {
+        let again = keys.iter().cloned();
+        self.list.extend(again.map(|key| Write::LookAgain { key }));
+        self
+    }
+
     /// The channel is gone for good, with all keys that a sweep found.
     pub fn forget_channel(self, channel: &ChannelId) -> Self {
         self.with(Write::ForgetChannel {
@@ -326,7 +412,10 @@ impl Writes {
         let change = |write| match write {
             Write::Put { key, value } => Some((key, Some(value))),
             Write::Delete { key } => Some((key, None)),
-            Write::Frame { .. } | Write::Fence { .. } | Write::ForgetChannel { .. } => None,
+            Write::Frame { .. }
+            | Write::Fence { .. }
+            | Write::ForgetChannel { .. }
+            | Write::LookAgain { .. } => None,
         };
         Batch {
             changes: self.list.into_iter().filter_map(change).collect(),
@@ -340,7 +429,7 @@ impl Writes {
             .map(|write| match write {
                 Write::Put { key, value } => key.len() + value.len(),
                 Write::Frame { value, .. } => value.len() + 64,
-                Write::Delete { key } => key.len(),
+                Write::Delete { key } | Write::LookAgain { key } => key.len(),
                 Write::Fence { .. } | Write::ForgetChannel { .. } => 0,
             })
             .sum()
@@ -430,12 +519,13 @@ pub struct Said {
 
 impl Said {
     /// A text as the log keeps it.
-    pub fn new(at: Timestamp, speaker: Speaker, text: &str) -> Self {
+    pub fn new(at: Timestamp, speaker: Speaker, text: &str, label: Label) -> Self {
         Self {
             line: Line {
                 at,
                 speaker,
                 text: snippet(text),
+                label,
             },
             length: text.len() as u64,
         }
@@ -514,7 +604,7 @@ pub(super) fn task_key(id: &TaskId) -> Vec<u8> {
     join(&["task", id.as_str()])
 }
 
-pub(super) fn task_prefix() -> Vec<u8> {
+pub(crate) fn task_prefix() -> Vec<u8> {
     prefix(&["task"])
 }
 
@@ -522,12 +612,12 @@ pub(super) fn finished_key(id: &TaskId) -> Vec<u8> {
     join(&["done", id.as_str()])
 }
 
-pub(super) fn finished_prefix() -> Vec<u8> {
+pub(crate) fn finished_prefix() -> Vec<u8> {
     prefix(&["done"])
 }
 
 /// The order in which tasks ended, with their teams: what lists of finished work are made from.
-fn ended_key(task: &Task) -> Vec<u8> {
+pub(crate) fn ended_key(task: &Task) -> Vec<u8> {
     let at = task.outcome.as_ref().map(|outcome| outcome.finished_at);
     let mut key = ended_since(at.unwrap_or_default());
     key.extend(join(&[task.lane.team.as_str(), task.id.as_str()]));
@@ -580,6 +670,10 @@ pub(super) fn topic_key(channel: &ChannelId, id: &TopicId) -> Vec<u8> {
     join(&["topic", channel.as_str(), id.as_str()])
 }
 
+pub(crate) fn topics_prefix() -> Vec<u8> {
+    prefix(&["topic"])
+}
+
 pub(super) fn topic_prefix(channel: &ChannelId) -> Vec<u8> {
     prefix(&["topic", channel.as_str()])
 }
@@ -598,11 +692,11 @@ pub(super) fn notice_key(id: &NoticeId) -> Vec<u8> {
     join(&["notice", id.as_str()])
 }
 
-pub(super) fn notices_prefix() -> Vec<u8> {
+pub(crate) fn notices_prefix() -> Vec<u8> {
     prefix(&["notice"])
 }
 
-pub(super) fn approval_key(id: &ApprovalId) -> Vec<u8> {
+pub(crate) fn approval_key(id: &ApprovalId) -> Vec<u8> {
     join(&["apr", id.as_str()])
 }
 
@@ -614,7 +708,11 @@ fn approval_mark(id: &ApprovalId) -> Vec<u8> {
     join(&["apr-open", id.as_str()])
 }
 
-pub(super) fn approval_marks() -> Vec<u8> {
+pub(super) fn short_id_key(short_id: &str) -> Vec<u8> {
+    join(&["apr-short", short_id])
+}
+
+pub(crate) fn approval_marks() -> Vec<u8> {
     prefix(&["apr-open"])
 }
 
@@ -642,7 +740,7 @@ fn audit_key(audit: &Audit) -> Vec<u8> {
     key
 }
 
-pub(super) fn audits_prefix() -> Vec<u8> {
+pub(crate) fn audits_prefix() -> Vec<u8> {
     prefix(&["audit"])
 }
 
@@ -650,12 +748,17 @@ fn team_key(name: &TeamName, generation: u32) -> Vec<u8> {
     join(&["team", name.as_str(), &format!("{generation:08x}")])
 }
 
-pub(super) fn teams_prefix() -> Vec<u8> {
+pub(crate) fn teams_prefix() -> Vec<u8> {
     prefix(&["team"])
 }
 
 pub(super) fn answer_key(call: &str) -> Vec<u8> {
     join(&["call", call])
+}
+
+/// What the keys of the answers to a turn's calls begin with.
+pub(crate) fn answers_prefix(turn: &TurnId) -> Vec<u8> {
+    answer_key(&format!("{turn}:"))
 }
 
 pub(super) fn interactions_prefix() -> Vec<u8> {
@@ -673,6 +776,10 @@ fn interaction_key(row: &Interaction, name: &str) -> Vec<u8> {
     key
 }
 
+pub(crate) fn journals_prefix() -> Vec<u8> {
+    prefix(&["hist"])
+}
+
 pub(super) fn journal_prefix(lane: &Lane, generation: u32) -> Vec<u8> {
     lane_prefix("hist", lane, generation)
 }
@@ -688,13 +795,13 @@ pub(crate) fn inbox_prefix(lane: &Lane, generation: u32) -> Vec<u8> {
 }
 
 pub(super) fn inboxes_of(team: &TeamKey) -> Vec<u8> {
-    match team.generation {
-        1 => prefix(&["inbox", team.name.as_str()]),
-        _ => prefix(&["inbox", &team.to_string()]),
-    }
+    let mut key = inboxes_prefix();
+    key.extend(lane_team(team));
+    key.push(0);
+    key
 }
 
-pub(super) fn inboxes_prefix() -> Vec<u8> {
+pub(crate) fn inboxes_prefix() -> Vec<u8> {
     prefix(&["inbox"])
 }
 
@@ -712,16 +819,70 @@ pub(super) fn cause_key(root: &TaskId) -> Vec<u8> {
     join(&["cause", root.as_str()])
 }
 
+fn cost_key(root: &TaskId, task: &TaskId) -> Vec<u8> {
+    join(&["cost", root.as_str(), task.as_str()])
+}
+
+pub(super) fn costs_prefix() -> Vec<u8> {
+    prefix(&["cost"])
+}
+
 pub(super) fn causes_prefix() -> Vec<u8> {
     prefix(&["cause"])
 }
 
-/// What the keys of a lane's rows begin with. The first team of a name has no generation in it.
+/// How keys name the lane of work that has no topic.
+pub(crate) const NO_TOPIC: &str = "main";
+
+/// A team with its life, as keys name it. The first life has none.
+fn life(team: &TeamKey) -> String {
+    match team.generation {
+        1 => team.name.to_string(),
+        later => format!("{}~{later}", team.name),
+    }
+}
+
+/// The team that [`life`] names.
+pub(super) fn team_of(life: &str) -> TeamKey {
+    let parts = life.rsplit_once('~');
+    match parts.and_then(|(name, later)| Some((name, later.parse().ok()?))) {
+        Some((name, generation)) => TeamKey {
+            name: name.into(),
+            generation,
+        },
+        None => TeamKey::first(life),
+    }
+}
+
+/// What the keys of a lane's rows begin with.
 fn lane_prefix(kind: &str, lane: &Lane, generation: u32) -> Vec<u8> {
-    let topic = lane.topic.as_ref().map_or("main", TopicId::as_str);
-    match generation {
-        1 => prefix(&[kind, lane.team.as_str(), topic]),
-        later => prefix(&[kind, &format!("{}~{later}", lane.team), topic]),
+    let mut key = prefix(&[kind]);
+    key.extend(lane_name(lane, generation));
+    key.push(0);
+    key
+}
+
+/// How keys name a lane.
+pub(crate) fn lane_name(lane: &Lane, generation: u32) -> Vec<u8> {
+    let mut name = lane_team(&TeamKey {
+        name: lane.team.clone(),
+        generation,
+    });
+    name.push(0);
+    name.extend(
+        lane.topic
+            .as_ref()
+            .map_or(NO_TOPIC, TopicId::as_str)
+            .bytes(),
+    );
+    name
+}
+
+/// How the keys of lanes name their team. The first team of a name has no generation in it.
+pub(crate) fn lane_team(team: &TeamKey) -> Vec<u8> {
+    match team.generation {
+        1 => team.name.as_str().as_bytes().to_vec(),
+        later => format!("{}~{later}", team.name).into_bytes(),
     }
 }
 

@@ -121,27 +121,11 @@ pub fn audit(storage: &dyn Storage, filter: &AuditFilter) -> Result<Vec<AuditRow
     Ok(rows)
 }
 
-/// Keys of decisions made before a moment.
-pub fn old_decisions(
-    storage: &dyn Storage,
-    before: Timestamp,
-) -> Result<Vec<Vec<u8>>, StorageError> {
-    let start = audit_prefix();
-    let mut end = start.clone();
-    end.extend(before.0.to_be_bytes());
-    let mut keys = Vec::new();
-    storage.scan(&start, &end, Order::Rising, &mut |key, _| {
-        keys.push(key.to_vec());
-        ControlFlow::Continue(())
-    })?;
-    Ok(keys)
-}
-
 fn grants_prefix() -> Vec<u8> {
     prefix(&["trust", "grant"])
 }
 
-fn audit_prefix() -> Vec<u8> {
+pub(crate) fn audit_prefix() -> Vec<u8> {
     prefix(&["trust", "audit"])
 }
 

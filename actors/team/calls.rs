@@ -3,13 +3,12 @@
 use actix::{ActorFutureExt, AsyncContext, Context, WrapFuture};
 use tokio::{task::JoinError, time::Instant};
 
-use super::{Spoke, Team, turn::Input};
+use super::{Spoke, Team, lanes::Call, turn::Input};
 use crate::{
     engine::{Block, EngineFailure, StepReply, StepRequest},
     ids::{CallId, TopicId, TurnId},
     task::Code,
     tool::{Args, CallContext, ToolCall, ToolFault, ToolReply},
-    usage::Usage,
 };
 
 impl Team {
@@ -27,6 +26,7 @@ impl Team {
             return;
         };
         running.streaming.clear();
+        running.heard = 0;
         running.last_sign = Instant::now();
         if !running.requested {
             running.requested = true;
@@ -53,7 +53,7 @@ impl Team {
         });
         let engine = running.brief.engine.clone();
         let call = actix::spawn(async move { engine.run(request, events).await });
-        running.model = Some(call.abort_handle());
+        running.model = Some(Call::of(&call));
         let (topic, turn) = (topic.clone(), turn.clone());
         ctx.spawn(call.into_actor(self).map(move |joined, team, ctx| {
             team.model_replied(&topic, &turn, joined, ctx);
@@ -71,11 +71,11 @@ impl Team {
             return;
         };
         running.model = None;
-        let usage = match &joined {
-            Ok(Ok(reply)) => reply.usage,
-            _ => Usage::default(),
-        };
-        self.pay(topic, turn, &usage);
+        let said = !running.streaming.is_empty();
+        if let Ok(Ok(reply)) = &joined {
+            running.lost += reply.usage;
+        }
+        self.pay(topic, turn);
         let Some(running) = self.lanes.running(topic, turn) else {
             return;
         };
@@ -104,14 +104,19 @@ impl Team {
                 }
                 Input::Replied(reply, checks)
             }
-            Ok(Err(failure)) => Input::Failed(failure),
+            Ok(Err(failure)) => Input::Failed {
+                failure,
+                said,
+                now: self.recipe.clock.now(),
+            },
             Err(error) if error.is_cancelled() => return,
             Err(error) => {
                 tracing::error!(team = %self.name, %turn, %error, "engine panicked");
-                Input::Failed(EngineFailure {
-                    code: Code::Internal,
-                    message: "the engine failed unexpectedly".to_owned(),
-                })
+                Input::Failed {
+                    failure: EngineFailure::new(Code::Internal, "the engine failed unexpectedly"),
+                    said,
+                    now: self.recipe.clock.now(),
+                }
             }
         };
         self.hear(topic, turn, input, ctx);
@@ -142,10 +147,12 @@ impl Team {
         let tools = running.brief.tools.clone();
         let began = Instant::now();
         let task = actix::spawn(async move { tools.run(call, cx).await });
-        running.tools.insert(id.clone(), task.abort_handle());
+        running.tools.insert(id.clone(), Call::of(&task));
+        self.tool_runs(topic, turn, &id, &name);
         let (topic, turn) = (topic.clone(), turn.clone());
         ctx.spawn(task.into_actor(self).map(move |joined, team, ctx| {
             let reply = team.tool_reply(&name, joined);
+            team.tool_ended(&topic, &turn, &id, &name, reply.fault.is_some());
             team.tool_replied(&topic, &turn, id, reply, began, ctx);
         }));
     }
@@ -191,9 +198,9 @@ impl Team {
         };
         running.stopping = true;
         running.cancel.cancel();
-        if let Some(model) = running.model.take() {
-            model.abort();
-            self.pay(topic, turn, &Usage::default());
+        if running.model.take().is_some() {
+            self.cut_off(topic, turn);
+            self.pay(topic, turn);
         }
         let Some(running) = self.lanes.running(topic, turn) else {
             return;
@@ -204,9 +211,7 @@ impl Team {
         let (topic, turn) = (topic.clone(), turn.clone());
         ctx.run_later(self.recipe.grace, move |team, ctx| {
             if let Some(running) = team.lanes.running(&topic, &turn) {
-                for (_, call) in running.tools.drain() {
-                    call.abort();
-                }
+                running.tools.clear();
                 team.perform(&topic, &turn, ctx);
             }
         });

@@ -12,19 +12,20 @@ use super::{
 };
 use crate::{
     approvals::record::Approval,
-    briefing::{Line, Speaker},
+    briefing::{Hindrance, Line, Speaker},
+    budget::{Caller, Tally},
     channel::Deliver,
     clock::{Timestamp, millis},
     closing,
     event::{Body, Frame, Progress},
-    history::{Fact, HistoryEvent},
-    ids::{MessageId, TaskId, TopicId, TurnId},
+    history::{Fact, HistoryEvent, Meta},
+    ids::{MessageId, TaskId, TeamName, TopicId, TurnId},
     queue::{ACK_AFTER, Finished, Return, parking::Park},
     store::{
         Numbered, StoreError,
         records::{Writes, snippet},
     },
-    task::{Code, Ending, Lane, Outcome, Source, Task, WaitReason},
+    task::{Code, Ending, Lane, Outcome, Source, Task, Wait, WaitReason},
     usage::Usage,
 };
 
@@ -33,7 +34,7 @@ pub(super) enum After {
     GoOn,
     /// Requests for approval were stored.
     Opened(Vec<Approval>),
-    Parked(WaitReason, Option<Timestamp>, Vec<Approval>),
+    Parked(Wait, Vec<Approval>),
     Ended(Box<Ended>),
     Returned(Duration),
 }
@@ -41,14 +42,12 @@ pub(super) enum After {
 /// What became of the tasks of a turn.
 pub(super) struct Ended {
     ending: Ending,
-    /// They have their outcome.
-    tasks: Vec<Task>,
+    /// They have their outcome, each with the work that was stored with it.
+    tasks: Vec<(Task, Option<Box<Task>>)>,
     /// They joined and wait for a turn of their own, first come first.
     returned: Vec<Task>,
     /// What was said in the turn, for the next one.
     lines: Vec<Line>,
-    /// Work that was stored with the end.
-    follow_up: Option<Box<Task>>,
     /// Lanes that find something in their inbox.
     told: Vec<(Lane, u32)>,
 }
@@ -102,36 +101,37 @@ impl Team {
         };
         // The turn keeps its tasks as they are until the commit is made: it may be refused.
         let mut leader = charge.task.clone();
-        leader.label = leader.label.max(label);
-        let ids = &self.recipe.ids;
-        let closed = closing::close(&mut leader, outcome.clone(), &first_words, None, ids);
+        let mut lines = vec![question_line(&leader)];
+        let (ids, view) = (&self.recipe.ids, &self.recipe.view);
+        let words = first_words.as_str();
+        let closed =
+            closing::close_turn(&mut leader, label, outcome.clone(), words, None, ids, view);
         let mut closing = closed.writes;
         let mut told: Vec<_> = closed.told.into_iter().collect();
         if running.unseen {
             told.push((leader.lane.clone(), leader.generation));
         }
-        let mut lines = vec![question_line(&leader)];
         let (mut tasks, mut returned) = (Vec::new(), Vec::new());
         for (task, _) in &running.joined {
             let mut task = task.clone();
             if end.ending == Ending::Done {
-                let leader = Some(&leader.id);
-                let same = closing::close(&mut task, outcome.clone(), &first_words, leader, ids);
-                closing = closing.and(same.writes);
                 lines.push(question_line(&task));
-                tasks.push(task);
+                let (outcome, leader) = (outcome.clone(), Some(&leader.id));
+                let same = closing::close_turn(&mut task, label, outcome, words, leader, ids, view);
+                closing = closing.and(same.writes);
+                told.extend(same.told);
+                tasks.push((task, same.follow_up.map(Box::new)));
             } else {
                 returned.push(task);
             }
         }
         lines.extend(reply_line(&leader, &end.text, now));
-        tasks.insert(0, leader);
+        tasks.insert(0, (leader, closed.follow_up.map(Box::new)));
         let ended = Ended {
             ending: end.ending,
             tasks,
             returned,
             lines,
-            follow_up: closed.follow_up.map(Box::new),
             told,
         };
         let writes = self.journal(topic, turn, facts).and(closing);
@@ -194,16 +194,16 @@ impl Team {
     ) {
         let outcome = outcome(&end, Usage::default(), self.recipe.clock.now());
         tracing::warn!(team = %self.name, task = %charge.task.id, code = end.code.map(Code::as_str), message = end.message, "turn could not begin");
-        let closed = closing::close(&mut charge.task, outcome, "", None, &self.recipe.ids);
+        let (ids, view) = (&self.recipe.ids, &self.recipe.view);
+        let closed = closing::close(&mut charge.task, outcome, "", None, ids, view);
         let writes = Writes::new()
             .under_lease(&charge.task.id, &charge.lease)
             .and(closed.writes);
         let ended = Ended {
             ending: end.ending,
-            tasks: vec![charge.task.clone()],
+            tasks: vec![(charge.task.clone(), closed.follow_up.map(Box::new))],
             returned: Vec::new(),
             lines: Vec::new(),
-            follow_up: closed.follow_up.map(Box::new),
             // What was in its own inbox was not shown.
             told: closed
                 .told
@@ -395,14 +395,22 @@ impl Team {
                 turn: turn.clone(),
                 timestamp,
                 fact,
+                redacted: false,
             })
             .collect();
         let task = &running.charge.task;
         let seen = std::mem::take(&mut running.seen);
-        let writes = match running.spent.take() {
-            Some(spent) => writes.spent(self.recipe.days.day_of(timestamp), &self.name, &spent),
-            None => writes,
-        };
+        let day = self.recipe.days.day_of(timestamp);
+        let mut writes = writes;
+        let calls = events.iter().filter_map(|event| called(&self.name, event));
+        for (caller, usage) in calls {
+            if let Some((tally, own)) = self.recipe.ledger.count(&caller, usage, day) {
+                let of_turn = Tally::of(&running.turn.usage(), running.turn.step().into());
+                writes = writes
+                    .calls(day, &caller, &tally, &own)
+                    .task_calls(day, &task.id, &of_turn);
+            }
+        }
         writes
             .seen(&task.lane, task.generation, seen)
             .events(&task.lane, task.generation, &events)
@@ -416,9 +424,13 @@ impl Team {
         after: After,
         ctx: &mut Context<Self>,
     ) {
+        // What was said comes before what it led to.
+        self.say_now(topic, turn);
         if let Some(running) = self.lanes.running(topic, turn) {
             running.committing = true;
         }
+        // Behind all else: the ack of a message comes first.
+        let writes = self.account(topic, turn, writes);
         let committed = self.recipe.store.commit(writes);
         let (topic, turn) = (topic.clone(), turn.clone());
         ctx.spawn(
@@ -457,17 +469,16 @@ impl Team {
                 self.deliver(topic, turn, frames, ctx);
                 self.perform(topic, turn, ctx);
             }
-            After::Parked(reason, until, opened) => {
+            After::Parked(wait, opened) => {
                 let task = running.charge.task.clone();
                 let joined = running.joined.drain(..).map(|(task, _)| task).collect();
                 self.recipe.channel.do_send(Deliver { frames });
                 self.rest(topic, ctx);
                 self.return_joined(joined);
-                self.queue.do_send(Park {
-                    task,
-                    reason,
-                    until,
-                });
+                if wait.reason == WaitReason::Login {
+                    (self.recipe.on_hindrance)(Hindrance::Login);
+                }
+                self.queue.do_send(Park { task, wait });
                 self.opened(opened);
             }
             After::GoOn => {
@@ -563,12 +574,12 @@ impl Team {
         let ran = charge.began.elapsed();
         let ending = ended.ending;
         self.recipe.meter.turn_ended(&self.name, ending, ran);
-        for task in ended.tasks {
+        for (task, follow_up) in ended.tasks {
             self.queue.do_send(Finished {
                 task: task.id,
                 ending,
                 ran,
-                follow_up: ended.follow_up.take(),
+                follow_up,
                 told: std::mem::take(&mut ended.told),
             });
         }
@@ -585,6 +596,26 @@ impl Running {
 pub(super) fn awaited(task: &Task) -> Option<(&Source, &MessageId)> {
     let source = task.source.as_ref()?;
     Some((source, source.message.as_ref()?))
+}
+
+/// The model call that an event tells of.
+fn called<'a>(team: &TeamName, event: &'a HistoryEvent) -> Option<(Caller, &'a Usage)> {
+    match &event.fact {
+        Fact::Meta(Meta::Usage {
+            profile,
+            model,
+            usage,
+            ..
+        }) => {
+            let caller = Caller {
+                team: team.clone(),
+                profile: profile.clone(),
+                model: model.clone(),
+            };
+            Some((caller, usage))
+        }
+        _ => None,
+    }
 }
 
 fn outcome(end: &End, usage: Usage, now: Timestamp) -> Outcome {
@@ -616,6 +647,7 @@ fn question_line(task: &Task) -> Line {
         at: task.created_at,
         speaker: Speaker::Person(task.from.clone()),
         text: snippet(&task.body),
+        label: task.label,
     }
 }
 
@@ -624,5 +656,6 @@ fn reply_line(task: &Task, text: &str, at: Timestamp) -> Option<Line> {
         at,
         speaker: Speaker::Team(task.lane.team.as_str().to_owned()),
         text: snippet(text),
+        label: task.label,
     })
 }

@@ -9,13 +9,12 @@ use crate::{
         desk::{Desk, Wish},
         record::{Approval, Execution, Intended, NotPermitted, Status},
     },
-    clock::Timestamp,
     event::Progress,
     history::{Fact, Meta},
     ids::{ApprovalId, TopicId, TurnId},
     notice::{Notice, NoticeKind},
     store::records::Writes,
-    task::WaitReason,
+    task::Wait,
     team::turn::Decision,
     tool::{Args, Caller, Checked, ToolCall, ToolFault, ToolReply, Verdict},
 };
@@ -132,15 +131,14 @@ impl Team {
         turn: &TurnId,
         facts: Vec<Fact>,
         frames: Vec<Progress>,
-        wait: (WaitReason, Option<Timestamp>),
+        wait: Wait,
         ctx: &mut Context<Self>,
     ) {
         let mut facts = facts;
         let (asking, opened) = self.ask_for_money(topic, turn, &mut facts);
         let writes = self.journal(topic, turn, facts);
         let writes = self.tell(topic, turn, frames, writes).and(asking);
-        let after = After::Parked(wait.0, wait.1, opened);
-        self.commit(topic, turn, writes, after, ctx);
+        self.commit(topic, turn, writes, After::Parked(wait, opened), ctx);
     }
 }
 

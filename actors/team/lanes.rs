@@ -6,21 +6,26 @@ use std::{
 };
 
 use actix::SpawnHandle;
-use tokio::{task::AbortHandle, time::Instant};
+use tokio::{
+    task::{AbortHandle, JoinHandle},
+    time::Instant,
+};
 use tokio_util::sync::{CancellationToken, DropGuard};
 
 use super::{
     ack::Gate,
+    aloud::Aloud,
     turn::{Stop, Turn, Want},
 };
 use crate::{
     approvals::record::Approval,
     briefing::{Brief, Line},
-    budget::{Overdrawn, Reservation, Spent},
+    budget::{Cost, Near, Overdrawn, Reservation, SpentRow},
     clock::Timestamp,
     ids::{ApprovalId, CallId, LeaseId, TopicId, TurnId},
-    task::Task,
+    task::{Label, Task},
     tool::{Caller, Checked, ToolCall, ToolReply},
+    usage::Usage,
 };
 
 /// The conversation that a turn is shown holds this many lines …
@@ -52,13 +57,16 @@ pub(super) struct Memory {
 }
 
 impl Memory {
-    /// What was said lately, oldest first.
-    pub(super) fn conversation(&self, now: Timestamp) -> Vec<Line> {
-        self.recent
-            .iter()
-            .filter(|line| line.at + RECENT_AGE > now)
-            .cloned()
-            .collect()
+    /// What was said lately, oldest first, for a turn on a task with this label; and how many lines
+    /// were left out.
+    ///
+    /// A turn that is to be believed is not shown what is not: else one line of a stranger would
+    /// make whatever a person says in the next 24 hours as untrusted, without a way out.
+    pub(super) fn conversation(&self, now: Timestamp, label: Label) -> (Vec<Line>, usize) {
+        let recent = self.recent.iter().filter(|line| line.at + RECENT_AGE > now);
+        let (shown, withheld): (Vec<&Line>, Vec<&Line>) =
+            recent.partition(|line| line.label <= label);
+        (shown.into_iter().cloned().collect(), withheld.len())
     }
 
     pub(super) fn remember(&mut self, line: Line) {
@@ -78,6 +86,8 @@ pub(super) enum Work {
     Preparing {
         charge: Box<Charge>,
         stop: Option<Stop>,
+        /// Why it is stopped, for whoever asked for the work.
+        reason: Option<String>,
     },
     Running(Box<Running>),
 }
@@ -91,6 +101,21 @@ pub(super) struct Charge {
     pub(super) began: Instant,
 }
 
+/// A call into foreign code. Dropping it stops the call at once.
+pub(super) struct Call(AbortHandle);
+
+impl Call {
+    pub(super) fn of<T>(task: &JoinHandle<T>) -> Self {
+        Self(task.abort_handle())
+    }
+}
+
+impl Drop for Call {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
+}
+
 /// A turn at work. Dropping it cancels what it started.
 pub(super) struct Running {
     pub(super) charge: Charge,
@@ -99,8 +124,8 @@ pub(super) struct Running {
     pub(super) caller: Arc<Caller>,
     pub(super) cancel: CancellationToken,
     pub(super) _cancel_on_drop: DropGuard,
-    pub(super) model: Option<AbortHandle>,
-    pub(super) tools: HashMap<CallId, AbortHandle>,
+    pub(super) model: Option<Call>,
+    pub(super) tools: HashMap<CallId, Call>,
     /// What the turn wants done, in order.
     pub(super) wants: VecDeque<Want>,
     /// A commit is under way; what follows waits for it.
@@ -112,16 +137,24 @@ pub(super) struct Running {
     pub(super) gate: Gate,
     /// An ack is being stored.
     pub(super) acking: bool,
+    /// What tries of the present call have cost that gave no answer.
+    pub(super) lost: Usage,
+    /// How many bytes the present try has brought so far.
+    pub(super) heard: usize,
     /// What the model has said in the present step.
     pub(super) streaming: String,
     /// What of it has not been sent yet.
     pub(super) unsent: String,
     pub(super) flush: Option<SpawnHandle>,
+    /// What of it whoever watches has not been told yet.
+    pub(super) aloud: Aloud,
     pub(super) watch: Option<SpawnHandle>,
     pub(super) settle: Option<SpawnHandle>,
     pub(super) deadline: Instant,
     pub(super) ack_due: Instant,
     pub(super) last_sign: Instant,
+    /// The sign after which the operator was told that none followed.
+    pub(super) warned: Option<Instant>,
     /// The decisions on its held calls.
     pub(super) approvals: HashMap<ApprovalId, Approval>,
     /// What is set aside for the model call that runs.
@@ -129,7 +162,11 @@ pub(super) struct Running {
     /// Why the next one cannot be made.
     pub(super) overdrawn: Option<Overdrawn>,
     /// What the team has spent today, until that is stored.
-    pub(super) spent: Option<Spent>,
+    pub(super) spent: Option<SpentRow>,
+    /// What the task has cost, the same.
+    pub(super) cost: Option<Cost>,
+    /// Budgets that are nearly spent, until that is told.
+    pub(super) near: Vec<Near>,
     /// Why it is stopped, for whoever asked for the work.
     pub(super) stop_reason: Option<String>,
     /// Events of the lane's inbox that the turn shows, until that is stored.
@@ -173,6 +210,18 @@ impl Lanes {
         match &mut self.lanes.get_mut(topic)?.work {
             Work::Running(running) => Some(running),
             _ => None,
+        }
+    }
+
+    /// A lane works on what was leased so.
+    pub(super) fn holds(&self, topic: &Option<TopicId>, lease: &LeaseId) -> bool {
+        match self.lanes.get(topic).map(|lane| &lane.work) {
+            Some(Work::Preparing { charge, .. }) => charge.lease == *lease,
+            Some(Work::Running(running)) => {
+                let joined = running.joined.iter().any(|(_, joined)| joined == lease);
+                joined || running.charge.lease == *lease
+            }
+            _ => false,
         }
     }
 

@@ -7,20 +7,23 @@ use tokio::time::Instant;
 
 use crate::{
     approvals::{Opened, desk::Desk},
-    briefing::Briefing,
+    briefing::{Briefing, OnHindrance},
     budget::{Days, Ledger},
     channel::Channel,
     clock::Clock,
     engine::EngineEvent,
-    ids::{Ids, TeamName, TopicId, TurnId},
+    ids::{Ids, TaskId, TeamName, TopicId, TurnId},
+    live::Publisher,
     meter::Meter,
+    notice::Notice,
     org::view::OrgView,
     queue::{self, Leased, Queue, Waiting},
-    store::StoreHandle,
+    store::{StoreHandle, records::Writes},
     task::Task,
 };
 
 mod ack;
+mod aloud;
 mod calls;
 mod commits;
 mod holds;
@@ -45,6 +48,28 @@ pub struct Retire;
 #[derive(Debug, Message)]
 #[rtype(result = "()")]
 pub struct PutAway;
+
+/// Asks a team whether it still hears.
+#[derive(Debug, Message)]
+#[rtype(result = "()")]
+pub struct Ping {
+    /// Where it runs, as whoever asks counts that.
+    pub place: usize,
+    /// Who is told.
+    pub answer: Recipient<Answered>,
+}
+
+/// Fact: a team hears.
+#[derive(Debug, Message)]
+#[rtype(result = "()")]
+pub struct Answered {
+    /// The team.
+    pub team: TeamName,
+    /// Which of its lives.
+    pub incarnation: u64,
+    /// Where it runs.
+    pub place: usize,
+}
 
 /// Fact: a team has had nothing to do for a while.
 #[derive(Debug, Message)]
@@ -90,6 +115,8 @@ pub struct Recipe {
     pub ids: Ids,
     /// Prepares turns.
     pub briefing: Arc<dyn Briefing>,
+    /// Told of turns that wait for settings to be put right.
+    pub on_hindrance: OnHindrance,
     /// Where requests for approval are written.
     pub desk: Desk,
     /// Who hears of them.
@@ -102,10 +129,16 @@ pub struct Recipe {
     pub days: Arc<dyn Days>,
     /// Counts.
     pub meter: Arc<dyn Meter>,
+    /// Tells what happens to whoever watches.
+    pub live: Publisher,
     /// A team with nothing to do for this long is put away.
     pub idle: Duration,
     /// Calls that do not stop when told are aborted after this.
     pub grace: Duration,
+    /// A turn that cannot be prepared within this is tried again.
+    pub preparation: Duration,
+    /// A team that does not answer within this is replaced.
+    pub answers_within: Duration,
 }
 
 /// One team: its lanes, and a turn in each that has work.
@@ -197,8 +230,8 @@ impl Team {
                 Want::Mark(approval, execution) => {
                     self.mark(topic, turn, &approval, execution, ctx);
                 }
-                Want::Park(facts, frames, reason, until) => {
-                    self.park(topic, turn, facts, frames, (reason, until), ctx);
+                Want::Park(facts, frames, wait) => {
+                    self.park(topic, turn, facts, frames, wait, ctx);
                 }
                 Want::CallModel => self.call_model(topic, turn, ctx),
                 Want::CallTool { call, rerun } => self.call_tool(topic, turn, call, rerun, ctx),
@@ -215,7 +248,17 @@ impl Team {
     fn stop(&mut self, topic: &Option<TopicId>, stop: Stop, ctx: &mut Context<Self>) {
         match &mut self.lanes.get(topic).work {
             Work::Idle => {}
-            Work::Preparing { stop: wanted, .. } => *wanted = Some(stop),
+            Work::Preparing {
+                charge,
+                stop: wanted,
+                ..
+            } => {
+                *wanted = Some(stop);
+                let (topic, turn) = (topic.clone(), charge.turn.clone());
+                ctx.run_later(self.recipe.grace, move |team, ctx| {
+                    team.give_back_unprepared(&topic, &turn, ctx);
+                });
+            }
             Work::Running(running) => {
                 let turn = running.charge.turn.clone();
                 let said = std::mem::take(&mut running.streaming);
@@ -234,8 +277,25 @@ impl Team {
             return self.stop(topic, Stop::Deadline, ctx);
         }
         if now >= running.stalls_at() {
+            let silent = now.duration_since(running.last_sign).as_secs();
+            let task = running.charge.task.id.clone();
+            let done = format!("Nothing moved in a turn for {silent} s: it was stopped");
+            self.tell_of_stall(&task, format!("{done}, and is tried again if it may be."));
             return self.stop(topic, Stop::Stalled, ctx);
         }
+        if let Some(at) = running.warns_at()
+            && now >= at
+        {
+            running.warned = Some(running.last_sign);
+            let silent = now.duration_since(running.last_sign).as_secs();
+            let rest = running.stalls_at().duration_since(now).as_secs_f64().ceil();
+            let task = running.charge.task.id.clone();
+            let done = format!("Nothing moved in a turn for {silent} s: a warning");
+            self.tell_of_stall(&task, format!("{done}. In {rest} s it is stopped."));
+        }
+        let Some(running) = self.lanes.running(topic, turn) else {
+            return;
+        };
         if now >= running.ack_due {
             self.acknowledge(topic, turn, Words::OrNone, ctx);
         }
@@ -247,6 +307,9 @@ impl Team {
             return;
         };
         let mut next = running.deadline.min(running.stalls_at());
+        if let Some(warns_at) = running.warns_at() {
+            next = next.min(warns_at);
+        }
         if !running.gate.is_open() && !running.acking {
             next = next.min(running.ack_due);
         }
@@ -256,10 +319,24 @@ impl Team {
         running.watch = Some(watch);
     }
 
+    /// Tells the operator what was done about work that stood still.
+    fn tell_of_stall(&self, task: &TaskId, done: String) {
+        let (id, now) = (self.recipe.ids.notice(), self.recipe.clock.now());
+        let notice = Notice::stall(id, &self.name, Some(task), done, now);
+        // The store takes it in now; nobody waits until it is safe.
+        drop(self.recipe.store.commit(Writes::new().notice(&notice)));
+    }
+
     /// A lane is free again.
     fn rest(&mut self, topic: &Option<TopicId>, ctx: &mut Context<Self>) {
         if let Some(running) = self.lanes.any_running(topic) {
-            for timer in [&mut running.flush, &mut running.watch, &mut running.settle] {
+            let timers = [
+                &mut running.flush,
+                &mut running.watch,
+                &mut running.settle,
+                &mut running.aloud.timer,
+            ];
+            for timer in timers {
                 if let Some(timer) = timer.take() {
                     ctx.cancel_future(timer);
                 }
@@ -304,6 +381,13 @@ impl Running {
         self.model.is_none() && self.tools.is_empty()
     }
 
+    /// When the operator is told that nothing moves, if they have not been. A tool may take its time.
+    fn warns_at(&self) -> Option<Instant> {
+        let told = self.warned == Some(self.last_sign);
+        let waits = told || self.turn.longest_call().is_some();
+        (!waits).then(|| self.last_sign + self.brief.idle_timeout / 2)
+    }
+
     /// When a turn without a sign of life counts as stalled. A running tool has its own limit.
     fn stalls_at(&self) -> Instant {
         let patience = match self.turn.longest_call() {
@@ -339,6 +423,13 @@ impl Handler<Leased> for Team {
         self.leases += 1;
         self.idle_since = Instant::now();
         let topic = leased.task.lane.topic.clone();
+        self.queue.do_send(queue::Taken {
+            task: leased.task.id.clone(),
+            lease: leased.lease.clone(),
+        });
+        if self.lanes.holds(&topic, &leased.lease) {
+            return;
+        }
         if leased.joins {
             return self.join(&topic, leased, ctx);
         }
@@ -357,14 +448,19 @@ impl Handler<Leased> for Team {
 impl Handler<Waiting> for Team {
     type Result = ();
 
-    fn handle(&mut self, Waiting { lane }: Waiting, ctx: &mut Self::Context) {
+    fn handle(&mut self, Waiting { task }: Waiting, ctx: &mut Self::Context) {
         use crate::briefing::QueueMode;
-        let Some(running) = self.lanes.any_running(&lane.topic) else {
+        let Some(running) = self.lanes.any_running(&task.lane.topic) else {
             return;
         };
+        let behind = running.caller.cause.clone();
+        if !task.may_steer(&behind) {
+            return;
+        }
+        let lane = task.lane;
         match running.brief.queue_mode {
             QueueMode::Queue => {}
-            QueueMode::Steer => self.queue.do_send(queue::Join { lane }),
+            QueueMode::Steer => self.queue.do_send(queue::Join { lane, behind }),
             QueueMode::Interrupt => self.stop(&lane.topic, Stop::Interrupted, ctx),
         }
     }
@@ -378,7 +474,17 @@ impl Handler<queue::Stop> for Team {
         let wanted = |of: &Task| task.as_ref().is_none_or(|task| of.id == *task);
         let meant = match &mut self.lanes.get(&lane.topic).work {
             Work::Idle => false,
-            Work::Preparing { charge, .. } => wanted(&charge.task),
+            Work::Preparing {
+                charge,
+                reason: kept,
+                ..
+            } => {
+                let meant = wanted(&charge.task);
+                if meant {
+                    *kept = reason;
+                }
+                meant
+            }
             Work::Running(running) => {
                 let meant = wanted(&running.charge.task);
                 if meant {
@@ -412,6 +518,18 @@ impl Handler<Retire> for Team {
                 self.perform(&topic, &turn, ctx);
             }
         }
+    }
+}
+
+impl Handler<Ping> for Team {
+    type Result = ();
+
+    fn handle(&mut self, Ping { place, answer }: Ping, _: &mut Self::Context) {
+        answer.do_send(Answered {
+            team: self.name.clone(),
+            incarnation: self.incarnation,
+            place,
+        });
     }
 }
 

@@ -11,17 +11,16 @@ use super::{
 use crate::{
     approvals::{
         desk::{Desk, Wish},
-        record::{Approval, Execution, Status},
+        record::Approval,
     },
-    budget::{Overdrawn, Spent},
-    engine::{Block, Message},
+    budget::{Overdrawn, Request, Spent, SpentRow},
+    engine::{Block, Message, Paid},
+    event::{Body, Frame, Notification},
     history::{Fact, Meta},
-    ids::{CallId, TaskId, TopicId, TurnId},
+    ids::{CallId, TopicId, TurnId},
     notice::{Notice, NoticeKind},
-    policy::class::Kind,
-    queue::parking::UnparkAll,
     store::records::Writes,
-    task::WaitReason,
+    task::{Ancestor, Wait, WaitReason},
     tool::{Args, Asking},
     usage::Usage,
 };
@@ -57,11 +56,11 @@ impl Team {
                 true
             }
             Err(overdrawn) => {
-                let wait = Input::Wait {
+                let wait = Input::Wait(Wait {
                     reason: WaitReason::Budget,
                     note: format!("Waiting: {overdrawn}."),
                     until: overdrawn.until,
-                };
+                });
                 running.overdrawn = Some(overdrawn);
                 // Not from within what is being performed.
                 let (topic, turn) = (topic.clone(), turn.clone());
@@ -73,19 +72,122 @@ impl Team {
         }
     }
 
-    /// Replaces the estimate by what the call cost.
-    pub(super) fn pay(&mut self, topic: &Option<TopicId>, turn: &TurnId, usage: &Usage) {
+    /// A try of a model call has cost something and gave no answer.
+    pub(super) fn lose(&mut self, topic: &Option<TopicId>, turn: &TurnId, lost: Paid) {
         let Some(running) = self.lanes.running(topic, turn) else {
             return;
         };
+        let Paid {
+            profile,
+            model,
+            usage,
+        } = lost;
+        self.recipe.meter.model_called(&self.name, &profile, &usage);
+        running.lost += usage;
+        running.turn.spend(usage);
+        let fact = Fact::Meta(Meta::Spent {
+            profile,
+            model,
+            usage,
+        });
+        running
+            .wants
+            .push_front(Want::Record(vec![fact], Vec::new()));
+    }
+
+    /// A call that had begun to answer is cut off: what it cost can only be estimated.
+    pub(super) fn cut_off(&mut self, topic: &Option<TopicId>, turn: &TurnId) {
+        let Some(running) = self.lanes.running(topic, turn) else {
+            return;
+        };
+        let output = (std::mem::take(&mut running.heard) / CHARACTERS) as u64;
+        if output == 0 {
+            return;
+        }
+        let (input, price) = (running.input(), &running.brief.price);
+        let cost = input as f64 * price.input_usd + output as f64 * price.output_usd;
+        let lost = Paid {
+            profile: running.brief.provider.clone(),
+            model: running.brief.model.clone(),
+            usage: Usage {
+                input,
+                output,
+                cost_usd: (cost > 0.0).then_some(cost),
+                estimated: true,
+                ..Usage::default()
+            },
+        };
+        self.lose(topic, turn, lost);
+    }
+
+    /// Replaces the estimate by what the call cost, with all its tries.
+    pub(super) fn pay(&mut self, topic: &Option<TopicId>, turn: &TurnId) {
+        let Some(running) = self.lanes.running(topic, turn) else {
+            return;
+        };
+        let usage = std::mem::take(&mut running.lost);
         let Some(reservation) = running.reserved.take() else {
             return;
         };
-        let spent = self.recipe.ledger.settle(reservation, Spent::of(usage));
+        let settled = self.recipe.ledger.settle(reservation, Spent::of(&usage));
         let limited = running.brief.budget.iter().any(|(_, caps)| !caps.is_open());
         if limited {
-            running.spent = spent;
+            let line = &running.brief.budget;
+            running.spent = settled.team.map(|own| SpentRow::new(own, line));
         }
+        running.cost = settled.task.or(running.cost.take());
+        running.near.extend(settled.near);
+    }
+
+    /// Adds to a commit what the last call cost. What is nearly spent is told to the operator and where
+    /// the work comes from.
+    pub(super) fn account(
+        &mut self,
+        topic: &Option<TopicId>,
+        turn: &TurnId,
+        mut writes: Writes,
+    ) -> Writes {
+        let now = self.recipe.clock.now();
+        let day = self.recipe.days.day_of(now);
+        let Some(running) = self.lanes.running(topic, turn) else {
+            return writes;
+        };
+        if let Some(spent) = running.spent.take() {
+            writes = writes.spent(day, &running.charge.task.team(), &spent);
+        }
+        if let Some(cost) = running.cost.take() {
+            writes = writes.cost(&cost);
+        }
+        for near in running.near.drain(..) {
+            let notice = Notice {
+                id: self.recipe.ids.notice(),
+                kind: NoticeKind::Budget,
+                team: Some(near.team.clone()),
+                text: format!("{near}. Work waits when it is spent; raise the cap in time."),
+                refs: vec![running.charge.task.id.to_string()],
+                at: now,
+                read: false,
+            };
+            writes = writes.warned(day, &near.team).notice(&notice);
+            if let Some(source) = &running.charge.task.source {
+                let body = Body::Notification(Notification {
+                    content: format!("[{}] {near}.", near.team),
+                    team: near.team,
+                    task_id: None,
+                    status: "warning".to_owned(),
+                    kind: "budget".to_owned(),
+                    ref_id: None,
+                });
+                let topic = source.topic.clone();
+                let frame = Frame {
+                    topic,
+                    ts: now,
+                    body,
+                };
+                writes = writes.frame(&source.channel, frame);
+            }
+        }
+        writes
     }
 
     /// What becomes durable with a turn that waits for money: a notice, and a request to the
@@ -104,14 +206,18 @@ impl Team {
             return (Writes::new(), Vec::new());
         };
         let day = self.recipe.days.day_of(now);
-        if !self.recipe.ledger.asks(&overdrawn.team, day) {
+        let task = overdrawn.task.as_ref();
+        if !self.recipe.ledger.asks(&overdrawn.team, task, day) {
             return (Writes::new(), Vec::new());
         }
-        let arguments = json!({
-            "team": overdrawn.team,
-            "day": overdrawn.day,
-            "spent": overdrawn.what,
-            "waiting": running.charge.task.id,
+        let life = self.recipe.view.now().key(overdrawn.team.as_str());
+        let arguments = json!(Request {
+            team: overdrawn.team.clone(),
+            generation: life.map_or(1, |life| life.generation),
+            day: overdrawn.day,
+            task: overdrawn.task.clone(),
+            spent: overdrawn.what.clone(),
+            waiting: running.charge.task.id.clone(),
         });
         let wish = Wish {
             caller: &running.caller,
@@ -135,31 +241,6 @@ impl Team {
         let writes = Desk::opening(&approval).notice(&notice);
         (writes, vec![approval])
     }
-
-    /// A turn goes on for which the operator was asked for money.
-    pub(super) fn take_money(&mut self, approvals: &mut [&mut Approval]) -> Vec<Want> {
-        let day = self.recipe.days.day_of(self.recipe.clock.now());
-        let mut wants = Vec::new();
-        for approval in approvals {
-            let agreed = approval.kind == Kind::Budget
-                && approval.status == Status::Approved
-                && approval.execution == Execution::None;
-            let team = approval.arguments["team"].as_str();
-            let (true, Some(team)) = (agreed, team) else {
-                continue;
-            };
-            let team = team.into();
-            if approval.arguments["day"] == json!(day.number) {
-                let raised = self.recipe.ledger.raise(&team, day);
-                wants.push(Want::Stash(Writes::new().raised(day, &team, raised)));
-                self.queue.do_send(UnparkAll {
-                    reason: WaitReason::Budget,
-                });
-            }
-            wants.push(Want::Mark(approval.id.clone(), Execution::Done));
-        }
-        wants
-    }
 }
 
 impl Running {
@@ -168,6 +249,16 @@ impl Running {
         if self.brief.budget.iter().all(|(_, caps)| caps.is_open()) {
             return Spent::default();
         }
+        let input = self.input();
+        let price = &self.brief.price;
+        Spent {
+            tokens: input + price.max_output,
+            usd: input as f64 * price.input_usd + price.max_output as f64 * price.output_usd,
+        }
+    }
+
+    /// About how many tokens the next call reads.
+    fn input(&self) -> u64 {
         let system = &self.brief.system;
         let prompt = system.shared.len() + system.team.len() + system.turn.len();
         let specs = self.brief.tools.specs();
@@ -176,18 +267,21 @@ impl Running {
             .map(|spec| spec.description.len() + spec.schema.to_string().len())
             .sum();
         let messages: usize = self.turn.messages().iter().map(length).sum();
-        let input = ((prompt + tools + messages) / CHARACTERS) as u64;
-        let price = &self.brief.price;
-        Spent {
-            tokens: input + price.max_output,
-            usd: input as f64 * price.input_usd + price.max_output as f64 * price.output_usd,
-        }
+        ((prompt + tools + messages) / CHARACTERS) as u64
     }
 
-    /// The task of the turn and those it comes of.
-    fn tasks_above(&self) -> Vec<TaskId> {
-        let path = &self.caller.lineage.path;
-        path.iter().map(|above| above.task.clone()).collect()
+    /// The task of the turn and those it comes of, the first of all first.
+    fn tasks_above(&self) -> Vec<Ancestor> {
+        let line = &self.caller.lineage;
+        let mut tasks = line.path.clone();
+        // Whoever hears of the end of work stands beside the task that gave it, in the same team.
+        if let Some(first) = tasks.first()
+            && first.task != line.root
+        {
+            let (task, team) = (line.root.clone(), first.team.clone());
+            tasks.insert(0, Ancestor { task, team });
+        }
+        tasks
     }
 }
 

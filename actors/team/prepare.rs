@@ -9,21 +9,26 @@ use tokio_util::sync::CancellationToken;
 use super::{
     Team,
     ack::Gate,
+    aloud::Aloud,
     holds,
-    lanes::{Charge, Memory, RECENT_AGE, RECENT_LINES, Running, Work},
-    turn::{End, Input, Stop, Turn},
+    lanes::{Call, Charge, Memory, RECENT_AGE, RECENT_LINES, Running, Work},
+    turn::{End, Input, Stop, Turn, pause_after},
 };
 use crate::{
     approvals::record::Approval,
-    briefing::{Assignment, Brief},
+    briefing::{Assignment, Brief, Hindrance},
     history::{Fact, HistoryEvent, Meta},
     ids::{ApprovalId, TopicId, TurnId},
     inbox::{self, InboxEvent},
-    queue::{ACK_AFTER, Leased, Return},
+    queue::{
+        ACK_AFTER, Leased, Return,
+        parking::{Hindered, Park},
+    },
     storage::StorageError,
     store::reads,
-    task::{Code, Ending, Kind, Task},
+    task::{Code, Ending, Kind, Task, Wait, WaitReason},
     tool::Caller,
+    usage::Usage,
 };
 
 /// What a turn begins with.
@@ -39,14 +44,23 @@ struct Prepared {
 struct Unprepared {
     code: Code,
     message: String,
+    /// What was to be prepared.
+    assignment: Option<Box<Assignment>>,
+}
+
+impl Unprepared {
+    fn new(code: Code, message: impl Into<String>) -> Self {
+        Self {
+            code,
+            message: message.into(),
+            assignment: None,
+        }
+    }
 }
 
 impl From<StorageError> for Unprepared {
     fn from(error: StorageError) -> Self {
-        Self {
-            code: Code::Internal,
-            message: error.to_string(),
-        }
+        Self::new(Code::Internal, error.to_string())
     }
 }
 
@@ -71,15 +85,18 @@ impl Team {
         lane.work = Work::Preparing {
             charge: Box::new(charge),
             stop: None,
+            reason: None,
         };
         let now = self.recipe.clock.now();
-        let conversation = lane.memory.as_ref().map(|memory| memory.conversation(now));
+        let label = task.label;
+        let remembered = lane.memory.as_ref();
+        let conversation = remembered.map(|memory| memory.conversation(now, label));
         let ancestors = self.recipe.view.now().ancestors(self.name.as_str());
         let store = self.recipe.store.clone();
         let briefing = self.recipe.briefing.clone();
         let preparation = async move {
             let mut memory = None;
-            let conversation = match conversation {
+            let (conversation, withheld) = match conversation {
                 Some(conversation) => conversation,
                 None => {
                     let (lane, channel) = (
@@ -103,7 +120,7 @@ impl Team {
                         next_seq: history.next_seq,
                         recent: history.recent.into(),
                     };
-                    let conversation = loaded.conversation(now);
+                    let conversation = loaded.conversation(now, label);
                     memory = Some(loaded);
                     conversation
                 }
@@ -141,26 +158,32 @@ impl Team {
             } else {
                 Vec::new()
             };
-            let assignment = Assignment {
+            let same = Assignment {
                 lane: task.lane.clone(),
                 generation: task.generation,
                 topic: task.source.and_then(|source| source.topic),
-                conversation,
+                conversation: Vec::new(),
+                withheld,
                 ancestors,
                 options: task.options,
                 inner: task.kind == Kind::Agent,
                 reports: task.kind == Kind::Trigger,
             };
+            let assignment = Assignment {
+                conversation,
+                ..same.clone()
+            };
             // On a task of its own: a panic in there ends this turn, not the team.
-            let brief = actix::spawn(async move { briefing.brief(assignment).await })
+            let brief = actix::spawn(async move { briefing.brief(assignment).await });
+            let _stopped_on_drop = Call::of(&brief);
+            let brief = brief
                 .await
-                .map_err(|_| Unprepared {
-                    code: Code::Internal,
-                    message: "preparing the turn failed unexpectedly".to_owned(),
+                .map_err(|_| {
+                    Unprepared::new(Code::Internal, "preparing the turn failed unexpectedly")
                 })?
                 .map_err(|error| Unprepared {
-                    code: error.code,
-                    message: error.message,
+                    assignment: Some(Box::new(same)),
+                    ..Unprepared::new(error.code, error.message)
                 })?;
             Ok(Prepared {
                 memory,
@@ -171,6 +194,17 @@ impl Team {
             })
         };
         let topic = topic.clone();
+        let limit = self.recipe.preparation;
+        let preparation = async move {
+            let prepared = tokio::time::timeout(limit, preparation).await;
+            prepared.unwrap_or_else(|_| {
+                let message = format!(
+                    "preparing the turn took longer than {} s; look at the disk that the team's folders are on",
+                    limit.as_secs()
+                );
+                Err(Unprepared::new(Code::Stalled, message))
+            })
+        };
         ctx.spawn(
             preparation
                 .into_actor(self)
@@ -186,8 +220,12 @@ impl Team {
         ctx: &mut Context<Self>,
     ) {
         let lane = self.lanes.get(topic);
-        let (charge, stop) = match std::mem::take(&mut lane.work) {
-            Work::Preparing { charge, stop } if charge.turn == *id => (*charge, stop),
+        let (charge, stop, reason) = match std::mem::take(&mut lane.work) {
+            Work::Preparing {
+                charge,
+                stop,
+                reason,
+            } if charge.turn == *id => (*charge, stop, reason),
             other => {
                 lane.work = other;
                 return;
@@ -206,17 +244,112 @@ impl Team {
                 if let Some(memory) = prepared.memory.take() {
                     lane.memory = Some(memory);
                 }
-                self.begin(topic, charge, prepared, stop, ctx);
+                self.begin(
+                    topic,
+                    charge,
+                    prepared,
+                    stop.map(|stop| (stop, reason)),
+                    ctx,
+                );
             }
-            Err(Unprepared { code, message }) => {
+            // Whoever stopped it does not care what was in its way.
+            Err(_) if stop == Some(Stop::Cancelled) => {
                 let end = End {
-                    ending: Ending::Failed,
-                    code: Some(code),
-                    message: Some(message),
+                    ending: Ending::Cancelled,
+                    code: Some(Code::Cancelled),
+                    message: reason,
                     text: String::new(),
                 };
                 self.end_unprepared(topic, charge, end, ctx);
             }
+            Err(unprepared) => self.unprepared(topic, charge, unprepared, ctx),
+        }
+    }
+
+    /// Work whose turn cannot begin fails, or waits until the operator has put right what is wrong.
+    fn unprepared(
+        &mut self,
+        topic: &Option<TopicId>,
+        charge: Charge,
+        unprepared: Unprepared,
+        ctx: &mut Context<Self>,
+    ) {
+        let Unprepared {
+            code,
+            message,
+            assignment,
+        } = unprepared;
+        let reason = WaitReason::Config;
+        let of_settings = matches!(code, Code::ConfigError | Code::NoProvider);
+        if of_settings && !charge.task.kind.is_awaited() {
+            tracing::warn!(team = %self.name, task = %charge.task.id, message, "turn waits for settings");
+            self.rest(topic, ctx);
+            let deadline = charge.task.deadline_at;
+            let wait = Wait {
+                reason,
+                note: message,
+                until: None,
+            };
+            let task = charge.task;
+            self.queue.do_send(Park { task, wait });
+            if let Some(assignment) = assignment {
+                (self.recipe.on_hindrance)(Hindrance::Brief(assignment, deadline));
+            }
+            return;
+        }
+        if code.is_transient()
+            && let Some(pause) = pause_after(charge.task.attempts)
+        {
+            let seconds = pause.as_secs();
+            self.tell_of_stall(
+                &charge.task.id,
+                format!("{message}. It is tried again in {seconds} s."),
+            );
+            self.rest(topic, ctx);
+            self.queue.do_send(Return {
+                task: charge.task,
+                after: Some(pause),
+                uncounted: false,
+            });
+            return;
+        }
+        if of_settings {
+            self.queue.do_send(Hindered {
+                team: self.name.clone(),
+                reason,
+                note: message.clone(),
+            });
+        }
+        let end = End {
+            ending: match code.is_transient() {
+                true => Ending::Dead,
+                false => Ending::Failed,
+            },
+            code: Some(code),
+            message: Some(message),
+            text: String::new(),
+        };
+        self.end_unprepared(topic, charge, end, ctx);
+    }
+
+    /// A stopped turn whose preparation takes too long goes back; the queue knows that it was stopped.
+    pub(super) fn give_back_unprepared(
+        &mut self,
+        topic: &Option<TopicId>,
+        turn: &TurnId,
+        ctx: &mut Context<Self>,
+    ) {
+        let lane = self.lanes.get(topic);
+        match std::mem::take(&mut lane.work) {
+            Work::Preparing { charge, .. } if charge.turn == *turn => {
+                self.rest(topic, ctx);
+                self.queue.do_send(Return {
+                    task: charge.task,
+                    after: None,
+                    uncounted: true,
+                });
+            }
+            other => lane.work = other,
         }
     }
 
@@ -225,14 +358,15 @@ impl Team {
         topic: &Option<TopicId>,
         mut charge: Charge,
         prepared: Prepared,
-        stop: Option<Stop>,
+        stop: Option<(Stop, Option<String>)>,
         ctx: &mut Context<Self>,
     ) {
+        let (stop, stop_reason) = stop.unzip();
         let now = self.recipe.clock.now();
         let Prepared {
             journal,
             inbox,
-            mut approvals,
+            approvals,
             brief,
             ..
         } = prepared;
@@ -264,22 +398,17 @@ impl Team {
             seen = numbers.into_iter().take(shown.count).collect();
             turn.begin(start, &shown)
         } else {
-            let label = turn.label();
             let desk = &self.recipe.desk;
             turn.resume(
                 start,
                 &journal,
-                |call| tools.check(call, &caller, label),
-                |id, call| {
+                |call, label| tools.check(call, &caller, label),
+                |id, call, label| {
                     let now = tools.check(call, &caller, label);
                     holds::decision(desk, approvals.get(id), call, &caller, now.as_ref().ok())
                 },
             )
         };
-        let mut asked: Vec<&mut Approval> = approvals.values_mut().collect();
-        let mut begun = self.take_money(&mut asked);
-        begun.extend(wants);
-        let wants = begun;
         let task = &charge.task;
         let awaits_ack = task
             .source
@@ -300,19 +429,25 @@ impl Team {
             recording: 0,
             stopping: false,
             acking: false,
+            lost: Usage::default(),
+            heard: 0,
             streaming: String::new(),
             unsent: String::new(),
             flush: None,
+            aloud: Aloud::default(),
             watch: None,
             settle: None,
             deadline: began + until_deadline,
             ack_due,
             last_sign: Instant::now(),
+            warned: None,
             approvals,
             reserved: None,
             overdrawn: None,
             spent: None,
-            stop_reason: None,
+            cost: None,
+            near: Vec::new(),
+            stop_reason: stop_reason.flatten(),
             seen,
             unseen,
             joined: Vec::new(),

@@ -34,19 +34,31 @@ impl Team {
             return;
         };
         running.last_sign = Instant::now();
+        if let EngineEvent::Text(piece) | EngineEvent::Thinking(piece) = &event {
+            running.heard += piece.len();
+        }
         match event {
-            EngineEvent::Text(piece) => self.heard_text(topic, turn, piece, ctx),
+            EngineEvent::Spent(lost) => {
+                running.heard = 0;
+                self.lose(topic, turn, lost);
+                self.perform(topic, turn, ctx);
+            }
+            EngineEvent::Text(piece) => {
+                self.say_text(topic, turn, &piece, ctx);
+                self.heard_text(topic, turn, piece, ctx);
+            }
             EngineEvent::TextEnd => {
                 if running.gate.is_holding() {
                     self.settle(topic, turn, BLOCK_SETTLES, Words::All, ctx);
                 }
             }
-            EngineEvent::Thinking(_) => {}
+            EngineEvent::Thinking(piece) => self.say_thinking(topic, turn, &piece, ctx),
             EngineEvent::Reset => {
                 let nothing_said = running.streaming.is_empty();
                 running.streaming.clear();
                 running.unsent.clear();
                 running.gate.reset();
+                self.unsay(topic, turn);
                 if !nothing_said {
                     let mut note =
                         Progress::new(ProgressKind::Note, "The answer broke off and begins again.");
@@ -74,9 +86,12 @@ impl Team {
         ctx: &mut Context<Self>,
     ) {
         if let Some(running) = self.lanes.running(topic, turn) {
+            // Whoever was told that it waits is not told of each try.
+            let quiet = running.turn.has_waited() && !note.reset;
+            let notes = if quiet { Vec::new() } else { vec![note] };
             running
                 .wants
-                .push_back(Want::Record(vec![Fact::Meta(meta)], vec![note]));
+                .push_back(Want::Record(vec![Fact::Meta(meta)], notes));
             self.perform(topic, turn, ctx);
         }
     }

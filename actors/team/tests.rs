@@ -9,4 +9,7 @@ mod failure;
 mod holding;
 mod life;
 mod modes;
+mod stalls;
 mod stop;
+mod waiting;
+mod watching;

@@ -13,7 +13,7 @@ use crate::{
     ids::{ApprovalId, CallId, TurnId},
     inbox::Shown,
     store::records::Writes,
-    task::{Code, Ending, Label, MAX_ATTEMPTS, Task, WaitReason},
+    task::{Code, Ending, Label, MAX_ATTEMPTS, Task, Wait, WaitReason},
     tool::{Args, Asking, Checked, Effect, ToolCall, ToolFault, ToolReply, Verdict},
     usage::Usage,
 };
@@ -21,6 +21,7 @@ use crate::{
 mod holding;
 mod resume;
 mod telling;
+mod waiting;
 
 pub use holding::Decision;
 use holding::redact;
@@ -37,7 +38,14 @@ pub enum Input {
     /// The model answered; each call it asks for has been looked at.
     Replied(StepReply, Vec<Result<Checked, ToolReply>>),
     /// The model could not be had.
-    Failed(EngineFailure),
+    Failed {
+        /// Why.
+        failure: EngineFailure,
+        /// The step had begun to say something, which is void.
+        said: bool,
+        /// The present moment.
+        now: Timestamp,
+    },
     /// A call ended.
     Called {
         /// Which.
@@ -50,14 +58,7 @@ pub enum Input {
     /// A message joins the turn.
     Steered(Box<Task>),
     /// It cannot go on before something outside has happened.
-    Wait {
-        /// What.
-        reason: WaitReason,
-        /// What the person is told.
-        note: String,
-        /// It goes on then at the latest.
-        until: Option<Timestamp>,
-    },
+    Wait(Wait),
     /// The turn is to end now. The text that was streaming goes with it.
     Stop(Stop, String),
 }
@@ -100,7 +101,7 @@ pub enum Want {
     /// The end, durable with its last facts.
     End(Vec<Fact>, End),
     /// Not yet the end: the turn goes on when something outside has happened.
-    Park(Vec<Fact>, Vec<Progress>, WaitReason, Option<Timestamp>),
+    Park(Vec<Fact>, Vec<Progress>, Wait),
     /// Not yet the end: the task goes back and is tried again after a pause.
     Suspend(Vec<Fact>, Vec<Progress>, Duration),
 }
@@ -145,6 +146,8 @@ pub struct Turn {
     usage: Usage,
     label: Label,
     report: Option<Value>,
+    /// What it waited for since the model last answered, and how often.
+    waited: Option<(WaitReason, u32)>,
     ended: bool,
 }
 
@@ -187,6 +190,7 @@ impl Turn {
             usage: Usage::default(),
             label,
             report: None,
+            waited: None,
             ended: false,
         }
     }
@@ -234,18 +238,14 @@ impl Turn {
         }
         match input {
             Input::Replied(reply, checks) => self.replied(reply, checks),
-            Input::Failed(failure) => self.failed(failure),
+            Input::Failed { failure, said, now } => self.failed(failure, said, now),
             Input::Called { id, reply, took } => self.called(&id, reply, took),
             Input::Steered(task) => {
                 self.steered.push(*task);
                 self.steered.sort_by_key(|task| task.arrival);
                 Vec::new()
             }
-            Input::Wait {
-                reason,
-                note,
-                until,
-            } => self.park(reason, note, until),
+            Input::Wait(wait) => self.park(wait, false),
             Input::Stop(stop, streaming) => self.stop(stop, streaming),
         }
     }
@@ -285,6 +285,11 @@ impl Turn {
         self.usage
     }
 
+    /// A call that gave no answer has cost something.
+    pub fn spend(&mut self, usage: Usage) {
+        self.usage += usage;
+    }
+
     /// The longest that a running call of this step may take.
     pub fn longest_call(&self) -> Option<Duration> {
         self.calls
@@ -317,6 +322,8 @@ impl Turn {
         let mut wants = Vec::new();
         if !self.steered.is_empty() {
             let joined = std::mem::take(&mut self.steered);
+            let worst = joined.iter().map(|task| task.label).max();
+            self.label = self.label.max(worst.unwrap_or_default());
             let facts = joined
                 .iter()
                 .map(|task| user(task, Origin::Steer))
@@ -346,6 +353,7 @@ impl Turn {
         checks: Vec<Result<Checked, ToolReply>>,
     ) -> Vec<Want> {
         self.usage += reply.usage;
+        self.waited = None;
         let stashed = redact(&mut reply.blocks, &checks);
         let mut facts = self.block_facts(&reply.blocks);
         facts.push(Fact::Meta(Meta::Usage {
@@ -472,6 +480,7 @@ impl Turn {
                 CallState::Done(_) | CallState::Held => {}
                 CallState::Running if exclusive => break,
                 CallState::Running => {}
+                CallState::Waiting { .. } if slot.lacks().is_some() => {}
                 CallState::Waiting { rerun } => {
                     if running >= PARALLEL_CALLS || (exclusive && running > 0) {
                         break;
@@ -501,6 +510,9 @@ impl Turn {
         }
         if wants.is_empty() && self.waits_for_a_person() {
             return self.wait_for_a_person();
+        }
+        if wants.is_empty() && running == 0 {
+            return self.wait_for_what_lacks();
         }
         wants
     }
@@ -581,8 +593,12 @@ impl Turn {
         )
     }
 
-    fn failed(&mut self, failure: EngineFailure) -> Vec<Want> {
-        let EngineFailure { code, message } = failure;
+    fn failed(&mut self, failure: EngineFailure, said: bool, now: Timestamp) -> Vec<Want> {
+        if let Some(reason) = waiting::reason(&failure) {
+            let wait = waiting::wait(reason, &failure, self.times_waited(reason), now);
+            return self.park(wait, said);
+        }
+        let EngineFailure { code, message, .. } = failure;
         if code.is_transient() {
             return self.give_back(code, message);
         }

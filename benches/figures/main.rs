@@ -18,6 +18,7 @@ mod report;
 #[allow(dead_code)]
 mod service;
 mod start;
+mod streams;
 
 use mimalloc::MiMalloc;
 use report::Report;
@@ -44,12 +45,13 @@ fn main() {
     if wanted.first().is_some_and(|first| first == start::ARGUMENT) {
         return start::serve(&wanted[1..]);
     }
-    let sections: [(&str, Section); 5] = [
+    let sections: [(&str, Section); 6] = [
         ("queue", queue::measure),
         ("chat", chat::measure),
         ("delegate", delegate::measure),
         ("overhead", overhead::measure),
         ("start", start::measure),
+        ("streams", streams::measure),
     ];
     let mut report = Report::default();
     for (name, measure) in sections {

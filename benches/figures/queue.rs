@@ -16,11 +16,12 @@ use hivewright::{
     },
 };
 use hivewright_actors::{
+    budget::Ledger,
     channel::Channel,
     clock::Clock,
     ids::{Ids, TaskId},
     queue::{
-        Enqueue, Finished, Leased, Left, Listeners, Progressed, Queue, Stop, Waiting,
+        Dismiss, Enqueue, Finished, Leased, Left, Listeners, Progressed, Queue, Stop, Waiting,
         schedule::Limits,
     },
     storage::{Batch, Order, Storage, StorageError, Visit},
@@ -150,6 +151,11 @@ impl Handler<Stop> for Worker {
     fn handle(&mut self, _: Stop, _: &mut Self::Context) {}
 }
 
+impl Handler<Dismiss> for Worker {
+    type Result = ();
+    fn handle(&mut self, _: Dismiss, _: &mut Self::Context) {}
+}
+
 impl Handler<Progressed> for Worker {
     type Result = ();
     fn handle(&mut self, _: Progressed, _: &mut Self::Context) {}
@@ -225,8 +231,10 @@ async fn through_the_queue() -> (Duration, Vec<Batch>) {
         leased: worker.clone().recipient(),
         waiting: worker.clone().recipient(),
         stop: worker.clone().recipient(),
+        dismiss: worker.clone().recipient(),
         progressed: worker.clone().recipient(),
         ended: Vec::new(),
+        ledger: Ledger::default(),
     };
     let queue = Queue::new(
         store,

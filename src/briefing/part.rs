@@ -1,29 +1,36 @@
 //! What a team works with in one role: as itself or as a subagent, with or without a skill.
 
-use std::sync::{Arc, PoisonError};
+use std::{
+    collections::HashMap,
+    sync::{Arc, PoisonError},
+};
 
 use hivewright_actors::{
     briefing::{BriefError, Price},
     engine::Engine,
     ids::TeamName,
-    task::Options,
+    task::{Cycle, Options},
     tool::Toolset,
 };
 
 use super::{Inner, Kit, config_error, hash_of};
 use crate::{
+    changes::{Earlier, PROPOSE},
+    engines,
     prompt::{
         compose::{Availability, Cast},
         library::Library,
         role::{Role, listed},
         subagents::Subagent,
     },
+    sandbox::workspace::Workspace,
     settings::providers::Profile,
     tools::{
         agent::Agent,
         contract::Tool,
         filter::{FilterError, ToolFilter},
         host::{Made, TeamTools},
+        propose_change::ProposeChange,
         use_skill::UseSkill,
         wire::wire_name,
     },
@@ -44,9 +51,35 @@ pub(super) fn inner() -> Result<ToolFilter, FilterError> {
     ])
 }
 
+/// What a run may have in which a team looks back at itself: it reads and remembers. It changes
+/// nothing else and talks to nobody; what it is itself it changes by a proposal.
+pub(super) fn looking_back() -> Result<ToolFilter, FilterError> {
+    let reading = ["get_status", "list_completed_tasks", "list_teams"];
+    let org = ToolFilter::members("@org");
+    let not_reading = org.iter().filter(|tool| !reading.contains(tool));
+    let mut patterns: Vec<String> = not_reading.map(|tool| format!("!{tool}")).collect();
+    let others = [
+        "*",
+        "!edit",
+        "!write",
+        "!@shell",
+        "!@triggers",
+        "!@trust",
+        "!@topics",
+        "!@plugins",
+        "!vault_delete",
+        "!vault_set",
+    ];
+    patterns.extend(others.map(ToOwned::to_owned));
+    ToolFilter::parse(&patterns)
+}
+
 /// What a team works with in one role.
 pub(super) struct Part {
     pub(super) cast: Cast,
+    /// The role in which it looks back at itself.
+    cycle: Option<Cycle>,
+    workspace: Arc<Workspace>,
     pub(super) tools: TeamTools,
     pub(super) toolset_hash: String,
     pub(super) builtins: Vec<Availability>,
@@ -55,8 +88,8 @@ pub(super) struct Part {
     pub(super) provider: String,
     pub(super) model: String,
     pub(super) price: Price,
-    /// Its profile states what calls cost.
-    pub(super) priced: bool,
+    /// A profile that may answer and does not state what calls cost.
+    pub(super) unpriced: Option<String>,
 }
 
 impl Inner {
@@ -76,10 +109,13 @@ impl Inner {
         let role = library.role(subagent, skill, inner).map_err(config_error)?;
         let mut parts = kit.roles.lock().unwrap_or_else(PoisonError::into_inner);
         parts.retain(|part| Arc::ptr_eq(&part.cast.library, &library));
-        if let Some(part) = parts.iter().find(|part| part.cast.role == role) {
+        let known = parts
+            .iter()
+            .find(|part| part.cast.role == role && part.cycle == options.cycle);
+        if let Some(part) = known {
             return Ok(part.clone());
         }
-        let part = Arc::new(self.make_part(name, kit, library, role)?);
+        let part = Arc::new(self.make_part(name, kit, library, role, options.cycle)?);
         if parts.len() >= ROLES {
             parts.clear();
         }
@@ -93,6 +129,7 @@ impl Inner {
         kit: &Kit,
         library: Arc<Library>,
         role: Role,
+        cycle: Option<Cycle>,
     ) -> Result<Part, BriefError> {
         let file = self.home.team_file(name.as_str());
         let own = role.subagent.as_deref();
@@ -132,13 +169,27 @@ impl Inner {
                 inner().map_err(|error| wrong(false, "allowed_tools", error.to_string()))?;
             grant.allowed = grant.allowed.narrowed(narrower);
         }
+        if cycle.is_some() {
+            let narrower =
+                looking_back().map_err(|error| wrong(false, "allowed_tools", error.to_string()))?;
+            grant.allowed = grant.allowed.narrowed(narrower);
+        }
+        let proposes = proposes(&role, cycle);
+        if proposes {
+            grant.allowed = grant.allowed.and_always(PROPOSE);
+        }
+        let workspace = grant.workspace.clone();
         let loads = !role.loadable.is_empty() && grant.allowed.allows(UseSkill::NAME);
         let cast = Cast {
             library,
             role,
             loads,
         };
-        let tools = self.toolbox.assemble(grant, self.made(&cast));
+        let mut made = self.made(&cast);
+        if proposes {
+            made.push(self.propose_change(&workspace, Earlier::default()));
+        }
+        let tools = self.toolbox.assemble(grant, made);
         let specs = tools.specs();
         let has = |tool: &str| specs.iter().any(|spec| spec.name == tool);
         Ok(Part {
@@ -154,11 +205,30 @@ impl Inner {
             engine,
             provider: chosen.provider.as_str().to_owned(),
             price: price(&chosen),
-            priced: chosen.pricing.is_some(),
+            unpriced: unpriced(&kit.models.profiles, &chosen.name),
             model: chosen.model,
             tools,
             cast,
+            cycle,
+            workspace,
         })
+    }
+
+    fn propose_change(&self, workspace: &Arc<Workspace>, earlier: Earlier) -> Made {
+        let tool = ProposeChange::new(self.changes.clone(), workspace.clone(), earlier);
+        Made::new(PROPOSE, tool)
+    }
+
+    /// The tools of one turn: it remembers the skills that it loaded, and knows what it proposed before.
+    pub(super) fn tools(&self, part: &Part, earlier: Earlier) -> Arc<dyn Toolset> {
+        let mut own = Vec::new();
+        if part.cast.loads {
+            own.push(use_skill(&part.cast));
+        }
+        if proposes(&part.cast.role, part.cycle) {
+            own.push(self.propose_change(&part.workspace, earlier));
+        }
+        part.tools.with_own(own)
     }
 
     /// The tools that only this team has.
@@ -181,8 +251,15 @@ impl Inner {
     }
 }
 
+/// The first profile without prices among those that may answer.
+pub(super) fn unpriced(profiles: &HashMap<String, Arc<Profile>>, first: &str) -> Option<String> {
+    let chain = engines::chain(profiles, first).unwrap_or_default();
+    let unpriced = chain.iter().find(|profile| profile.pricing.is_none());
+    unpriced.map(|profile| profile.name.clone())
+}
+
 /// What a call of a profile costs.
-fn price(profile: &Profile) -> Price {
+pub(super) fn price(profile: &Profile) -> Price {
     let per_token = |price: f64| price / 1_000_000.0;
     Price {
         max_output: u64::from(profile.max_output_tokens),
@@ -197,14 +274,9 @@ fn price(profile: &Profile) -> Price {
     }
 }
 
-impl Part {
-    /// The tools of one turn: it remembers the skills that it loaded.
-    pub(super) fn tools(&self) -> Arc<dyn Toolset> {
-        match self.cast.loads {
-            true => self.tools.with_own(use_skill(&self.cast)),
-            false => Arc::new(self.tools.clone()),
-        }
-    }
+/// A session that a subagent is called for proposes nothing: its caller does.
+fn proposes(role: &Role, cycle: Option<Cycle>) -> bool {
+    cycle == Some(Cycle::Reflection) && !role.inner
 }
 
 fn use_skill(Cast { library, role, .. }: &Cast) -> Made {

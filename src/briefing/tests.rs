@@ -1,6 +1,6 @@
 //! What a turn is given: by its team, its role, its skills and its subagents.
 
-#![allow(clippy::unwrap_used, clippy::expect_used)]
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 use std::{
     fs,
@@ -12,8 +12,12 @@ use std::{
 use futures_util::future::BoxFuture;
 use hivewright_actors::{
     briefing::{Assignment, Brief, BriefError, Briefing, Line, Speaker},
-    clock::Timestamp,
-    ids::TeamKey,
+    budget::{Days, Ledger, Spent},
+    classifier::Classifier,
+    clock::{Clock, Timestamp},
+    ids::{Ids, TeamKey},
+    meter::Unmetered,
+    store::StoreHandle,
     task::{Code, Ending, Label, Lane, Options, Task, TopicRef},
     tool::{Args, CallContext, Caller, ToolCall, ToolFault, ToolReply},
 };
@@ -21,10 +25,13 @@ use serde_json::{Value, json};
 use tempfile::TempDir;
 use tokio_util::sync::CancellationToken;
 
-use super::{Sources, Turns};
+use super::{Sources, Turns, till::Till};
 use crate::{
+    changes::Changes,
+    days::ZoneDays,
     engines::{Engines, native::retry::RetryPolicy},
     logging::Secrets,
+    machine::{Randomness, WallClock},
     memory::{
         Memory,
         chain::Draft,
@@ -75,12 +82,17 @@ impl AgentRunner for Sessions {
     }
 }
 
+mod cycles;
+
 struct Place {
     _folder: TempDir,
+    changes: Changes,
+    store: StoreHandle,
     home: Home,
     turns: Turns,
     memory: Memory,
     sessions: Arc<Sessions>,
+    ledger: Ledger,
 }
 
 /// A team `scouts` that may use everything, over the offline demo.
@@ -107,7 +119,13 @@ fn place() -> Place {
         },
     );
     let sessions = Arc::new(Sessions::default());
-    let memory = doubles::Bench::new().memory;
+    let bench = doubles::Bench::new();
+    let memory = bench.memory;
+    let ids = Ids::new(Arc::new(Randomness));
+    let changes = Changes::new(home.clone(), Arc::new(WallClock), ids);
+    let store = bench.store;
+    changes.connect(store.clone());
+    let ledger = Ledger::default();
     let turns = Turns::new(Sources {
         live: Live::new(home.clone(), environment),
         home: home.clone(),
@@ -115,21 +133,27 @@ fn place() -> Place {
         toolbox: tools::all(),
         rules: Rulebook::default(),
         memory: memory.clone(),
+        changes: changes.clone(),
         sandbox: Arc::new(sandbox),
         agents: Some(sessions.clone()),
-        turn_timeout: Duration::from_secs(600),
-        idle_timeout: Duration::from_secs(60),
-        topic_profile: None,
         demo: Arc::default(),
         secrets: Secrets::default(),
         vault: Vault::absent(),
+        till: Till {
+            ledger: ledger.clone(),
+            days: Arc::new(ZoneDays(jiff::tz::TimeZone::UTC)),
+            meter: Arc::new(Unmetered),
+        },
     });
     let place = Place {
         _folder: folder,
+        changes,
+        store,
         home,
         turns,
         memory,
         sessions,
+        ledger,
     };
     place.write("config.yaml", "allowed_tools: [\"*\"]\nmax_steps: 9\n");
     place
@@ -171,7 +195,9 @@ impl Place {
                     at: Timestamp(0),
                     speaker: Speaker::Person("ann".into()),
                     text: "Is it raining?".into(),
+                    label: Label::Trusted,
                 }],
+                withheld: 0,
                 ancestors: Vec::new(),
                 options,
                 inner,
@@ -561,7 +587,7 @@ async fn an_unknown_role_or_pattern_is_a_fault_of_the_settings() {
     assert_eq!(errors[0], "there is no subagent `cat`; known are `owl`");
     assert_eq!(
         errors[1],
-        "there is no skill `fly`; known are `learning-cycle`, `reflection-cycle`, `write-skill`, `write-subagent`"
+        "there is no skill `fly`; known are `write-skill`, `write-subagent`"
     );
     assert!(
         errors[2].contains("owl.md: allowed_tools: unknown tool group `@nothing`"),
@@ -625,6 +651,7 @@ async fn what_the_team_remembers_is_told_to_it_and_to_its_subagents() {
         by,
         call: None,
         expires_at: None,
+        looks_back: false,
     });
     saved.await.unwrap();
     let owl = Options {
@@ -638,4 +665,89 @@ async fn what_the_team_remembers_is_told_to_it_and_to_its_subagents() {
     let told = "--- Memory ---\n\nContext:\n[camp]: by the river";
     assert!(team.system.turn.starts_with(&format!("{told}\n\n# Topic")));
     assert_eq!(inner.system.turn, told);
+}
+
+fn profiles(fallback: &str) -> String {
+    format!(
+        "profiles:\n  default:\n    provider: offline\n    fallbacks: [spare]\n    pricing: {{input: 1, output: 1}}\n  spare:\n    provider: offline\n{fallback}"
+    )
+}
+
+/// SE-140: whichever profile may answer, a cap in money needs to know what it costs.
+#[actix::test]
+async fn a_cap_in_money_needs_prices_of_all_that_may_answer() {
+    let place = place();
+    place.write(
+        "config.yaml",
+        "allowed_tools: []\nbudgets: {usd_per_day: 1}\n",
+    );
+    fs::write(place.home.providers_file(), profiles("")).unwrap();
+
+    let error = place.brief_as(Options::default(), false).await.err();
+
+    let error = error.unwrap();
+    assert_eq!(error.code, Code::ConfigError);
+    assert!(
+        error.message.contains("needs `pricing` in profile `spare`"),
+        "{}",
+        error.message
+    );
+    let priced = profiles("    pricing: {input: 1, output: 1}\n");
+    fs::write(place.home.providers_file(), priced).unwrap();
+    assert!(place.brief_as(Options::default(), false).await.is_ok());
+}
+
+/// SE-141, OR-24: a broken file above allows nothing.
+#[actix::test]
+async fn a_team_below_a_broken_file_has_no_budget() {
+    let place = place();
+    let main = place.home.team("main");
+    fs::create_dir_all(&main).unwrap();
+    fs::write(main.join("config.yaml"), "budgets: {usd_per_dya: 1}\n").unwrap();
+    let assignment = |ancestors| Assignment {
+        lane: Lane {
+            team: "scouts".into(),
+            topic: None,
+        },
+        generation: 1,
+        topic: None,
+        reports: false,
+        conversation: Vec::new(),
+        withheld: 0,
+        ancestors,
+        options: Options::default(),
+        inner: false,
+    };
+
+    let error = place.turns.brief(assignment(vec!["main".into()])).await;
+
+    let error = error.err().unwrap();
+    assert_eq!(error.code, Code::ConfigError);
+    assert!(error.message.contains("usd_per_dya"), "{}", error.message);
+    assert!(place.turns.brief(assignment(Vec::new())).await.is_ok());
+}
+
+/// SE-139: a question about a topic is a call of the main team.
+#[actix::test]
+async fn sorting_a_message_is_paid_by_the_main_team() {
+    let place = place();
+    let main = place.home.team("main");
+    fs::create_dir_all(&main).unwrap();
+    fs::write(main.join("config.yaml"), "allowed_tools: []\n").unwrap();
+    let day = ZoneDays(jiff::tz::TimeZone::UTC).day_of(crate::machine::WallClock.now());
+
+    let answer = place.turns.ask("#reply yes".to_owned()).await;
+
+    assert_eq!(answer.as_deref(), Some("yes"));
+    let spent = place.ledger.drawn(&"main".into(), day);
+    assert_ne!(spent, Spent::default());
+
+    // What does not fit is not asked: a rule decides.
+    fs::write(
+        main.join("config.yaml"),
+        "allowed_tools: []\nbudgets: {tokens_per_day: 10}\n",
+    )
+    .unwrap();
+    assert_eq!(place.turns.ask("#reply yes".to_owned()).await, None);
+    assert_eq!(place.ledger.drawn(&"main".into(), day), spent);
 }

@@ -1,15 +1,14 @@
 //! `hivewright approvals`: calls that wait for a person.
 
-use std::io::{self, BufRead, IsTerminal};
-
 use clap::{Args, Subcommand};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::{
     Context,
+    ask::confirm,
     failure::{Exit, Failure},
-    screen::{Screen, complain, printable},
+    screen::{Screen, printable},
     service::Service,
     table::{moment, table},
 };
@@ -57,9 +56,6 @@ pub(super) enum Action {
     Approve {
         /// Its id or its six letters
         id: String,
-        /// Do not ask again
-        #[arg(long, short)]
-        yes: bool,
         /// A word for the record
         #[arg(long)]
         note: Option<String>,
@@ -110,11 +106,9 @@ pub(super) async fn run(arguments: Arguments, context: &Context) -> Result<(), F
             screen.write(&shown(&answer)?);
             Ok(())
         }
-        Action::Approve { id, yes, note } => {
+        Action::Approve { id, note } => {
             let found = look(&service, &id).await?;
-            if !yes {
-                confirm(&shown(&found)?)?;
-            }
+            confirm(context, &shown(&found)?, "Approve this, once?")?;
             decide(&service, &found, "approve", note, screen).await
         }
         Action::Deny { id, note } => {
@@ -148,25 +142,6 @@ async fn decide(
     let row = read(&answer)?;
     screen.remark(&format!("{} is {}", row.short_id, row.status));
     Ok(())
-}
-
-/// Asks the person at the terminal.
-fn confirm(what: &str) -> Result<(), Failure> {
-    if !io::stdin().is_terminal() {
-        let message = "nobody is there to ask; look with `hivewright approvals show`, then decide with `--yes`";
-        return Err(Failure::new(Exit::Usage, message));
-    }
-    complain(what.trim_end());
-    complain("Approve this, once? Type `yes`:");
-    let mut line = String::new();
-    io::stdin()
-        .lock()
-        .read_line(&mut line)
-        .map_err(|error| Failure::system("the answer cannot be read", error))?;
-    match line.trim() {
-        "yes" | "y" => Ok(()),
-        _ => Err(Failure::new(Exit::Interrupted, "nothing was decided")),
-    }
 }
 
 /// An id that can stand in a path.

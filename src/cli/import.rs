@@ -25,7 +25,7 @@ use crate::{
         Goal, Import,
         apply::{ApplyError, Site},
         plan::{Options, Plan},
-        report::{Item, Outcome},
+        report::{Item, Kind, Outcome},
         source::{Source, SourceError},
     },
     machine::{Randomness, WallClock},
@@ -217,8 +217,12 @@ fn show(plan: &Plan, note: Option<&Path>, dry_run: bool, context: &Context) -> R
         match note {
             Some(note) => {
                 screen.remark(&format!("the report is kept in {}", note.display()));
-                let resume = context.command("teams resume --all");
-                screen.remark(&format!("imported teams are paused; {resume} starts them"));
+                let taken =
+                    |item: &Item| item.kind == Kind::Team && item.outcome != Outcome::Skipped;
+                if plan.report.items.iter().any(taken) {
+                    let resume = context.command("teams resume --all");
+                    screen.remark(&format!("imported teams are paused; {resume} starts them"));
+                }
             }
             None => screen.remark("nothing was changed"),
         }

@@ -91,8 +91,10 @@ pub(super) struct Taken {
 pub(super) struct Line {
     channel: Option<ChannelId>,
     last_seq: u64,
-    /// The earlier channel was asked for and has not answered.
+    /// The earlier channel was asked for and has not sent all that it kept for us.
     resuming: bool,
+    /// It has sent something, so we know that it goes on.
+    is_back: bool,
     /// Everything that is kept was asked for, since our number was refused.
     from_start: bool,
     /// Said, and not known to have arrived.
@@ -111,6 +113,7 @@ impl Line {
             }
             Some(channel) => {
                 self.resuming = true;
+                self.is_back = false;
                 ask_back(channel, self.last_seq)
             }
         }
@@ -144,13 +147,15 @@ impl Line {
         }
         let mut taken = Taken {
             fresh: !known,
+            // What it kept for us comes first, and may be all that anyone waits for.
+            back: self.resuming && !self.is_back,
             ..Taken::default()
         };
+        self.is_back = true;
         // The list of topics comes after all that was kept for us, so what is unconfirmed by now
         // was never received.
         if self.resuming && matches!(frame.body, Body::TopicList { .. }) {
             self.resuming = false;
-            taken.back = true;
             taken.send = self.say_again();
         }
         taken
@@ -277,16 +282,42 @@ mod tests {
         assert_eq!(line.opened(Some("ws:2".into())), asked_back(7));
         assert_eq!(line.say(words("c")), None);
         assert_eq!(line.take(&foreign), Taken::default());
-        assert!(!line.take(&ack(7, "a")).fresh);
+        let kept = line.take(&ack(7, "a"));
         let arrived = line.take(&topics);
 
+        let back = Taken {
+            back: true,
+            ..Taken::default()
+        };
+        assert_eq!(kept, back);
         let expected = Taken {
             fresh: true,
-            back: true,
             send: vec![said("b"), said("c")],
             ..Taken::default()
         };
         assert_eq!(arrived, expected);
+    }
+
+    /// OP-78: whoever waits for an answer hears of the connection before the answer that was kept.
+    #[test]
+    fn the_line_is_back_with_the_first_frame_of_its_channel() {
+        let mut line = broken();
+        let answer = frame(
+            "ws:1",
+            8,
+            json!({"type": "response", "content": "hi", "message_id": "b", "status": "done"}),
+        );
+        let topics = frame("ws:1", 9, json!({"type": "topic_list", "topics": []}));
+
+        line.opened(Some("ws:2".into()));
+        let first = line.take(&answer);
+        let second = line.take(&topics);
+        line.opened(Some("ws:3".into()));
+        let again = line.take(&topics);
+
+        assert!(first.fresh && first.back);
+        assert_eq!(second, FRESH);
+        assert!(again.back);
     }
 
     /// CH-90

@@ -10,8 +10,11 @@ use crate::settings::{
 };
 
 mod approvals;
+mod ask;
 mod backup;
 mod chat;
+mod completions;
+mod config;
 mod doctor;
 mod exchange;
 pub mod failure;
@@ -94,6 +97,9 @@ struct Everywhere {
     /// Print without colours
     #[arg(long, global = true)]
     no_color: bool,
+    /// Go on without asking
+    #[arg(long, short, global = true)]
+    yes: bool,
 }
 
 #[derive(Debug, Subcommand)]
@@ -119,6 +125,8 @@ enum Command {
     Backup(backup::Arguments),
     Restore(restore::Arguments),
     Import(import::Arguments),
+    Config(config::Arguments),
+    Completions(completions::Arguments),
 }
 
 /// What every command works with.
@@ -129,6 +137,8 @@ struct Context {
     screen: Screen,
     url: Option<String>,
     token_file: Option<PathBuf>,
+    /// Nobody is to be asked.
+    yes: bool,
     /// The flags that lead to the home, as they were given, for commands that are suggested.
     way: String,
 }
@@ -147,6 +157,7 @@ impl Context {
             screen,
             url: everywhere.url,
             token_file: everywhere.token_file,
+            yes: everywhere.yes,
             way: way(&flags),
         })
     }
@@ -222,6 +233,8 @@ fn dispatch(command: Option<Command>, context: Context) -> Result<(), Failure> {
         Some(Command::Backup(arguments)) => wait_for(backup::run(arguments, &context)),
         Some(Command::Restore(arguments)) => wait_for(restore::run(arguments, &context)),
         Some(Command::Import(arguments)) => wait_for(import::run(arguments, &context)),
+        Some(Command::Config(arguments)) => config::run(&arguments, &context),
+        Some(Command::Completions(arguments)) => completions::run(arguments, &context),
     }
 }
 

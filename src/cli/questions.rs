@@ -18,6 +18,8 @@ use super::{
 
 /// The largest secret, in bytes.
 const LARGEST: u64 = 64 * 1024;
+/// Rows of one answer.
+const PAGE: usize = 200;
 
 /// See and answer what teams ask
 #[derive(Debug, PartialEq, Args)]
@@ -101,11 +103,23 @@ pub(super) async fn run(arguments: Arguments, context: &Context) -> Result<(), F
 
 /// Whether an open question asks for a secret.
 async fn is_secret(service: &Service, id: &str) -> Result<bool, Failure> {
-    let fields = [("status", "open".to_owned()), ("limit", "200".to_owned())];
-    let answer = service.search("/api/v1/questions", fields).await?;
-    let rows = rows(&answer)?;
-    let found = rows.iter().find(|row| row.id == id);
-    Ok(found.is_some_and(|row| row.kind == "secret"))
+    let mut seen = 0;
+    loop {
+        let fields = [
+            ("status", "open".to_owned()),
+            ("limit", PAGE.to_string()),
+            ("offset", seen.to_string()),
+        ];
+        let answer = service.search("/api/v1/questions", fields).await?;
+        let rows = rows(&answer)?;
+        if let Some(found) = rows.iter().find(|row| row.id == id) {
+            return Ok(found.kind == "secret");
+        }
+        if rows.len() < PAGE {
+            return Ok(false);
+        }
+        seen += rows.len();
+    }
 }
 
 /// The secret, from the keyboard without showing it, or from standard input.

@@ -80,7 +80,7 @@ fn work(arguments: &Arguments, context: &Context) -> Result<Restored, Failure> {
         }
         failure
     })?;
-    let config = load::load(&context.home, &context.environment)?.config;
+    let config = load::load_config(&context.home, &context.environment)?.0;
     let home = backup_home(&context.home, &config);
     let gauge = Gauge::new(context.screen, "restore");
     let progress = |progress| gauge.storage(progress);

@@ -1,6 +1,9 @@
 //! Where a command writes: results on standard output, everything else on standard error.
 
-use std::io::{self, IsTerminal, Write};
+use std::{
+    io::{self, IsTerminal, Write},
+    sync::OnceLock,
+};
 
 use serde::Serialize;
 
@@ -21,6 +24,14 @@ pub(super) struct Screen {
     pub(super) bar: bool,
 }
 
+/// The columns of the terminal that results go to.
+static WIDTH: OnceLock<usize> = OnceLock::new();
+
+/// The columns of the terminal that results go to, if it is one and says so.
+pub(super) fn width() -> Option<usize> {
+    WIDTH.get().copied().filter(|columns| *columns > 0)
+}
+
 /// A colour with a meaning.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Tone {
@@ -38,6 +49,10 @@ impl Screen {
     /// What the flags, the environment and the streams say.
     pub(super) fn new(json: bool, quiet: bool, no_colour: bool) -> Self {
         let live = io::stdout().is_terminal();
+        if live && let Ok(size) = rustix::termios::tcgetwinsize(io::stdout()) {
+            // Set once: a process has one screen.
+            let _known = WIDTH.set(usize::from(size.ws_col));
+        }
         let unwanted = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
         let plain = no_colour || unwanted;
         Self {

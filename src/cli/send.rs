@@ -109,7 +109,10 @@ async fn answer(words: Words, context: &Context) -> Result<(), Failure> {
                 continue;
             }
             Event::Renewed if exchange.is_accepted() => return Err(forgotten()),
-            Event::Renewed => continue,
+            Event::Renewed => {
+                screen.remark("· connected again");
+                continue;
+            }
         };
         let Some(heard) = exchange.take(&frame) else {
             continue;

@@ -12,6 +12,7 @@ use super::{
     screen::{Screen, Tone},
     service::Service,
 };
+use crate::settings::units::about;
 
 /// How often `--watch` looks.
 const PAUSE: Duration = Duration::from_secs(2);
@@ -134,7 +135,7 @@ impl Overview {
             rows.push(("waiting for you", waiting.join(", ")));
         }
         if let Some(bytes) = self.store_bytes {
-            rows.push(("store", size(bytes)));
+            rows.push(("store", about(bytes)));
         }
         if let Some(spend) = self.spend_today_usd {
             rows.push(("spent today", format!("{spend:.2} USD")));
@@ -183,21 +184,6 @@ fn span(time: Duration) -> String {
         (0, _, _) => format!("{hours} h {minutes} min"),
         _ => format!("{days} d {hours} h"),
     }
-}
-
-/// A size in the largest unit that fits.
-pub(super) fn size(bytes: u64) -> String {
-    const UNITS: [&str; 4] = ["KiB", "MiB", "GiB", "TiB"];
-    let mut shown = format!("{bytes} bytes");
-    let mut value = bytes as f64;
-    for unit in UNITS {
-        if value < 1024.0 {
-            break;
-        }
-        value /= 1024.0;
-        shown = format!("{value:.1} {unit}");
-    }
-    shown
 }
 
 #[cfg(test)]

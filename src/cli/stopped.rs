@@ -24,7 +24,7 @@ impl Stopped {
     pub(super) fn open(context: &Context, progress: OnProgress<'_>) -> Result<Self, Failure> {
         context.home.prepare()?;
         let lock = context.home.lock()?;
-        let config = load::load(&context.home, &context.environment)?.config;
+        let config = load::load_config(&context.home, &context.environment)?.0;
         let durability = match config.store.durability {
             config::Durability::Power => Durability::Power,
             config::Durability::Process => Durability::Process,

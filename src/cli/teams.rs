@@ -6,6 +6,7 @@ use serde_json::{Value, json};
 
 use super::{
     Context,
+    ask::confirm,
     failure::{Exit, Failure},
     screen::printable,
     service::Service,
@@ -101,6 +102,17 @@ pub(super) enum Action {
         #[arg(long)]
         all: bool,
     },
+    /// Say what a team may do beyond its tools; without any, nothing
+    #[command(after_help = "Examples:\n  \
+        hivewright teams capabilities research triggers\n  \
+        hivewright teams capabilities research")]
+    Capabilities {
+        /// The team
+        name: String,
+        /// Of: triggers, lifecycle, spawn, configure
+        #[arg(value_name = "CAPABILITY")]
+        capabilities: Vec<String>,
+    },
     /// Let a team that could not set itself up try again
     #[command(after_help = "Example:\n  hivewright teams bootstrap research")]
     Bootstrap {
@@ -108,7 +120,7 @@ pub(super) enum Action {
         name: String,
     },
     /// Shut a team down for good; its folder goes to the trash
-    #[command(after_help = "Example:\n  hivewright teams shutdown research --cascade")]
+    #[command(after_help = "Example:\n  hivewright teams shutdown research --cascade --yes")]
     Shutdown {
         /// The team
         name: String,
@@ -197,6 +209,15 @@ pub(super) async fn run(arguments: Arguments, context: &Context) -> Result<(), F
             let line = format!("working: {}", names(&answer));
             (answer, Shown::Remark(line))
         }
+        Action::Capabilities { name, capabilities } => {
+            let change = json!({ "capabilities": capabilities });
+            let answer = service.patch(&path(&name, "")?, &change).await?;
+            let line = match capabilities.is_empty() {
+                true => format!("team {name} may do nothing beyond its tools"),
+                false => format!("team {name} may also: {}", capabilities.join(", ")),
+            };
+            (answer, Shown::Remark(line))
+        }
         Action::Bootstrap { name } => {
             let answer = service
                 .post(&path(&name, "/bootstrap")?, &json!({}))
@@ -208,6 +229,12 @@ pub(super) async fn run(arguments: Arguments, context: &Context) -> Result<(), F
             (answer, Shown::Remark(line))
         }
         Action::Shutdown { name, cascade } => {
+            let found = service.get(&path(&name, "")?).await?;
+            let question = match cascade {
+                true => "Shut it down for good, with all teams below it?",
+                false => "Shut it down for good?",
+            };
+            confirm(context, &one(&found)?, question)?;
             let way = path(&name, if cascade { "?cascade=true" } else { "" })?;
             let answer = service.remove(&way).await?;
             let line = match answer["data"]["trash"].as_str() {

@@ -8,7 +8,7 @@ use std::{
 
 use dashmap::DashMap;
 use hivewright_actors::{
-    engine::{Block, Engine, EngineFailure, Message, StepRequest, SystemPrompt},
+    engine::{Block, Engine, EngineEvent, EngineFailure, Message, Paid, StepRequest, SystemPrompt},
     ids::MAIN,
     task::Code,
 };
@@ -98,12 +98,27 @@ impl Engines {
         choice: &ModelChoice,
         question: Question<'_>,
     ) -> Result<String, EngineFailure> {
+        self.ask_and_pay(profiles, choice, question, Arc::new(|_| {}))
+            .await
+    }
+
+    /// The same, telling what each try has cost.
+    pub async fn ask_and_pay(
+        &self,
+        profiles: &HashMap<String, Arc<Profile>>,
+        choice: &ModelChoice,
+        question: Question<'_>,
+        pay: Arc<dyn Fn(Paid) + Send + Sync>,
+    ) -> Result<String, EngineFailure> {
+        let lost = pay.clone();
+        let events = Arc::new(move |event| {
+            if let EngineEvent::Spent(paid) = event {
+                lost(paid);
+            }
+        });
         let engine = self
             .build(profiles, choice, Some(question.max_tokens))
-            .map_err(|error| EngineFailure {
-                code: Code::ConfigError,
-                message: error.to_string(),
-            })?;
+            .map_err(|error| EngineFailure::new(Code::ConfigError, error.to_string()))?;
         let request = StepRequest {
             team: MAIN.into(),
             turn: "question".into(),
@@ -116,16 +131,21 @@ impl Engines {
             messages: Arc::new(vec![Message::User(question.text.to_owned())]),
             cancel: CancellationToken::new(),
         };
-        let reply = tokio::time::timeout(question.timeout, engine.run(request, Arc::new(|_| {})))
+        let reply = tokio::time::timeout(question.timeout, engine.run(request, events))
             .await
-            .map_err(|_| EngineFailure {
-                code: Code::Stalled,
-                message: format!(
+            .map_err(|_| {
+                let message = format!(
                     "profile `{}` did not answer within {} s",
                     choice.profile,
                     question.timeout.as_secs_f64()
-                ),
+                );
+                EngineFailure::new(Code::Stalled, message)
             })??;
+        pay(Paid {
+            profile: reply.profile,
+            model: reply.model,
+            usage: reply.usage,
+        });
         let words = reply.blocks.into_iter().filter_map(|block| match block {
             Block::Text { text } => Some(text),
             _ => None,
@@ -185,7 +205,10 @@ impl Engines {
 
 /// A profile and its fallbacks with theirs, each once, in the order they are tried. A fallback that
 /// cannot be used now is passed over.
-fn chain(profiles: &HashMap<String, Arc<Profile>>, first: &str) -> Option<Vec<Arc<Profile>>> {
+pub(crate) fn chain(
+    profiles: &HashMap<String, Arc<Profile>>,
+    first: &str,
+) -> Option<Vec<Arc<Profile>>> {
     let mut chain = vec![];
     let mut seen = HashSet::new();
     let mut open = vec![profiles.get(first)?];
@@ -298,10 +321,10 @@ mod tests {
 
         assert_eq!(
             answer,
-            Err(EngineFailure {
-                code: Code::Stalled,
-                message: "profile `default` did not answer within 5 s".into(),
-            })
+            Err(EngineFailure::new(
+                Code::Stalled,
+                "profile `default` did not answer within 5 s"
+            ))
         );
     }
 

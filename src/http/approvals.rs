@@ -272,21 +272,9 @@ async fn find<R>(state: &State, caller: &Caller<R>, id: &str) -> Result<Approval
         Some(found) => Some(found),
         None => {
             settled(state).await?;
-            let id = id.to_owned();
-            let found = state.spine.store.read(move |storage| {
-                if let Some(found) = reads::approval(storage, &ApprovalId::from(id.as_str()))? {
-                    return Ok(Some(found));
-                }
-                // A short id may have been given again: the newest is meant.
-                let mut newest: Option<Approval> = None;
-                reads::each_approval(storage, &mut |row| {
-                    let known = newest.as_ref().map(|newest| newest.created_at);
-                    if row.short_id == id && known.is_none_or(|known| known < row.created_at) {
-                        newest = Some(row);
-                    }
-                })?;
-                Ok(newest)
-            });
+            let which = id.to_owned();
+            let store = &state.spine.store;
+            let found = store.read(move |storage| reads::approval_called(storage, &which));
             found.await.map_err(ApiError::internal)?
         }
     };

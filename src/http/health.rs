@@ -3,7 +3,9 @@
 use std::time::Duration;
 
 use actix_web::{Either, HttpRequest, HttpResponse, http::header::ContentType, web};
-use hivewright_actors::{channel::CountConnections, queue::Count, store::records::EdgeKey};
+use hivewright_actors::{
+    channel::CountConnections, queue::Count, scheduler::manage, store::records::EdgeKey,
+};
 use serde::Serialize;
 use utoipa::ToSchema;
 
@@ -120,9 +122,11 @@ async fn show_ready(
     })
 }
 
+/// A count that is not to be had in time is null, not a guess.
 async fn show_counts(state: web::Data<State>) -> Result<Bare<Health>, ApiError> {
-    let (store, queue, channel) = tokio::join!(
+    let (store, triggers, queue, channel) = tokio::join!(
         can_read(&state),
+        state.spine.scheduler.send(manage::Count).timeout(PATIENCE),
         state.spine.queue.send(Count).timeout(PATIENCE),
         state.spine.channel.send(CountConnections).timeout(PATIENCE),
     );
@@ -134,7 +138,7 @@ async fn show_counts(state: web::Data<State>) -> Result<Bare<Health>, ApiError> 
         storage: HealthStorage { ok: store },
         sessions: HealthSessions { active: running },
         triggers: HealthTriggers {
-            registered: Some(0),
+            registered: triggers.ok().map(|counts| counts.total),
         },
         channels: HealthChannels {
             connected: channel.ok(),

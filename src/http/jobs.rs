@@ -6,7 +6,13 @@ use std::{
 };
 
 use actix_web::web;
-use hivewright_actors::clock::{Clock, Timestamp};
+use hivewright_actors::{
+    clock::{Clock, Timestamp},
+    live::{
+        Publisher,
+        event::{Event, Kind},
+    },
+};
 use serde::Serialize;
 use utoipa::ToSchema;
 
@@ -89,14 +95,16 @@ pub struct Job {
 #[derive(Clone)]
 pub struct Jobs {
     clock: Arc<dyn Clock>,
+    live: Publisher,
     list: Arc<Mutex<VecDeque<Job>>>,
 }
 
 impl Jobs {
     /// None yet.
-    pub fn new(clock: Arc<dyn Clock>) -> Self {
+    pub fn new(clock: Arc<dyn Clock>, live: Publisher) -> Self {
         Self {
             clock,
+            live,
             list: Arc::default(),
         }
     }
@@ -149,15 +157,20 @@ impl Jobs {
         self.lock().iter().find(|job| job.id == id).cloned()
     }
 
-    /// All that are remembered.
-    pub fn list(&self) -> Vec<Job> {
-        self.lock().iter().cloned().collect()
+    /// All that are remembered, newest first.
+    pub fn all(&self) -> Vec<Job> {
+        self.lock().iter().rev().cloned().collect()
     }
 
     fn update(&self, id: &str, change: impl FnOnce(&mut Job)) {
-        if let Some(job) = self.lock().iter_mut().find(|job| job.id == id) {
-            change(job);
-        }
+        let mut list = self.lock();
+        let Some(job) = list.iter_mut().find(|job| job.id == id) else {
+            return;
+        };
+        change(job);
+        let told = serde_json::to_value(&*job).unwrap_or_default();
+        drop(list);
+        self.live.publish(Event::new(Kind::JobProgress, told));
     }
 
     fn lock(&self) -> MutexGuard<'_, VecDeque<Job>> {
@@ -207,7 +220,7 @@ async fn list(state: web::Data<State>, caller: Caller<Admin>) -> Result<Rows<Job
         ("failed", JobState::Failed),
     ];
     let wanted = caller.query.word("state", &states);
-    let jobs = state.jobs.list().into_iter();
+    let jobs = state.jobs.all().into_iter();
     let jobs = jobs.filter(|job| wanted.is_none_or(|state| job.state == state));
     listing::page(jobs, &caller.query.page()?, |job| job.id.clone())
 }

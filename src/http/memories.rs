@@ -336,6 +336,7 @@ async fn create(
         by,
         call: None,
         expires_at: wish.expires_at.as_deref().map(moment).transpose()?,
+        looks_back: false,
     };
     let saved = state.memory.save(draft).await?;
     let row = Row::whole(&saved.entry);

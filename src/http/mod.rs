@@ -3,18 +3,24 @@
 use std::{sync::Arc, time::Duration, time::Instant};
 
 use actix_web::{HttpResponse, middleware, web};
-use hivewright_actors::{ids::TeamKey, spine::Spine};
+use hivewright_actors::{budget::Days, ids::TeamKey, spine::Spine};
 
 pub mod access;
 mod approvals;
 mod arguments;
+mod audit;
 pub mod auth;
 pub mod backups;
+mod changes;
+mod channels;
+pub mod config;
 pub mod connections;
+mod doctor;
 #[cfg(test)]
 pub(crate) mod doubles;
 pub mod edge;
 pub mod error;
+mod events;
 mod health;
 pub mod idempotency;
 mod identities;
@@ -23,7 +29,9 @@ pub mod jobs;
 mod json;
 pub mod limits;
 mod listing;
+mod logs;
 mod memories;
+mod messages;
 pub mod metrics;
 mod openapi;
 mod operation;
@@ -39,20 +47,25 @@ mod reply;
 mod revocation;
 mod routes;
 mod session;
+mod sessions;
+mod snapshot;
 mod tasks;
 mod teams;
 #[cfg(test)]
 mod tests;
 pub mod tokens;
+mod topics;
 mod triggers;
 mod trust;
 pub mod ui;
+mod usage;
 mod vault;
 pub mod webhooks;
 
 use access::Access;
 use auth::identities::Identities;
 use backups::BackupRunner;
+use config::Files;
 use error::ApiError;
 use jobs::Jobs;
 use metrics::Metrics;
@@ -60,8 +73,8 @@ use policies::Explainer;
 use routes::Resource;
 
 use crate::{
-    memory::Memory, rulebook::Rulebook, tools::org::office::Office, triggers::desk::Desk,
-    vault::Vault,
+    changes::Changes, logging::Secrets, memory::Memory, rulebook::Rulebook,
+    tools::org::office::Office, triggers::desk::Desk, vault::Vault,
 };
 
 /// For the server's `client_request_timeout`: the header has to be there by then.
@@ -89,6 +102,10 @@ pub trait Service: Send + Sync + 'static {
     fn channels_fault(&self) -> Option<String> {
         None
     }
+    /// A topic without work for this long is idle.
+    fn topics_idle_after(&self) -> Duration {
+        Duration::from_secs(30 * 60)
+    }
     /// How large the store is. May block.
     fn store_bytes(&self) -> u64;
     /// How many teams there are. May block.
@@ -107,6 +124,8 @@ pub struct State {
     pub spine: Spine,
     /// What teams remember.
     pub memory: Memory,
+    /// What teams changed about themselves.
+    pub changes: Changes,
     /// What the operator allows, denies or wants to be asked for.
     pub rules: Rulebook,
     /// Judges calls that nobody makes.
@@ -131,6 +150,12 @@ pub struct State {
     pub metrics: Arc<Metrics>,
     /// Long work.
     pub jobs: Jobs,
+    /// What no answer shows.
+    pub secrets: Secrets,
+    /// The settings files.
+    pub files: Files,
+    /// The days that budgets count.
+    pub days: Arc<dyn Days>,
     /// Makes backups.
     pub backups: Arc<BackupRunner>,
     /// When the service came up.
@@ -147,12 +172,24 @@ fn table() -> Vec<Resource> {
         triggers::resources(),
         webhooks::resources(),
         overview::resources(),
+        events::resources(),
+        snapshot::resources(),
+        channels::resources(),
+        topics::resources(),
+        messages::resources(),
+        sessions::resources(),
+        usage::resources(),
+        audit::resources(),
+        logs::resources(),
+        config::resources(),
+        doctor::resources(),
         approvals::resources(),
         questions::resources(),
         policies::resources(),
         inbox::resources(),
         teams::resources(),
         tasks::resources(),
+        changes::resources(),
         memories::resources(),
         vault::resources(),
         backups::resources(),

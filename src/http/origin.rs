@@ -64,7 +64,10 @@ impl Gate {
         let origin = text(request, &header::ORIGIN);
         let is_allowed = origin.is_some_and(|origin| self.is_allowed(request, &host, origin));
         let is_present = request.headers().contains_key(header::ORIGIN);
-        if is_present && !is_allowed && (is_change(request.method()) || is_upgrade(request)) {
+        if is_present
+            && !is_allowed
+            && (is_change(request.method()) || is_upgrade(request) || is_stream(request))
+        {
             return Err(ApiError::origin("that `Origin` is not allowed"));
         }
         if is_cross_site(request) && !is_allowed && !is_visit(request) {
@@ -166,6 +169,11 @@ pub fn is_change(method: &Method) -> bool {
 
 fn is_upgrade(request: &HttpRequest) -> bool {
     request.headers().contains_key(header::UPGRADE)
+}
+
+/// What happens is not for pages of others to follow.
+fn is_stream(request: &HttpRequest) -> bool {
+    request.path() == "/api/v1/events"
 }
 
 fn is_cross_site(request: &HttpRequest) -> bool {

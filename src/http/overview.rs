@@ -1,13 +1,14 @@
 //! `/api/v1/overview`: the state of the service at a glance.
 
-use std::time::Duration;
-
 use actix_web::web;
 use hivewright_actors::{
-    approvals::{List, ListQuestions},
     channel::CountConnections,
+    ids::MAIN,
     notice::{Brief, groups},
-    queue::Count,
+    org::{record::TeamState, tree::Tree},
+    queue::submit::OpenTask,
+    scheduler::manage,
+    storage::{Storage, StorageError},
     store::reads,
 };
 use serde::Serialize;
@@ -15,15 +16,15 @@ use utoipa::ToSchema;
 
 use super::{
     State,
+    approvals::{PATIENCE, ask},
     arguments::{Caller, Read},
+    channels::{self, Channel},
     error::ApiError,
     operation::Operation,
     reply::Data,
     routes::{Resource, at},
+    teams::parts,
 };
-
-/// An actor that does not answer in this time is in trouble.
-const PATIENCE: Duration = Duration::from_secs(2);
 
 pub(super) fn resources() -> Vec<Resource> {
     vec![at("/api/v1/overview").get(
@@ -33,94 +34,172 @@ pub(super) fn resources() -> Vec<Resource> {
 }
 
 /// The state of the service at a glance.
-#[derive(Serialize, ToSchema)]
-struct Overview {
+#[derive(Clone, Debug, Serialize, ToSchema)]
+pub(super) struct Overview {
     uptime_s: u64,
     version: &'static str,
+    /// No model is configured: a script answers.
+    demo: bool,
     store_bytes: u64,
-    teams: TeamCounts,
-    tasks: TaskCounts,
-    channels: Vec<ChannelState>,
+    teams: Teams,
+    tasks: Tasks,
+    triggers: Triggers,
+    channels: Vec<Channel>,
     approvals_open: usize,
     questions_open: usize,
-    inbox_unread: usize,
-    /// It is about to stop.
+    pub(super) inbox_unread: usize,
+    spend_today_usd: f64,
+    /// The service is about to stop.
     drain: bool,
 }
 
-#[derive(Serialize, ToSchema)]
-struct TeamCounts {
+#[derive(Clone, Copy, Debug, Default, Serialize, ToSchema)]
+#[schema(as = TeamCounts)]
+struct Teams {
     total: usize,
-    /// Those with an actor.
+    /// Those that may work.
     active: usize,
+    paused: usize,
+    degraded: usize,
+    /// Those that have an actor now.
+    alive: usize,
 }
 
-#[derive(Serialize, ToSchema)]
-struct TaskCounts {
+#[derive(Clone, Copy, Debug, Default, Serialize, ToSchema)]
+#[schema(as = TaskCounts)]
+struct Tasks {
     queued: usize,
     running: usize,
+    /// Their turn was set aside.
+    waiting: usize,
 }
 
-#[derive(Serialize, ToSchema)]
-struct ChannelState {
-    r#type: &'static str,
-    /// `on` or `off`.
-    state: &'static str,
-    connected: usize,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    error: Option<String>,
+#[derive(Clone, Copy, Debug, Default, Serialize, ToSchema)]
+#[schema(as = TriggerCounts)]
+struct Triggers {
+    total: usize,
+    active: usize,
+    disabled: usize,
+}
+
+/// What the store says, all of it as new as the last commit.
+pub(super) struct Stored {
+    pub(super) tree: Tree,
+    pub(super) open: Vec<reads::OpenWork>,
+    pub(super) approvals: Vec<hivewright_actors::approvals::record::Approval>,
+    pub(super) questions: Vec<hivewright_actors::approvals::question::Question>,
+    unread: usize,
+}
+
+impl Stored {
+    /// Reads it. Blocks.
+    pub(super) fn read(storage: &dyn Storage) -> Result<Self, StorageError> {
+        let mut unread = Vec::new();
+        reads::each_notice(storage, &mut |notice| {
+            // A group with one that is unread is unread.
+            if !notice.read {
+                unread.push(Brief::from(&notice));
+            }
+        })?;
+        Ok(Self {
+            tree: Tree::new(reads::teams(storage)?.rows),
+            open: reads::open_work(storage)?,
+            approvals: reads::pending_approvals(storage)?.rows,
+            questions: reads::open_questions(storage)?.rows,
+            unread: groups(unread).len(),
+        })
+    }
+
+    fn tasks(&self) -> Tasks {
+        let mut tasks = Tasks::default();
+        for work in &self.open {
+            match (&work.parked, &work.lease) {
+                (Some(_), _) => tasks.waiting += 1,
+                (None, Some(_)) => tasks.running += 1,
+                (None, None) => tasks.queued += 1,
+            }
+        }
+        tasks
+    }
+}
+
+/// Puts it together.
+pub(super) async fn gathered(
+    state: &web::Data<State>,
+    stored: &Stored,
+) -> Result<Overview, ApiError> {
+    let channel = state.spine.channel.send(CountConnections).timeout(PATIENCE);
+    let connected = ask(channel.await)?;
+    let triggers = triggers(state).await?;
+    let service = state.service.clone();
+    let bytes = tokio::task::spawn_blocking(move || service.store_bytes());
+    let store_bytes = bytes.await.map_err(ApiError::internal)?;
+    let parts = parts(state)?;
+    Ok(Overview {
+        uptime_s: state.started.elapsed().as_secs(),
+        version: super::VERSION,
+        demo: state.service.is_demo(),
+        store_bytes,
+        teams: teams(state, &stored.tree).await?,
+        tasks: stored.tasks(),
+        triggers,
+        channels: channels::all(state, connected),
+        approvals_open: stored.approvals.len(),
+        questions_open: stored.questions.len(),
+        inbox_unread: stored.unread,
+        spend_today_usd: (parts.spent)(&MAIN.into()).usd,
+        drain: state.service.is_draining(),
+    })
+}
+
+async fn teams(state: &web::Data<State>, tree: &Tree) -> Result<Teams, ApiError> {
+    let mut teams = Teams {
+        total: tree.len(),
+        alive: state.spine.directory.len(),
+        ..Teams::default()
+    };
+    let mut active = Vec::new();
+    for team in tree.iter() {
+        match team.state {
+            TeamState::Active => active.push(team.name.clone()),
+            TeamState::Paused => teams.paused += 1,
+            TeamState::Degraded => teams.degraded += 1,
+            TeamState::Draining | TeamState::Removed => {}
+        }
+    }
+    // A team is degraded as long as its file is wrong.
+    let files = state.clone();
+    let checked = tokio::task::spawn_blocking(move || {
+        let live = &self::parts(&files)?.live;
+        let is_wrong = |name: &&hivewright_actors::ids::TeamName| live.team_now(name).is_err();
+        Ok::<_, ApiError>((active.len(), active.iter().filter(is_wrong).count()))
+    });
+    let (able, wrong) = checked.await.map_err(ApiError::internal)??;
+    teams.active = able - wrong;
+    teams.degraded += wrong;
+    Ok(teams)
+}
+
+async fn triggers(state: &State) -> Result<Triggers, ApiError> {
+    let counts = state.spine.scheduler.send(manage::Count).timeout(PATIENCE);
+    let counts = ask(counts.await)?;
+    Ok(Triggers {
+        total: counts.total,
+        active: counts.active,
+        disabled: counts.disabled,
+    })
+}
+
+/// The open tasks of the store as rows want them.
+pub(super) fn open_tasks(stored: &Stored, state: &State) -> Vec<OpenTask> {
+    let now = state.access.auth.now();
+    let open = stored.open.iter().map(|work| OpenTask::of(work, now));
+    open.collect()
 }
 
 async fn show(state: web::Data<State>, caller: Caller<Read>) -> Result<Data<Overview>, ApiError> {
     caller.all_teams()?;
-    let counts = state.spine.queue.send(Count).timeout(PATIENCE);
-    let counts = counts.await.map_err(ApiError::internal)?;
-    let connected = state.spine.channel.send(CountConnections).timeout(PATIENCE);
-    let connected = connected.await.map_err(ApiError::internal)?;
-    let waiting = state.spine.approvals.send(List).timeout(PATIENCE).await;
-    let waiting = waiting.map_err(ApiError::internal)?.len();
-    let asked = state.spine.approvals.send(ListQuestions).timeout(PATIENCE);
-    let asked = asked.await.map_err(ApiError::internal)?.len();
-    let unread = state.spine.store.read(|storage| {
-        let mut briefs = Vec::new();
-        reads::each_notice(storage, &mut |notice| {
-            // A group with one that is unread is unread.
-            if !notice.read {
-                briefs.push(Brief::from(&notice));
-            }
-        })?;
-        Ok(groups(briefs).len())
-    });
-    let unread = unread.await.map_err(ApiError::internal)?;
-    let service = state.service.clone();
-    let facts = tokio::task::spawn_blocking(move || (service.store_bytes(), service.teams()));
-    let (store_bytes, teams) = facts.await.map_err(ApiError::internal)?;
-    let sum = |pick: fn(&(_, usize, usize)) -> usize| counts.teams.iter().map(pick).sum::<usize>();
-    let channel = ChannelState {
-        r#type: "ws",
-        state: match state.service.has_websocket() {
-            true => "on",
-            false => "off",
-        },
-        connected,
-        error: state.service.channels_fault(),
-    };
-    Ok(Data(Overview {
-        uptime_s: state.started.elapsed().as_secs(),
-        version: super::VERSION,
-        store_bytes,
-        teams: TeamCounts {
-            total: teams,
-            active: state.spine.directory.len(),
-        },
-        tasks: TaskCounts {
-            queued: sum(|(_, waiting, _)| *waiting),
-            running: sum(|(_, _, running)| *running),
-        },
-        channels: vec![channel],
-        approvals_open: waiting,
-        questions_open: asked,
-        inbox_unread: unread,
-        drain: state.service.is_draining(),
-    }))
+    let stored = state.spine.store.read(Stored::read).await;
+    let stored = stored.map_err(ApiError::internal)?;
+    gathered(&state, &stored).await.map(Data)
 }

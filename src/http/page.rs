@@ -16,20 +16,24 @@ use super::{
 
 pub(super) fn resources() -> Vec<Resource> {
     vec![
-        at("/")
-            .get(Operation::new("Shows the web page."), serve)
-            .compressed(),
+        at("/").get(Operation::new("Shows the web page."), serve),
         at("/ui/{file}")
             .get(Operation::new("Serves a file of the web page."), serve)
-            .compressed(),
+            .deep(),
     ]
 }
 
 async fn serve(request: HttpRequest) -> Result<Content, ApiError> {
     let asset = ui::asset(request.path());
     let asset = asset.ok_or_else(|| ApiError::not_found("there is no such file"))?;
+    let packed = takes_gzip(&request);
+    // Each form of a file has a tag of its own.
+    let etag = match packed {
+        true => format!("\"{}-gzip\"", asset.tag()),
+        false => format!("\"{}\"", asset.tag()),
+    };
     let known = request.headers().get(header::IF_NONE_MATCH);
-    let is_known = known.is_some_and(|known| names(known, &asset.etag));
+    let is_known = known.is_some_and(|known| names(known, &etag));
     let mut response = match is_known {
         true => HttpResponse::NotModified(),
         false => HttpResponse::Ok(),
@@ -40,14 +44,32 @@ async fn serve(request: HttpRequest) -> Result<Content, ApiError> {
     // The files of one page belong together, so each is asked for again; the tag saves the bytes.
     response
         .insert_header((header::CACHE_CONTROL, "no-cache"))
-        .insert_header((header::ETAG, asset.etag.as_str()));
-    Ok(Content(match is_known {
-        true => response.finish(),
-        false => response.content_type(asset.content_type).body(asset.bytes),
+        .insert_header((header::VARY, "Accept-Encoding"))
+        .insert_header((header::ETAG, etag));
+    if is_known {
+        return Ok(Content(response.finish()));
+    }
+    response.content_type(asset.content_type());
+    Ok(Content(match packed {
+        true => response
+            .insert_header((header::CONTENT_ENCODING, "gzip"))
+            .body(asset.packed()),
+        false => response.body(asset.bytes),
     }))
 }
 
-/// Compression on the way makes a tag weak, and a browser repeats it so.
+/// Whether a client says that it can read the compressed form.
+fn takes_gzip(request: &HttpRequest) -> bool {
+    let accepted = request.headers().get(header::ACCEPT_ENCODING);
+    let accepted = accepted.and_then(|value| value.to_str().ok());
+    accepted.unwrap_or_default().split(',').any(|coding| {
+        let (name, weight) = coding.split_once(';').unwrap_or((coding, ""));
+        let refused = matches!(weight.trim(), "q=0" | "q=0.0" | "q=0.00" | "q=0.000");
+        name.trim().eq_ignore_ascii_case("gzip") && !refused
+    })
+}
+
+/// A proxy that compresses makes a tag weak, and a browser repeats it so.
 fn names(known: &HeaderValue, etag: &str) -> bool {
     let tags = known.to_str().unwrap_or_default().split(',');
     tags.map(|tag| tag.trim().trim_start_matches("W/"))

@@ -64,7 +64,7 @@ pub(super) fn resources() -> Vec<Resource> {
 /// A question as answers show it.
 #[derive(Serialize, ToSchema)]
 #[schema(as = Question)]
-struct Row {
+pub(super) struct Row {
     id: String,
     team: String,
     generation: u32,

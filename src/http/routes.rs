@@ -26,6 +26,7 @@ pub(super) struct Resource {
     pub(super) operations: Vec<(Method, Operation)>,
     routes: Vec<Route>,
     compressed: bool,
+    deep: bool,
 }
 
 /// The operations of the path that was asked for.
@@ -38,6 +39,7 @@ pub(super) fn at(path: &'static str) -> Resource {
         operations: Vec::new(),
         routes: Vec::new(),
         compressed: false,
+        deep: false,
     }
 }
 
@@ -97,6 +99,11 @@ impl Resource {
         }
     }
 
+    /// Its last parameter is all the rest of a path.
+    pub(super) fn deep(self) -> Self {
+        Self { deep: true, ..self }
+    }
+
     fn add<F, A, R>(
         mut self,
         method: Method,
@@ -142,10 +149,14 @@ impl Resource {
             let refusal = ApiError::method(&allowed);
             async move { Err::<HttpResponse, _>(refusal) }
         };
+        let path = match self.deep {
+            true => format!("{}*", self.path),
+            false => self.path.to_owned(),
+        };
         let resource = self
             .routes
             .into_iter()
-            .fold(web::resource(self.path), actix_web::Resource::route)
+            .fold(web::resource(path), actix_web::Resource::route)
             .app_data(Here(self.operations))
             .default_service(web::to(other));
         match self.compressed {

@@ -24,7 +24,7 @@ use super::{
     listing::Gathering,
     operation::{Field, Operation},
     query::Query,
-    reply::{Accepted, Created, Data, Rows},
+    reply::{Accepted, Clean, Created, Data, Rows},
     routes::{Resource, at},
     teams::{
         acting::{Nothing, refused},
@@ -35,10 +35,15 @@ use crate::{tools::org::office::Parts, vocabulary};
 
 /// What takes longer to end goes on without whoever cancelled it.
 const PATIENCE: Duration = Duration::from_secs(25);
+/// Tasks that have ended and that another one made, of which so many are shown.
+const CHILDREN: usize = 200;
 /// So much of what was asked is shown in a list, in characters.
 const BEGINNING: usize = 200;
 /// So much of a result is shown in a list, in characters.
 const SHOWN: usize = 10_000;
+
+pub(super) mod giving;
+mod stats;
 
 const STATES: [&str; 8] = [
     "accepted",
@@ -53,7 +58,8 @@ const STATES: [&str; 8] = [
 
 pub(super) fn resources() -> Vec<Resource> {
     vec![
-        at("/api/v1/tasks").get(
+        at("/api/v1/tasks")
+            .get(
             Operation::new("Lists tasks, open and ended.")
                 .description("Messages are not listed once they are answered.")
                 .query(
@@ -73,6 +79,21 @@ pub(super) fn resources() -> Vec<Resource> {
                 )
                 .pages(&["-created_at"]),
             list,
+        )
+            .post(
+                Operation::new("Gives work to a team.")
+                    .description(
+                        "The main team works in topics: send it a message instead. \
+                         `X-Source-Channel` names a channel that hears of the end.",
+                    )
+                    .refuses(&[404, 409, 503])
+                    .example(r#"{"team": "billing", "task": "Send the invoices.", "priority": "high", "deadline": "2h"}"#),
+                giving::create,
+            ),
+        at("/api/v1/tasks/stats").get(
+            Operation::new("Counts tasks by state, type, priority and team.")
+                .description("Of those that have ended, the last 2,000 are counted."),
+            stats::show,
         ),
         at("/api/v1/tasks/{id}/cancel").post(
             Operation::new("Cancels a task that has not ended.")
@@ -89,7 +110,10 @@ pub(super) fn resources() -> Vec<Resource> {
                 .refuses(&[409, 503]),
             try_again,
         ),
-        at("/api/v1/tasks/{id}").get(Operation::new("Shows a task, whole."), show),
+        at("/api/v1/tasks/{id}").get(
+            Operation::new("Shows a task, whole, with what it made."),
+            show,
+        ),
     ]
 }
 
@@ -192,7 +216,7 @@ impl Row {
             true => text.to_owned(),
             false => text.chars().take(most).collect(),
         };
-        let state = state_of(&task);
+        let state = task.state();
         let line = task.lineage.as_ref();
         let outcome = task.outcome.as_ref().map(|outcome| {
             let error = outcome.code.map(|code| Fault {
@@ -238,15 +262,6 @@ impl Row {
             attempts: task.attempts,
             redelivered: task.redelivered,
         }
-    }
-}
-
-fn state_of(task: &Task) -> &'static str {
-    match (&task.outcome, &task.parked, &task.lease) {
-        (Some(outcome), ..) => outcome.ending.as_str(),
-        (None, Some(_), _) => "waiting",
-        (None, None, Some(_)) => "running",
-        (None, None, None) => "accepted",
     }
 }
 
@@ -307,7 +322,7 @@ impl Wanted {
             && self
                 .state
                 .as_ref()
-                .is_none_or(|state| state_of(task) == state)
+                .is_none_or(|state| task.state() == state)
             && named(json!(task.kind), &self.kind)
             && named(json!(task.priority), &self.priority)
             && self
@@ -381,13 +396,79 @@ async fn show(
     state: web::Data<State>,
     caller: Caller<Read>,
     id: web::Path<String>,
-) -> Result<Data<Row>, ApiError> {
+) -> Result<Clean<Data<Whole>>, ApiError> {
     let task = find(&caller, parts(&state)?, &id).await?;
-    Ok(Data(Row::of(task, true)))
+    let mut children = below(&state, &task).await?;
+    children.retain(|child| caller.reaches(child.team.as_str()));
+    let shown = Whole {
+        session_id: task.lane.session_id(task.generation),
+        children,
+        row: Row::of(task, true),
+    };
+    Ok(Clean::new(&state.secrets, Data(shown)))
+}
+
+/// A task with all that is shown of it.
+#[derive(Serialize, ToSchema)]
+#[schema(as = OneTask)]
+struct Whole {
+    #[serde(flatten)]
+    row: Row,
+    /// Where its words are.
+    session_id: String,
+    /// What it made, newest first.
+    children: Vec<Child>,
+}
+
+/// A task that another one made.
+#[derive(Serialize, ToSchema)]
+#[schema(as = TaskChild)]
+struct Child {
+    #[schema(value_type = String)]
+    id: TaskId,
+    #[schema(value_type = String)]
+    team: TeamName,
+    #[serde(rename = "type")]
+    #[schema(schema_with = vocabulary::of::<Kind>)]
+    kind: Kind,
+    state: &'static str,
+}
+
+/// The tasks that a task made, newest first; of those that ended the last.
+async fn below(state: &State, task: &Task) -> Result<Vec<Child>, ApiError> {
+    let (id, since) = (task.id.clone(), task.created_at);
+    let found = state.spine.store.read(move |storage| {
+        let is_child = |task: &Task| {
+            let line = task.lineage.as_ref();
+            line.and_then(|line| line.parent()) == Some(&id)
+        };
+        let mut tasks = Vec::new();
+        reads::each_open_task(storage, &mut |task| {
+            if is_child(&task) {
+                tasks.push(task);
+            }
+        })?;
+        tasks.extend(reads::ended_tasks(
+            storage,
+            since,
+            CHILDREN,
+            |_| true,
+            is_child,
+        )?);
+        Ok(tasks)
+    });
+    let tasks = found.await.map_err(ApiError::internal)?;
+    let child = |task: Task| Child {
+        state: task.state(),
+        team: task.lane.team,
+        kind: task.kind,
+        id: task.id,
+    };
+    Ok(tasks.into_iter().map(child).collect())
 }
 
 fn is_final(task: &Task, what: &str) -> ApiError {
-    let state = state_of(task);
+    let state = task.state();
     ApiError::new(
         StatusCode::CONFLICT,
         "final",
@@ -447,7 +528,7 @@ async fn end(
     let in_time = tokio::time::timeout(PATIENCE, ended).await.is_ok();
     let task = find(&caller, parts, task.id.as_str()).await?;
     let cancelled = Cancelled {
-        state: state_of(&task),
+        state: task.state(),
         id: task.id,
         cancelled: going,
     };

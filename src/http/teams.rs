@@ -1,7 +1,7 @@
 //! `/api/v1/teams` and `/api/v1/org`: the teams as they are.
 
 use actix_web::web;
-use hivewright_actors::{ids::MAIN, org::tree::Tree, queue::submit::OpenTask};
+use hivewright_actors::{budget::Caps, ids::MAIN, org::tree::Tree, queue::submit::OpenTask};
 use serde::Serialize;
 use utoipa::ToSchema;
 
@@ -17,6 +17,7 @@ use super::{
 use crate::{
     teams::overview::{Detail, Row},
     tools::org::office::Parts,
+    vocabulary,
 };
 
 pub(super) mod acting;
@@ -44,7 +45,12 @@ pub(super) fn resources() -> Vec<Resource> {
             )
             .post(
                 Operation::new("Makes a team, and gives it its first work.")
+                    .description(
+                        "`credentials` go into the vault of the team, and nowhere else; they need \
+                         the scope `secrets` too.",
+                    )
                     .refuses(&[404, 409, 503])
+                    .secret()
                     .example(
                         r#"{"name": "billing", "description": "Invoices and payments", "scope_accepts": ["invoices"]}"#,
                     ),
@@ -84,7 +90,8 @@ pub(super) fn resources() -> Vec<Resource> {
         at("/api/v1/teams/{name}")
             .get(Operation::new("Shows a team."), show)
             .patch(
-                Operation::new("Changes what a team is for.")
+                Operation::new("Changes what a team is for, or what it may do.")
+                    .description("`capabilities` replace those it has; they need the scope `admin`.")
                     .refuses(&[409, 503])
                     .example(r#"{"scope_add": ["refunds"], "scope_remove": []}"#),
                 acting::update,
@@ -107,9 +114,12 @@ pub(super) fn parts(state: &State) -> Result<&Parts, ApiError> {
 /// A team with those below it.
 #[derive(Serialize, ToSchema)]
 #[schema(as = TeamNode)]
-struct Node {
+pub(super) struct Node {
     #[serde(flatten)]
     row: Row,
+    /// What it may spend.
+    #[schema(schema_with = vocabulary::maybe::<Caps>)]
+    budget: Option<Caps>,
     /// Those right below it.
     #[schema(no_recursion)]
     teams: Vec<Node>,
@@ -197,12 +207,28 @@ async fn show_tree(state: web::Data<State>, caller: Caller<Read>) -> Result<Data
     root.map(Data).ok_or_else(ApiError::draining)
 }
 
+/// The tree of teams as the store has it.
+pub(super) async fn tree_of(
+    state: &web::Data<State>,
+    tree: Tree,
+    open: Vec<OpenTask>,
+) -> Result<Option<Node>, ApiError> {
+    let state = state.clone();
+    let looked = tokio::task::spawn_blocking(move || {
+        let parts = parts(&state)?;
+        Ok(node(MAIN, &tree, &open, parts))
+    });
+    looked.await.map_err(ApiError::internal)?
+}
+
 fn node(team: &str, tree: &Tree, open: &[OpenTask], parts: &Parts) -> Option<Node> {
     let below = tree
         .children(team)
         .filter_map(|child| node(child.name.as_str(), tree, open, parts));
+    let file = parts.live.team_now(&team.into());
     Some(Node {
         row: row(team, tree, open, parts)?,
+        budget: file.ok().map(|file| file.budgets),
         teams: below.collect(),
     })
 }

@@ -421,6 +421,7 @@ async fn run(
             name: caller.principal.id().to_string(),
         },
         source: None,
+        turn: None,
     });
     match fired.await? {
         ByHand::Fired(answer) => {

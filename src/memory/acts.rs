@@ -4,7 +4,10 @@ use std::sync::{Arc, PoisonError, atomic::Ordering};
 
 use hivewright_actors::{
     clock::Timestamp,
-    ids::{MemoryId, TeamKey},
+    ids::{MemoryId, TaskId, TeamKey},
+    store::reads,
+    task::Label,
+    tool::Caller,
 };
 
 use super::{
@@ -13,6 +16,8 @@ use super::{
     chain::{Act, Chain, Change, Deletion, Draft, Edit, Saving, Verdict, check_reason},
     entry::{Actor, Entry, Key, MOST_ENTRIES},
     error::MemoryError,
+    kind::Kind,
+    provenance::Provenance,
     rate::Rate,
     rows,
 };
@@ -27,6 +32,26 @@ pub struct Saved {
 }
 
 impl Memory {
+    /// Where something comes from that a turn saves by a call, filled from its journal.
+    pub async fn provenance(
+        &self,
+        caller: &Caller,
+        call: &str,
+        label: Label,
+    ) -> Result<Provenance, MemoryError> {
+        let (lane, generation) = (caller.lane.clone(), caller.team.generation);
+        let key = call.to_owned();
+        let read = self
+            .store()
+            .await
+            .read(move |storage| reads::trail(storage, &lane, generation, &key));
+        let provenance = Provenance::in_turn(caller, call, label);
+        Ok(match read.await? {
+            Some(trail) => provenance.after(trail),
+            None => provenance,
+        })
+    }
+
     /// Saves for a team, within its limits. The same call again has the same result.
     pub async fn save(&self, draft: Draft) -> Result<Saved, MemoryError> {
         draft.check()?;
@@ -35,7 +60,9 @@ impl Memory {
         let under_way = UnderWay::new(slot, draft.key.clone());
         let counted = matches!(draft.by, Actor::Team(_));
         let (team, key, by) = (draft.team.clone(), draft.key.clone(), draft.by.clone());
-        self.act(team, key, by, move |chain, act, rate| {
+        let task = draft.provenance.task_id.clone();
+        let lessons_of = task.filter(|_| draft.looks_back);
+        self.act(team, key, by, lessons_of, move |chain, act, rate| {
             let now = act.now;
             match chain.save(draft, act, under_way.raced)? {
                 Saving::Repeated(entry) => Ok((saved(entry, false), None)),
@@ -62,7 +89,7 @@ impl Memory {
         call: Option<String>,
     ) -> Result<bool, MemoryError> {
         check_reason("reason", reason.as_deref())?;
-        self.act(team.clone(), key.clone(), by, move |chain, act, _| {
+        self.act(team.clone(), key.clone(), by, None, move |chain, act, _| {
             Ok(match chain.delete(&act, reason, call.as_deref()) {
                 Deletion::Repeated => (true, None),
                 Deletion::Nothing => (false, None),
@@ -168,7 +195,7 @@ impl Memory {
     ) -> Result<Entry, MemoryError> {
         let rows::Place { team, key } = self.place(id).await?;
         let id = id.clone();
-        self.act(team, key, by, move |chain, act, _| {
+        self.act(team, key, by, None, move |chain, act, _| {
             let change = decide(chain, &act, &id)?;
             Ok((change.entry.clone(), Some(change)))
         })
@@ -184,6 +211,7 @@ impl Memory {
         team: TeamKey,
         key: Key,
         by: Actor,
+        lessons_of: Option<TaskId>,
         decide: impl FnOnce(&Chain, Act, &mut Rate) -> Result<(T, Option<Change>), MemoryError>
         + Send
         + 'static,
@@ -195,11 +223,16 @@ impl Memory {
             let book = this.filled(&team, &slot, shelf).await?;
             let room = book.active().count() < MOST_ENTRIES;
             let chain = this.chain_of(&team, &key, book).await?;
+            let lessons = match lessons_of {
+                Some(task) => this.lessons(&team, task).await?,
+                None => 0,
+            };
             let act = Act {
                 now: this.now(),
                 by,
                 id: this.0.ids.memory(),
                 room,
+                lessons,
             };
             let (answer, change) = decide(&chain, act, &mut shelf.rate)?;
             if let (Some(change), Some(book)) = (change, &mut shelf.book) {
@@ -210,6 +243,20 @@ impl Memory {
         acting
             .await
             .unwrap_or_else(|error| Err(MemoryError::Store(error.to_string())))
+    }
+
+    /// How many lessons were saved in a task. Only cycles ask, so their few rows are counted each time.
+    async fn lessons(&self, team: &TeamKey, task: TaskId) -> Result<usize, MemoryError> {
+        let team = team.clone();
+        let read = self.store().await.read(move |storage| {
+            let mut lessons = 0;
+            rows::of_team(storage, &team, &mut |entry| {
+                let of_task = entry.provenance.task_id.as_ref() == Some(&task);
+                lessons += usize::from(of_task && entry.kind == Kind::Lesson);
+            })?;
+            Ok(lessons)
+        });
+        Ok(read.await?)
     }
 
     async fn chain_of(&self, team: &TeamKey, key: &Key, book: &Book) -> Result<Chain, MemoryError> {
@@ -267,6 +314,7 @@ impl Memory {
             by: Actor::System,
             id: self.0.ids.memory(),
             room: true,
+            lessons: 0,
         }
     }
 }

@@ -8,8 +8,8 @@ use hivewright_actors::{
 
 use super::{
     entry::{
-        Actor, Entry, Key, LONGEST_CONTENT, LONGEST_REASON, MOST_SOURCES, MOST_VERSIONS, Remark,
-        Review, beginning,
+        Actor, Entry, Key, LONGEST_CONTENT, LONGEST_REASON, MOST_LESSONS, MOST_SOURCES,
+        MOST_VERSIONS, Remark, Review, beginning,
     },
     error::MemoryError,
     kind::Kind,
@@ -42,6 +42,8 @@ pub struct Draft {
     pub call: Option<String>,
     /// When it ends; as the version it replaces, if not said.
     pub expires_at: Option<Timestamp>,
+    /// It is saved while the team looks back at its work: lessons then name their sources, and are few.
+    pub looks_back: bool,
 }
 
 impl Draft {
@@ -112,6 +114,8 @@ pub(super) struct Act {
     pub(super) id: MemoryId,
     /// The team may have one more active entry.
     pub(super) room: bool,
+    /// So many lessons were saved in the same task.
+    pub(super) lessons: usize,
 }
 
 /// Rows to write and rows to remove, together.
@@ -170,10 +174,12 @@ impl Chain {
             return Ok(Saving::Unchanged(entry.clone()));
         }
         if let Some(active) = active {
-            let (key, current) = (
-                active.key.to_string(),
-                beginning(&active.content, SHOWN).to_owned(),
-            );
+            // What nobody has looked at is read by searching, where it is quoted as what it is.
+            let current = match active.is_untrusted() {
+                true => "(not reviewed yet; search for it to read it)",
+                false => beginning(&active.content, SHOWN),
+            };
+            let (key, current) = (active.key.to_string(), current.to_owned());
             if raced {
                 return Err(MemoryError::Raced { key, current });
             }
@@ -189,6 +195,15 @@ impl Chain {
         entry.sources = draft.sources;
         entry.call = draft.call;
         entry.expires_at = draft.expires_at.or(entry.expires_at);
+        if draft.looks_back && entry.kind == Kind::Lesson {
+            let named = |source: &String| !source.trim().is_empty();
+            if !entry.sources.iter().any(named) {
+                return Err(MemoryError::Unsourced);
+            }
+            if act.lessons >= MOST_LESSONS {
+                return Err(MemoryError::Lessons);
+            }
+        }
         if is_untrusted {
             entry.review = Review::Pending;
             if active.is_some_and(|active| !active.is_untrusted()) {

@@ -68,6 +68,10 @@ impl SecretGuard for Guard {
         let known = team.name.as_str() == "main" && text.contains("hunter2");
         known.then(|| "PASSWORD".to_owned())
     }
+
+    fn redactions(&self) -> u64 {
+        0
+    }
 }
 
 /// A memory, and what it stands on.

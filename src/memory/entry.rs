@@ -18,6 +18,8 @@ pub const LONGEST_CONTENT: usize = 65_536;
 pub const LONGEST_REASON: usize = 500;
 /// The most sources of an entry.
 pub const MOST_SOURCES: usize = 20;
+/// The most lessons that a team keeps while it looks back at its work once.
+pub const MOST_LESSONS: usize = 5;
 /// The most active entries of a team.
 pub const MOST_ENTRIES: usize = 5_000;
 /// The most versions of a key.

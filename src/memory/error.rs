@@ -5,7 +5,7 @@ use std::time::Duration;
 use hivewright_actors::{clock::millis, ids::MemoryId, storage::StorageError, store::StoreError};
 
 use super::{
-    entry::{LONGEST_CONTENT, LONGEST_KEY, LONGEST_REASON, MOST_ENTRIES},
+    entry::{LONGEST_CONTENT, LONGEST_KEY, LONGEST_REASON, MOST_ENTRIES, MOST_LESSONS},
     kind::Kind,
 };
 
@@ -25,6 +25,16 @@ pub enum MemoryError {
     /// Too many or too long sources.
     #[error("`sources`: at most 20 of at most {LONGEST_REASON} characters are allowed")]
     Sources,
+    /// A lesson that comes from nowhere.
+    #[error(
+        "`sources`: a lesson of a learning cycle names what it was learnt from: tasks, files, addresses"
+    )]
+    Unsourced,
+    /// One lesson too many.
+    #[error(
+        "this cycle has kept {MOST_LESSONS} lessons, the most there can be; the rest has to wait for the next"
+    )]
+    Lessons,
     /// No type has this name.
     #[error("unknown type `{0}`; there are {known}", known = Kind::listed())]
     UnknownType(String),
@@ -81,7 +91,9 @@ impl MemoryError {
             | Self::Content(_)
             | Self::Reason(_)
             | Self::Sources
+            | Self::Unsourced
             | Self::UnknownType(_) => "invalid_input",
+            Self::Lessons => "limit_lessons",
             Self::Exists { .. } | Self::Raced { .. } | Self::State(_) | Self::Forgotten => {
                 "conflict"
             }
@@ -99,7 +111,7 @@ impl MemoryError {
             Self::Key => Some("key"),
             Self::Content(_) | Self::Secret(_) => Some("content"),
             Self::Reason(field) => Some(field),
-            Self::Sources => Some("sources"),
+            Self::Sources | Self::Unsourced => Some("sources"),
             Self::UnknownType(_) => Some("type"),
             _ => None,
         }

@@ -39,6 +39,7 @@ mod rate;
 pub mod reading;
 pub(crate) mod rows;
 pub mod search;
+mod sift;
 mod words;
 
 #[cfg(test)]
@@ -59,6 +60,9 @@ const UNHEARD: usize = 256;
 pub trait SecretGuard: Send + Sync + 'static {
     /// The key of a secret of the team whose value is in the text.
     fn holds_secret(&self, team: &TeamKey, text: &str) -> Option<String>;
+
+    /// Rises whenever what was written has changed, since it held a secret.
+    fn redactions(&self) -> u64;
 }
 
 /// Knows no secret.
@@ -68,6 +72,10 @@ pub struct NoSecrets;
 impl SecretGuard for NoSecrets {
     fn holds_secret(&self, _: &TeamKey, _: &str) -> Option<String> {
         None
+    }
+
+    fn redactions(&self) -> u64 {
+        0
     }
 }
 
@@ -132,6 +140,8 @@ struct Slot {
 struct Shelf {
     /// Derived from the rows; none until someone asks.
     book: Option<Book>,
+    /// The redactions that the rows had seen by then.
+    redactions: u64,
     rate: Rate,
 }
 
@@ -140,6 +150,8 @@ struct Told {
     text: Arc<str>,
     /// An entry ends then.
     until: Option<Timestamp>,
+    /// The redactions that the rows had seen by then.
+    redactions: u64,
 }
 
 impl Memory {
@@ -191,7 +203,9 @@ impl Memory {
         if slot.forgotten.load(Ordering::SeqCst) {
             return Err(MemoryError::Forgotten);
         }
-        if shelf.book.is_none() {
+        let redactions = self.0.guard.redactions();
+        if shelf.book.is_none() || shelf.redactions != redactions {
+            shelf.redactions = redactions;
             let team = team.clone();
             let read = self.store().await.read(move |storage| {
                 let mut book = Book::default();

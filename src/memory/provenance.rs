@@ -2,12 +2,18 @@
 
 use hivewright_actors::{
     ids::TaskId,
+    store::reads::Trail,
     task::{Cause, Kind, Label},
     tool::Caller,
 };
 use serde::{Deserialize, Serialize};
 
 use super::entry::Actor;
+
+/// So many tools and addresses are named.
+const MOST_READ: usize = 50;
+/// Longer addresses are left out, in bytes.
+const LONGEST_URL: usize = 2_000;
 
 /// What kind of source an entry comes from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
@@ -61,6 +67,9 @@ pub struct Provenance {
     /// The session whose journal tells of it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub session_id: Option<String>,
+    /// The event of that journal which holds the call.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub event_seq: Option<u64>,
     /// The call in that journal, by its idempotency key.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub call: Option<String>,
@@ -113,12 +122,28 @@ impl Provenance {
         }
     }
 
+    /// The same with where the call stands in the journal, and what its turn had read before it.
+    pub fn after(self, trail: Trail) -> Self {
+        let mut urls = trail.urls;
+        urls.retain(|url| url.len() <= LONGEST_URL);
+        urls.truncate(MOST_READ);
+        let mut tools = trail.tools;
+        tools.truncate(MOST_READ);
+        Self {
+            event_seq: Some(trail.seq),
+            tools,
+            urls,
+            ..self
+        }
+    }
+
     fn of(origin: Origin, source: Option<String>) -> Self {
         Self {
             origin,
             source,
             task_id: None,
             session_id: None,
+            event_seq: None,
             call: None,
             sender: None,
             subagent: None,
@@ -133,9 +158,9 @@ impl Provenance {
 fn source(caller: &Caller) -> (Origin, Option<String>) {
     match caller.kind {
         Kind::Chat => match &caller.cause {
-            Cause::Sender { channel_type, id } => {
-                (Origin::User, Some(format!("{channel_type}:{id}")))
-            }
+            Cause::Sender {
+                channel_type, id, ..
+            } => (Origin::User, Some(format!("{channel_type}:{id}"))),
             Cause::Operator { name } => (Origin::Operator, Some(name.clone())),
             Cause::System => (Origin::System, None),
         },
@@ -173,10 +198,7 @@ mod tests {
     fn what_a_person_caused_names_the_person_and_the_call() {
         let mut task = task("main", Some("t-1"));
         task.options.subagent = Some("scout".to_owned());
-        task.cause = Some(Cause::Sender {
-            channel_type: "discord".to_owned(),
-            id: "42".to_owned(),
-        });
+        task.cause = Some(Cause::sender("discord", "42"));
 
         let found = Provenance::in_turn(&Caller::of(&task), "turn-1:2:0", Label::Untrusted);
 
@@ -185,6 +207,7 @@ mod tests {
             source: Some("discord:42".to_owned()),
             task_id: Some("task-1".into()),
             session_id: Some("main/t-1".to_owned()),
+            event_seq: None,
             call: Some("turn-1:2:0".to_owned()),
             sender: Some("42".to_owned()),
             subagent: Some("scout".to_owned()),

@@ -1,11 +1,15 @@
 //! Reading memory: for prompts, tools and operators.
 
 use std::{
+    cmp::Ordering,
     collections::HashMap,
     sync::{Arc, PoisonError},
 };
 
-use hivewright_actors::ids::{MemoryId, TeamKey, TeamName};
+use hivewright_actors::{
+    ids::{MemoryId, TeamKey, TeamName},
+    storage::{Storage, StorageError},
+};
 
 use super::{
     Memory, Told,
@@ -16,6 +20,7 @@ use super::{
     kind::Kind,
     rows,
     search::{Hit, Index, SNIPPET, snippet},
+    sift::{Best, sift},
 };
 
 /// What is looked for by words.
@@ -102,7 +107,9 @@ impl Memory {
     pub async fn injected(&self, team: &TeamKey) -> Result<Arc<str>, MemoryError> {
         let slot = self.slot(team);
         let known = slot.told().clone();
+        let redactions = self.0.guard.redactions();
         if let Some(told) = known
+            && told.redactions == redactions
             && told.until.is_none_or(|until| self.now() < until)
         {
             return Ok(told.text);
@@ -126,6 +133,7 @@ impl Memory {
         *slot.told() = Some(Told {
             text: text.clone(),
             until,
+            redactions,
         });
         Ok(text)
     }
@@ -139,24 +147,14 @@ impl Memory {
 
     /// Entries of a team with some of the words, best first.
     pub async fn search(&self, team: &TeamKey, query: Query) -> Result<Vec<Found>, MemoryError> {
+        if query.inactive {
+            return self.search_all(team, query).await;
+        }
         let slot = self.slot(team);
         let shelf = &mut *slot.shelf.lock().await;
         let book = self.filled(team, &slot, shelf).await?;
         let store = self.store().await;
         let owner = team.clone();
-        if query.inactive {
-            let read = store.read(move |storage| {
-                let mut entries = Vec::new();
-                rows::of_team(storage, &owner, &mut |entry| entries.push(entry))?;
-                let hits = Index::of(&entries).search(&query.words, query.kind, query.most);
-                let entries: HashMap<_, _> = entries
-                    .into_iter()
-                    .map(|entry| (entry.id.clone(), entry))
-                    .collect();
-                Ok(shown(hits, &query, |hit| entries.get(&hit.id).cloned()))
-            });
-            return Ok(read.await?);
-        }
         let index = match book.index() {
             Some(index) => index,
             None => {
@@ -179,14 +177,32 @@ impl Memory {
                 let index = index.read().unwrap_or_else(PoisonError::into_inner);
                 index.search(&query.words, query.kind, query.most)
             };
-            let mut entries = HashMap::new();
-            for hit in &hits {
-                let row = rows::entry(storage, &owner, &hit.key, hit.version)?;
-                entries.extend(row.map(|entry| (hit.id.clone(), entry)));
-            }
-            Ok(shown(hits, &query, |hit| entries.get(&hit.id).cloned()))
+            let hits = hits.into_iter().map(|hit| (owner.clone(), hit));
+            shown(storage, hits, Some(query.words.as_str()))
         });
         Ok(read.await?)
+    }
+
+    /// The same over all versions there are.
+    async fn search_all(&self, team: &TeamKey, query: Query) -> Result<Vec<Found>, MemoryError> {
+        self.settle(team).await?;
+        let team = team.clone();
+        let read = self.store().await.read(move |storage| {
+            let words = Some(query.words.as_str());
+            let of_kind = |entry: &Entry| query.kind.is_none_or(|kind| kind == entry.kind);
+            let (hits, _) = sift(storage, &team, words, query.most, |_| true, of_kind)?;
+            let hits = hits.into_iter().map(|hit| (team.clone(), hit));
+            shown(storage, hits, words)
+        });
+        Ok(read.await?)
+    }
+
+    /// What has run out has ended. The team's memory is not held for what is read then, which may take
+    /// long.
+    async fn settle(&self, team: &TeamKey) -> Result<(), MemoryError> {
+        let slot = self.slot(team);
+        let shelf = &mut *slot.shelf.lock().await;
+        self.filled(team, &slot, shelf).await.map(|_| ())
     }
 
     /// Active entries of a team, by key.
@@ -251,7 +267,11 @@ impl Memory {
 
     /// Versions of all teams, for an operator. Without words each comes with the score 0.
     pub async fn browse(&self, browse: Browse) -> Result<Page<Found>, MemoryError> {
-        let mut found = Vec::new();
+        let (offset, limit) = (browse.offset, browse.limit);
+        let most = offset.saturating_add(limit);
+        let mut best = Best::new(most, place);
+        let mut total = 0;
+        let browse = Arc::new(browse);
         for team in self.store().await.read(rows::teams).await? {
             let is = |name: &String| team.name.as_str() == name;
             if browse.team.as_ref().is_some_and(|name| *name != team.name)
@@ -262,79 +282,72 @@ impl Memory {
             {
                 continue;
             }
-            match self.browse_team(&team, &browse).await {
-                Ok(of_team) => found.extend(of_team),
-                Err(MemoryError::Forgotten) => {}
+            match self.settle(&team).await {
+                Ok(()) => {}
+                Err(MemoryError::Forgotten) => continue,
                 Err(error) => return Err(error),
             }
+            let (owner, browse) = (team.clone(), browse.clone());
+            let read = self.store().await.read(move |storage| {
+                let among = |entry: &Entry| browse.active != Some(true) || is_found(entry);
+                let wanted = |entry: &Entry| browse.wants(entry);
+                sift(
+                    storage,
+                    &owner,
+                    browse.words.as_deref(),
+                    most,
+                    among,
+                    wanted,
+                )
+            });
+            let (hits, wanted) = read.await?;
+            total += wanted;
+            for hit in hits {
+                best.push((team.clone(), hit));
+            }
         }
-        found.sort_by(|a, b| {
-            let newest = b.entry.updated_at.cmp(&a.entry.updated_at);
-            let score = b.score.total_cmp(&a.score);
-            let place = |one: &Found| (one.entry.team.clone(), one.entry.key.clone());
-            score
-                .then(newest)
-                .then_with(|| place(a).cmp(&place(b)))
-                .then_with(|| b.entry.version.cmp(&a.entry.version))
-        });
+        let page: Vec<_> = best.sorted().into_iter().skip(offset).collect();
+        let read = self
+            .store()
+            .await
+            .read(move |storage| shown(storage, page, browse.words.as_deref()));
         Ok(Page {
-            total: found.len(),
-            rows: found
-                .into_iter()
-                .skip(browse.offset)
-                .take(browse.limit)
-                .collect(),
+            rows: read.await?,
+            total,
         })
-    }
-
-    async fn browse_team(
-        &self,
-        team: &TeamKey,
-        browse: &Browse,
-    ) -> Result<Vec<Found>, MemoryError> {
-        let mut found = match &browse.words {
-            Some(words) => {
-                let query = Query {
-                    words: words.clone(),
-                    kind: browse.kind,
-                    inactive: browse.active != Some(true),
-                    most: usize::MAX,
-                };
-                self.search(team, query).await?
-            }
-            None => {
-                let slot = self.slot(team);
-                let shelf = &mut *slot.shelf.lock().await;
-                self.filled(team, &slot, shelf).await?;
-                let team = team.clone();
-                let read = self.store().await.read(move |storage| {
-                    let mut found = Vec::new();
-                    rows::of_team(storage, &team, &mut |entry| {
-                        found.push(Found {
-                            snippet: beginning(&entry.content, SNIPPET).to_owned(),
-                            score: 0.0,
-                            entry,
-                        });
-                    })?;
-                    Ok(found)
-                });
-                read.await?
-            }
-        };
-        found.retain(|found| browse.wants(&found.entry));
-        Ok(found)
     }
 }
 
-fn shown(hits: Vec<Hit>, query: &Query, entry: impl Fn(&Hit) -> Option<Entry>) -> Vec<Found> {
-    hits.into_iter()
-        .filter_map(|hit| {
-            let entry = entry(&hit)?;
-            Some(Found {
-                snippet: snippet(&entry.content, &hit.chunk, &query.words, SNIPPET),
-                score: hit.score,
-                entry,
-            })
-        })
-        .collect()
+/// The best first, then the newest, then by team, key and version.
+fn place(a: &(TeamKey, Hit), b: &(TeamKey, Hit)) -> Ordering {
+    let score = b.1.score.total_cmp(&a.1.score);
+    score
+        .then_with(|| b.1.updated_at.cmp(&a.1.updated_at))
+        .then_with(|| (&a.0, &a.1.key).cmp(&(&b.0, &b.1.key)))
+        .then_with(|| b.1.version.cmp(&a.1.version))
+}
+
+/// What was found, with the part of each that fits the words.
+fn shown(
+    storage: &dyn Storage,
+    hits: impl IntoIterator<Item = (TeamKey, Hit)>,
+    words: Option<&str>,
+) -> Result<Vec<Found>, StorageError> {
+    let mut found = Vec::new();
+    for (team, hit) in hits {
+        // It may have gone meanwhile.
+        let Some(entry) = rows::entry(storage, &team, &hit.key, hit.version)? else {
+            continue;
+        };
+        let snippet = match words {
+            Some(words) => snippet(&entry.content, &hit.chunk, words, SNIPPET),
+            None => beginning(&entry.content, SNIPPET).to_owned(),
+        };
+        found.push(Found {
+            entry,
+            score: hit.score,
+            snippet,
+        });
+    }
+    Ok(found)
 }

@@ -3,16 +3,35 @@
 use std::{collections::BTreeSet, ops::ControlFlow};
 
 use hivewright_actors::{
-    ids::{MemoryId, TeamKey},
+    ids::{MemoryId, TaskId, TeamKey},
+    live::event::{self, Event},
     storage::{Order, Storage, StorageError},
-    store::records::{EdgeKey, Writes, after_prefix, decode},
+    store::{
+        records::{EdgeKey, Writes, after_prefix, decode},
+        redact::{Owner, Texts},
+    },
 };
 use serde::{Deserialize, Serialize};
+use serde_json::json;
 
 use super::{
     chain::{Chain, Change},
     entry::{Entry, Key},
 };
+
+/// Where entries hold words.
+pub(crate) const TEXTS: &[Texts] = &[Texts {
+    kind: "edge\0memory",
+    owner: Owner::At("/team/name"),
+    fields: &[
+        "content",
+        "supersede_reason",
+        "sources",
+        "reviewed/note",
+        "ended/note",
+    ],
+    names: &[],
+}];
 
 const ENTRIES: &str = "memory";
 const PLACES: &str = "memory_id";
@@ -41,6 +60,17 @@ fn place_key(id: &MemoryId) -> EdgeKey {
     EdgeKey::new(PLACES, id.as_str())
 }
 
+/// What the keys of all versions of all teams begin with.
+pub(crate) fn prefix() -> Vec<u8> {
+    EdgeKey::prefix(ENTRIES)
+}
+
+/// The task by which a version came to be.
+pub(crate) fn told_by(key: &[u8], value: &[u8]) -> Option<TaskId> {
+    let entry: Entry = decode(key, value).ok()?;
+    entry.provenance.task_id
+}
+
 /// A version as it is, for a storage that no store is running on.
 pub(crate) fn put(entry: &Entry) -> Writes {
     let place = Place {
@@ -50,6 +80,20 @@ pub(crate) fn put(entry: &Entry) -> Writes {
     Writes::new()
         .edge(&entry_key(&entry.team, &entry.key, entry.version), entry)
         .edge(&place_key(&entry.id), &place)
+        .tell(told(entry, "stored"))
+}
+
+/// What whoever watches learns of a version: not what it says.
+fn told(entry: &Entry, action: &str) -> Event {
+    let data = json!({
+        "id": entry.id,
+        "key": entry.key.to_string(),
+        "type": entry.kind,
+        "review": entry.review,
+        "active": entry.active,
+        "action": action,
+    });
+    Event::new(event::Kind::MemoryChanged, data).of_team(&entry.team.name)
 }
 
 /// A change as one commit.
@@ -61,7 +105,8 @@ pub(super) fn writes(change: &Change) -> Writes {
     for entry in &change.removed {
         writes = writes
             .drop_edge(&entry_key(&entry.team, &entry.key, entry.version))
-            .drop_edge(&place_key(&entry.id));
+            .drop_edge(&place_key(&entry.id))
+            .tell(told(entry, "removed"));
     }
     writes
 }

@@ -67,15 +67,6 @@ struct Chunk {
 }
 
 impl Index {
-    /// Of these entries.
-    pub(super) fn of<'a>(entries: impl IntoIterator<Item = &'a Entry>) -> Self {
-        let mut index = Self::default();
-        for entry in entries {
-            index.put(entry);
-        }
-        index
-    }
-
     /// Takes an entry in, in place of what it said of it before.
     pub(super) fn put(&mut self, entry: &Entry) {
         self.remove(&entry.id);
@@ -87,13 +78,7 @@ impl Index {
                 *self.spread.entry(*word).or_default() += 1;
             }
         }
-        let indexed = Indexed {
-            key: entry.key.clone(),
-            version: entry.version,
-            kind: entry.kind,
-            updated_at: entry.updated_at,
-            chunks,
-        };
+        let indexed = Indexed::new(entry, chunks);
         self.entries.insert(entry.id.clone(), indexed);
     }
 
@@ -120,7 +105,7 @@ impl Index {
     ///
     /// The same entries give the same answer, in whatever order they were taken in.
     pub(super) fn search(&self, query: &str, kind: Option<Kind>, most: usize) -> Vec<Hit> {
-        let asked = self.asked(query);
+        let asked = self.asked(&digests(query));
         let mut hits: Vec<Hit> = self
             .entries
             .iter()
@@ -136,17 +121,14 @@ impl Index {
         hits
     }
 
-    /// The distinct words of a query, each with what it is worth: the rarer, the more.
-    fn asked(&self, query: &str) -> Vec<(u64, f64)> {
-        let mut asked: Vec<u64> = words(query).iter().map(|word| digest(&word.text)).collect();
-        asked.sort_unstable();
-        asked.dedup();
-        let worth = |word: u64| {
-            let spread = f64::from(*self.spread.get(&word)?);
+    /// The words of a query, each with what it is worth: the rarer, the more.
+    fn asked(&self, words: &[u64]) -> Vec<(u64, f64)> {
+        let worth = |word: &u64| {
+            let spread = f64::from(*self.spread.get(word)?);
             let others = self.chunks as f64 - spread;
-            Some((word, ((others + 0.5) / (spread + 0.5)).ln_1p()))
+            Some((*word, ((others + 0.5) / (spread + 0.5)).ln_1p()))
         };
-        asked.into_iter().filter_map(worth).collect()
+        words.iter().filter_map(worth).collect()
     }
 
     /// An entry is as good as its best chunk.
@@ -172,7 +154,83 @@ impl Index {
     }
 }
 
+impl Indexed {
+    fn new(entry: &Entry, chunks: Vec<Chunk>) -> Self {
+        Self {
+            key: entry.key.clone(),
+            version: entry.version,
+            kind: entry.kind,
+            updated_at: entry.updated_at,
+            chunks,
+        }
+    }
+}
+
+impl Hit {
+    /// An entry that was not looked for by words.
+    pub(super) fn unweighed(entry: &Entry) -> Self {
+        Self {
+            id: entry.id.clone(),
+            key: entry.key.clone(),
+            version: entry.version,
+            kind: entry.kind,
+            updated_at: entry.updated_at,
+            score: 0.0,
+            chunk: 0..0,
+        }
+    }
+}
+
+/// What an index would know of the words of a query, without the entries: these are added first,
+/// then weighed, and not kept.
+#[derive(Debug)]
+pub(super) struct Count {
+    words: Vec<u64>,
+    counted: Index,
+}
+
+impl Count {
+    pub(super) fn new(query: &str) -> Self {
+        Self {
+            words: digests(query),
+            counted: Index::default(),
+        }
+    }
+
+    pub(super) fn add(&mut self, entry: &Entry) {
+        for chunk in cut(entry) {
+            self.counted.chunks += 1;
+            self.counted.length += u64::from(chunk.length);
+            for word in &self.words {
+                if chunk.has(*word) {
+                    *self.counted.spread.entry(*word).or_default() += 1;
+                }
+            }
+        }
+    }
+
+    /// What an entry is worth, once all were added. None if it has none of the words.
+    pub(super) fn weigh(&self, entry: &Entry) -> Option<Hit> {
+        let asked = self.counted.asked(&self.words);
+        let indexed = Indexed::new(entry, cut(entry));
+        self.counted.hit(&entry.id, &indexed, &asked)
+    }
+}
+
+/// The distinct words of a query.
+fn digests(query: &str) -> Vec<u64> {
+    let mut words: Vec<u64> = words(query).iter().map(|word| digest(&word.text)).collect();
+    words.sort_unstable();
+    words.dedup();
+    words
+}
+
 impl Chunk {
+    fn has(&self, word: u64) -> bool {
+        let place = self.words.binary_search_by_key(&word, |(word, _)| *word);
+        place.is_ok()
+    }
+
     fn score(&self, asked: &[(u64, f64)], average: f64) -> f64 {
         let long = K1 * (1.0 - B + B * f64::from(self.length) / average);
         let parts = asked.iter().filter_map(|(word, worth)| {

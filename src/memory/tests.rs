@@ -68,6 +68,7 @@ fn draft(key: &str, content: &str) -> Draft {
         by,
         call: None,
         expires_at: None,
+        looks_back: false,
     }
 }
 

@@ -41,6 +41,8 @@ pub struct Request {
     pub topic: Option<TopicRef>,
     /// What was said before, oldest first, without the message being answered.
     pub conversation: Vec<Line>,
+    /// How many lines of it were left out: they are not to be believed.
+    pub withheld: usize,
 }
 
 /// As whom a turn is run, and from what it can choose.
@@ -192,7 +194,7 @@ impl Inner {
                 // Part 8 comes ready: it is laid out when memory changes, not in each turn.
                 request.memory.to_string(),
                 parts::topic(request.topic.as_ref()),
-                parts::conversation(&request.conversation),
+                parts::conversation(&request.conversation, request.withheld),
             ]),
         };
         Ok(Composed {

@@ -84,6 +84,13 @@ struct Seen {
     subagents: Found<Subagent>,
 }
 
+/// The procedures by which teams look back at their work.
+const CYCLES: [&str; 2] = ["learning-cycle", "reflection-cycle"];
+
+fn is_cycle(skill: &str) -> bool {
+    CYCLES.contains(&skill)
+}
+
 /// Who gave a skill.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Giver {
@@ -204,7 +211,7 @@ impl Library {
             .skills
             .iter()
             .cloned()
-            .partition(|skill| self.skills.contains_key(skill));
+            .partition(|skill| self.skills.contains_key(skill) && !is_cycle(skill));
         for skill in &unknown {
             self.warnings.push(format!(
                 "{file}: skills: there is no skill `{skill}`; it is left out"
@@ -246,13 +253,16 @@ impl Library {
             .subagents()
             .flat_map(|subagent| &subagent.skills)
             .collect();
-        // The service starts its cycles itself, with their text: nobody needs to find them.
-        let is_cycle = |name: &str| ["learning-cycle", "reflection-cycle"].contains(&name);
         let free = self
-            .skills
-            .iter()
-            .filter(|(name, _)| !owned.contains(name) && !is_cycle(name));
-        free.map(|(_, skill)| skill.clone()).collect()
+            .catalogue()
+            .filter(|skill| !owned.contains(&skill.skill.name));
+        free.cloned().collect()
+    }
+
+    /// The skills that a turn can be given. The service starts its cycles itself, with their text:
+    /// nobody else needs to find those.
+    pub fn catalogue(&self) -> impl Iterator<Item = &Arc<KnownSkill>> {
+        self.skills().filter(|skill| !is_cycle(skill.name()))
     }
 
     /// As whom a turn is run.

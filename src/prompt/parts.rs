@@ -122,8 +122,8 @@ pub(super) fn topic(topic: Option<&TopicRef>) -> String {
 /// Part 10: what was said before.
 ///
 /// Every line of it is quoted, so no text can pretend to be anything else.
-pub(super) fn conversation(lines: &[Line]) -> String {
-    if lines.is_empty() {
+pub(super) fn conversation(lines: &[Line], withheld: usize) -> String {
+    if lines.is_empty() && withheld == 0 {
         return String::new();
     }
     let mut text = String::from(
@@ -133,6 +133,7 @@ pub(super) fn conversation(lines: &[Line]) -> String {
         at,
         speaker,
         text: said,
+        ..
     } in &lines[lines.len().saturating_sub(MAX_LINES)..]
     {
         let speaker = match speaker {
@@ -146,6 +147,12 @@ pub(super) fn conversation(lines: &[Line]) -> String {
             "\n> [{}] {speaker} {}",
             moment(*at),
             said.join("\n>     ")
+        );
+    }
+    if withheld > 0 {
+        let _ = write!(
+            text,
+            "\n({withheld} more not shown: from sources that are not trusted. Ask the person if you need them.)"
         );
     }
     headed("Recent conversation", &text)

@@ -83,7 +83,7 @@ impl Role {
                 what: "skill",
                 name: name.to_owned(),
                 known: library
-                    .skills()
+                    .catalogue()
                     .map(|known| known.name().to_owned())
                     .collect(),
             })?;

@@ -16,6 +16,8 @@ pub(crate) struct Fault {
     pub(crate) remedy: Remedy,
     /// What the provider reported before it broke.
     pub(crate) usage: Usage,
+    /// An answer had begun.
+    pub(crate) answered: bool,
 }
 
 /// What to do about a failure.
@@ -38,6 +40,7 @@ impl Fault {
             message: message.into(),
             remedy,
             usage: Usage::default(),
+            answered: false,
         }
     }
 
@@ -123,6 +126,14 @@ impl Fault {
             said => format!("{cause} ({status}): {said}"),
         };
         Self::new(code, remedy, message)
+    }
+
+    /// The pause that the server asks for.
+    pub(crate) fn retry_after(&self) -> Option<Duration> {
+        match self.remedy {
+            Remedy::Retry(asked) => asked,
+            _ => None,
+        }
     }
 
     pub(crate) fn with_usage(self, usage: Usage) -> Self {

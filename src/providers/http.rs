@@ -6,7 +6,7 @@ use reqwest::{Response, header::HeaderMap};
 use serde_json::Value;
 use tokio::time::{Instant, timeout, timeout_at};
 
-use hivewright_actors::task::Code;
+use hivewright_actors::{task::Code, usage::Usage};
 
 use super::{
     Answer, Ask, Listener, Outgoing, Reader,
@@ -34,11 +34,19 @@ pub(super) async fn exchange(
         end: Instant::now() + REQUEST_TIMEOUT,
     };
     let response = send(http, outgoing, &limits).await?;
+    let mut said = false;
+    let mut listen = |event| {
+        said = true;
+        listener(event);
+    };
     let result = match response.status().is_success() {
-        true => read(response, &limits, reader, listener).await,
+        true => read(response, &limits, reader, &mut listen).await,
         false => Err(rejection(response, &limits).await),
     };
-    result.map_err(|fault| fault.with_usage(reader.reported()))
+    result.map_err(|fault| Fault {
+        answered: said || reader.reported() != Usage::default(),
+        ..fault.with_usage(reader.reported())
+    })
 }
 
 struct Limits {

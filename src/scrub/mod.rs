@@ -26,6 +26,15 @@ pub const REDACTED: &str = "[REDACTED]";
 /// search costs the same for long values as for short ones.
 const HEAD: usize = 8;
 
+/// A word of a value is told by itself from this many characters on if it has a digit …
+const TELLING: usize = 6;
+/// … or from this many on.
+const LONG: usize = 12;
+/// The longest name that is made of words, in characters …
+const LONGEST_NAME: usize = 40;
+/// … and no name is made of more.
+const MOST_WORDS: usize = 8;
+
 /// A value that must not be seen, and what stands in its place.
 #[derive(Clone)]
 pub struct Mask {
@@ -58,6 +67,26 @@ impl Mask {
             key: Some(key.into()),
             mark: format!("${{vault:{key}}}").into(),
         }
+    }
+
+    /// The parts of a value that give it away: a name made of the words of a text holds them without
+    /// what stood between them, and cut.
+    pub fn words(&self) -> Vec<Self> {
+        let value = String::from_utf8_lossy(&self.value);
+        let words = value.split(|character: char| !character.is_alphanumeric());
+        let tells = |word: &&str| {
+            let length = word.chars().count();
+            let has_digit = word.contains(|character: char| character.is_ascii_digit());
+            length >= LONG || (length >= TELLING && has_digit)
+        };
+        let words = words.filter(tells).take(MOST_WORDS).map(|word| {
+            let cut: String = word.chars().take(LONGEST_NAME).collect();
+            Self {
+                value: Arc::new(Zeroizing::new(cut.into_bytes())),
+                ..self.clone()
+            }
+        });
+        words.collect()
     }
 }
 
@@ -167,6 +196,16 @@ impl Scrubber {
         self.0.longest
     }
 
+    /// It knows no value.
+    pub fn is_empty(&self) -> bool {
+        self.0.heads.is_empty()
+    }
+
+    /// The beginning of a known value is in the text: cheaper to tell than whether the rest is.
+    pub fn suspects(&self, text: &str) -> bool {
+        self.0.heads_in(text, 0).next().is_some()
+    }
+
     /// The text has a known value in it.
     pub fn knows(&self, text: &str) -> bool {
         self.0.find(text, 0).next().is_some()
@@ -227,18 +266,29 @@ impl Scrubber {
 
     /// Where `text` can be cut so that no secret lies across the cut, whatever comes after it.
     fn safe_cut(&self, before: Option<char>, text: &str) -> usize {
-        let mut cut = self.0.open(text).min(shapes::open(before, text));
+        let cut = self.0.open(text).min(shapes::open(before, text));
         let shapes = shapes::find(before, text).into_iter();
         let known = self.known(text).into_iter().map(|found| found.at);
-        let mut spans: Vec<_> = known.chain(shapes.map(|shape| shape.whole)).collect();
-        spans.sort_by_key(|span| std::cmp::Reverse(span.end));
-        for span in spans {
-            if span.start < cut && cut < span.end {
-                cut = span.start;
-            }
-        }
-        cut
+        around(cut, known.chain(shapes.map(|shape| shape.whole)))
     }
+
+    /// The same for known values alone: where a shape does not end, these are still kept whole.
+    fn known_cut(&self, text: &str) -> usize {
+        let known = self.known(text).into_iter().map(|found| found.at);
+        around(self.0.open(text), known)
+    }
+}
+
+/// The last place up to `cut` that is inside of none of the spans.
+fn around(mut cut: usize, spans: impl Iterator<Item = Range<usize>>) -> usize {
+    let mut spans: Vec<_> = spans.collect();
+    spans.sort_by_key(|span| std::cmp::Reverse(span.end));
+    for span in spans {
+        if span.start < cut && cut < span.end {
+            cut = span.start;
+        }
+    }
+    cut
 }
 
 impl Known {

@@ -28,7 +28,7 @@ impl StreamScrubber {
         self.held.push_str(piece);
         let most = LONGEST_HELD.max(self.scrubber.0.longest);
         let cut = match self.scrubber.safe_cut(self.before, &self.held) {
-            cut if self.held.len() - cut > most => self.held.len(),
+            cut if self.held.len() - cut > most => self.scrubber.known_cut(&self.held),
             cut => cut,
         };
         self.release(cut)

@@ -151,6 +151,19 @@ fn a_stream_does_not_hold_back_for_ever() {
     assert_eq!(out, "token=[REDACTED]");
 }
 
+/// MV-50: behind something that looks like a key and does not end, a known value is still caught.
+#[test]
+fn a_stream_that_lets_go_of_a_shape_keeps_a_known_value_whole() {
+    let mut stream = Scrubber::with(masks(&[("KEY", "secret-value")])).stream();
+    let begun = format!("-----BEGIN PRIVATE KEY-----\n{}", "a ".repeat(LONGEST_HELD));
+
+    let mut out = stream.push(&format!("{begun}secret-"));
+    out.push_str(&stream.push("value and more"));
+    out.push_str(&stream.finish());
+
+    assert!(!out.contains("secret-") && !out.contains("value"), "{out}");
+}
+
 proptest! {
     /// MV-50: a value that is split between pieces is caught like a whole one.
     #[test]

@@ -6,6 +6,7 @@ use std::{
         Arc,
         atomic::{AtomicBool, Ordering},
     },
+    time::Duration,
 };
 
 use hivewright_actors::{ids::TeamKey, org::view::OrgView};
@@ -41,6 +42,10 @@ impl http::Service for Facts {
 
     fn channels_fault(&self) -> Option<String> {
         self.channels.fault()
+    }
+
+    fn topics_idle_after(&self) -> Duration {
+        self.channels.idle_after()
     }
 
     fn store_bytes(&self) -> u64 {

@@ -18,10 +18,14 @@ use hivewright_actors::{
     channel::{CountConnections, Shutdown},
     clock::Clock,
     ids::Ids,
+    live::{
+        self, Publisher,
+        event::{Event, Kind},
+    },
     org::{self, inboxes::Inboxes, tree::Tree, view::OrgView, waiting::Waiting, work::Actors},
     queue::{self, schedule::Limits},
     router::{self, gate::Identify, rate::Rate, resolve},
-    scheduler,
+    scheduler::{self, board::Board},
     spine::{self, Ports, Spine, Threads},
     supervisor,
 };
@@ -29,9 +33,10 @@ use hivewright_actors::{
 use tokio::signal::unix::{SignalKind, signal};
 
 use crate::{
-    briefing::{Sources, Turns},
+    briefing::{Sources, Turns, till::Till},
+    changes::Changes,
     channels::websocket::Door,
-    days::ZoneDays,
+    days::LocalTime,
     engines::{Engines, native::retry::RetryPolicy},
     http::{
         self,
@@ -42,10 +47,11 @@ use crate::{
         origin::Gate,
         webhooks::Callers,
     },
-    logging::{self, Secrets},
+    logging::{self, Secrets, keeper},
     machine::{Randomness, WallClock, sha256},
     memory::Memory,
     providers::client,
+    retention::Keeper,
     rulebook::Rulebook,
     sandbox::process::{Sandbox, SandboxSettings},
     settings::{
@@ -79,16 +85,19 @@ use crate::{
     vault::scrubbers::Scrubbers,
 };
 
+mod cures;
 pub mod error;
 mod facts;
 mod listener;
 mod reload;
+pub(crate) mod systemd;
 mod vault;
 
+use cures::Cures;
 use error::{ServiceError, machine};
 use facts::{Facts, back_up};
 use listener::Listener;
-use reload::Reload;
+use reload::{Reload, Running};
 
 /// How long running turns have to reach their next commit point.
 const DRAIN: Duration = Duration::from_secs(30);
@@ -96,9 +105,6 @@ const DRAIN: Duration = Duration::from_secs(30);
 const BLOCKING_THREADS: usize = 32;
 /// How long connections have to hear that they are closed.
 const FAREWELL: Duration = Duration::from_millis(500);
-
-/// How long finished work is kept.
-const RETENTION: Duration = Duration::from_secs(90 * 24 * 60 * 60);
 
 /// What is decided outside the settings files.
 pub struct Options {
@@ -135,6 +141,7 @@ pub struct Service {
     server: actix_web::dev::ServerHandle,
     address_file: PathBuf,
     _reload: Reload,
+    _cures: Cures,
     _upkeep: Upkeep,
     _lock: Lock,
 }
@@ -146,26 +153,14 @@ impl Service {
         home.prepare()?;
         let lock = home.lock()?;
         scaffold::ensure_main(&home)?;
-        let mut settings = load::load(&home, &options.environment)?;
-        let config = &mut settings.config;
+        let (mut config, warnings) = load::load_config(&home, &options.environment)?;
+        let in_file = Arc::new(config.clone());
         config.server.bind = options.bind.unwrap_or(config.server.bind);
         config.server.port = options.port.unwrap_or(config.server.port);
         config.server.check_exposure()?;
         let secrets = Secrets::default();
-        logging::start(config.log.level.as_str(), secrets.clone());
-        let mut notices: Vec<String> = settings.warnings.iter().map(ToString::to_string).collect();
-        let (channels, fault) = match settings.channels {
-            ChannelsState::Open(channels) if settings.distrust.0.is_empty() => (channels, None),
-            ChannelsState::Open(channels) => (channels, Some(settings.distrust)),
-            ChannelsState::Closed(problems) => (Channels::closed(), Some(problems)),
-        };
-        if let Some(fault) = &fault {
-            tracing::error!(%fault, "only the operator's command line is let in");
-            notices.push(format!(
-                "only the operator's command line is let in: {fault}"
-            ));
-        }
-        let config = settings.config;
+        let tap = logging::start(config.log.level.as_str(), secrets.clone());
+        let mut notices: Vec<String> = warnings.iter().map(ToString::to_string).collect();
 
         let sandbox = Sandbox::new(SandboxSettings {
             launcher: options.launcher,
@@ -175,7 +170,7 @@ impl Service {
         });
         // Trying the sandbox takes as long as opening a small store, so neither waits for the other.
         let (opened, sandbox) = tokio::join!(open_store(&home, &config), sandbox);
-        let (storage, recovered) = opened?;
+        let (storage, recovered, boot) = opened?;
         if let Some(layer) = sandbox.layers().missing() {
             notices.push(format!(
                 "`bash` is refused: {} is missing; {}",
@@ -185,7 +180,21 @@ impl Service {
         }
         let vault = vault::open(&home, &options.environment, storage.clone(), &secrets).await?;
         let environment = options.environment.clone().with_vault(vault.clone());
+        let (channels, distrust, warnings) = load::load_channels(&home, &environment);
+        notices.extend(warnings.iter().map(ToString::to_string));
+        let (channels, fault) = match channels {
+            ChannelsState::Open(channels) if distrust.0.is_empty() => (channels, None),
+            ChannelsState::Open(channels) => (channels, Some(distrust)),
+            ChannelsState::Closed(problems) => (Channels::closed(), Some(problems)),
+        };
+        if let Some(fault) = &fault {
+            tracing::error!(%fault, "only the operator's command line is let in");
+            notices.push(format!(
+                "only the operator's command line is let in: {fault}"
+            ));
+        }
         let live = Live::new(home.clone(), environment.clone());
+        live.hold(in_file.clone(), channels.topics.profile.clone());
         let demo = Arc::new(AtomicBool::new(
             learn_secrets(&live, &secrets, &mut notices).await,
         ));
@@ -200,17 +209,18 @@ impl Service {
             .timezone
             .clone()
             .unwrap_or_else(|| Zone::of_machine(&options.environment));
-        let days = ZoneDays(zone.time_zone().clone());
+        let local = LocalTime::new(zone);
         let view = OrgView::default();
         let ledger = Ledger::default();
         let tree = Tree::new(recovered.teams.clone());
-        spine::recover_spending(&*storage, &ledger, days.day_of(WallClock.now()), &tree)
+        spine::recover_spending(&*storage, &ledger, local.day_of(WallClock.now()), &tree)
             .map_err(|error| machine("the store cannot be read", error))?;
         let memory = Memory::new(
             Arc::new(WallClock),
             ids.clone(),
             Arc::new(vault::Guard::new(&vault)),
         );
+        let changes = Changes::new(home.clone(), Arc::new(WallClock), ids.clone());
         let gate = tools::trust::Gate::default();
         let toolbox = tools::memory::add(gate.equip(options.toolbox), &memory);
         let toolbox = tools::vault::add(toolbox);
@@ -222,27 +232,7 @@ impl Service {
         let toolbox = tools::org::add(toolbox, &office);
         let desk = Desk::default();
         let toolbox = tools::triggers::add(toolbox, &desk);
-        let (settings_now, today) = (live.clone(), days.clone());
-        let turns = Turns::new(Sources {
-            rules: rules.clone(),
-            home: home.clone(),
-            live,
-            engines,
-            toolbox,
-            memory: memory.clone(),
-            sandbox: Arc::new(sandbox),
-            agents: Some(Arc::new(agents.clone())),
-            turn_timeout: config.tasks.turn_timeout,
-            idle_timeout: config.tasks.idle_timeout,
-            topic_profile: channels.topics.profile.clone(),
-            demo: demo.clone(),
-            secrets,
-            vault: vault.clone(),
-        });
-        let prompts = turns.clone();
-        let explained = turns.clone();
-        let roster: office::Roster = Arc::new(move |team| prompts.subagents(team));
-        let outlook = Outlook::new(home.clone(), turns.prompts(), view.clone());
+        let (settings_now, today) = (live.clone(), local.clone());
         let tool_names = tools::BUILT_INS
             .iter()
             .chain(&tools::org::NAMES)
@@ -253,7 +243,33 @@ impl Service {
             .chain([&tools::ask_operator::NAME]);
         let tool_names = tool_names.map(ToString::to_string);
         let metrics = Arc::new(Metrics::new(tool_names));
+        let turns = Turns::new(Sources {
+            rules: rules.clone(),
+            home: home.clone(),
+            live,
+            engines,
+            toolbox,
+            memory: memory.clone(),
+            changes: changes.clone(),
+            sandbox: Arc::new(sandbox),
+            agents: Some(Arc::new(agents.clone())),
+            demo: demo.clone(),
+            secrets: secrets.clone(),
+            vault: vault.clone(),
+            till: Till {
+                ledger: ledger.clone(),
+                days: Arc::new(local.clone()),
+                meter: metrics.clone(),
+            },
+        });
+        let publisher = Publisher::new(boot, Arc::new(WallClock));
+        let prompts = turns.clone();
+        let explained = turns.clone();
+        let roster: office::Roster = Arc::new(move |team| prompts.subagents(team));
+        let outlook = Outlook::new(home.clone(), turns.prompts(), view.clone());
         let commits = metrics.clone();
+        let (on_hindrance, hindrances) = cures::hear();
+        let board = Board::default();
         let ports = Ports {
             storage: storage.clone(),
             on_store_failure: Box::new(|error| {
@@ -266,21 +282,24 @@ impl Service {
             classifier: Arc::new(turns.clone()),
             clock: Arc::new(WallClock),
             ids: ids.clone(),
+            on_hindrance,
             ledger: ledger.clone(),
-            days: Arc::new(days),
+            days: Arc::new(local.clone()),
             secrets: Arc::new(vault.clone()),
             digester: sha256,
             approvals_last: config.approvals.ttl,
             meter: metrics.clone(),
+            live: publisher.clone(),
             folders: Arc::new(TeamFolders::new(home.clone())),
             view: view.clone(),
             triggers: scheduler::Ports {
+                board: board.clone(),
                 calendar: Arc::new(Zones),
                 expressions: Arc::new(LinearExpressions),
                 roster: Arc::new(view.clone()),
                 premises: Arc::new(outlook.clone()),
-                timezone: zone.name().to_owned(),
-                retention: RETENTION,
+                timezone: local.name(),
+                retention: Arc::new(Keeper::new(settings_now.clone(), home.clone())),
             },
         };
         let limits = Limits {
@@ -294,9 +313,22 @@ impl Service {
             router_settings(&channels),
             recovered,
         );
+        actix::spawn(keeper::keep(
+            tap.open(publisher.clone()),
+            spine.store.clone(),
+        ));
+        let cures = Cures::start(
+            hindrances,
+            Arc::new(turns),
+            settings_now.clone(),
+            spine.queue.clone(),
+        );
         memory.connect(spine.store.clone());
+        changes.connect(spine.store.clone());
         rules.connect(spine.store.clone(), ids.clone());
         notices.extend(vault::attach(&vault, &spine.store, &ids));
+        // What a crash cut off.
+        vault.redact().await;
         spine.org.do_send(org::Settle {
             belongings: vec![
                 Arc::new(memory.clone()),
@@ -304,6 +336,7 @@ impl Service {
                 Arc::new(Inboxes(spine.store.clone())),
                 Arc::new(Triggers(spine.scheduler.clone())),
                 Arc::new(Waiting(spine.approvals.clone())),
+                Arc::new(ledger.clone()),
             ],
         });
         outlook.connect(spine.store.clone());
@@ -314,12 +347,14 @@ impl Service {
             clock: Arc::new(WallClock),
             calendar: Arc::new(Zones),
             expressions: Arc::new(LinearExpressions),
-            zone: zone.name().to_owned(),
+            zone: local.clone(),
+            board,
             subagents: roster.clone(),
             secrets: Arc::new(vault.clone()),
         });
         let upkeep = Upkeep::start(
             spine.scheduler.clone(),
+            spine.queue.clone(),
             view.clone(),
             settings_now.clone(),
             outlook,
@@ -329,13 +364,12 @@ impl Service {
             view: view.clone(),
             work: Arc::new(Actors {
                 queue: spine.queue.clone(),
-                supervisor: spine.supervisor.clone(),
             }),
             store: spine.store.clone(),
             channel: spine.channel.clone(),
             clock: Arc::new(WallClock),
             ids: ids.clone(),
-            live: settings_now,
+            live: settings_now.clone(),
             credentials: Arc::new(vault.clone()),
             roster,
             spent: Arc::new(move |team| ledger.drawn(team, today.day_of(WallClock.now()))),
@@ -344,11 +378,16 @@ impl Service {
         gate.open(spine.router.clone());
         line.open(spine.approvals.clone());
         let reload = Reload::start(
-            home.clone(),
-            environment,
-            &spine,
-            ids.clone(),
-            &channels,
+            Running {
+                live: settings_now,
+                home: home.clone(),
+                environment: environment.clone(),
+                spine: &spine,
+                ids: ids.clone(),
+                config: in_file,
+                channels: &channels,
+                local: local.clone(),
+            },
             fault,
         );
         let draining = Arc::new(AtomicBool::new(false));
@@ -382,6 +421,7 @@ impl Service {
             identities,
             spine: spine.clone(),
             memory,
+            changes,
             office,
             rules,
             explainer: Arc::new(move |team, tool, args, subject| {
@@ -398,7 +438,14 @@ impl Service {
                 organisation: view.clone(),
             }),
             metrics,
-            jobs: Jobs::new(clock),
+            jobs: Jobs::new(clock, publisher.clone()),
+            secrets: secrets.clone(),
+            files: http::config::Files {
+                home: home.clone(),
+                environment: environment.clone(),
+                reload: reload.order(),
+            },
+            days: Arc::new(local),
             backups: Arc::new(move |file, progress| back_up(&archived, &backups, file, progress)),
             started: Instant::now(),
         };
@@ -425,6 +472,7 @@ impl Service {
             server: listener.server,
             address_file,
             _reload: reload,
+            _cures: cures,
             _upkeep: upkeep,
             _lock: lock,
         })
@@ -471,6 +519,9 @@ impl Service {
     /// queue, clients are told to come back.
     pub async fn stop(self) {
         self.draining.store(true, Ordering::SeqCst);
+        systemd::stopping();
+        let live = &self.spine.live;
+        live.publish(Event::new(Kind::Drain, serde_json::json!({})));
         self.spine.scheduler.do_send(scheduler::ring::Drain);
         self.spine.queue.do_send(queue::Drain);
         self.spine.supervisor.do_send(supervisor::Drain);
@@ -482,6 +533,7 @@ impl Service {
         }
         self.spine.channel.do_send(Shutdown);
         let _ = tokio::time::timeout(FAREWELL, self.nobody_is_connected()).await;
+        self.spine.live.end();
         self.server.stop(true).await;
         let _ = std::fs::remove_file(&self.address_file);
     }
@@ -519,7 +571,7 @@ fn public_url(server: &config::Server, address: SocketAddr) -> String {
 async fn open_store(
     home: &Home,
     config: &config::Config,
-) -> Result<(Arc<SledStorage>, router::Recovered), ServiceError> {
+) -> Result<(Arc<SledStorage>, router::Recovered, u64), ServiceError> {
     let layout = backup_home(home, config);
     let durability = match config.store.durability {
         config::Durability::Power => Durability::Power,
@@ -527,9 +579,10 @@ async fn open_store(
     };
     let opened = tokio::task::spawn_blocking(move || {
         let storage = storage::open::open(&layout, durability, &|_| {})?;
-        let recovered =
-            spine::recover(&storage).map_err(|error| machine("the store cannot be read", error))?;
-        Ok::<_, ServiceError>((Arc::new(storage), recovered))
+        let unreadable = |error| machine("the store cannot be read", error);
+        let recovered = spine::recover(&storage).map_err(unreadable)?;
+        let boot = live::boot::next(&storage).map_err(unreadable)?;
+        Ok::<_, ServiceError>((Arc::new(storage), recovered, boot))
     });
     opened
         .await
@@ -580,6 +633,7 @@ fn threads() -> Threads {
     Threads {
         store: Arbiter::new().handle(),
         teams: (0..cores).map(|_| team_arbiter()).collect(),
+        answers_within: spine::ANSWERS_WITHIN,
     }
 }
 

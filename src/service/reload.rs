@@ -1,40 +1,53 @@
-//! Reload: `channels.yaml` is read again when it changes, and counts at once if nothing is wrong with it.
+//! Reload: `config.yaml`, `providers.yaml` and `channels.yaml` are read again when one of them changes, and
+//! count at once if nothing is wrong with any of them.
 
 use std::{
     sync::{
         Arc, Mutex, PoisonError,
-        atomic::{AtomicBool, Ordering},
+        atomic::{AtomicBool, AtomicU64, Ordering},
     },
     time::Duration,
 };
 
-use actix::Addr;
 use hivewright_actors::{
-    clock::Clock,
+    approvals::SetTtl,
+    clock::{Clock, millis},
     ids::Ids,
+    live::event::{Event, Kind},
     notice::{Notice, NoticeKind},
-    router::{Reconfigure, Router},
+    queue::Allow,
+    router::Reconfigure,
+    scheduler::ring::SetZone,
     spine::Spine,
-    store::{StoreHandle, records::Writes},
+    store::records::Writes,
 };
+use serde_json::json;
 use tokio::{
     signal::unix::{Signal, SignalKind, signal},
+    sync::{mpsc, oneshot},
     task::JoinHandle,
 };
 
 use super::router_settings;
 use crate::{
+    days::LocalTime,
+    http,
     machine::WallClock,
     settings::{
         channels::{self, WebSocket},
+        config::Config,
         file_cache::Stamp,
         home::Home,
+        live::Live,
         load,
         problem::Problems,
         references::Environment,
+        zone::Zone,
     },
 };
 
+/// What is one set: all of it counts, or nothing.
+const FILES: [&str; 3] = ["config.yaml", "providers.yaml", "channels.yaml"];
 /// A file that did not change for this long has been written.
 const SETTLES_AFTER: Duration = Duration::from_millis(500);
 
@@ -43,6 +56,8 @@ const SETTLES_AFTER: Duration = Duration::from_millis(500);
 pub(super) struct Channels {
     /// Clients may open WebSockets.
     pub(super) websocket: AtomicBool,
+    /// A topic without work for this long is idle, in milliseconds.
+    idle_after: AtomicU64,
     fault: Mutex<Option<String>>,
 }
 
@@ -53,6 +68,11 @@ impl Channels {
         fault.unwrap_or_else(PoisonError::into_inner).clone()
     }
 
+    /// A topic without work for this long is idle.
+    pub(super) fn idle_after(&self) -> Duration {
+        Duration::from_millis(self.idle_after.load(Ordering::Relaxed))
+    }
+
     fn set_fault(&self, fault: Option<String>) {
         *self.fault.lock().unwrap_or_else(PoisonError::into_inner) = fault;
     }
@@ -60,12 +80,18 @@ impl Channels {
     fn set(&self, settings: &channels::Channels) {
         let on = settings.ws != WebSocket::Off;
         self.websocket.store(on, Ordering::Relaxed);
+        let idle_after = millis(settings.topics.idle_after);
+        self.idle_after.store(idle_after, Ordering::Relaxed);
     }
 }
 
-/// Looks after `channels.yaml`; ends when it is dropped.
+/// Someone wants the files to be read now, and to know what came of it.
+type Order = oneshot::Sender<Result<(), Problems>>;
+
+/// Looks after the settings files; ends when it is dropped.
 pub(super) struct Reload {
     channels: Arc<Channels>,
+    orders: mpsc::UnboundedSender<Order>,
     task: JoinHandle<()>,
 }
 
@@ -75,34 +101,64 @@ impl Drop for Reload {
     }
 }
 
+/// What a service runs with, and who is told when that changes.
+pub(super) struct Running<'a> {
+    /// The files.
+    pub(super) live: Live,
+    /// Where they are.
+    pub(super) home: Home,
+    /// What they may refer to.
+    pub(super) environment: Environment,
+    /// Who is told.
+    pub(super) spine: &'a Spine,
+    /// Names notices.
+    pub(super) ids: Ids,
+    /// How it was told to run.
+    pub(super) config: Arc<Config>,
+    /// How people reach it.
+    pub(super) channels: &'a channels::Channels,
+    /// The operator's time zone.
+    pub(super) local: LocalTime,
+}
+
 impl Reload {
-    /// Looks after the file of a service that runs with these settings.
-    pub(super) fn start(
-        home: Home,
-        environment: Environment,
-        spine: &Spine,
-        ids: Ids,
-        settings: &channels::Channels,
-        fault: Option<Problems>,
-    ) -> Self {
+    /// Looks after the files of a service, which may have been wrong from the start.
+    pub(super) fn start(running: Running<'_>, fault: Option<Problems>) -> Self {
         let channels = Arc::new(Channels::default());
-        channels.set(settings);
+        channels.set(running.channels);
         let mut watch = Watch {
-            applied: Stamp::at(&home.channels_file()),
-            home,
-            environment,
-            router: spine.router.clone(),
-            store: spine.store.clone(),
-            ids,
+            applied: stamps(&running.home),
+            vault: running.environment.vault_version(),
+            live: running.live,
+            home: running.home,
+            environment: running.environment,
+            spine: running.spine.clone(),
+            ids: running.ids,
             channels: channels.clone(),
+            started: running.config,
+            local: running.local,
+            pending: Vec::new(),
         };
         if let Some(fault) = fault {
             watch.complain(&fault);
         }
+        let (orders, mut ordered) = mpsc::unbounded_channel();
         Self {
             channels,
-            task: actix::spawn(async move { watch.run().await }),
+            orders,
+            task: actix::spawn(async move { watch.run(&mut ordered).await }),
         }
+    }
+
+    /// Has the files read now.
+    pub(super) fn order(&self) -> Arc<http::config::Reload> {
+        let orders = self.orders.clone();
+        Arc::new(move || {
+            let (order, outcome) = oneshot::channel();
+            let _gone = orders.send(order);
+            // Whoever looks after them is gone only when the service stops.
+            Box::pin(async move { outcome.await.unwrap_or(Ok(())) })
+        })
     }
 
     /// How the channels stand.
@@ -111,69 +167,147 @@ impl Reload {
     }
 }
 
+/// The states of the files that are one set.
+type Stamps = [Option<Stamp>; 3];
+
+fn stamps(home: &Home) -> Stamps {
+    let files = [
+        home.config_file(),
+        home.providers_file(),
+        home.channels_file(),
+    ];
+    files.map(|file| Stamp::at(&file))
+}
+
 struct Watch {
+    live: Live,
     home: Home,
     environment: Environment,
-    router: Addr<Router>,
-    store: StoreHandle,
+    spine: Spine,
     ids: Ids,
     channels: Arc<Channels>,
-    /// The state of the file that counts, or that was refused.
-    applied: Option<Stamp>,
+    /// The state of the files that counts, or that was refused.
+    applied: Stamps,
+    /// The version of the vault that they were read with.
+    vault: u64,
+    /// What the process was started with.
+    started: Arc<Config>,
+    local: LocalTime,
+    /// What the operator was told to restart for.
+    pending: Vec<&'static str>,
 }
 
 impl Watch {
-    async fn run(&mut self) {
+    async fn run(&mut self, ordered: &mut mpsc::UnboundedReceiver<Order>) {
         let mut hangup = signal(SignalKind::hangup()).ok();
         let mut seen = self.applied;
         loop {
+            let mut order = None;
             let told = tokio::select! {
                 () = tokio::time::sleep(SETTLES_AFTER) => false,
                 () = heard(&mut hangup) => true,
+                Some(wanted) = ordered.recv() => {
+                    order = Some(wanted);
+                    true
+                }
             };
-            // One look at one file of the home: too little to bother another thread with.
-            let now = Stamp::at(&self.home.channels_file());
+            // One look at three files of the home: too little to bother another thread with.
+            let now = stamps(&self.home);
             let has_settled = now == seen;
             seen = now;
-            if told || (has_settled && now != self.applied) {
+            let vault = self.environment.vault_version();
+            let has_other_secrets = vault != self.vault && load::channels_use_vault(&self.home);
+            self.vault = vault;
+            if told || has_other_secrets || (has_settled && now != self.applied) {
                 self.applied = now;
-                self.reread().await;
+                let outcome = self.reread().await;
+                if let Some(order) = order {
+                    let _gone = order.send(outcome);
+                }
             }
         }
     }
 
-    async fn reread(&mut self) {
-        let (home, environment) = (self.home.clone(), self.environment.clone());
-        let read = tokio::task::spawn_blocking(move || load::reread_channels(&home, &environment));
-        match read.await {
-            Ok(Ok(settings)) => {
-                self.router.do_send(Reconfigure(router_settings(&settings)));
-                self.channels.set(&settings);
+    async fn reread(&mut self) -> Result<(), Problems> {
+        let live = self.live.clone();
+        match tokio::task::spawn_blocking(move || live.set_now()).await {
+            Ok(Ok(set)) => {
+                let settings = router_settings(&set.channels);
+                self.spine.router.do_send(Reconfigure(settings));
+                self.channels.set(&set.channels);
                 self.channels.set_fault(None);
-                tracing::info!("`channels.yaml` was read again and counts from now on");
+                self.apply(&set.config);
+                let told = json!({ "file": FILES.join(", ") });
+                self.spine
+                    .live
+                    .publish(Event::new(Kind::ConfigReloaded, told));
+                tracing::info!("the settings were read again and count from now on");
+                Ok(())
             }
             Ok(Err(problems)) => {
-                tracing::error!(%problems, "`channels.yaml` is refused; what it said before still counts");
+                tracing::error!(%problems, "the settings are refused; what they said before still counts");
                 self.complain(&problems);
+                Err(problems)
             }
-            Err(error) => tracing::error!(%error, "`channels.yaml` could not be read"),
+            Err(error) => {
+                tracing::error!(%error, "the settings could not be read");
+                let path = self.home.config_file();
+                Err(Problems(vec![load::whole(&path, "could not be read")]))
+            }
         }
+    }
+
+    /// Tells all who do not look for themselves. What only a restart changes is told to the operator.
+    fn apply(&mut self, config: &Config) {
+        let zone = config.timezone.clone();
+        let zone = zone.unwrap_or_else(|| Zone::of_machine(&self.environment));
+        if zone != self.local.zone() {
+            let timezone = zone.name().to_owned();
+            self.local.set(zone);
+            self.spine.scheduler.do_send(SetZone { timezone });
+        }
+        self.spine.approvals.do_send(SetTtl(config.approvals.ttl));
+        self.spine.queue.do_send(Allow {
+            running: config.runtime.max_running_turns,
+        });
+        let pending = self.started.needs_restart(config);
+        if pending != self.pending && !pending.is_empty() {
+            let text = format!(
+                "`config.yaml`: {} changed and counts only after a restart.",
+                pending.join(", ")
+            );
+            tracing::warn!("{text}");
+            self.notify(NoticeKind::Report, text, Writes::new());
+        }
+        self.pending = pending;
     }
 
     /// Tells whoever looks, and puts it into the operator's inbox.
     fn complain(&mut self, problems: &Problems) {
-        self.channels.set_fault(Some(problems.to_string()));
+        let file = self.home.channels_file().display().to_string();
+        let of_channels = problems.0.iter().any(|problem| problem.file == file);
+        let fault = of_channels.then(|| problems.to_string());
+        self.channels.set_fault(fault);
+        let mut files: Vec<&str> = problems.0.iter().map(|problem| &*problem.file).collect();
+        files.dedup();
+        let told = json!({ "file": files.join(", "), "problems": problems.to_string() });
+        let told = Event::new(Kind::ConfigInvalid, told);
+        let writes = Writes::new().tell(told);
+        self.notify(NoticeKind::ConfigInvalid, problems.to_string(), writes);
+    }
+
+    fn notify(&self, kind: NoticeKind, text: String, writes: Writes) {
         let notice = Notice {
             id: self.ids.notice(),
-            kind: NoticeKind::ConfigInvalid,
+            kind,
             team: None,
-            text: problems.to_string(),
+            text,
             refs: Vec::new(),
             at: WallClock.now(),
             read: false,
         };
         // The store takes it in now; nobody waits until it is safe.
-        drop(self.store.commit(Writes::new().notice(&notice)));
+        drop(self.spine.store.commit(writes.notice(&notice)));
     }
 }
 

@@ -33,6 +33,10 @@ impl SecretGuard for Guard {
         let scrubber = self.0.of(&team.name);
         scrubber.key_in(text).map(str::to_owned)
     }
+
+    fn redactions(&self) -> u64 {
+        self.0.vault().redactions()
+    }
 }
 
 /// Opens the vault of a store that is not yet running. From now on the log shows none of its

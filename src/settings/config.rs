@@ -2,12 +2,15 @@
 
 use std::{
     net::{IpAddr, Ipv4Addr},
+    ops::RangeInclusive,
     path::{Path, PathBuf},
     sync::Arc,
     time::Duration,
 };
 
-use hivewright_actors::{org::tree::Limits, policy::rule::Rule};
+use hivewright_actors::{
+    org::tree::Limits, policy::rule::Rule, scheduler::retention::keeping::Terms,
+};
 
 use super::{
     error::StartError,
@@ -44,9 +47,15 @@ pub struct Config {
     pub policy: Arc<Vec<Rule>>,
     /// What tools may use.
     pub sandbox: Sandbox,
+    /// How long things are kept.
+    pub retention: Terms,
     /// Where backups go.
     pub backup: Backup,
 }
+
+/// The shortest and the longest that anything is kept.
+const KEPT: RangeInclusive<Duration> =
+    Duration::from_secs(24 * 60 * 60)..=Duration::from_secs(3650 * 24 * 60 * 60);
 
 /// The shortest and the longest wait for a decision.
 const SHORTEST_TTL: Duration = Duration::from_secs(60);
@@ -279,7 +288,27 @@ pub(crate) fn read(
     document: Document,
     folder: &Path,
 ) -> Result<(Config, Vec<Problem>), Problems> {
-    let config = document.read(text, |root| Config {
+    let config = document.read(text, |root| {
+        for key in MISSING {
+            root.retired(key, NOT_HERE);
+        }
+        read_root(root, folder)
+    });
+    document.finish(config)
+}
+
+/// Sections that other versions have.
+const MISSING: [&str; 5] = [
+    "sessions",
+    "browser",
+    "skill_repository",
+    "engines",
+    "plugins",
+];
+const NOT_HERE: &str = "this version does not have what it sets; leave it out";
+
+fn read_root(root: &mut Section<'_>, folder: &Path) -> Config {
+    Config {
         timezone: root.maybe("timezone", |field| field.parse(Zone::parse)),
         log: root.section("log", |log| Log {
             level: log.get("level", Level::default(), |field| {
@@ -293,13 +322,25 @@ pub(crate) fn read(
             }),
         }),
         server: root.section("server", |server| read_server(server, folder)),
-        store: root.section("store", |store| Store {
-            durability: store.get("durability", Durability::default(), |field| {
-                field.choice(&[
-                    ("power", Durability::Power),
-                    ("process", Durability::Process),
-                ])
-            }),
+        store: root.section("store", |store| {
+            store.retired(
+                "jetstream",
+                "this version keeps its data in sled; leave it out",
+            );
+            store.maybe("backend", |field| {
+                field.parse(|text| match text {
+                    "sled" => Ok(()),
+                    _ => Err("this version keeps its data in sled: expected `sled`"),
+                })
+            });
+            Store {
+                durability: store.get("durability", Durability::default(), |field| {
+                    field.choice(&[
+                        ("power", Durability::Power),
+                        ("process", Durability::Process),
+                    ])
+                }),
+            }
         }),
         runtime: root.section("runtime", |runtime| Runtime {
             max_running_turns: runtime.get(
@@ -337,16 +378,56 @@ pub(crate) fn read(
             }),
         }),
         policy: Arc::new(root.get("policy", Vec::new(), |field| policy::read(&field))),
-        sandbox: root.section("sandbox", |sandbox| Sandbox {
-            memory: sandbox.get("memory", Sandbox::default().memory, |field| {
-                field.size(16 << 20..=1024 << 30)
-            }),
+        sandbox: root.section("sandbox", |sandbox| {
+            sandbox.retired("network_form", NOT_HERE);
+            Sandbox {
+                memory: sandbox.get("memory", Sandbox::default().memory, |field| {
+                    field.size(16 << 20..=1024 << 30)
+                }),
+            }
         }),
-        backup: root.section("backup", |backup| Backup {
-            dir: path(backup, "dir", folder),
+        retention: root.section("retention", |retention| {
+            let default = Terms::default();
+            Terms {
+                tasks: retention.get("tasks", default.tasks, |field| field.duration(KEPT)),
+                audit: retention.get("audit", default.audit, |field| field.duration(KEPT)),
+            }
         }),
-    });
-    document.finish(config)
+        backup: root.section("backup", |backup| {
+            let by_hand = "this version makes no backups by itself; use `hivewright backup`";
+            backup.retired("every", by_hand);
+            Backup {
+                dir: path(backup, "dir", folder),
+            }
+        }),
+    }
+}
+
+impl Config {
+    /// Fields that differ and that a running service does not take up.
+    pub fn needs_restart(&self, other: &Self) -> Vec<&'static str> {
+        let (one, two) = (&self.server, &other.server);
+        let fields = [
+            ("log.level", self.log != other.log),
+            ("server.bind", one.bind != two.bind),
+            ("server.port", one.port != two.port),
+            ("server.public_url", one.public_url != two.public_url),
+            ("server.tls", one.tls != two.tls),
+            (
+                "server.trusted_proxies",
+                one.trusted_proxies != two.trusted_proxies,
+            ),
+            (
+                "server.allowed_origins",
+                one.allowed_origins != two.allowed_origins,
+            ),
+            ("store.durability", self.store != other.store),
+            ("sandbox.memory", self.sandbox != other.sandbox),
+            ("backup.dir", self.backup != other.backup),
+        ];
+        let differ = fields.into_iter().filter(|(_, differs)| *differs);
+        differ.map(|(field, _)| field).collect()
+    }
 }
 
 fn read_defaults(defaults: &mut Section<'_>) -> Defaults {

@@ -1,15 +1,19 @@
 //! Settings that count from the next turn: read again when their file changed.
 
-use std::{path::Path, sync::Arc};
+use std::{
+    path::Path,
+    sync::{Arc, PoisonError, RwLock},
+};
 
 use hivewright_actors::ids::TeamName;
 use tokio::task::spawn_blocking;
 
 use super::{
+    channels::Channels,
     config::Config,
     file_cache::FileCache,
     home::Home,
-    load::{read_config, read_providers, read_team, whole},
+    load::{read_config, read_providers, read_team, reread_channels, whole},
     problem::Problems,
     providers::Providers,
     references::Environment,
@@ -19,7 +23,10 @@ use super::{
 /// What a file held, or what is wrong with it.
 type Read<T> = Result<Arc<T>, Arc<Problems>>;
 
-/// The providers and the team files as they are now. Cheap to clone.
+/// The settings as they are now. Cheap to clone.
+///
+/// `config.yaml`, `providers.yaml` and `channels.yaml` are one set for a service that runs: a fault in
+/// one of them leaves what all of them said before in force.
 #[derive(Clone, Debug)]
 pub struct Live(Arc<Inner>);
 
@@ -30,6 +37,28 @@ struct Inner {
     providers: FileCache<Read<Providers>>,
     teams: FileCache<Read<Team>>,
     config: FileCache<Read<Config>>,
+    channels: FileCache<Read<Channels>>,
+    /// What a service that runs goes by.
+    held: RwLock<Option<Held>>,
+}
+
+#[derive(Clone, Debug)]
+struct Held {
+    config: Arc<Config>,
+    /// A service may have started without.
+    providers: Read<Providers>,
+    topic_profile: Option<String>,
+}
+
+/// Settings that hold together.
+#[derive(Clone, Debug)]
+pub struct Set {
+    /// How the service runs.
+    pub config: Arc<Config>,
+    /// What answers.
+    pub providers: Arc<Providers>,
+    /// How people reach it.
+    pub channels: Arc<Channels>,
 }
 
 impl Live {
@@ -41,7 +70,67 @@ impl Live {
             providers: FileCache::default(),
             teams: FileCache::default(),
             config: FileCache::default(),
+            channels: FileCache::default(),
+            held: RwLock::default(),
         }))
+    }
+
+    /// From now on a service runs with these, and goes on with them while something is wrong. Blocks.
+    pub fn hold(&self, config: Arc<Config>, topic_profile: Option<String>) {
+        self.set_held(Held {
+            config,
+            providers: self.providers_file(),
+            topic_profile,
+        });
+    }
+
+    /// The whole set, if nothing is wrong with it; then it counts. Blocks.
+    pub fn set_now(&self) -> Result<Set, Problems> {
+        let files = (
+            self.config_file(),
+            self.providers_file(),
+            self.channels_file(),
+        );
+        let (config, providers, channels) = match files {
+            (Ok(config), Ok(providers), Ok(channels)) => (config, providers, channels),
+            (config, providers, channels) => {
+                let found = [config.err(), providers.err(), channels.err()];
+                let found = found.into_iter().flatten();
+                return Err(Problems(found.flat_map(|found| found.0.clone()).collect()));
+            }
+        };
+        if self.held().is_some() {
+            self.set_held(Held {
+                config: config.clone(),
+                providers: Ok(providers.clone()),
+                topic_profile: channels.topics.profile.clone(),
+            });
+        }
+        Ok(Set {
+            config,
+            providers,
+            channels,
+        })
+    }
+
+    /// What a service that runs goes by; none if none does. Does not look at files.
+    pub fn config_held(&self) -> Option<Arc<Config>> {
+        self.held().map(|held| held.config)
+    }
+
+    /// The profile that is asked about topics, as the service that runs was told.
+    pub fn topic_profile(&self) -> Option<String> {
+        self.held()?.topic_profile
+    }
+
+    fn held(&self) -> Option<Held> {
+        let held = self.0.held.read();
+        held.unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    fn set_held(&self, held: Held) {
+        let mut place = self.0.held.write().unwrap_or_else(PoisonError::into_inner);
+        *place = Some(held);
     }
 
     /// The profiles. There is none while the file is wrong.
@@ -67,6 +156,38 @@ impl Live {
 
     /// The same, on this thread. Blocks.
     pub fn config_now(&self) -> Read<Config> {
+        match self.held() {
+            None => self.config_file(),
+            Some(held) => Ok(self.set_now().map_or(held.config, |set| set.config)),
+        }
+    }
+
+    /// The same, on this thread. Blocks.
+    pub fn providers_now(&self) -> Read<Providers> {
+        match self.held() {
+            None => self.providers_file(),
+            Some(held) => match (self.set_now(), held.providers) {
+                (Ok(set), _) => Ok(set.providers),
+                (Err(_), Ok(before)) => Ok(before),
+                // Nothing is in force: what is wrong now is of more use than what was.
+                (Err(_), Err(_)) => self.providers_file(),
+            },
+        }
+    }
+
+    fn channels_file(&self) -> Read<Channels> {
+        let inner = &self.0;
+        let (path, version) = (
+            inner.home.channels_file(),
+            inner.environment.vault_version(),
+        );
+        inner.channels.get_with(&path, version, || {
+            let found = reread_channels(&inner.home, &inner.environment);
+            (found.map(Arc::new).map_err(Arc::new), Vec::new())
+        })
+    }
+
+    fn config_file(&self) -> Read<Config> {
         let inner = &self.0;
         inner.config.get(&inner.home.config_file(), || {
             let found = read_config(&inner.home, &inner.environment);
@@ -75,8 +196,7 @@ impl Live {
         })
     }
 
-    /// The same, on this thread. Blocks.
-    pub fn providers_now(&self) -> Read<Providers> {
+    fn providers_file(&self) -> Read<Providers> {
         let inner = &self.0;
         let (path, version) = (
             inner.home.providers_file(),

@@ -40,29 +40,49 @@ pub enum ChannelsState {
     Closed(Problems),
 }
 
-/// Reads `config.yaml` and `channels.yaml`. May block.
+/// Reads `config.yaml` and `channels.yaml`, where nothing has to be opened between them. May block.
 ///
 /// If the former is wrong, the error holds the problems of all files.
 pub fn load(home: &Home, environment: &Environment) -> Result<Settings, StartError> {
-    let (config, mut warnings) = match read_config(home, environment) {
-        Ok(found) => found,
-        Err(_) => return Err(check(home, environment).problems.into()),
-    };
-    let mut distrust = Problems::default();
-    let channels = match read_channels(home, environment) {
-        Ok(read) => {
-            warnings.extend(read.warnings);
-            distrust = read.distrust;
-            ChannelsState::Open(read.channels)
-        }
-        Err(problems) => ChannelsState::Closed(problems),
-    };
+    let (config, mut warnings) = load_config(home, environment)?;
+    let (channels, distrust, more) = load_channels(home, environment);
+    warnings.extend(more);
     Ok(Settings {
         config,
         channels,
         distrust,
         warnings,
     })
+}
+
+/// Reads `config.yaml`: how the service runs, and what works and should not stay. May block.
+///
+/// If it is wrong, the error holds the problems of all files.
+pub fn load_config(
+    home: &Home,
+    environment: &Environment,
+) -> Result<(Config, Vec<Problem>), StartError> {
+    read_config(home, environment).map_err(|_| check(home, environment).problems.into())
+}
+
+/// Reads `channels.yaml`: how people reach the teams, what is wrong with who is let in, and what works
+/// and should not stay. May block.
+pub fn load_channels(
+    home: &Home,
+    environment: &Environment,
+) -> (ChannelsState, Problems, Vec<Problem>) {
+    match read_channels(home, environment) {
+        Ok(read) => (
+            ChannelsState::Open(read.channels),
+            read.distrust,
+            read.warnings,
+        ),
+        Err(problems) => (
+            ChannelsState::Closed(problems),
+            Problems::default(),
+            Vec::new(),
+        ),
+    }
 }
 
 /// What is to be said about all settings files.
@@ -96,6 +116,53 @@ pub fn check(home: &Home, environment: &Environment) -> Report {
     report
 }
 
+/// A settings file by its name.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum File {
+    /// `config.yaml`.
+    Config,
+    /// `providers.yaml`.
+    Providers,
+    /// `channels.yaml`.
+    Channels,
+    /// The file of a team.
+    Team(String),
+}
+
+/// What would be wrong with a file if it held this text. May block: references are followed.
+pub fn validate(
+    home: &Home,
+    environment: &Environment,
+    file: &File,
+    text: &str,
+) -> Result<(), Problems> {
+    let document = |name: &str| {
+        let references = References::new(environment, home.data());
+        Document::with_references(name, references)
+    };
+    match file {
+        File::Config => {
+            config::read(text, document("config.yaml"), home.data())?;
+        }
+        File::Channels => {
+            let read = channels::read(text, document("channels.yaml"))?;
+            if !read.distrust.0.is_empty() {
+                return Err(read.distrust);
+            }
+        }
+        File::Providers => {
+            let found = providers::read(text, document("providers.yaml"), environment).0?;
+            if !found.disabled.is_empty() {
+                return Err(Problems(found.disabled.into_values().collect()));
+            }
+        }
+        File::Team(name) => {
+            team::read(text, Document::plain("config.yaml"), name, home)?;
+        }
+    }
+    Ok(())
+}
+
 /// The folders that are teams, by name.
 pub(crate) fn team_names(home: &Home) -> Vec<String> {
     let Ok(folders) = fs::read_dir(home.teams()) else {
@@ -115,7 +182,8 @@ pub(crate) fn read_config(
 ) -> Result<(Config, Vec<Problem>), Problems> {
     match open(&home.config_file())? {
         Some((text, name)) => {
-            let references = References::new(environment, home.data());
+            // It says where the store is that the vault is in.
+            let references = References::new(&environment.without_vault(), home.data());
             let document = Document::with_references(&name, references);
             config::read(&text, document, home.data())
         }
@@ -129,6 +197,12 @@ pub(crate) fn reread_channels(
     environment: &Environment,
 ) -> Result<Channels, Problems> {
     whole_channels(home, environment).map(|read| read.channels)
+}
+
+/// `channels.yaml` refers to the vault. May block.
+pub(crate) fn channels_use_vault(home: &Home) -> bool {
+    let file = open(&home.channels_file());
+    matches!(file, Ok(Some((text, _))) if text.contains("${vault:"))
 }
 
 /// The file, if nothing at all is wrong with it.

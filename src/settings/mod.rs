@@ -6,6 +6,7 @@
 
 pub mod channels;
 pub mod config;
+pub mod effective;
 pub mod error;
 pub mod home;
 pub mod live;
@@ -15,6 +16,7 @@ pub mod policy;
 pub mod problem;
 pub mod providers;
 pub mod references;
+pub mod replace;
 pub mod scaffold;
 pub mod secret;
 pub mod team;

@@ -48,6 +48,14 @@ impl Environment {
         }
     }
 
+    /// The same for a file that is read before the vault is opened.
+    pub(crate) fn without_vault(&self) -> Self {
+        Self {
+            vault: None,
+            ..self.clone()
+        }
+    }
+
     /// These variables and no others.
     pub fn fixed<const N: usize>(variables: [(&str, &str); N]) -> Self {
         let variables: BTreeMap<String, String> = variables
@@ -198,7 +206,10 @@ impl References {
     fn vault(&self, key: &str) -> Result<String, ReferenceError> {
         let value = match &self.environment.vault {
             Some(vault) => vault.value(key),
-            None => Err("is not open when this file is read".to_owned()),
+            None => Err(
+                "the vault is opened after this file is read; use `${env:NAME}` or `${file:PATH}` here"
+                    .to_owned(),
+            ),
         };
         value.map_err(|why| ReferenceError::Unresolved(format!("vault key `{key}`: {why}")))
     }

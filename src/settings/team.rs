@@ -96,7 +96,7 @@ pub(crate) fn is_team_name(name: &str) -> bool {
 const RETIRED: [(&str, &str); 6] = [
     (
         "credentials",
-        "secrets don't belong in this file; the key of a model goes into `config/providers.yaml`",
+        "secrets don't belong in this file; `hivewright vault set` takes them, and the key of a model goes into `config/providers.yaml`",
     ),
     (
         "parent",

@@ -55,6 +55,21 @@ pub(crate) fn show_size(bytes: u64) -> String {
     format!("{bytes}B")
 }
 
+/// A size for people, in the largest unit that fits.
+pub(crate) fn about(bytes: u64) -> String {
+    const UNITS: [&str; 4] = ["KiB", "MiB", "GiB", "TiB"];
+    let mut shown = format!("{bytes} bytes");
+    let mut value = bytes as f64;
+    for unit in UNITS {
+        if value < 1024.0 {
+            break;
+        }
+        value /= 1024.0;
+        shown = format!("{value:.1} {unit}");
+    }
+    shown
+}
+
 fn split(text: &str) -> Option<(u64, &str)> {
     let digits = text.bytes().take_while(u8::is_ascii_digit).count();
     let (count, unit) = text.split_at(digits);

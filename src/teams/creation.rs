@@ -10,14 +10,11 @@ use hivewright_actors::{
     store::records::Writes,
     task::{Cause, Kind, Lane, OnResult, Priority, Task},
 };
-use serde::Deserialize;
-use utoipa::ToSchema;
 
 use super::file::TeamFile;
 use crate::{
     settings::{config::Config, live::Live},
     tools::filter::ToolFilter,
-    vocabulary,
 };
 
 /// What a new team is asked to do first.
@@ -28,15 +25,13 @@ const LONGEST_DESCRIPTION: usize = 500;
 const LONGEST_CONTEXT: usize = 20_000;
 
 /// A team that is wanted.
-#[derive(Clone, Debug, Default, Deserialize, ToSchema)]
-#[schema(as = NewTeam)]
+#[derive(Clone, Debug, Default)]
 pub struct Wish {
     /// Its name.
     pub name: String,
     /// Who is above it; none is the main team.
     pub parent: Option<String>,
     /// What it is for.
-    #[serde(default)]
     pub description: String,
     /// Words for what it takes on.
     pub scope_accepts: Vec<String>,
@@ -47,7 +42,6 @@ pub struct Wish {
     /// The profile of its model; none is the default one.
     pub provider_profile: Option<String>,
     /// What it may spend.
-    #[schema(schema_with = vocabulary::maybe::<Caps>)]
     pub budgets: Option<Caps>,
 }
 

@@ -41,6 +41,8 @@ pub struct Row {
     pub pending: usize,
     /// Tasks that run.
     pub running: usize,
+    /// Of those that wait, the ones whose turn was set aside.
+    pub waiting: usize,
     /// What answers.
     pub sdk: &'static str,
     /// Its model, if that is known.
@@ -134,6 +136,9 @@ impl Row {
         let running = own()
             .filter(|task| task.state == OpenState::Running)
             .count();
+        let waiting = own()
+            .filter(|task| matches!(task.state, OpenState::Parked(_)))
+            .count();
         let state = match team.state {
             TeamState::Active if file.is_err() => TeamState::Degraded,
             state => state,
@@ -153,6 +158,7 @@ impl Row {
             phase: team.phase.as_str(),
             pending: own().count() - running,
             running,
+            waiting,
             sdk: "native",
             model,
             usage_today,

@@ -70,7 +70,7 @@ pub trait Tool: Send + Sync + 'static {
     /// A call may take as long as its turn: nothing else ends it.
     const WHOLE_TURN: bool = false;
     /// What kind of thing it does, for the operator's rules.
-    const CLASS: &'static str = "";
+    const CLASS: &'static str;
     /// Arguments in which references to the vault are expanded, as the last act before the call.
     const EXPANDS: &'static [&'static str] = &[];
     /// Arguments that are paths: a reference to the vault in one is a mistake.
@@ -103,6 +103,11 @@ pub trait Tool: Send + Sync + 'static {
     /// Says no to arguments that don't fit, as this tool says no.
     fn misfit(reason: String) -> ToolError {
         ToolError::invalid(format!("invalid arguments: {reason}"))
+    }
+
+    /// Says no to a call before anyone is asked about it. One that was let through is not asked again.
+    fn objection(&self, _: &Self::Args, _: &Caller) -> Result<(), ToolError> {
+        Ok(())
     }
 
     /// What speaks against these arguments, so that a person decides if no rule says otherwise.

@@ -12,6 +12,7 @@ const FAMILIES: &[&[&str]] = &[
         "list_completed_tasks",
         "list_teams",
         "policy_list",
+        "propose_change",
         "query_team",
         "query_teams",
         "send_message",

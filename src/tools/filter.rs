@@ -100,6 +100,8 @@ pub struct ToolFilter {
     removed: Vec<String>,
     /// What it leaves must pass these as well.
     within: Vec<ToolFilter>,
+    /// Allowed whatever else is said.
+    always: Vec<&'static str>,
 }
 
 impl ToolFilter {
@@ -127,6 +129,12 @@ impl ToolFilter {
             list.extend(members.iter().map(|member| (*member).to_owned()));
         }
         Ok(filter)
+    }
+
+    /// The patterns that a family stands for.
+    pub fn members(group: &str) -> &'static [&'static str] {
+        let found = GROUPS.iter().find(|(name, _)| *name == group);
+        found.map_or(&[], |(_, members)| members)
     }
 
     /// Whether all that a pattern could name is the team's: a tool by its key, a group, or a pattern
@@ -157,7 +165,13 @@ impl ToolFilter {
     pub fn allows(&self, key: &str) -> bool {
         let any = |list: &[String]| list.iter().any(|pattern| names(pattern, key));
         let within = || self.within.iter().all(|filter| filter.allows(key));
-        any(&self.allowed) && !any(&self.removed) && within()
+        self.always.contains(&key) || any(&self.allowed) && !any(&self.removed) && within()
+    }
+
+    /// The same, and one tool more, whatever else is said.
+    pub fn and_always(mut self, key: &'static str) -> Self {
+        self.always.push(key);
+        self
     }
 
     /// The same, but only what the other allows too.

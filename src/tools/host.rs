@@ -31,6 +31,7 @@ use super::{
     family::family,
     filter::ToolFilter,
     judge::{Judgement, Sight},
+    pools::Pools,
     secrets::{self, SecretUse},
     wire::wire_name,
 };
@@ -59,6 +60,7 @@ pub struct Toolbox {
     tools: BTreeMap<&'static str, Arc<dyn Hosted>>,
     /// Teams with the same tools share what their models are told.
     told: Arc<Mutex<Told>>,
+    pools: Pools,
 }
 
 /// A tool that was made for one team, and so has a name that no other need have.
@@ -100,6 +102,11 @@ impl Toolbox {
     pub fn with<T: Tool>(mut self, tool: T) -> Self {
         self.tools.insert(T::NAME, Arc::new(tool));
         self
+    }
+
+    /// How many calls of each team run.
+    pub fn pools(&self) -> Pools {
+        self.pools.clone()
     }
 
     /// The class of each tool, by its key.
@@ -175,6 +182,7 @@ impl Toolbox {
             tools,
             specs,
             grant,
+            pools: self.pools.clone(),
         }))
     }
 }
@@ -207,6 +215,7 @@ trait Hosted: Send + Sync {
     fn class(&self) -> &'static str;
     fn effect(&self) -> Effect;
     fn check(&self, args: &Value) -> Result<Checked, ToolError>;
+    fn objection(&self, args: &Value, caller: &Caller) -> Result<(), ToolError>;
     fn sight(&self, key: &str, args: &Value, caller: &Caller) -> Result<Sight, ToolError>;
     fn redact(&self, args: &Value, name: &str) -> Option<Redaction>;
     fn call(
@@ -254,6 +263,10 @@ impl<T: Tool> Hosted for T {
 
     fn effect(&self) -> Effect {
         T::EFFECT
+    }
+
+    fn objection(&self, args: &Value, caller: &Caller) -> Result<(), ToolError> {
+        Tool::objection(self, &parse::<T>(args)?, caller)
     }
 
     fn sight(&self, key: &str, args: &Value, caller: &Caller) -> Result<Sight, ToolError> {
@@ -338,6 +351,7 @@ struct Assembled {
     tools: BTreeMap<String, Made>,
     specs: Arc<[ToolSpec]>,
     grant: Grant,
+    pools: Pools,
 }
 
 impl TeamTools {
@@ -358,12 +372,12 @@ impl TeamTools {
         Ok(sight.judge(args, subject, &self.0.grant))
     }
 
-    /// The same for one turn, with a tool that remembers what the turn did with it. It takes the place of one of
-    /// the same key.
-    pub fn with_own(&self, own: Made) -> Arc<dyn Toolset> {
+    /// The same for one turn, with tools that remember what the turn did with them. They take the places of those of
+    /// the same keys.
+    pub fn with_own(&self, own: Vec<Made>) -> Arc<dyn Toolset> {
+        let own = own.into_iter();
         Arc::new(TurnTools {
-            wire: wire_name(&own.key),
-            own,
+            own: own.map(|made| (wire_name(&made.key), made)).collect(),
             team: self.clone(),
         })
     }
@@ -372,8 +386,7 @@ impl TeamTools {
 /// The tools of one turn.
 struct TurnTools {
     team: TeamTools,
-    wire: String,
-    own: Made,
+    own: BTreeMap<String, Made>,
 }
 
 impl Toolset for TurnTools {
@@ -398,10 +411,8 @@ impl Toolset for TurnTools {
 
 impl TurnTools {
     fn find(&self, name: &str) -> Option<&Made> {
-        match self.team.0.tools.get(name) {
-            Some(_) if name == self.wire => Some(&self.own),
-            found => found,
-        }
+        let found = self.team.0.tools.get(name)?;
+        Some(self.own.get(name).unwrap_or(found))
     }
 }
 
@@ -464,12 +475,19 @@ impl Assembled {
             // Nobody knows what is in it.
             Args::Unreadable { .. } => made.tool.redact(&Value::Null, ""),
         });
-        let admitted = self.admit(tool, call).and_then(|(_, args, checked)| {
+        let admitted = self.admit(tool, call).and_then(|(hosted, args, checked)| {
             let last = redaction
                 .as_ref()
                 .map_or(&args, |redaction| &redaction.args);
             let verdict = self.judge(tool, last, caller, label)?;
-            Ok(Checked { verdict, ..checked })
+            hosted.objection(last, caller)?;
+            let lacks =
+                tool.and_then(|made| secrets::lacking(&made.tool.secrets(), last, &self.grant));
+            Ok(Checked {
+                verdict,
+                lacks,
+                ..checked
+            })
         });
         let checked = match (admitted, &redaction) {
             (Err(error), Some(_)) if error.fault == ToolFault::Denied => Err(error),
@@ -514,7 +532,7 @@ impl Assembled {
             self.judge(tool, &admitted.1, &cx.caller, cx.label)?;
             Ok(admitted)
         });
-        let grant = self.grant.clone();
+        let (grant, pools) = (self.grant.clone(), self.pools.clone());
         Box::pin(async move {
             let started = Instant::now();
             let taints = Arc::new(AtomicBool::new(false));
@@ -522,7 +540,17 @@ impl Assembled {
             tracing::debug!(%team, %turn, %tool, call = %call.id, "tool call started");
             let result = match admitted {
                 Ok((hosted, args, checked)) => {
-                    let args = secrets::expand(&hosted.secrets(), args, &cx.caller, &grant).await;
+                    let changes = hosted.effect() != Effect::Pure;
+                    let caller = &cx.caller.team.name;
+                    let entered = pools.enter(caller, hosted.class(), changes, &cx.cancel);
+                    let (slot, args) = match entered.await {
+                        Ok(slot) => {
+                            let uses = hosted.secrets();
+                            let args = secrets::expand(&uses, args, &cx.caller, &grant).await;
+                            (Some(slot), args)
+                        }
+                        Err(error) => (None, Err(error)),
+                    };
                     let cancel = CancellationToken::new();
                     let context = ToolContext {
                         team: grant.team.clone(),
@@ -538,7 +566,7 @@ impl Assembled {
                         cancel: cancel.clone(),
                         taints: taints.clone(),
                     };
-                    match args {
+                    let result = match args {
                         Ok(args) => {
                             let task = tokio::spawn(hosted.call(args, context));
                             Running::new(task, cancel)
@@ -546,7 +574,9 @@ impl Assembled {
                                 .await
                         }
                         Err(error) => Err(error),
-                    }
+                    };
+                    drop(slot);
+                    result
                 }
                 Err(error) => Err(error),
             };

@@ -20,7 +20,12 @@ use crate::vault::{
 };
 
 /// Tools by which one team learns something from another.
-const TO_OTHERS: [&str; 3] = ["org.delegate_task", "org.query_team", "org.query_teams"];
+const TO_OTHERS: [&str; 4] = [
+    "org.delegate_task",
+    "org.query_team",
+    "org.query_teams",
+    "trigger.test_trigger",
+];
 
 /// What a tool says of a call, before rules do.
 pub(super) struct Sight {
@@ -105,11 +110,11 @@ impl Sight {
         caller: &TeamKey,
         grant: &Grant,
     ) -> Asking {
-        // A tool may have more to show than a sentence.
-        let (summary, diff) = match caution.why.split_once(":\n") {
-            Some((summary, rest)) => (format!("{summary}."), Some(rest.to_owned())),
-            None => (format!("{}.", caution.why), None),
-        };
+        // A tool may have more to show than a sentence, whoever asks.
+        let more = |caution: &Caution| Some(caution.why.split_once(":\n")?.1.to_owned());
+        let diff = more(&caution).or_else(|| more(self.caution.as_ref()?));
+        let summary = caution.why.split(":\n").next().unwrap_or_default();
+        let summary = format!("{summary}.");
         // A value in the clear becomes a reference before anything is written down.
         let shown = secrets::clean(args, grant);
         Asking {
@@ -135,6 +140,7 @@ impl Sight {
         let one = args["team"].as_str();
         let several = args["teams"].as_array().into_iter().flatten();
         let names = one.into_iter().chain(several.filter_map(Value::as_str));
+        let names = names.filter(|name| *name != grant.team.as_str());
         let vault = grant.secrets.vault();
         let mut with_secrets =
             names.filter(|name| !vault.secrets_of_team(&TeamName::from(*name)).is_empty());

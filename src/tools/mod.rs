@@ -17,6 +17,8 @@ pub mod host;
 pub mod judge;
 pub mod memory;
 pub mod org;
+pub mod pools;
+pub mod propose_change;
 pub mod reach;
 mod read;
 mod secrets;

@@ -6,7 +6,11 @@ use serde_json::Value;
 use super::{contract::ToolError, filter::ToolFilter, host::Grant};
 use crate::{
     scrub::Scrubber,
-    vault::{audit::Actor, expand::Use, scope::Scope},
+    vault::{
+        audit::Actor,
+        expand::{Use, keys_in},
+        scope::Scope,
+    },
 };
 
 /// The tool whose children get values only by the operator's word.
@@ -72,6 +76,29 @@ fn cleaned(value: &Value, scrubber: &Scrubber) -> Value {
             })
             .collect(),
         other => other.clone(),
+    }
+}
+
+/// Why the references in the arguments of a call cannot be expanded now, though they may be later.
+pub(super) fn lacking(of: &SecretUse, args: &Value, grant: &Grant) -> Option<String> {
+    let refers = |place: &&str| args.get(place).is_some_and(refers);
+    if !of.places.iter().any(refers) {
+        return None;
+    }
+    let locked = grant.secrets.vault().locked()?;
+    Some(format!(
+        "`{}` needs a secret, and the vault is locked: {locked}",
+        of.tool
+    ))
+}
+
+/// A reference stands somewhere in a value.
+fn refers(value: &Value) -> bool {
+    match value {
+        Value::String(text) => !keys_in(text).is_empty(),
+        Value::Array(items) => items.iter().any(refers),
+        Value::Object(fields) => fields.values().any(refers),
+        _ => false,
     }
 }
 

@@ -200,6 +200,7 @@ impl Tool for Puppet {
     const NAME: &'static str = "stage.puppet";
     const DESCRIPTION: &'static str = "Does as it is told.";
     const EFFECT: Effect = Effect::Irreversible;
+    const CLASS: &'static str = "plugin";
     const EXCLUSIVE: bool = true;
     const LIMITS: Limits = Limits::fixed(Duration::from_millis(50));
     type Args = PuppetArgs;

@@ -15,6 +15,7 @@ use hivewright_actors::{
     },
     scheduler::{
         Refusal, Scheduler,
+        board::Board,
         calendar::Calendar,
         config::Config,
         hand::{ByHand, Fire},
@@ -31,6 +32,7 @@ use hivewright_actors::{
 use serde_json::{Map, Value, json};
 
 use super::form::Writer;
+use crate::days::LocalTime;
 
 /// An actor that does not answer in this time is in trouble.
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -66,7 +68,9 @@ pub struct Parts {
     /// Expressions.
     pub expressions: Arc<dyn Expressions>,
     /// The zone of the settings.
-    pub zone: String,
+    pub zone: LocalTime,
+    /// Triggers to look at without waiting.
+    pub board: Board,
     /// Who works in a team.
     pub subagents: Subagents,
     /// Secrets of webhooks.
@@ -177,7 +181,7 @@ impl Parts {
     pub fn writer<'a>(&'a self, author: &'a Author<'_>) -> Writer<'a> {
         Writer {
             calendar: &*self.calendar,
-            zone: &self.zone,
+            zone: self.zone.name(),
             now: self.now(),
             source: author.source(),
             is_operator: author.is_operator(),
@@ -271,7 +275,7 @@ impl Parts {
         let change = Box::new(move |trigger: &Trigger| {
             let writer = Writer {
                 calendar: &*parts.calendar,
-                zone: &parts.zone,
+                zone: parts.zone.name(),
                 now: parts.now(),
                 source: source.as_ref(),
                 is_operator,

@@ -70,10 +70,11 @@ pub fn preview(
         ..preview
     };
     let definition = form::sketch(&parts.writer(author), kind, config)?;
+    let zone = parts.zone.name();
     let check = Check {
         calendar: &*parts.calendar,
         expressions: &*parts.expressions,
-        zone: &parts.zone,
+        zone: &zone,
         now: parts.now(),
         is_new: true,
     };
@@ -115,25 +116,26 @@ pub fn preview(
 }
 
 /// The next times of a definition: of a window, when it opens.
-pub(super) fn times(
+pub(crate) fn times(
     parts: &Parts,
     definition: &Definition,
     anchor: Option<Timestamp>,
     most: usize,
 ) -> Vec<(Timestamp, String)> {
+    let settings = parts.zone.name();
     let mut after = parts.now();
     let anchor = anchor.or(Some(after));
     let mut times = Vec::new();
     while times.len() < most {
         let (next, zone) = match &definition.config {
             Config::Schedule(schedule) => (
-                due::next(schedule, &parts.zone, anchor, after, &*parts.calendar),
+                due::next(schedule, &settings, anchor, after, &*parts.calendar),
                 schedule.timezone.as_deref(),
             ),
             Config::Window(window) => {
                 let view = View {
                     window,
-                    zone: &parts.zone,
+                    zone: &settings,
                     calendar: &*parts.calendar,
                     now: after,
                     since: after,
@@ -155,7 +157,7 @@ pub(super) fn times(
             _ => (None, None),
         };
         let Some(next) = next else { break };
-        let zone = zone.unwrap_or(&parts.zone);
+        let zone = zone.unwrap_or(&settings);
         times.push((next, parts.calendar.show(zone, next)));
         after = next;
     }

@@ -1,13 +1,15 @@
-//! Upkeep: the triggers that team files ask for are kept, and the scheduler hears of teams that rest,
-//! work again or are gone.
+//! Upkeep: what team files ask for is done. Their triggers are kept, work that waits for money tries
+//! again when caps change, and the scheduler hears of teams that rest, work again or are gone.
 
 use std::{collections::HashMap, sync::Arc, time::Duration};
 
 use actix::Addr;
 use futures_util::future::BoxFuture;
 use hivewright_actors::{
+    budget::Caps,
     ids::{MAIN, TeamKey},
     org::{belongings::Belongings, record::TeamState, tree::Tree, view::OrgView},
+    queue::{Queue, parking::UnparkAll},
     scheduler::{
         Scheduler,
         maintain::{Maintain, Wanted},
@@ -15,11 +17,12 @@ use hivewright_actors::{
         ring::TeamsChanged,
     },
     store::records::Writes,
+    task::WaitReason,
 };
 use tokio::{task::JoinHandle, time::MissedTickBehavior};
 
 use super::premises::Outlook;
-use crate::settings::live::Live;
+use crate::{briefing, settings::live::Live};
 
 /// How soon the scheduler hears of a team that changed.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
@@ -37,9 +40,17 @@ impl Drop for Upkeep {
 
 impl Upkeep {
     /// Begins, and goes on as long as the service runs.
-    pub fn start(scheduler: Addr<Scheduler>, view: OrgView, live: Live, outlook: Outlook) -> Self {
+    pub fn start(
+        scheduler: Addr<Scheduler>,
+        queue: Addr<Queue>,
+        view: OrgView,
+        live: Live,
+        outlook: Outlook,
+    ) -> Self {
         let keeper = Keeper {
             scheduler,
+            queue,
+            caps: HashMap::new(),
             view,
             live,
             outlook,
@@ -51,10 +62,13 @@ impl Upkeep {
 
 struct Keeper {
     scheduler: Addr<Scheduler>,
+    queue: Addr<Queue>,
     view: OrgView,
     live: Live,
     outlook: Outlook,
     kept: HashMap<TeamKey, Wanted>,
+    /// What teams may spend, as their files said last.
+    caps: HashMap<TeamKey, Caps>,
 }
 
 impl Keeper {
@@ -85,11 +99,21 @@ impl Keeper {
             .map(|team| team.key())
             .collect();
         self.kept.retain(|team, _| teams.contains(team));
+        self.caps.retain(|team, _| teams.contains(team));
         for team in teams {
             // A file that is wrong takes nothing away.
             let Ok(file) = self.live.team(&team.name).await else {
                 continue;
             };
+            let caps = briefing::caps(&file);
+            let before = self.caps.insert(team.clone(), caps);
+            // More may be allowed than before: whoever waits for money tries again.
+            if before.is_some_and(|before| before != caps) {
+                self.queue.do_send(UnparkAll {
+                    reason: WaitReason::Budget,
+                    team: None,
+                });
+            }
             let learning = match file.learning && team.name.as_str() != MAIN {
                 true => Some(self.subagents(&team).await),
                 false => None,

@@ -259,14 +259,8 @@ pub(super) fn read(storage: &dyn Storage, wanted: &Wanted) -> Result<Vec<AuditRo
     Ok(rows)
 }
 
-/// The keys of rows that are older than they must be kept, for a sweep. Blocks.
-pub fn old(storage: &dyn Storage, before: Timestamp) -> Result<Vec<Vec<u8>>, StorageError> {
-    let prefix = EdgeKey::prefix(AUDIT);
-    let end = EdgeKey::new(AUDIT, format!("{:016x}", before.0)).bytes();
-    let mut keys = Vec::new();
-    storage.scan(&prefix, &end, Order::Rising, &mut |key, _| {
-        keys.push(key.to_vec());
-        ControlFlow::Continue(())
-    })?;
-    Ok(keys)
+/// The first key of all rows, and the first of those that are not from before a moment.
+pub fn before(moment: Timestamp) -> (Vec<u8>, Vec<u8>) {
+    let end = EdgeKey::new(AUDIT, format!("{:016x}", moment.0)).bytes();
+    (EdgeKey::prefix(AUDIT), end)
 }

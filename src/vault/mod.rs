@@ -1,7 +1,8 @@
 //! The vault: values that teams use and models don't see.
 //!
 //! ```text
-//! mod.rs     the handle: set, get, list, delete      seal.rs    a value sealed to its place
+//! mod.rs     the handle: set, delete                 seal.rs    a value sealed to its place
+//! reading.rs get, list, audit
 //! state.rs   what is known without the store         master.rs  the key file
 //! entry.rs   what is known of a value                unlock.rs  the key that fits
 //! rows.rs    what is stored                          rotate.rs  another master key
@@ -9,7 +10,7 @@
 //! plan.rs    what a change would do                  teams.rs   entries that come and go with a team
 //! aside.rs   credentials on their way to a team      settings.rs  references in settings files
 //! scrubbers.rs  what must not be seen                at_rest.rs  changes without a store
-//! health.rs  how it is, without changing it
+//! health.rs  how it is, without changing it          redact.rs  what was written before
 //! ```
 
 use std::{
@@ -39,6 +40,8 @@ pub mod expand;
 pub mod health;
 pub mod master;
 mod plan;
+pub mod reading;
+mod redact;
 pub mod rotate;
 mod rows;
 pub mod scope;
@@ -52,15 +55,15 @@ pub(crate) mod tests;
 mod unlock;
 mod webhooks;
 
-use audit::{Action, Actor, AuditRow, Wanted};
+use audit::{Action, Actor, AuditRow};
 use entry::{Entry, Put};
 use error::VaultError;
 use master::{KeyFiles, Locked};
-use plan::{Plan, corrupt};
+use plan::Plan;
+use redact::Lineages;
 use rows::Change;
 use scope::Scope;
-use seal::Plain;
-use state::{Content, Effect, State};
+use state::{Effect, State};
 
 /// The vault. Cheap to clone.
 #[derive(Clone)]
@@ -75,6 +78,8 @@ struct Inner {
     turn: Arc<tokio::sync::Mutex<()>>,
     /// Rises whenever there is something else to be recognised.
     version: AtomicU64,
+    /// Rises whenever something that was written has changed.
+    redactions: AtomicU64,
     listeners: Mutex<Vec<Listener>>,
 }
 
@@ -82,15 +87,6 @@ type Listener = Arc<dyn Fn(&Vault) + Send + Sync>;
 
 /// The right to change something, until dropped.
 type Turn = OwnedMutexGuard<()>;
-
-/// What a look at an entry shows.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Seen {
-    /// What is known of it.
-    pub entry: Entry,
-    /// Its value, unless that is a secret.
-    pub value: Option<Plain>,
-}
 
 impl Vault {
     /// Opens the vault of a storage, before its store is started. Makes the master key at the first
@@ -138,6 +134,7 @@ impl Vault {
             state: RwLock::new(state),
             turn: Arc::default(),
             version: AtomicU64::new(1),
+            redactions: AtomicU64::new(0),
             listeners: Mutex::default(),
         }))
     }
@@ -148,8 +145,10 @@ impl Vault {
         Self::with(KeyFiles::none(), Arc::new(WallClock), state)
     }
 
-    /// Gives it the store, once that is started: from now on it can be changed.
+    /// Gives it the store, once that is started: from now on it can be changed, and the store writes
+    /// none of its secrets down.
     pub fn attach(&self, store: StoreHandle) {
+        store.redact_with(Arc::new(Lineages::new(self)));
         // There is one store; a second one would be the same.
         let _ = self.0.store.set(store);
     }
@@ -219,69 +218,10 @@ impl Vault {
         let planned = self.plan_set(scope, key, &put, actor).await;
         let (plan, entry) = self.or_record(planned, row.clone()).await?;
         self.commit(turn, plan, [row]).await?;
-        Ok(entry)
-    }
-
-    /// Looks at an entry. The value of a secret is not shown to anyone.
-    pub async fn get(&self, scope: &Scope, key: &str, actor: &Actor) -> Result<Seen, VaultError> {
-        let row = self.row(scope, Some(key), Action::Get, actor);
-        let seen = self.look(scope, key).await;
-        let seen = self.or_record(seen, row.clone()).await?;
-        self.record([row]).await?;
-        Ok(seen)
-    }
-
-    /// The entries of a scope whose keys begin like this, by key.
-    pub async fn list(
-        &self,
-        scope: &Scope,
-        prefix: &str,
-        actor: &Actor,
-    ) -> Result<Vec<Entry>, VaultError> {
-        let row = self.row(scope, None, Action::List, actor);
-        let entries = self.entries(scope, prefix);
-        let entries = self.or_record(entries, row.clone()).await?;
-        self.record([row]).await?;
-        Ok(entries)
-    }
-
-    /// The same of the service and of all teams.
-    pub async fn list_all(
-        &self,
-        prefix: &str,
-        actor: &Actor,
-    ) -> Result<Vec<(Scope, Entry)>, VaultError> {
-        let row = self.row(&Scope::System, None, Action::List, actor);
-        let listed = self.everyones(prefix);
-        let listed = self.or_record(listed, row.clone().everywhere()).await?;
-        self.record([row.everywhere()]).await?;
-        Ok(listed)
-    }
-
-    /// The same with the values of those that are no secrets.
-    pub async fn show(
-        &self,
-        scope: &Scope,
-        prefix: &str,
-        actor: &Actor,
-    ) -> Result<Vec<Seen>, VaultError> {
-        let mut shown = Vec::new();
-        for entry in self.list(scope, prefix, actor).await? {
-            let value = match entry.secret {
-                true => None,
-                // What is corrupt has none to show.
-                false => self.stored_value(scope, &entry.key).await.unwrap_or(None),
-            };
-            shown.push(Seen { entry, value });
+        if entry.secret {
+            self.redact().await;
         }
-        Ok(shown)
-    }
-
-    /// The scopes that have entries.
-    pub fn scopes(&self) -> Vec<Scope> {
-        let state = self.state();
-        let scopes = state.scopes().filter(|scope| **scope != Scope::Aside);
-        scopes.cloned().collect()
+        Ok(entry)
     }
 
     /// Deletes an entry; false if there was none. A team can delete no secret.
@@ -303,14 +243,6 @@ impl Vault {
         Ok(true)
     }
 
-    /// The newest audit rows of a kind.
-    pub async fn audit(&self, wanted: Wanted) -> Result<Vec<AuditRow>, VaultError> {
-        let rows = self
-            .store()?
-            .read(move |storage| audit::read(storage, &wanted));
-        Ok(rows.await?)
-    }
-
     async fn plan_set(
         &self,
         scope: &Scope,
@@ -324,65 +256,6 @@ impl Vault {
             None => self.stored_value(scope, key).await?,
         };
         plan::set(&self.state(), scope, key, put, value, actor, self.now())
-    }
-
-    fn entries(&self, scope: &Scope, prefix: &str) -> Result<Vec<Entry>, VaultError> {
-        let state = self.state();
-        state.unlocked()?;
-        let entries = state.entries(scope);
-        let entries = entries.map(|item| &item.entry);
-        let wanted = entries.filter(|entry| entry.key.starts_with(prefix));
-        Ok(wanted.cloned().collect())
-    }
-
-    fn everyones(&self, prefix: &str) -> Result<Vec<(Scope, Entry)>, VaultError> {
-        let mut listed = Vec::new();
-        for scope in self.scopes() {
-            let entries = self.entries(&scope, prefix)?.into_iter();
-            listed.extend(entries.map(|entry| (scope.clone(), entry)));
-        }
-        self.state().unlocked()?;
-        Ok(listed)
-    }
-
-    async fn look(&self, scope: &Scope, key: &str) -> Result<Seen, VaultError> {
-        let entry = {
-            let state = self.state();
-            state.unlocked()?;
-            let item = state.get(scope, key)?;
-            match item.content {
-                Content::Corrupt => return Err(corrupt(scope, key)),
-                Content::Secret(_) => {
-                    return Ok(Seen {
-                        entry: item.entry.clone(),
-                        value: None,
-                    });
-                }
-                Content::Public => item.entry.clone(),
-            }
-        };
-        match self.stored_value(scope, key).await? {
-            Some(value) => Ok(Seen {
-                entry,
-                value: Some(value),
-            }),
-            None => Err(corrupt(scope, key)),
-        }
-    }
-
-    /// The value of an entry as it is in the store; none if there is no such entry.
-    async fn stored_value(&self, scope: &Scope, key: &str) -> Result<Option<Plain>, VaultError> {
-        let (of, name) = (scope.clone(), key.to_owned());
-        let data_key = self.state().data_key(scope);
-        let read = self
-            .store()?
-            .read(move |storage| rows::read_entry(storage, &of, &name));
-        let Some(mut row) = read.await? else {
-            return Ok(None);
-        };
-        key.clone_into(&mut row.entry.key);
-        let value = state::open(scope, data_key.as_ref(), &row);
-        value.map(Some).ok_or_else(|| corrupt(scope, key))
     }
 
     /// Writes a row of the audit for a refusal.

@@ -103,6 +103,12 @@ pub(super) fn set(
     };
     let entry = entry::merge(key, put, before, value.bytes().len(), &actor.name(), now)?;
     let mut plan = Plan::default();
+    let was_secret = before.is_some_and(|entry| entry.secret);
+    let becomes_secret = entry.secret && (put.value.is_some() || !was_secret);
+    // What is put aside becomes a secret when its team is made.
+    if becomes_secret && *scope != Scope::Aside {
+        plan.change.redact(scope, key);
+    }
     let data_key = plan.data_key(state, scope)?;
     plan.put(scope, &data_key, entry.clone(), value)?;
     Ok((plan, entry))

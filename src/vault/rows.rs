@@ -4,10 +4,12 @@ use std::{collections::BTreeMap, ops::ControlFlow};
 
 use hivewright_actors::{
     clock::Timestamp,
+    live::event::{Event, Kind},
     storage::{Batch, Order, Storage, StorageError},
     store::records::{EdgeKey, Writes, after_prefix, decode},
 };
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
+use serde_json::json;
 
 use super::{audit::AuditRow, entry::Row, scope::Scope, seal::Sealed};
 
@@ -15,6 +17,7 @@ const CHECK: &str = "vault-check";
 const DATA_KEY: &str = "vault-key";
 const ENTRY: &str = "vault";
 const USED: &str = "vault-used";
+const REDACT: &str = "vault-redact";
 pub(super) const AUDIT: &str = "vault-audit";
 
 /// What only the right master key opens.
@@ -40,17 +43,40 @@ struct UsedRow {
 #[derive(Debug, Default)]
 pub(super) struct Change {
     rows: Vec<(EdgeKey, Option<serde_json::Value>)>,
+    told: Vec<Event>,
+}
+
+/// What whoever watches learns of an entry: that it is another, never what it is.
+fn told(scope: &Scope, key: &str, action: &str) -> Event {
+    let data = json!({ "scope": scope.to_string(), "key": key, "action": action });
+    let event = Event::new(Kind::VaultChanged, data);
+    match scope {
+        Scope::Team(team) => event.of_team(&team.name),
+        Scope::System | Scope::Aside => event,
+    }
 }
 
 impl Change {
     pub(super) fn entry(&mut self, scope: &Scope, key: &str, row: &Row) {
         self.put(entry_key(ENTRY, scope, key), row);
+        self.told.push(told(scope, key, "set"));
     }
 
     pub(super) fn drop_entry(&mut self, scope: &Scope, key: &str) {
-        for kind in [ENTRY, USED] {
+        for kind in [ENTRY, USED, REDACT] {
             self.rows.push((entry_key(kind, scope, key), None));
         }
+        self.told.push(told(scope, key, "removed"));
+    }
+
+    /// What was written before is to be looked through for its value.
+    pub(super) fn redact(&mut self, scope: &Scope, key: &str) {
+        self.put(entry_key(REDACT, scope, key), &());
+    }
+
+    /// That is done.
+    pub(super) fn redacted(&mut self, scope: &Scope, key: &str) {
+        self.rows.push((entry_key(REDACT, scope, key), None));
     }
 
     pub(super) fn used(&mut self, scope: &Scope, key: &str, at: Timestamp) {
@@ -76,6 +102,7 @@ impl Change {
 
     pub(super) fn extend(&mut self, other: Self) {
         self.rows.extend(other.rows);
+        self.told.extend(other.told);
     }
 
     fn put(&mut self, key: EdgeKey, row: &impl Serialize) {
@@ -87,10 +114,11 @@ impl Change {
     /// For the running store.
     pub(super) fn writes(self) -> Writes {
         let rows = self.rows.into_iter();
-        rows.fold(Writes::new(), |writes, (key, row)| match row {
+        let writes = rows.fold(Writes::new(), |writes, (key, row)| match row {
             Some(row) => writes.edge(&key, &row),
             None => writes.drop_edge(&key),
-        })
+        });
+        self.told.into_iter().fold(writes, Writes::tell)
     }
 
     /// For a storage that no store is running on.
@@ -162,6 +190,15 @@ pub(super) fn read_entry(
         Some(value) => decode(&name, &value).map(Some),
         None => Ok(None),
     }
+}
+
+/// Entries whose values are still to be looked for in what was written before. Blocks.
+pub(super) fn to_redact(storage: &dyn Storage) -> Result<Vec<(Scope, String)>, StorageError> {
+    let mut marked = Vec::new();
+    each::<()>(storage, REDACT, &mut |name, _| {
+        marked.extend(split(name).map(|(scope, key)| (scope, key.to_owned())));
+    })?;
+    Ok(marked)
 }
 
 /// The keys of a scope's entries. Blocks.

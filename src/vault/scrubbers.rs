@@ -17,6 +17,7 @@ pub struct Scrubbers {
     others: Vec<Mask>,
     common: Mutex<Option<Kept>>,
     everything: Mutex<Option<Kept>>,
+    names: Mutex<Option<Kept>>,
     teams: DashMap<TeamName, Kept>,
 }
 
@@ -35,6 +36,7 @@ impl Scrubbers {
             others: others.into_iter().collect(),
             common: Mutex::default(),
             everything: Mutex::default(),
+            names: Mutex::default(),
             teams: DashMap::new(),
         }
     }
@@ -71,6 +73,16 @@ impl Scrubbers {
         self.kept(&self.everything, || {
             let mut masks = self.vault.all_secrets();
             masks.extend(self.others.iter().cloned());
+            Scrubber::with(masks)
+        })
+    }
+
+    /// The same for names, which are made of the words of texts.
+    pub fn names(&self) -> Scrubber {
+        self.kept(&self.names, || {
+            let mut masks = self.vault.all_secrets();
+            masks.extend(self.others.iter().cloned());
+            masks.extend(masks.clone().iter().flat_map(Mask::words));
             Scrubber::with(masks)
         })
     }

@@ -1,11 +1,16 @@
 //! Canaries: secrets of every kind in a full run. None is in a log line, frame, journal, row, answer,
 //! error or prompt, whichever way it is written.
 
-use std::{fs, path::Path};
+use std::{fs, ops::ControlFlow, path::Path};
 
 use base64::{
     Engine as _,
     engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD},
+};
+use hivewright::storage::{self, open::open, sled::Durability};
+use hivewright_actors::{
+    storage::{Order, Storage as _},
+    store::records::printable,
 };
 use serde_json::{Value, json};
 
@@ -20,6 +25,10 @@ const OF_TEAM: &str = "canary+team/7f3a9e51=c2d8b640";
 const OF_SERVICE: &str = "canary+service/92be07d4=415fa3c8";
 /// Given by a model to a team that it makes.
 const OF_SPAWN: &str = "canary+spawn/0d51e6aa=83b7f219";
+/// Said in a conversation, and a secret only later.
+const SAID_FIRST: &str = "canary+said/5b0c77e9=1fa6d024";
+/// The same, given by the conversation to a team that it makes.
+const SAID_TO_SPAWN: &str = "canary+asked/e4410b9d=6c82f73a";
 
 /// The ways in which a secret must not be seen.
 fn forms(secret: &str) -> Vec<Vec<u8>> {
@@ -51,7 +60,8 @@ fn percent(text: &str) -> String {
 
 /// Which secret some bytes hold, in any form.
 fn contained(bytes: &[u8]) -> Option<&'static str> {
-    [OF_TEAM, OF_SERVICE, OF_SPAWN].into_iter().find(|secret| {
+    let mut secrets = [OF_TEAM, OF_SERVICE, OF_SPAWN, SAID_FIRST, SAID_TO_SPAWN].into_iter();
+    secrets.find(|secret| {
         let holds = |form: &Vec<u8>| {
             bytes
                 .windows(form.len())
@@ -208,4 +218,97 @@ async fn no_secret_is_seen_anywhere_in_a_full_run() {
     let context = service.path("run/teams/forge/team-rules/team-context.md");
     let context = fs::read_to_string(context).unwrap();
     assert!(context.contains("${vault:FORGE_TOKEN}"), "{context}");
+}
+
+/// The records of a stopped service that hold a secret.
+fn held(service: &Service) -> Vec<String> {
+    let layout = storage::Home::new(&service.path("data"), &service.path("run"));
+    let storage = open(&layout, Durability::Process, &|_| {}).unwrap();
+    let mut held = Vec::new();
+    storage
+        .scan(&[], &[u8::MAX], Order::Rising, &mut |key, value| {
+            if let Some(secret) = contained(value.unwrap()) {
+                held.push(format!("{secret} in {}", printable(key)));
+            }
+            ControlFlow::Continue(())
+        })
+        .unwrap();
+    held
+}
+
+/// MV-52, MV-53
+#[actix::test]
+async fn what_was_said_before_it_became_a_secret_is_nowhere_any_more() {
+    let model = FakeModel::start();
+    let providers = format!(
+        "profiles:\n  default: {{provider: openai, api_url: \"{}/v1\", api_key: {KEY}, model: m}}\n",
+        model.url()
+    );
+    let mut service = Service::prepare()
+        .with_file("data/config/providers.yaml", &providers)
+        .with_file("data/config/channels.yaml", CHANNELS)
+        .with_file("run/teams/main/config.yaml", TEAM)
+        .started()
+        .await;
+    let mut client = service.connect().await;
+    model.say([
+        Reply::call("memory_save", json!({ "key": "pw", "content": SAID_FIRST })),
+        Reply::call("vault_set", json!({ "key": "PW", "value": SAID_FIRST })),
+        Reply::call(
+            "bash",
+            json!({ "command": format!("printf %s '{SAID_FIRST}' | base64 -w0") }),
+        ),
+        Reply::text(&format!("I know {SAID_FIRST}, or {}.", percent(SAID_FIRST))),
+    ]);
+    let said = client.ask(&format!("the password is {SAID_FIRST}")).await;
+    assert!(said.to_string().contains(SAID_FIRST), "{said}");
+
+    // The operator makes it a secret, and a model gives the other one to a team.
+    let set = &["vault", "set", "PW", "--team", "main"];
+    let set = service.run(set, SAID_FIRST).await;
+    assert_eq!(set.code, Some(0), "{set:?}");
+    model.say([
+        Reply::call(
+            "spawn_team",
+            json!({
+                "name": "forge",
+                "description": "works at the forge",
+                "scope_accepts": ["forge"],
+                "credentials": { "FORGE_TOKEN": SAID_TO_SPAWN },
+            }),
+        ),
+        Reply::text("It is being set up."),
+    ]);
+    model.otherwise(Reply::text("Well."));
+    let asked = format!("make a team for the forge, which takes {SAID_TO_SPAWN}");
+    let spawned = safely(&mut client, &asked).await;
+    client.until(|frame| frame["kind"] == "bootstrap").await;
+    let before = model.requests().len();
+    let answer = safely(&mut client, "what is the password?").await;
+    let mut shown = String::new();
+    for path in [
+        "/api/v1/tasks",
+        "/api/v1/memories",
+        "/api/v1/inbox",
+        "/api/v1/vault",
+    ] {
+        let (_, body) = service.api("GET", path, None).await;
+        shown.push_str(&body.to_string());
+    }
+    service.signal("TERM");
+    assert_eq!(service.ended().await, Some(0));
+
+    assert_eq!(spawned["type"], "response", "{spawned}");
+    assert_eq!(answer["type"], "response", "{answer}");
+    assert_eq!(contained(shown.as_bytes()), None, "{shown}");
+    assert_eq!(held(&service), Vec::<String>::new());
+    assert_eq!(contained(service.log().as_bytes()), None);
+    let later = &model.requests()[before..];
+    assert!(!later.is_empty());
+    for request in later {
+        let text = String::from_utf8_lossy(&request.bytes).into_owned();
+        assert_eq!(contained(&request.bytes), None, "{text}");
+        // A topic that was named after it is not called so any more.
+        assert!(!text.contains("5b0c77e9"), "{text}");
+    }
 }

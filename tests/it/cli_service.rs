@@ -96,5 +96,15 @@ async fn an_answer_outlives_the_service_that_was_asked() {
         "{}",
         ended.err
     );
-    assert!(ended.err.contains("connection lost"), "{}", ended.err);
+    let remarks: Vec<_> = ended
+        .err
+        .lines()
+        .filter(|line| line.contains("connect"))
+        .collect();
+    assert_eq!(
+        remarks,
+        ["· connection lost; trying again", "· connected again"],
+        "{}",
+        ended.err
+    );
 }

@@ -131,16 +131,6 @@ async fn a_fault_that_stays_is_an_error_that_names_the_cause() {
                 "(404): no such model",
             ),
             (
-                Reply::status(401, "bad key"),
-                "provider_auth",
-                "does not take the key (401): bad key",
-            ),
-            (
-                Reply::status(403, "not for you"),
-                "provider_auth",
-                "(403): not for you",
-            ),
-            (
                 Reply::status(413, "too long"),
                 "context_overflow",
                 "too long for the model",
@@ -230,7 +220,7 @@ async fn a_call_that_cannot_be_made_goes_back_to_the_model() {
     }
 }
 
-/// SE-20, SE-124: what does not pass in five tries is tried again later, and the person is told.
+/// SE-124, SE-129: what does not pass in five tries is waited for, and the person is told.
 #[actix::test]
 async fn a_lasting_fault_is_tried_again_later_and_can_be_cancelled() {
     for vendor in BOTH {
@@ -245,7 +235,7 @@ async fn a_lasting_fault_is_tried_again_later_and_can_be_cancelled() {
             .until(|frame| {
                 frame["content"]
                     .as_str()
-                    .is_some_and(|text| text.ends_with("Trying again in 30 s."))
+                    .is_some_and(|text| text.ends_with("Waiting; trying again in 30 s."))
             })
             .await;
         let took = begin.elapsed();
@@ -272,7 +262,7 @@ async fn a_lasting_fault_is_tried_again_later_and_can_be_cancelled() {
     }
 }
 
-/// SE-20: also where nobody listens at the address.
+/// SE-129: also where nobody listens at the address.
 #[actix::test]
 async fn an_address_where_nobody_listens_is_named() {
     let model = FakeModel::start();

@@ -44,6 +44,7 @@ impl Tool for Panics {
     const NAME: &'static str = "panics";
     const DESCRIPTION: &'static str = "Panics.";
     const EFFECT: Effect = Effect::Pure;
+    const CLASS: &'static str = "plugin";
     const EXCLUSIVE: bool = false;
     const LIMITS: Limits = Limits::fixed(Duration::from_secs(5));
     type Args = Nothing;

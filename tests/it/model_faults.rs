@@ -112,6 +112,24 @@ impl Outcome {
         self.events.iter().filter(|event| wanted(event)).count()
     }
 
+    /// All events but those that only count money.
+    fn said(&self) -> Vec<&EngineEvent> {
+        let counts = |event: &&EngineEvent| !matches!(event, EngineEvent::Spent(_));
+        self.events.iter().filter(counts).collect()
+    }
+
+    /// SE-139: what calls without an answer have cost.
+    fn lost(&self) -> Usage {
+        self.events
+            .iter()
+            .fold(Usage::default(), |mut lost, event| {
+                if let EngineEvent::Spent(paid) = event {
+                    lost += paid.usage;
+                }
+                lost
+            })
+    }
+
     fn retries(&self) -> usize {
         self.count(|event| matches!(event, EngineEvent::Retry(_)))
     }
@@ -333,6 +351,22 @@ async fn passing_statuses_are_retried_until_the_retries_are_used_up() {
     }
 }
 
+/// SE-129: what the server asks for is known when its retries are used up.
+#[actix::test]
+async fn the_pause_a_server_asks_for_is_passed_on() {
+    for vendor in BOTH {
+        let model = FakeModel::start();
+        let later = vec![("retry-after", "1800".to_owned())];
+        model.otherwise(Reply::Status(429, later, "slow down".into()));
+
+        let outcome = run(&engines(), vec![profile(vendor, model.url())], request()).await;
+
+        let failure = outcome.result.unwrap_err();
+        assert_eq!(failure.code, Code::RateLimited);
+        assert_eq!(failure.retry_after, Some(Duration::from_secs(1_800)));
+    }
+}
+
 /// SE-124
 #[actix::test]
 async fn a_passing_status_does_not_spoil_the_answer() {
@@ -386,11 +420,13 @@ async fn a_stream_that_is_cut_starts_again_and_is_taken_back() {
     for vendor in BOTH {
         let (outcome, _) = play(vendor, [Reply::CutMidway("Hel".into()), hello()]).await;
 
+        let said = outcome.said();
         assert_eq!(
-            outcome.events[..2],
-            [EngineEvent::Text("Hel".into()), EngineEvent::Reset]
+            said[..2],
+            [&EngineEvent::Text("Hel".into()), &EngineEvent::Reset]
         );
         assert_eq!(outcome.retries(), 1);
+        let lost = outcome.lost();
         let reply = outcome.result.unwrap();
         assert_eq!(reply.blocks, [text("Hello there")]);
         // Anthropic reports figures before it breaks, and they count.
@@ -398,7 +434,11 @@ async fn a_stream_that_is_cut_starts_again_and_is_taken_back() {
             Vendor::Anthropic => (22, 8),
             Vendor::OpenAi => (11, 7),
         };
-        assert_eq!((reply.usage.input, reply.usage.output), (input, output));
+        let (all_input, all_output) = (
+            reply.usage.input + lost.input,
+            reply.usage.output + lost.output,
+        );
+        assert_eq!((all_input, all_output), (input, output));
     }
 }
 
@@ -414,8 +454,15 @@ async fn streams_that_are_always_cut_end_as_a_network_failure() {
         // What the last try said stays.
         assert_eq!(outcome.count(|event| *event == EngineEvent::Reset), RETRIES);
         assert_eq!(
-            outcome.events.last(),
-            Some(&EngineEvent::Text("Hel".into()))
+            outcome.said().last(),
+            Some(&&EngineEvent::Text("Hel".into()))
+        );
+        // SE-20, SE-129: an answer that breaks each time is not waited for without end.
+        assert!(
+            outcome
+                .result
+                .as_ref()
+                .is_err_and(|failure| failure.answered)
         );
         let (code, message) = outcome.failure();
         assert_eq!(code, Code::Network);
@@ -685,6 +732,12 @@ async fn a_server_that_is_not_there_is_a_network_failure() {
         let outcome = run(&engines(), vec![profile(vendor, &gone)], request()).await;
 
         assert_eq!(outcome.retries(), RETRIES);
+        assert!(
+            outcome
+                .result
+                .as_ref()
+                .is_err_and(|failure| !failure.answered)
+        );
         let (code, message) = outcome.failure();
         assert_eq!(code, Code::Network);
         assert!(message.contains("no connection"), "{message}");

@@ -28,6 +28,8 @@ pub(crate) struct Service {
     home: TempDir,
     child: Option<Child>,
     environment: Vec<(String, String)>,
+    /// Where it listens; 0 is any free port.
+    port: u16,
 }
 
 impl Service {
@@ -52,6 +54,7 @@ impl Service {
             home: tempfile::tempdir().expect("a temporary folder"),
             child: None,
             environment: Vec::new(),
+            port: 0,
         }
     }
 
@@ -95,6 +98,13 @@ impl Service {
         self.launch_for(&http()).await;
     }
 
+    /// From now on it listens where it listens now: for clients that cannot be told another port.
+    pub(crate) fn keep_port(&mut self) {
+        let url = self.url();
+        let (_, port) = url.rsplit_once(':').expect("a port");
+        self.port = port.trim_end_matches('/').parse().expect("a port");
+    }
+
     async fn launch_for(&mut self, client: &reqwest::Client) {
         // One file over all starts, so that a failing test can be read.
         let log = std::fs::File::options()
@@ -103,7 +113,7 @@ impl Service {
             .open(self.path("log"))
             .expect("a log file");
         let child = self
-            .command(&["serve", "--port", "0"])
+            .command(&["serve", "--port", &self.port.to_string()])
             .stdout(Stdio::null())
             .stderr(log)
             .spawn()
@@ -253,6 +263,15 @@ impl Service {
     /// What the program wrote to its log.
     pub(crate) fn log(&self) -> String {
         std::fs::read_to_string(self.path("log")).unwrap_or_default()
+    }
+
+    /// Waits until the program has written something to its log.
+    pub(crate) async fn until_logged(&self, words: &str) {
+        let deadline = Instant::now() + PATIENCE;
+        while !self.log().contains(words) {
+            assert!(Instant::now() < deadline, "not logged:\n{}", self.log());
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
     }
 
     /// The folder of the home.

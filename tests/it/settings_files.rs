@@ -106,7 +106,7 @@ async fn a_channels_file_without_the_websocket_leaves_it_off() {
     assert!(error.contains("404"), "{error}");
 }
 
-/// SE-113: no profile while the file is wrong; a good one counts from the next turn.
+/// SE-113, OR-22: no profile until the file is right; from then on a fault in it changes nothing.
 #[actix::test]
 async fn a_wrong_providers_file_is_answered_and_its_correction_needs_no_restart() {
     let model = FakeModel::start();
@@ -130,17 +130,18 @@ async fn a_wrong_providers_file_is_answered_and_its_correction_needs_no_restart(
     model.say([Reply::text("Here I am.")]);
     let after = client.ask("more tulips for the garden").await;
     service.write("data/config/providers.yaml", &file("extra: 1\n"));
+    model.say([Reply::text("Still here.")]);
     let again = client.ask("even more tulips for the garden").await;
 
-    for refusal in [before, again] {
-        assert_eq!(
-            [&refusal["type"], &refusal["code"]],
-            [&json!("error"), &json!("no_provider")]
-        );
-        let text = refusal["error"].as_str().unwrap();
-        assert!(text.starts_with("No providers configured."), "{text}");
-    }
+    assert_eq!(
+        [&before["type"], &before["code"]],
+        [&json!("error"), &json!("no_provider")]
+    );
+    let text = before["error"].as_str().unwrap();
+    assert!(text.starts_with("No providers configured."), "{text}");
     assert_eq!(after["content"], "Here I am.");
+    // OR-22: what it ran with stays in force.
+    assert_eq!(again["content"], "Still here.");
 }
 
 /// SE-13: the file of a team.
@@ -378,4 +379,110 @@ async fn a_backup_under_load_can_be_restored() {
     assert_eq!(unforced.code, Some(6), "{unforced:?}");
     assert_eq!(restored.code, Some(0), "{restored:?}");
     assert_eq!(client.ask("#reply After.").await["content"], "After.");
+}
+
+/// OR-22, OR-23: a fault is told with file and field, and a change counts without a restart or says that
+/// it needs one.
+#[actix::test]
+async fn settings_count_while_the_service_runs() {
+    let service = Service::start().await;
+    let inbox = async |what: &str| {
+        for _ in 0..200 {
+            let (_, inbox) = service.api("GET", "/api/v1/inbox", None).await;
+            if inbox.to_string().contains(what) {
+                return true;
+            }
+            tokio::time::sleep(std::time::Duration::from_millis(50)).await;
+        }
+        false
+    };
+
+    service.write("data/config/config.yaml", "tasks: {turn_timeot: 5m}\n");
+    assert!(inbox("tasks.turn_timeot").await);
+    service.write("data/config/config.yaml", "log: {level: debug}\n");
+    assert!(inbox("log.level changed and counts only after a restart").await);
+    service.write("data/config/config.yaml", "tasks: {turn_timeout: 1s}\n");
+    let mut client = service.connect().await;
+    let end = client.ask("#wait 60000").await;
+
+    assert_eq!(end["code"], "deadline", "{end}");
+}
+
+/// SE-143: work that waits for money goes on when the cap in the file is raised.
+#[actix::test]
+async fn a_higher_cap_in_the_file_wakes_what_waits_for_money() {
+    let main = |tokens: u64| format!("allowed_tools: []\nbudgets: {{tokens_per_day: {tokens}}}\n");
+    let service = Service::prepare()
+        .with_file("run/teams/main/config.yaml", &main(10))
+        .started()
+        .await;
+    let mut client = service.connect().await;
+
+    client.say("m1", "#reply Paid.").await;
+    for _ in 0..200 {
+        let (_, held) = service.api("GET", "/api/v1/approvals", None).await;
+        if held.to_string().contains("\"budget\"") {
+            break;
+        }
+        tokio::time::sleep(std::time::Duration::from_millis(50)).await;
+    }
+    service.write("run/teams/main/config.yaml", &main(10_000_000));
+    let end = client.end_of("m1").await;
+
+    assert_eq!(end["content"], "Paid.", "{end}");
+}
+
+/// OR-20: `channels.yaml` may refer to the vault, which is open when it is read.
+#[actix::test]
+async fn the_channels_file_may_refer_to_the_vault() {
+    let channels = "ws: {enabled: true}\ntopics: {profile: \"${vault:TOPIC_PROFILE}\"}\n";
+    let mut service = Service::prepare()
+        .with_file("data/config/channels.yaml", channels)
+        .started()
+        .await;
+
+    let without = Client::try_connect(&service.url(), &service.token()).await;
+    let (_, overview) = service.api("GET", "/api/v1/overview", None).await;
+    let set = &["vault", "set", "TOPIC_PROFILE", "--system"];
+    let set = service.run(set, "some-profile").await;
+    // It counts without a restart, and after one.
+    service
+        .until_logged("the settings were read again and count from now on")
+        .await;
+    let with = Client::try_connect(&service.url(), &service.token()).await;
+    service.kill();
+    service.launch().await;
+    let restarted = Client::try_connect(&service.url(), &service.token()).await;
+
+    let error = without.err().expect("no connection").to_string();
+    assert!(error.contains("404"), "{error}");
+    let fault = overview["data"]["channels"].to_string();
+    assert!(
+        fault.contains("channels.yaml:2:") && fault.contains("vault key `TOPIC_PROFILE`"),
+        "{fault}"
+    );
+    assert_eq!(set.code, Some(0), "{set:?}");
+    assert!(with.is_ok(), "{:?}", with.err());
+    assert!(restarted.is_ok(), "{:?}", restarted.err());
+}
+
+/// OR-20: `config.yaml` says where the vault is, so it cannot refer to it.
+#[actix::test]
+async fn the_config_file_cannot_refer_to_the_vault_and_says_so() {
+    let service = Service::prepare().with_file(
+        "data/config/config.yaml",
+        "server:\n  public_url: \"${vault:URL}\"\n",
+    );
+
+    let done = service.run(&["serve", "--port", "0"], "").await;
+
+    assert_eq!(done.code, Some(3), "{done:?}");
+    assert!(
+        done.stderr
+            .contains("config.yaml:2:15: server.public_url: ")
+            && done
+                .stderr
+                .contains("the vault is opened after this file is read"),
+        "{done:?}"
+    );
 }

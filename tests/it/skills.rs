@@ -195,8 +195,8 @@ async fn a_stop_ends_the_session_of_the_subagent_too() {
     client.say_in(&topic, "stop", "/stop").await;
     let end = client.end_of("hang").await;
 
-    // One lends its place while it waits for the other.
-    assert_eq!(before, 1);
+    // The caller and the session of its subagent.
+    assert_eq!(before, 2);
     assert_eq!(end["status"], "cancelled", "{end}");
     let deadline = Instant::now() + PATIENCE;
     while running(&service).await > 0 {

@@ -22,6 +22,8 @@ pub(crate) mod key {
     pub(crate) const ENTER: &str = "\u{e007}";
     pub(crate) const SHIFT: &str = "\u{e008}";
     pub(crate) const CONTROL: &str = "\u{e009}";
+    pub(crate) const TAB: &str = "\u{e004}";
+    pub(crate) const ESCAPE: &str = "\u{e00c}";
 }
 
 const ARGUMENTS: [&str; 11] = [
@@ -145,6 +147,32 @@ impl Browser {
             .await;
     }
 
+    /// Presses keys together, wherever the focus is.
+    pub(crate) async fn press(&self, keys: &[&str]) {
+        let down = keys
+            .iter()
+            .map(|key| json!({"type": "keyDown", "value": key}));
+        let up = keys.iter().rev();
+        let up = up.map(|key| json!({"type": "keyUp", "value": key}));
+        let keys: Vec<Value> = down.chain(up).collect();
+        let source = json!({"type": "key", "id": "keyboard", "actions": keys});
+        self.post("actions", json!({"actions": [source]})).await;
+    }
+
+    /// Types wherever the focus is.
+    pub(crate) async fn write(&self, text: &str) {
+        let strokes = text.chars().flat_map(|letter| {
+            let letter = letter.to_string();
+            [
+                json!({"type": "keyDown", "value": letter}),
+                json!({"type": "keyUp", "value": letter}),
+            ]
+        });
+        let strokes: Vec<Value> = strokes.collect();
+        let source = json!({"type": "key", "id": "keyboard", "actions": strokes});
+        self.post("actions", json!({"actions": [source]})).await;
+    }
+
     pub(crate) async fn click(&self, selector: &str) {
         let id = self.find(selector).await;
         self.post(&format!("element/{id}/click"), json!({})).await;
@@ -208,6 +236,7 @@ impl Browser {
     }
 }
 
+/// `./tests/run quick` does without what has to be downloaded.
 pub(crate) fn is_quick() -> bool {
     std::env::var("HIVEWRIGHT_TESTS").is_ok_and(|value| value == "quick")
 }

@@ -187,6 +187,8 @@ impl Bench {
             clock: self.clock.clone(),
             ids: self.ids.clone(),
             desk: desk.clone(),
+            ledger: crate::budget::Ledger::default(),
+            days: Arc::new(crate::doubles::world::OneDay),
         };
         Process {
             approvals: Approvals::new(neighbours, recovered).start(),

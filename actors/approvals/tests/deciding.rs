@@ -25,6 +25,8 @@ use crate::{
     clock::Timestamp,
     ids::{Entropy, Ids, TeamKey},
     policy::class::Risk,
+    storage::{Batch, Order, Storage, StorageError, Visit},
+    store::reads,
     task::{Cause, Label},
     tool::{Asking, Caller},
 };
@@ -283,6 +285,41 @@ async fn six_letters_are_enough_to_name_what_waits() {
     assert_eq!(unknown, Err(NotDecided::NotFound));
 }
 
+/// A disk that finds records and lists none.
+struct Unlisted(Arc<dyn Storage>);
+
+impl Storage for Unlisted {
+    fn commit(&self, batch: &Batch) -> Result<(), StorageError> {
+        self.0.commit(batch)
+    }
+
+    fn get(&self, key: &[u8]) -> Result<Option<Vec<u8>>, StorageError> {
+        self.0.get(key)
+    }
+
+    fn scan(&self, _: &[u8], _: &[u8], _: Order, _: &mut Visit<'_>) -> Result<(), StorageError> {
+        Err(StorageError::Read("looks at everything".to_owned()))
+    }
+}
+
+/// PL-74: whatever there ever was, a name is looked up and not searched for.
+#[actix::test]
+async fn a_short_id_is_found_without_looking_at_all_approvals() {
+    let bench = Bench::new();
+    let process = bench.start();
+    let approval = process.open(&bench).await;
+    let decided = process
+        .decide(word(&approval, Choice::Approve, "bob"))
+        .await
+        .unwrap();
+    let disk = Unlisted(bench.disk.mount(None));
+
+    let found = reads::approval_called(&disk, &approval.short_id).unwrap();
+    let unknown = reads::approval_called(&disk, "zzzzzz").unwrap();
+
+    assert_eq!((found, unknown), (Some(decided), None));
+}
+
 /// PL-77
 #[actix::test]
 async fn at_high_risk_whoever_caused_the_task_does_not_decide() {
@@ -315,6 +352,39 @@ async fn at_high_risk_whoever_caused_the_task_does_not_decide() {
         (Err(NotDecided::NotAllowed), Err(NotDecided::NotAllowed))
     );
     assert_eq!(other.unwrap().status, Status::Approved);
+}
+
+/// PL-77: nor through another door: as the principal that their chat identity is linked to, or with the token
+/// that claimed them.
+#[test]
+fn whoever_caused_a_task_is_known_at_every_door() {
+    let caused = |principal: Option<&str>| Cause::Sender {
+        channel_type: "discord".to_owned(),
+        id: "42".to_owned(),
+        guest: false,
+        principal: principal.map(ToOwned::to_owned),
+    };
+    let in_channel = Decider {
+        principal: "alice".into(),
+        sender: Some(("discord".to_owned(), "42".to_owned())),
+    };
+
+    assert!(Decider::new("alice").is(&caused(Some("alice"))));
+    assert!(!Decider::new("bob").is(&caused(Some("alice"))));
+    assert!(!Decider::new("42").is(&caused(None)));
+    assert!(in_channel.is(&caused(None)));
+    assert!(Decider::new("ann").is(&Cause::sender("ws", "ann")));
+}
+
+/// A row from before guests were told apart reads as it did, and is written as it was.
+#[test]
+fn a_cause_without_the_new_fields_is_what_it_was() {
+    let old = r#"{"kind":"sender","channel_type":"ws","id":"ann"}"#;
+
+    let read: Cause = serde_json::from_str(old).unwrap();
+
+    assert_eq!(read, Cause::sender("ws", "ann"));
+    assert_eq!(serde_json::to_string(&read).unwrap(), old);
 }
 
 #[test]

@@ -135,6 +135,7 @@ async fn a_scope_changes_but_never_becomes_empty() {
         add: add.iter().map(ToString::to_string).collect(),
         remove: remove.iter().map(ToString::to_string).collect(),
         description: Some("They look around.".to_owned()),
+        capabilities: None,
         call: Some("call-2".to_owned()),
     };
     let ask = async |update: Update| process.org.send(update).await.unwrap();
@@ -191,4 +192,125 @@ async fn a_paused_team_rests_until_it_is_resumed() {
     assert_eq!(process.teams(), ["main~1 active", "scouts~1 active"]);
     let unknown = pause(Some("nobody"), true, false).await.unwrap();
     assert_eq!(unknown, Err(OrgError::Unknown("nobody".into())));
+}
+
+impl Process {
+    /// A change is under way while a pause comes in.
+    async fn pause_during<T>(&self, first: impl Future<Output = T> + 'static, yields: usize)
+    where
+        T: 'static,
+    {
+        let asked = actix::spawn(first);
+        for _ in 0..yields {
+            tokio::task::yield_now().await;
+        }
+        self.org.send(pause(true)).await.unwrap().unwrap();
+        asked.await.unwrap();
+        self.settle().await;
+    }
+}
+
+fn pause(paused: bool) -> Pause {
+    Pause {
+        team: Some("scouts".into()),
+        paused,
+        now: false,
+    }
+}
+
+/// OR-30: a commit that ends late does not undo what was changed meanwhile.
+#[actix::test]
+async fn a_pause_outlives_a_change_that_was_under_way() {
+    for yields in 0..30 {
+        let world = World::default();
+        let process = world.start(None);
+        process.spawn("scouts", "main").await.unwrap();
+        let update = Update {
+            name: "scouts".into(),
+            by: By::Operator("operator".to_owned()),
+            add: vec!["maps".to_owned()],
+            remove: Vec::new(),
+            description: None,
+            capabilities: None,
+            call: None,
+        };
+
+        let update = process.org.send(update);
+        process.pause_during(update, yields).await;
+
+        let state = process.view.now().get("scouts").unwrap().state;
+        assert_eq!(state, TeamState::Paused, "{yields}");
+        let next = world.start(None);
+        let state = next.view.now().get("scouts").unwrap().state;
+        assert_eq!(state, TeamState::Paused, "{yields}");
+    }
+}
+
+/// OR-30: whichever comes last counts, for the queue as well.
+#[actix::test]
+async fn a_pause_outlives_a_resume_that_was_under_way() {
+    for yields in 0..30 {
+        let world = World::default();
+        let process = world.start(None);
+        process.spawn("scouts", "main").await.unwrap();
+        process.org.send(pause(true)).await.unwrap().unwrap();
+
+        let resume = process.org.send(pause(false));
+        process.pause_during(resume, yields).await;
+
+        let last = world.work.lock().unwrap().states.last().cloned();
+        assert_eq!(last.as_deref(), Some("scouts paused"), "{yields}");
+    }
+}
+
+/// OR-63: a first work that is refused leaves the team as it was.
+#[actix::test]
+async fn a_first_work_that_cannot_be_given_leaves_no_trace() {
+    let world = World::default();
+    let process = world.start(None);
+    process.spawn("scouts", "main").await.unwrap();
+    process.end(ended(Ending::Failed, "")).await;
+    world.work.lock().unwrap().refuse = true;
+
+    let task = Task {
+        id: "task-again".into(),
+        ..spawn_of("scouts", "main").bootstrap
+    };
+    let again = process.org.send(Bootstrap { task }).await.unwrap();
+
+    assert!(again.is_err());
+    let tree = process.view.now();
+    let team = tree.get("scouts").unwrap();
+    assert_eq!(team.phase, Phase::Failed);
+    assert_eq!(team.bootstrap_task, Some("task-scouts".into()));
+}
+
+/// OR-30: teams don't give each other more than their tools.
+#[actix::test]
+async fn only_operators_change_capabilities() {
+    let world = World::default();
+    let process = world.start(None);
+    process.spawn("scouts", "main").await.unwrap();
+    let give = |by| Update {
+        name: "scouts".into(),
+        by,
+        add: Vec::new(),
+        remove: Vec::new(),
+        description: None,
+        capabilities: Some([Capability::Triggers].into()),
+        call: None,
+    };
+
+    let team = process.org.send(give(By::Team("main".into()))).await;
+    let operator = process
+        .org
+        .send(give(By::Operator("operator".to_owned())))
+        .await;
+
+    assert_eq!(team.unwrap().unwrap_err().code(), "not_authorized");
+    assert!(operator.unwrap().is_ok());
+    let next = world.start(None);
+    let tree = next.view.now();
+    let kept = &tree.get("scouts").unwrap().capabilities;
+    assert_eq!(*kept, [Capability::Triggers].into());
 }

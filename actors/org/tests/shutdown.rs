@@ -193,3 +193,33 @@ fn a_record_survives_its_way_through_the_store() {
 
     assert_eq!(serde_json::from_str::<TeamRecord>(&text).unwrap(), record);
 }
+
+/// OR-32: a team that is going by itself is not taken along by one above it.
+#[actix::test]
+async fn a_team_waits_for_the_shutdown_of_one_below_it() {
+    let world = World::default();
+    let process = world.start(None);
+    process.spawn("scouts", "main").await.unwrap();
+    process.spawn("guides", "scouts").await.unwrap();
+    let shutdown = |name: &str, call: &str| Shutdown {
+        name: name.into(),
+        cascade: true,
+        by: By::Operator("operator".to_owned()),
+        call: Some(call.to_owned()),
+    };
+
+    let below = process.org.send(shutdown("guides", "call-below"));
+    let above = process.org.send(shutdown("scouts", "call-above"));
+    let (below, above) = tokio::join!(below, above);
+
+    assert!(below.unwrap().is_ok());
+    assert_eq!(above.unwrap().unwrap_err().code(), "busy");
+    let again = process.org.send(shutdown("scouts", "call-above")).await;
+    assert!(again.unwrap().is_ok());
+    for call in ["call-below", "call-above"] {
+        let answer = process
+            .store
+            .read(move |storage| reads::answer::<Removed>(storage, call));
+        assert!(answer.await.unwrap().is_some(), "{call}");
+    }
+}

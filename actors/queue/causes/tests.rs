@@ -31,10 +31,11 @@ fn below(above: &Task, id: &str, team: &str, body: &str) -> Task {
     }
 }
 
-fn giver(task: &Task, step: u32) -> Giver {
+fn giver(task: &Task, step: u32, words: &str) -> Giver {
     Giver {
         task: task.id.clone(),
         step,
+        words: words.to_owned(),
     }
 }
 
@@ -54,10 +55,10 @@ fn the_seventeenth_hop_is_refused() {
     let mut task = below(&root("main"), "x", "deep", "go");
 
     task.lineage = Some(path(16));
-    assert!(causes.admit(&task, &giver(&root("main"), 1)).is_ok());
+    assert!(causes.admit(&task, &giver(&root("main"), 1, "go")).is_ok());
     task.lineage = Some(path(17));
     assert_eq!(
-        causes.admit(&task, &giver(&root("main"), 1)),
+        causes.admit(&task, &giver(&root("main"), 1, "go")),
         Err(Runaway::Hops(17))
     );
 }
@@ -77,7 +78,7 @@ fn a_step_makes_ten_tasks_and_a_task_has_twenty_unfinished() {
                 "child",
                 &format!("{step} {n}"),
             );
-            match causes.admit(&task, &giver(&main, step)) {
+            match causes.admit(&task, &giver(&main, step, &task.body)) {
                 Ok(_) => {
                     causes.opened(&task);
                     made.push(task);
@@ -91,7 +92,7 @@ fn a_step_makes_ten_tasks_and_a_task_has_twenty_unfinished() {
 
     causes.ended(&made[0]);
     let task = below(&main, "next", "child", "next");
-    assert!(causes.admit(&task, &giver(&main, 4)).is_ok());
+    assert!(causes.admit(&task, &giver(&main, 4, "next")).is_ok());
 }
 
 /// OR-87
@@ -99,16 +100,19 @@ fn a_step_makes_ten_tasks_and_a_task_has_twenty_unfinished() {
 fn one_cause_leads_to_two_hundred_tasks() {
     let mut causes = Causes::default();
     let main = root("main");
-    causes.opened(&below(&main, "open", "child", "stays open"));
+    causes.led_to_more(&main);
     for n in 0..200_u32 {
         let task = below(&main, &format!("t-{n}"), "child", &format!("words {n}"));
-        assert!(causes.admit(&task, &giver(&main, n)).is_ok(), "{n}");
+        assert!(
+            causes.admit(&task, &giver(&main, n, &task.body)).is_ok(),
+            "{n}"
+        );
         causes.opened(&task);
         causes.ended(&task);
     }
     let more = below(&main, "more", "child", "one more");
     assert!(matches!(
-        causes.admit(&more, &giver(&main, 999)),
+        causes.admit(&more, &giver(&main, 999, "one more")),
         Err(Runaway::Fanout(_))
     ));
 }
@@ -118,19 +122,23 @@ fn one_cause_leads_to_two_hundred_tasks() {
 fn the_same_words_a_third_time_are_a_loop() {
     let mut causes = Causes::default();
     let main = root("main");
-    causes.opened(&below(&main, "open", "child", "stays open"));
+    causes.led_to_more(&main);
     for (n, words) in ["Look it up", "look  IT up"].into_iter().enumerate() {
         let task = below(&main, &format!("t-{n}"), "child", words);
-        assert!(causes.admit(&task, &giver(&main, 1)).is_ok());
+        assert!(causes.admit(&task, &giver(&main, 1, words)).is_ok());
     }
     let third = below(&main, "t-2", "child", "LOOK it up");
     let other_team = below(&main, "t-3", "other", "look it up");
 
     assert!(matches!(
-        causes.admit(&third, &giver(&main, 1)),
+        causes.admit(&third, &giver(&main, 1, &third.body)),
         Err(Runaway::Loop(_))
     ));
-    assert!(causes.admit(&other_team, &giver(&main, 1)).is_ok());
+    assert!(
+        causes
+            .admit(&other_team, &giver(&main, 1, &other_team.body))
+            .is_ok()
+    );
 }
 
 /// OR-88: whatever the words.
@@ -142,7 +150,7 @@ fn the_fourth_round_trip_between_two_teams_is_a_loop() {
     for n in 0..20 {
         let to = if n % 2 == 0 { "child" } else { "main" };
         let next = below(&task, &format!("t-{n}"), to, &format!("words {n}"));
-        let verdict = causes.admit(&next, &giver(&task, 1));
+        let verdict = causes.admit(&next, &giver(&task, 1, &next.body));
         if n % 2 == 1 || n > 0 {
             trips += 1;
         }
@@ -166,7 +174,9 @@ fn a_cause_lasts_as_long_as_its_tasks() {
     let mut causes = Causes::default();
     let main = root("main");
     let task = below(&main, "t-1", "child", "once");
-    let counts = causes.admit(&task, &giver(&main, 1)).unwrap_or_default();
+    let counts = causes
+        .admit(&task, &giver(&main, 1, "once"))
+        .unwrap_or_default();
     causes.opened(&task);
 
     let mut later = Causes::default();
@@ -177,8 +187,8 @@ fn a_cause_lasts_as_long_as_its_tasks() {
 
     assert_eq!(over, vec![TaskId::from("gone")]);
     let again = below(&main, "t-2", "child", "once");
-    assert!(later.admit(&again, &giver(&main, 1)).is_ok());
+    assert!(later.admit(&again, &giver(&main, 1, "once")).is_ok());
     let third = below(&main, "t-3", "child", "once");
-    assert!(later.admit(&third, &giver(&main, 1)).is_err());
-    assert_eq!(later.ended(&task), Some("task-0".into()));
+    assert!(later.admit(&third, &giver(&main, 1, "once")).is_err());
+    assert_eq!(later.ended(&task), Some(("task-0".into(), true)));
 }

@@ -130,7 +130,7 @@ proptest! {
                         let id = model.running.remove(&lane).unwrap();
                         let until = pause.map(|pause| Timestamp(model.now + pause));
                         schedule.finished(&lane, Duration::ZERO);
-                        schedule.put_back(&lane, id.clone(), until);
+                        schedule.put_back(&lane, id.clone(), Priority::Normal, until);
                         model.waiting.entry(lane.clone()).or_default().insert(0, id);
                         if let Some(until) = until {
                             model.held.insert(lane, until.0);
@@ -139,13 +139,12 @@ proptest! {
                 }
                 Step::Join(team, topic) => {
                     let lane = lane(team, topic);
-                    let expected = match model.waiting.get_mut(&lane) {
-                        Some(waiting) if model.running.contains_key(&lane) && !waiting.is_empty() => {
-                            Some(waiting.remove(0))
-                        }
-                        _ => None,
-                    };
-                    prop_assert_eq!(schedule.take_next(&lane), expected);
+                    let runs = model.running.contains_key(&lane);
+                    let waiting = model.waiting.entry(lane.clone()).or_default();
+                    if let Some(id) = waiting.last().cloned() {
+                        prop_assert_eq!(schedule.take(&lane, &id), runs);
+                        waiting.truncate(waiting.len() - usize::from(runs));
+                    }
                 }
                 Step::Remove(team, topic) => {
                     let lane = lane(team, topic);
@@ -335,11 +334,29 @@ fn a_resting_team_starts_nothing_and_then_goes_on() {
 #[test]
 fn a_lane_does_not_rest_for_a_task_that_is_gone() {
     let mut schedule = Schedule::new(limits(1));
-    schedule.put_back(&lane(1, 0), task(1), Some(Timestamp(10)));
+    schedule.put_back(&lane(1, 0), task(1), Priority::Normal, Some(Timestamp(10)));
     schedule.push(&lane(1, 0), task(2), Priority::Normal);
 
     assert!(schedule.remove(&lane(1, 0), &task(1)));
 
     assert_eq!(schedule.wakes_at(), None);
     assert_eq!(schedule.next(Timestamp(0)), Some((lane(1, 0), task(2))));
+}
+
+/// OR-78: a task that is tried again is as urgent as before: no less, and no more.
+#[test]
+fn a_returned_task_keeps_its_class() {
+    let mut schedule = Schedule::new(limits(1));
+    let lane = lane(1, 0);
+    schedule.push(&lane, task(1), Priority::Normal);
+    schedule.push(&lane, task(2), Priority::High);
+
+    schedule.put_back(&lane, task(3), Priority::Low, None);
+    schedule.put_back(&lane, task(4), Priority::Normal, None);
+    schedule.put_back(&lane, task(5), Priority::Critical, None);
+    schedule.push(&lane, task(6), Priority::Low);
+    schedule.push(&lane, task(7), Priority::Critical);
+
+    let order = [5, 7, 2, 4, 1, 3, 6].map(task);
+    assert_eq!(schedule.waiting_in(&lane), order);
 }

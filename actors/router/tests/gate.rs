@@ -19,6 +19,7 @@ use crate::{
         world::World,
     },
     identities::{Identities, Linked},
+    policy::{Role, Subject},
     router::{
         Reconfigure,
         audit::AuditRow,
@@ -255,7 +256,7 @@ async fn a_message_keeps_how_far_its_sender_is_believed() {
     };
     let plain = |name: &str| Sender::of(&name.into(), ChannelType::Ws);
 
-    let mut labels = Vec::new();
+    let (mut labels, mut roles) = (Vec::new(), Vec::new());
     for sender in [
         plain("ann"),
         plain("gus"),
@@ -267,6 +268,7 @@ async fn a_message_keeps_how_far_its_sender_is_believed() {
         let client = world.connect_by(sender, &spine);
         client.say("m1", "water the garden");
         let task = task_of(&client, "m1").await;
+        roles.push(Subject::of(&task.caused_by(), task.label).role);
         labels.push((task.from, task.label, task.admission.unwrap().asserted_by));
     }
 
@@ -284,6 +286,50 @@ async fn a_message_keeps_how_far_its_sender_is_believed() {
             label("bob", Label::Untrusted),
         ]
     );
+    // PL-66, PL-68: rules for guests are about those whom nobody named.
+    use Role::{Guest, Operator, User};
+    assert_eq!(roles, [User, User, Operator, Operator, Guest, Guest]);
+}
+
+/// PL-77: whoever stands behind a sender is kept with the work: the principal that it is linked to, or that
+/// claims it.
+#[actix::test]
+async fn a_message_keeps_which_principal_is_behind_its_sender() {
+    let mut world = world(TypeTrust::default());
+    world.settings.trust = Policy::Given(Trust {
+        default_policy: Stance::Allow,
+        ..Trust::default()
+    });
+    let spine = world.start();
+    let links = Arc::new(Links::default());
+    let boss = Linked {
+        principal: "boss".into(),
+        chat: true,
+        approve: true,
+    };
+    links.0.lock().unwrap().insert("1".to_owned(), boss);
+    spine.router.do_send(Identify(links));
+    let behind = async |sender: &str, asserted_by: Option<&str>| {
+        let sender = Sender {
+            asserted_by: asserted_by.map(Into::into),
+            ..Sender::of(&sender.into(), ChannelType::Discord)
+        };
+        let client = world.connect_by(sender, &spine);
+        client.say("m1", "water the garden");
+        let Cause::Sender { principal, .. } = task_of(&client, "m1").await.caused_by() else {
+            unreachable!("a sender is behind it");
+        };
+        principal
+    };
+
+    let found = [
+        behind("1", None).await,
+        behind("2", None).await,
+        behind("1", Some("bridge")).await,
+    ];
+
+    let named = |name: &str| Some(name.to_owned());
+    assert_eq!(found, [named("boss"), None, named("bridge")]);
 }
 
 /// CH-107, CH-01: the type is the one that the adapter states.

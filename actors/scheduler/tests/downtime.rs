@@ -2,9 +2,11 @@
 
 use super::stage::{HOUR, MINUTE, Stage, cron};
 use crate::{
+    doubles::engine::Play,
     notice::NoticeKind,
     scheduler::{
         config::{Config, Schedule, When},
+        records,
         run::RunOutcome,
         trigger::{Definition, MissedPolicy, State},
     },
@@ -85,4 +87,29 @@ async fn a_short_stop_between_two_times_is_no_downtime() {
     stage.until_minute(20).await;
 
     assert_eq!(stage.story(&trigger.id), ["schedule enqueued ok"; 4]);
+}
+
+/// TR-27, TR-28: rows are stored in the order in which they were made, however many there are at once.
+#[actix::test]
+async fn forty_missed_times_leave_the_newest_of_each_trigger_noted() {
+    let mut stage = Stage::new(|_| vec![Play::Hang]);
+    for name in ["a", "b", "c", "d"] {
+        let definition = Definition {
+            subagent: Some(name.to_owned()),
+            ..hourly(name, MissedPolicy::All)
+        };
+        stage.create(definition).await;
+    }
+
+    stage.restart_after(12 * HOUR).await;
+
+    let stored = records::recover(&*stage.world.disk.mount(None)).unwrap();
+    assert_eq!(stored.triggers.len(), 4);
+    for trigger in stored.triggers {
+        let runs = stage.runs(&trigger.id);
+        let made = runs.iter().filter(|run| run.task_id.is_some()).count();
+        assert_eq!(made, 10, "{:?}", stage.story(&trigger.id));
+        let newest = runs.iter().map(|run| run.due_at).max();
+        assert_eq!(trigger.cursor_at, newest);
+    }
 }

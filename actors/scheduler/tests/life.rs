@@ -2,7 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use super::stage::{MINUTE, Stage, cron, team};
+use super::stage::{HOUR, MINUTE, Stage, cron, team};
 use crate::{
     clock::{Clock, Timestamp},
     scheduler::{
@@ -10,10 +10,12 @@ use crate::{
         firing::Standing,
         manage::{Disable, Enable, Update, Which},
         premises::Findings,
+        records::{Known, TriggerRows},
         ring::TeamsChanged,
         run::{Decision, RunOutcome},
         trigger::{MissedPolicy, Problem, State},
     },
+    store::records::Writes,
 };
 
 /// TR-73
@@ -301,4 +303,30 @@ async fn more_than_ten_firings_in_a_minute_are_too_many_also_over_a_restart() {
     stage.pass(Duration::from_secs(2)).await;
     // The ten of the former process are a minute old by then.
     assert_eq!(stage.story(&late.id), ["schedule enqueued ok"]);
+}
+
+/// TR-44: however much has gathered, a sweep leaves nothing that is too old.
+#[actix::test]
+async fn a_sweep_goes_on_until_nothing_old_is_left() {
+    let mut stage = Stage::calm();
+    stage.pass(100 * 24 * HOUR).await;
+    let trigger = stage.create(cron("scan", "0")).await;
+    let first = stage.run_by_hand(&trigger.id, "by hand").await.unwrap();
+    stage.pass(MINUTE).await;
+    let rows = (0..2_500_u32).fold(Writes::new(), |writes, number| {
+        let known = Known {
+            trigger: trigger.id.clone(),
+            key: format!("key-{number}"),
+            run: first.id.clone(),
+            at: Timestamp(0),
+        };
+        writes.known(&known)
+    });
+    stage.spine.store.commit(rows).await.unwrap();
+    stage.restart_after(MINUTE).await;
+
+    stage.pass(HOUR + MINUTE).await;
+
+    let known = stage.world.disk.keys("edge/run.key/").len();
+    assert!(known <= 1, "{known} reasons");
 }

@@ -9,11 +9,11 @@ use crate::{
     ids::ChannelId,
     notice::NoticeKind,
     scheduler::{
-        manage::{Enable, Which},
-        run::Notified,
+        manage::{Enable, SetCursors, Which},
+        run::{Notified, Report},
         trigger::{Definition, NotifyPolicy, Quiet, State},
     },
-    task::Code,
+    task::{Code, Task},
 };
 
 fn telling(channel: &ChannelId) -> Definition {
@@ -183,6 +183,49 @@ async fn cursors_go_from_run_to_run() {
         changed[..3],
         [Some("one".to_owned()), Some("two".to_owned()), None]
     );
+}
+
+/// TR-24: whatever a trigger waits for, its runs see what the last one left; only a window says that
+/// there is nothing yet.
+#[actix::test]
+async fn a_run_of_any_type_is_shown_its_cursors() {
+    let stage = Stage::calm();
+    let schedule = stage.create(cron("scan", "*")).await;
+    let listening = stage.create(super::stage::keyword("listen", "news")).await;
+    let mut definition = cron("watch", "*");
+    definition.config = super::windows::window("*/2");
+    let window = stage.create(definition).await;
+    stage.run_by_hand(&schedule.id, "before").await.unwrap();
+
+    for trigger in [&schedule, &listening] {
+        let set = SetCursors {
+            which: Which::Id(trigger.id.clone()),
+            cursors: [("last_scan".to_owned(), "7".to_owned())].into(),
+        };
+        stage.spine.scheduler.send(set).await.unwrap().unwrap();
+        stage.run_by_hand(&trigger.id, "by hand").await.unwrap();
+    }
+    stage.pass(3 * MINUTE).await;
+
+    let shown = |id| -> Vec<bool> {
+        let tasks = stage.tasks(id);
+        let shows = |task: &Task| task.body.contains("- last_scan: \"7\"");
+        tasks.iter().map(shows).collect()
+    };
+    assert_eq!(shown(&schedule.id)[..3], [false, true, true]);
+    assert_eq!(shown(&listening.id), [true]);
+    let before = &stage.tasks(&schedule.id)[0].body;
+    assert!(!before.contains("Cursors"), "{before}");
+    let empty = &stage.tasks(&window.id)[0].body;
+    assert!(empty.contains("(nothing yet)"), "{empty}");
+}
+
+/// TR-45: a reason may be left out.
+#[test]
+fn a_report_without_a_reason_is_read() {
+    let report: Report = serde_json::from_value(json!({"notify": true, "outcome": "ok"})).unwrap();
+
+    assert_eq!((report.notify, report.reason.as_str()), (true, ""));
 }
 
 /// TR-48

@@ -6,13 +6,14 @@ use super::stage::{MINUTE, Stage, cron, first_line};
 use crate::{
     doubles::engine::{Play, seconds},
     engine::Message,
+    queue::{causes::Giver, parking::SetState},
     scheduler::{
-        hand::{ByHand, Fire, Overlap},
+        hand::{ByHand, ByTurn, Fire, Overlap},
         manage::{Disable, Which},
         run::Cause,
         trigger::{Definition, OverlapPolicy},
     },
-    task::{self, Ending},
+    task::{self, Ending, Label, Lane, Task},
 };
 
 fn with(policy: OverlapPolicy) -> Definition {
@@ -81,6 +82,30 @@ async fn a_replaced_task_is_cancelled_and_says_by_which_run() {
     assert_eq!(stage.notices(), []);
 }
 
+/// OR-46, TR-38: what cannot be stored replaces nothing.
+#[actix::test]
+async fn a_run_that_is_refused_leaves_the_old_one_alone() {
+    let stage = slow_stage();
+    let trigger = stage.create(with(OverlapPolicy::AlwaysReplace)).await;
+    stage.pass(MINUTE).await;
+    let running = stage.trigger(&trigger.id).await.active_task_id;
+
+    stage.spine.queue.do_send(SetState {
+        team: trigger.team.name.clone(),
+        paused: false,
+        draining: true,
+    });
+    stage.pass(MINUTE).await;
+
+    assert_eq!(
+        stage.story(&trigger.id),
+        ["schedule enqueued", "schedule not_active"]
+    );
+    assert_eq!(stage.trigger(&trigger.id).await.active_task_id, running);
+    stage.pass(MINUTE).await;
+    assert_eq!(stage.story(&trigger.id)[0], "schedule enqueued ok");
+}
+
 /// TR-39
 #[actix::test]
 async fn the_first_is_skipped_and_the_next_one_replaces() {
@@ -146,6 +171,7 @@ async fn a_run_by_hand_asks_before_it_disturbs() {
         sample: None,
         principal: task::Cause::System,
         source: None,
+        turn: None,
     };
     let running = stage.trigger(&trigger.id).await.active_task_id.unwrap();
 
@@ -191,4 +217,67 @@ async fn disabling_can_stop_what_runs() {
     stage.pass(Duration::from_secs(5)).await;
 
     assert_eq!(stage.story(&trigger.id), ["schedule enqueued cancelled"]);
+}
+
+/// MV-14, OR-40, OR-86, OR-88: a run that a turn tries is part of the turn's work, and no way around what
+/// holds for that.
+#[actix::test]
+async fn a_run_that_a_turn_tries_is_part_of_its_work() {
+    let stage = slow_stage();
+    let trigger = stage.create(with(OverlapPolicy::Allow)).await;
+    let lane = Lane {
+        team: "main".into(),
+        topic: None,
+    };
+    let caller = Task::new(
+        "task-caller".into(),
+        lane,
+        String::new(),
+        String::new(),
+        stage.now(),
+    );
+    let deadline_at = stage.now() + MINUTE;
+    let fire = |key: &str| Fire {
+        which: Which::Id(trigger.id.clone()),
+        cause: Cause::Test,
+        key: key.to_owned(),
+        max_steps: None,
+        overlap: Overlap::Allow,
+        sample: None,
+        principal: task::Cause::System,
+        source: None,
+        turn: Some(ByTurn {
+            label: Label::Untrusted,
+            lineage: caller.lineage_below(),
+            deadline_at,
+            giver: Giver {
+                task: caller.id.clone(),
+                step: 1,
+                words: "look".to_owned(),
+            },
+        }),
+    };
+
+    let mut said = Vec::new();
+    for key in ["1", "2", "3"] {
+        let fired = stage.spine.scheduler.send(fire(key)).await.unwrap();
+        said.push(fired.map(|_| ()).map_err(|refusal| refusal.code()));
+    }
+
+    stage.pass(Duration::from_secs(1)).await;
+
+    assert_eq!(said, [Ok(()), Ok(()), Err("loop_detected")]);
+    let mut story = stage.story(&trigger.id);
+    story.sort();
+    assert_eq!(
+        story,
+        ["test enqueued", "test enqueued", "test rate_limited"]
+    );
+    let tasks = stage.tasks(&trigger.id);
+    assert_eq!(tasks.len(), 2);
+    for task in tasks {
+        assert_eq!(task.label, Label::Untrusted);
+        assert_eq!(task.lineage, Some(caller.lineage_below()));
+        assert_eq!(task.deadline_at, deadline_at);
+    }
 }

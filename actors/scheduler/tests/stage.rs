@@ -134,6 +134,7 @@ impl Stage {
             sample: None,
             principal: task::Cause::System,
             source: None,
+            turn: None,
         };
         match self.spine.scheduler.send(fire).await.unwrap()? {
             hand::ByHand::Fired(answer) => Ok(answer.run.clone()),

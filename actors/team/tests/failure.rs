@@ -10,6 +10,9 @@ use crate::{
         engine::{Play, last_words},
         world::World,
     },
+    notice::NoticeKind,
+    org::record::TeamState,
+    store::reads,
     supervisor::CountRestarts,
     task::Code,
 };
@@ -53,8 +56,9 @@ async fn an_engine_that_panics_fails_the_turn_alone() {
 /// SE-07, SE-13
 #[actix::test]
 async fn a_brief_that_cannot_be_made_fails_the_turn() {
-    let mut world = World::new(|_| vec![Play::Answer]);
-    world.brief_error = Some("team.yaml: `model` is unknown");
+    let world = World::new(|_| vec![Play::Answer]);
+    let wrong = "team.yaml: `model` is unknown";
+    world.brief_errors.lock().unwrap().insert("main", wrong);
     let client = world.connect(&world.start());
 
     client.say("m1", "water the garden");
@@ -69,7 +73,7 @@ async fn a_brief_that_cannot_be_made_fails_the_turn() {
 /// SE-20: after 30 s, then after 2 min.
 #[actix::test]
 async fn a_passing_failure_is_tried_again_and_given_up_after_three_attempts() {
-    let world = World::new(|_| vec![Play::Fail(Code::Overloaded)]);
+    let world = World::new(|_| vec![Play::Break(Code::Overloaded)]);
     let client = world.connect(&world.start());
     let began = tokio::time::Instant::now();
 
@@ -162,4 +166,33 @@ async fn a_team_that_keeps_dying_rests_for_ten_minutes() {
         "{:?}",
         began.elapsed()
     );
+}
+
+/// OR-96: the operator hears of a team that keeps dying, and sees that it rests.
+#[actix::test]
+async fn a_team_that_keeps_dying_is_degraded_until_it_has_rested() {
+    let world = World::new(|_| vec![Play::Call(vec![("c1", "mine")])]);
+    let spine = world.start();
+    let client = world.connect(&spine);
+    let state = || spine.view.now().get("main").map(|team| team.state);
+
+    client.say("m1", "water the garden");
+    client.say("m2", "water the garden again");
+    for _ in 0..100 {
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        if state() == Some(TeamState::Degraded) {
+            break;
+        }
+    }
+
+    assert_eq!(state(), Some(TeamState::Degraded));
+    let notices = spine.store.read(reads::notices).await.unwrap();
+    let degraded: Vec<_> = notices
+        .iter()
+        .filter(|notice| notice.kind == NoticeKind::TeamDegraded)
+        .collect();
+    assert_eq!(degraded.len(), 1);
+    assert_eq!(degraded[0].team, Some("main".into()));
+    tokio::time::sleep(Duration::from_secs(601)).await;
+    assert_eq!(state(), Some(TeamState::Active));
 }

@@ -6,17 +6,24 @@ use super::crash::{count, heard, settle};
 use crate::{
     approvals::{
         Decide, List,
-        record::{Approval, Choice, Decider, Word},
+        record::{Approval, Choice, Decider, Execution, Word},
         refusal::NotDecided,
     },
-    budget::Caps,
+    budget::{Caps, Days},
+    clock::Timestamp,
     doubles::{
         client::Client,
         disk::Crash,
         engine::{Play, last_words},
-        world::World,
+        world::{OneDay, World},
     },
+    engine::{EngineEvent, Paid},
+    ids::TeamKey,
+    queue::submit::CancelTask,
     spine::Spine,
+    store::reads,
+    task::Code,
+    usage::Usage,
 };
 
 fn world() -> World {
@@ -223,4 +230,221 @@ async fn a_turn_without_money_waits_for_the_operator() {
 
     assert_eq!(count(&after, "done m1: Paid."), 1, "{after:#?}");
     assert_eq!(world.runs(), ["c1"]);
+}
+
+/// SE-143: the request belongs to all who wait: it outlives the one who asked.
+#[actix::test]
+async fn the_operator_is_asked_again_when_the_one_who_asked_is_stopped() {
+    let mut world = World::new(|request| match request.step {
+        1 => vec![Play::Call(vec![("c1", "pay")])],
+        _ => vec![Play::Say("Paid."), Play::Answer],
+    });
+    let caps = Caps {
+        tokens_per_day: Some(101),
+        ..Caps::default()
+    };
+    world.budget = Arc::from([("main".into(), caps)]);
+    let spine = world.start();
+    let first = world.connect(&spine);
+    let second = world.connect_as("other", &spine);
+    first.say("m1", "long");
+    settle().await;
+    second.say("m2", "long as well");
+    settle().await;
+    let held = pending(&spine).await;
+    assert_eq!(held.len(), 1);
+    let asker = held[0].task.clone().unwrap();
+
+    let stopped = CancelTask {
+        task: asker,
+        reason: "enough".to_owned(),
+    };
+    assert!(spine.queue.send(stopped).await.unwrap());
+    settle().await;
+    let again = pending(&spine).await;
+
+    assert_eq!(again.len(), 1);
+    assert_ne!(again[0].id, held[0].id);
+    decide(&spine, &again[0], Choice::Approve, "")
+        .await
+        .unwrap();
+    let after = second.hear_end_of("m2").await;
+    assert_eq!(count(&after, "done m2: Paid."), 1, "{after:#?}");
+}
+
+/// SE-143: one yes is one yes, whatever happens to the process.
+#[actix::test]
+async fn an_agreement_counts_once_however_often_the_process_ends() {
+    let mut world = World::new(|request| match request.step {
+        1 => vec![Play::Call(vec![("c1", "pay")])],
+        _ => vec![Play::Say("Paid."), Play::Answer],
+    });
+    let caps = Caps {
+        tokens_per_day: Some(101),
+        ..Caps::default()
+    };
+    world.budget = Arc::from([("main".into(), caps)]);
+    let spine = world.start();
+    let client = world.connect(&spine);
+    client.say("m1", "long");
+    settle().await;
+    let held = pending(&spine).await;
+
+    decide(&spine, &held[0], Choice::Approve, "").await.unwrap();
+    settle().await;
+
+    let storage = world.disk.mount(None);
+    let raised = reads::raised(&*storage, OneDay.day_of(Timestamp(0))).unwrap();
+    assert_eq!(raised, [(TeamKey::first("main"), 1)]);
+    let row = reads::approval(&*storage, &held[0].id).unwrap().unwrap();
+    assert_eq!(row.execution, Execution::Done);
+}
+
+/// SE-139: a call that failed or was stopped has cost what it cost.
+#[actix::test]
+async fn calls_without_an_answer_count() {
+    let lost = |tokens| {
+        Play::Report(EngineEvent::Spent(Paid {
+            profile: "default".to_owned(),
+            model: "scripted".to_owned(),
+            usage: Usage {
+                input: tokens,
+                ..Usage::default()
+            },
+        }))
+    };
+    let mut world = World::new(move |request| match last_words(request) {
+        "fail" => vec![lost(50), Play::Fail(Code::ProviderError)],
+        _ => vec![
+            lost(7),
+            Play::Say("one two three four five six seven eight"),
+            Play::Hang,
+        ],
+    });
+    let caps = Caps {
+        tokens_per_day: Some(10_000),
+        ..Caps::default()
+    };
+    world.budget = Arc::from([("main".into(), caps)]);
+    let spine = world.start();
+    let client = world.connect(&spine);
+
+    client.say("m1", "fail");
+    client.hear_end_of("m1").await;
+    let ended = |world: &World| {
+        let storage = world.disk.mount(None);
+        let rows = reads::spent(&*storage, OneDay.day_of(Timestamp(0))).unwrap();
+        rows[0].1.own.tokens
+    };
+    let failed = ended(&world);
+    client.say("m2", "stop");
+    settle().await;
+    let open = spine.store.read(reads::open_tasks).await.unwrap().rows;
+    let stopped = CancelTask {
+        task: open[0].id.clone(),
+        reason: "enough".to_owned(),
+    };
+    assert!(spine.queue.send(stopped).await.unwrap());
+    settle().await;
+
+    assert_eq!(failed, 50);
+    assert!(ended(&world) > 50 + 7 + 9, "{}", ended(&world));
+    let task = spine
+        .store
+        .read(move |storage| reads::task(storage, &open[0].id));
+    let usage = task.await.unwrap().unwrap().outcome.unwrap().usage;
+    assert!(usage.estimated && usage.output >= 9, "{usage:?}");
+}
+
+fn for_money(caps: Caps) -> World {
+    let mut world = World::new(|request| match (last_words(request), request.step) {
+        ("give", 1) => vec![Play::Cost(0.5), Play::Call(vec![("c1", "wake-aa")])],
+        ("long", 1) => vec![Play::Cost(0.9), Play::Call(vec![("c1", "slow-save")])],
+        ("long", 2) => vec![Play::Cost(0.2), Play::Call(vec![("c2", "look")])],
+        (other, _) if other.starts_with("work") => vec![Play::Cost(0.6), Play::Answer],
+        _ => vec![Play::Say("Fine."), Play::Answer],
+    });
+    world.budget = Arc::from([("main".into(), caps)]);
+    world
+}
+
+/// SE-140, SE-143: what a task has cost before a restart counts after it, and is forgotten with it.
+#[actix::test]
+async fn the_cap_of_a_task_holds_over_a_restart() {
+    let world = for_money(Caps {
+        usd_per_task: Some(1.0),
+        ..Caps::default()
+    });
+    let storage = world.disk.mount(None);
+    let client = world.connect(&world.start_on(storage.clone()));
+    client.say("m1", "long");
+    settle().await;
+
+    storage.lose_after(0);
+    let (spine, next) = go_on(&world, &client).await;
+    tokio::time::sleep(Duration::from_secs(90)).await;
+
+    let held = pending(&spine).await;
+    assert_eq!(held.len(), 1, "{:#?}", heard(&next).await);
+    assert_eq!(world.asked.lock().unwrap().len(), 2);
+    assert_eq!(world.disk.keys("cost").len(), 1);
+    decide(&spine, &held[0], Choice::Approve, "").await.unwrap();
+    settle().await;
+    let after = heard(&next).await;
+    assert_eq!(count(&after, "done m1"), 1, "{after:#?}");
+    assert_eq!(world.disk.keys("cost"), Vec::<String>::new());
+}
+
+/// OR-47, SE-140: what a task led to counts as its own.
+#[actix::test]
+async fn the_cap_of_a_task_covers_what_it_led_to() {
+    let world = for_money(Caps {
+        usd_per_task: Some(1.0),
+        ..Caps::default()
+    });
+    let spine = world.start();
+    let client = world.connect(&spine);
+
+    client.say("m1", "give");
+    settle().await;
+
+    // 0.5 by the task and 0.6 by the one it gave: the turn that hears of its end makes no call.
+    assert_eq!(world.asked.lock().unwrap().len(), 3);
+    assert_eq!(pending(&spine).await.len(), 1);
+}
+
+/// SE-142: once a day, to the operator and where the work comes from, over a restart too.
+#[actix::test]
+async fn a_budget_that_is_nearly_spent_is_told_once() {
+    let world = for_money(Caps {
+        usd_per_day: Some(1.2),
+        ..Caps::default()
+    });
+    let storage = world.disk.mount(None);
+    let client = world.connect(&world.start_on(storage.clone()));
+    client.say("m1", "short");
+    client.hear_end_of("m1").await;
+    assert_eq!(world.disk.keys("notice").len(), 0);
+    client.say("m2", "long");
+    settle().await;
+    let first = heard(&client).await;
+
+    let warning = "told budget: [main] the budget of team main is nearly spent: 0.90 of 1.20 USD";
+    assert_eq!(
+        count(&first, "told budget"),
+        0,
+        "0.9 is no 80 %: {first:#?}"
+    );
+    storage.lose_after(0);
+    let (_, mut next) = go_on(&world, &client).await;
+    next.channel = client.channel.clone();
+    next.item().await;
+    let mut frames = next.hear_end_of("m2").await;
+    next.say("m3", "short");
+    frames.extend(next.hear_end_of("m3").await);
+
+    let warning = warning.replace("0.90", "1.10");
+    assert_eq!(count(&frames, &warning), 1, "{frames:#?}");
+    assert_eq!(count(&frames, "told budget"), 1, "{frames:#?}");
+    assert_eq!(world.disk.keys("notice").len(), 1);
 }

@@ -4,11 +4,21 @@ use std::time::Duration;
 
 use crate::{
     doubles::{
-        engine::{Play, seconds},
+        engine::{Play, last_words, seconds},
         world::World,
     },
-    queue, supervisor,
+    queue::{self, parking::SetState},
+    spine::Spine,
+    supervisor,
 };
+
+fn set_paused(spine: &Spine, paused: bool) {
+    spine.queue.do_send(SetState {
+        team: "main".into(),
+        paused,
+        draining: false,
+    });
+}
 
 /// SE-05
 #[actix::test]
@@ -116,4 +126,56 @@ async fn a_message_during_the_drain_is_answered_by_the_next_process() {
 
     assert!(ack.starts_with("ack m1: Queued behind 0"), "{ack}");
     assert_eq!(heard.last().unwrap(), "done m1: Fine.");
+}
+
+/// OP-35, OR-95: the kill switch. Whatever runs, also what does not hear, is gone within a second; all
+/// tasks are back, the attempt does not count, and each call goes on by its effect class.
+#[actix::test]
+async fn a_team_that_is_stopped_at_once_gives_everything_back() {
+    let world = World::new(|request| match (last_words(request), request.step) {
+        ("think", _) => vec![Play::Say("Hm."), Play::Hang],
+        ("deaf", _) => vec![Play::Call(vec![("c3", "deaf")])],
+        ("work", 1) => vec![Play::Call(vec![("c1", "slow-save"), ("c2", "slow-pay")])],
+        _ => vec![Play::Say("Fine."), Play::Answer],
+    });
+    let spine = world.start();
+    let clients = ["work", "deaf", "think"].map(|words| {
+        let client = world.connect(&spine);
+        client.say("m1", words);
+        client
+    });
+    tokio::time::sleep(Duration::from_secs(5)).await;
+
+    set_paused(&spine, true);
+    spine.queue.do_send(queue::Dismiss {
+        team: "main".into(),
+    });
+    tokio::time::sleep(Duration::from_secs(1)).await;
+
+    let sorted = |mut calls: Vec<String>| {
+        calls.sort();
+        calls
+    };
+    let runs = world.runs();
+    assert_eq!(sorted(runs.clone()), ["c1", "c2", "c3"]);
+    let ended = world.tools.ended.lock().unwrap().clone();
+    assert_eq!(sorted(ended), ["c1", "c2", "c3"]);
+    assert_eq!(spine.directory.len(), 0);
+    let storage = world.disk.mount(None);
+    let left = crate::spine::recover(&*storage).unwrap().tasks;
+    let left: Vec<_> = left
+        .iter()
+        .map(|task| (task.attempts, &task.lease))
+        .collect();
+    assert_eq!(left, [(0, &None), (0, &None), (0, &None)]);
+    let asked = world.asked.lock().unwrap().len();
+    tokio::time::sleep(Duration::from_secs(3_600)).await;
+    assert_eq!(world.asked.lock().unwrap().len(), asked);
+
+    set_paused(&spine, false);
+    let frames = clients[0].hear_end_of("m1").await;
+    assert_eq!(frames.last().unwrap(), "done m1: Fine.");
+    // What may be repeated is; what may not is left to the model to find out.
+    let again = world.runs().split_off(runs.len());
+    assert_eq!(sorted(again), ["c1", "c3"]);
 }

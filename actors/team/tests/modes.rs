@@ -2,15 +2,60 @@
 
 use std::time::Duration;
 
+use super::crash::settle;
 use crate::{
     briefing::QueueMode,
+    clock::Timestamp,
     doubles::{
+        client::Client,
         engine::{Play, last_words, seconds},
         world::World,
     },
     engine::Message,
-    task::Code,
+    queue::Enqueue,
+    store::records::Writes,
+    task::{Cause, Code, Kind, Lane, OnResult, Task},
 };
+
+/// Work for the lane of a topic that no message brought.
+fn enqueue(client: &Client, topic: &str, task: Task) {
+    let lane = Lane {
+        team: "main".into(),
+        topic: Some(topic.into()),
+    };
+    client.spine.queue.do_send(Enqueue {
+        task: Task { lane, ..task },
+        writes: Writes::new(),
+    });
+}
+
+fn work(id: &str, kind: Kind, from: &str) -> Task {
+    let lane = Lane {
+        team: "main".into(),
+        topic: None,
+    };
+    Task {
+        kind,
+        cause: Some(Cause::sender("ws", from)),
+        ..Task::new(
+            id.into(),
+            lane,
+            format!("words of {id}"),
+            from.to_owned(),
+            Timestamp(1_000_000_000),
+        )
+    }
+}
+
+/// What the model was asked in a step: the last words of each request.
+fn last_asked(world: &World) -> Vec<String> {
+    let asked = world.asked.lock().unwrap();
+    let last = |messages: &Vec<Message>| match messages.last() {
+        Some(Message::User(text)) => text.clone(),
+        other => format!("{other:?}"),
+    };
+    asked.iter().map(last).collect()
+}
 
 /// SE-134, CH-84
 #[actix::test]
@@ -142,4 +187,108 @@ async fn a_newer_message_ends_the_running_turn() {
 
     assert_eq!(first.last().unwrap(), "cancelled m1: On my way. ");
     assert_eq!(second, ["ack m2: Fine.", "done m2: Fine."]);
+}
+
+/// SE-134, PL-68, MV-13: a turn acts with the rights of whoever is behind it. So only a message of the
+/// same person enters it; what a trigger, another team or someone else brings gets its own turn,
+/// and is no reason for a message behind it to wait.
+#[actix::test]
+async fn only_messages_of_the_same_person_join_a_running_turn() {
+    let mut world = World::new(|request| match request.step {
+        1 => vec![seconds(10), Play::Say("One."), Play::Answer],
+        _ => vec![Play::Say("Both."), Play::Answer],
+    });
+    world.queue_mode = QueueMode::Steer;
+    let client = world.connect(&world.start());
+
+    client.say("m1", "water the garden");
+    let topic = client.topic_of("m1").await;
+    enqueue(&client, &topic, work("webhook", Kind::Trigger, "someone"));
+    enqueue(&client, &topic, work("result", Kind::Result, "someone"));
+    enqueue(&client, &topic, work("stranger", Kind::Chat, "bob"));
+    client.say_in(&topic, "m2", "and the roof");
+    client.hear_end_of("m2").await;
+    tokio::time::sleep(Duration::from_secs(60)).await;
+
+    assert_eq!(
+        last_asked(&world),
+        [
+            "water the garden",
+            "and the roof",
+            "words of webhook",
+            "words of result",
+            "words of stranger",
+        ]
+    );
+}
+
+/// SE-134
+#[actix::test]
+async fn only_messages_of_the_same_person_end_a_running_turn() {
+    let mut world = World::new(|request| match last_words(request) {
+        "water the garden" => vec![seconds(10), Play::Say("One."), Play::Answer],
+        _ => vec![Play::Say("Fine."), Play::Answer],
+    });
+    world.queue_mode = QueueMode::Interrupt;
+    let client = world.connect(&world.start());
+
+    client.say("m1", "water the garden");
+    let topic = client.topic_of("m1").await;
+    enqueue(
+        &client,
+        &topic,
+        work("escalation", Kind::Escalation, "someone"),
+    );
+    enqueue(&client, &topic, work("stranger", Kind::Chat, "bob"));
+    let heard = client.hear_end_of("m1").await;
+
+    assert_eq!(heard.last().unwrap(), "done m1: One.");
+}
+
+/// OR-66, OR-84: whoever asked hears of the end of work that joined a turn.
+#[actix::test]
+async fn the_result_of_work_that_joined_wakes_the_lane_that_asked() {
+    let mut world = World::new(|request| match (request.team.as_str(), request.step) {
+        ("main", 1) => vec![seconds(2), Play::Say("One."), Play::Answer],
+        _ => vec![Play::Say("Both."), Play::Answer],
+    });
+    world.queue_mode = QueueMode::Steer;
+    let client = world.connect(&world.start());
+
+    client.say("m1", "water the garden");
+    let topic = client.topic_of("m1").await;
+    let lane = |topic: &str| Lane {
+        team: "main".into(),
+        topic: Some(topic.into()),
+    };
+    for (id, team, on_result) in [
+        ("waking", "left", OnResult::Wake),
+        ("quiet", "right", OnResult::Silent),
+    ] {
+        let task = Task {
+            reply_to: Some(lane(team)),
+            on_result,
+            ..work(id, Kind::Chat, "someone")
+        };
+        enqueue(&client, &topic, task);
+    }
+    client.hear_end_of("m1").await;
+    settle().await;
+    let next = Task {
+        lane: lane("right"),
+        ..work("next", Kind::Delegate, "someone")
+    };
+    client.spine.queue.do_send(Enqueue {
+        task: next,
+        writes: Writes::new(),
+    });
+    settle().await;
+
+    let asked = last_asked(&world);
+    let told = |words: &str| asked.iter().filter(|text| text.contains(words)).count();
+    assert_eq!(
+        (told("task waking, done"), told("task quiet, done")),
+        (1, 1),
+        "{asked:#?}"
+    );
 }

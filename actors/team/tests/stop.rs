@@ -2,9 +2,15 @@
 
 use std::time::Duration;
 
-use crate::doubles::{
-    engine::{Play, last_words, seconds},
-    world::World,
+use super::crash::settle;
+use crate::{
+    doubles::{
+        engine::{Play, last_words, seconds},
+        world::World,
+    },
+    queue::{Enqueue, submit::CancelTask},
+    store::{reads, records::Writes},
+    task::{Ending, Kind, Lane, Task},
 };
 
 /// SE-132, CH-49
@@ -218,4 +224,52 @@ async fn a_cancel_of_a_stalled_turn_ends_the_task() {
 
     assert_eq!(heard.last().unwrap(), "cancelled m1: ");
     client.hears_nothing_for(Duration::from_secs(600)).await;
+}
+
+/// TR-40: at whatever moment a task is replaced, it says by what, and it has not failed.
+#[actix::test]
+async fn a_task_says_why_it_was_stopped_also_if_its_turn_had_not_begun() {
+    for broken in [false, true] {
+        let world = World::new(|_| vec![Play::Hang]);
+        if broken {
+            world.brief_errors.lock().unwrap().insert("*", "broken");
+        }
+        let spine = world.start();
+        for wait in 0..40 {
+            let lane = Lane {
+                team: format!("team-{wait}").as_str().into(),
+                topic: None,
+            };
+            let task = Task {
+                kind: Kind::Trigger,
+                ..Task::new(
+                    format!("task-{wait}").into(),
+                    lane,
+                    "work".to_owned(),
+                    "trigger".to_owned(),
+                    world.clock.now(),
+                )
+            };
+            let id = task.id.clone();
+            spine.queue.do_send(Enqueue {
+                task,
+                writes: Writes::new(),
+            });
+            for _ in 0..wait {
+                tokio::task::yield_now().await;
+            }
+            let cancel = CancelTask {
+                task: id.clone(),
+                reason: "replaced by run-2".to_owned(),
+            };
+            let was_open = spine.queue.send(cancel).await.unwrap();
+            settle().await;
+
+            let row = spine.store.read(move |storage| reads::task(storage, &id));
+            let outcome = row.await.unwrap().unwrap().outcome.unwrap();
+            let expected = (Ending::Cancelled, Some("replaced by run-2".to_owned()));
+            assert!(was_open);
+            assert_eq!((outcome.ending, outcome.message), expected, "{wait}");
+        }
+    }
 }

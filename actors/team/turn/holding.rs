@@ -3,17 +3,16 @@
 use std::time::Duration;
 
 use super::{
-    CallState, Turn, Want,
+    CallState, Slot, Turn, Want,
     telling::{output, result},
 };
 use crate::{
     approvals::record::Execution,
-    clock::Timestamp,
     engine::Block,
     event::{Progress, ProgressKind},
     history::{Fact, Meta},
     store::records::Writes,
-    task::WaitReason,
+    task::{Wait, WaitReason},
     tool::{Args, Checked, Effect, ToolFault, ToolReply},
 };
 
@@ -53,25 +52,66 @@ pub(super) fn redact(
 }
 
 impl Turn {
-    /// Sets the turn aside.
-    pub(super) fn park(
-        &mut self,
-        reason: WaitReason,
-        note: String,
-        until: Option<Timestamp>,
-    ) -> Vec<Want> {
+    /// Sets the turn aside. `said` is whether the present step has said something, which is void.
+    pub(super) fn park(&mut self, wait: Wait, said: bool) -> Vec<Want> {
         self.ended = true;
-        let facts = vec![Fact::Meta(Meta::Parked(reason))];
-        let frames = vec![Progress::new(ProgressKind::Note, note)];
-        vec![Want::Park(facts, frames, reason, until)]
+        // The person is told once; who decides on what may change from wait to wait.
+        let told = self.times_waited(wait.reason) > 0 && wait.reason != WaitReason::Approval;
+        self.waits_for(wait.reason);
+        let mut facts: Vec<Fact> = self.not_begun().collect();
+        facts.push(Fact::Meta(Meta::Parked(wait.reason)));
+        let mut frames = Vec::new();
+        if !told || said {
+            let mut note = Progress::new(ProgressKind::Note, wait.note.clone());
+            note.reset = said;
+            frames.push(note);
+        }
+        vec![Want::Park(facts, frames, wait)]
+    }
+
+    /// How often it has waited for this since the model last answered.
+    pub(super) fn times_waited(&self, reason: WaitReason) -> u32 {
+        match self.waited {
+            Some((of, times)) if of == reason => times,
+            _ => 0,
+        }
+    }
+
+    pub(super) fn waits_for(&mut self, reason: WaitReason) {
+        self.waited = Some((reason, self.times_waited(reason) + 1));
+    }
+
+    /// It has waited, and the model has not answered since.
+    pub fn has_waited(&self) -> bool {
+        self.waited.is_some()
     }
 
     /// Nothing is left to do but to wait for a person.
     pub(super) fn waits_for_a_person(&self) -> bool {
-        let held = |state: &CallState| *state == CallState::Held;
-        let over = |state: &CallState| matches!(state, CallState::Held | CallState::Done(_));
-        self.calls.iter().any(|slot| held(&slot.state))
-            && self.calls.iter().all(|slot| over(&slot.state))
+        let held = |slot: &Slot| slot.state == CallState::Held;
+        let idle = |slot: &Slot| {
+            matches!(slot.state, CallState::Held | CallState::Done(_)) || slot.lacks().is_some()
+        };
+        self.calls.iter().any(held) && self.calls.iter().all(idle)
+    }
+
+    /// Sets the turn aside until there is what its calls need. They have not begun.
+    pub(super) fn wait_for_what_lacks(&mut self) -> Vec<Want> {
+        let Some(lacks) = self.calls.iter().find_map(|slot| slot.lacks()) else {
+            return Vec::new();
+        };
+        let wait = Wait {
+            reason: WaitReason::Config,
+            note: lacks.to_owned(),
+            until: None,
+        };
+        self.park(wait, false)
+    }
+
+    /// The calls that wait and have not begun, for the journal of a turn that is set aside.
+    fn not_begun(&self) -> impl Iterator<Item = Fact> {
+        let lacking = self.calls.iter().filter(|slot| slot.lacks().is_some());
+        lacking.map(|slot| Fact::Meta(Meta::NotBegun(slot.call.id.clone())))
     }
 
     /// Sets the turn aside until somebody decides.
@@ -83,7 +123,12 @@ impl Turn {
             .map(|slot| slot.call.name.as_str())
             .collect();
         let note = format!("Waiting for approval: {}.", waiting.join(", "));
-        self.park(WaitReason::Approval, note, None)
+        let wait = Wait {
+            reason: WaitReason::Approval,
+            note,
+            until: None,
+        };
+        self.park(wait, false)
     }
 
     /// Takes up a held call again when its turn goes on.
@@ -97,6 +142,7 @@ impl Turn {
         frames: &mut Vec<Progress>,
     ) -> Option<Want> {
         let slot = &mut self.calls[place];
+        let was_cut_off = slot.state == CallState::Waiting { rerun: true };
         let (refusal, mark) = match (decision, verdict) {
             (Decision::Wait, _) => {
                 slot.state = CallState::Held;
@@ -111,7 +157,7 @@ impl Turn {
             (decision, Ok(checked)) => {
                 slot.checked = Some(checked);
                 slot.state = CallState::Waiting {
-                    rerun: decision == Decision::Begun,
+                    rerun: was_cut_off || decision == Decision::Begun,
                 };
                 return None;
             }
@@ -121,6 +167,16 @@ impl Turn {
         facts.push(fact);
         frames.push(frame);
         Some(Want::Mark(slot.approval.clone()?, mark?))
+    }
+}
+
+impl Slot {
+    /// What the call needs and cannot have now. It has not begun.
+    pub(super) fn lacks(&self) -> Option<&str> {
+        match (&self.state, &self.checked) {
+            (CallState::Waiting { .. }, Some(checked)) => checked.lacks.as_deref(),
+            _ => None,
+        }
     }
 }
 

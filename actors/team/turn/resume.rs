@@ -1,9 +1,9 @@
 //! How a turn goes on after a crash or a pause: from what the journal holds.
 
-use std::{sync::Arc, time::Duration};
+use std::{collections::HashSet, sync::Arc, time::Duration};
 
 use super::{
-    CallState, Decision, REPORT_RUN, Slot, Turn, Want,
+    CallState, Decision, Held, REPORT_RUN, Slot, Turn, Want,
     holding::unknown,
     telling::{output, result, text_of},
 };
@@ -13,7 +13,7 @@ use crate::{
     history::{Fact, HistoryEvent, Meta, Origin},
     ids::{ApprovalId, CallId},
     task::Label,
-    tool::{Args, Checked, Effect, ToolCall, ToolReply},
+    tool::{Args, Checked, Effect, ToolCall, ToolReply, Verdict},
 };
 
 impl Turn {
@@ -23,14 +23,16 @@ impl Turn {
         &mut self,
         start: Fact,
         journal: &[HistoryEvent],
-        check: impl Fn(&ToolCall) -> Result<Checked, ToolReply>,
-        decided: impl Fn(&ApprovalId, &ToolCall) -> Decision,
+        check: impl Fn(&ToolCall, Label) -> Result<Checked, ToolReply>,
+        decided: impl Fn(&ApprovalId, &ToolCall, Label) -> Decision,
     ) -> Vec<Want> {
-        self.replay(journal);
+        let unbegun = self.replay(journal);
+        let label = self.label;
         let mut facts = vec![start];
         let mut frames = Vec::new();
         if !self.calls.is_empty() {
             let mut marks = Vec::new();
+            let mut held = Vec::new();
             for place in 0..self.calls.len() {
                 let Slot {
                     call,
@@ -41,20 +43,31 @@ impl Turn {
                 else {
                     continue;
                 };
-                let effect = effect_of(journal, &call.id);
-                let verdict = check(call);
+                let begun = !unbegun.contains(&call.id);
+                let effect = match begun {
+                    true => effect_of(journal, &call.id),
+                    // It may.
+                    false => Effect::Pure,
+                };
+                let verdict = check(call, label);
                 match approval {
                     Some(approval) => {
-                        let decision = decided(approval, call);
+                        let decision = decided(approval, call, label);
                         let (facts, frames) = (&mut facts, &mut frames);
                         marks.extend(self.take_up(place, effect, decision, verdict, facts, frames));
                     }
-                    None => self.retake(place, effect, verdict, &mut facts, &mut frames),
+                    None => {
+                        let (facts, frames) = (&mut facts, &mut frames);
+                        held.extend(self.retake(place, begun, effect, verdict, facts, frames));
+                    }
                 }
             }
             // Before the results: a call whose result is in the journal is not looked at again.
             let mut wants = marks;
-            wants.push(Want::Record(facts, frames));
+            wants.push(match held.is_empty() {
+                true => Want::Record(facts, frames),
+                false => Want::Hold(facts, frames, held),
+            });
             wants.extend(self.proceed());
             return wants;
         }
@@ -70,18 +83,29 @@ impl Turn {
                 other => vec![other],
             };
         }
-        let mut again = Progress::new(ProgressKind::Note, "Going on after an interruption.");
-        again.reset = true;
-        let mut wants = vec![Want::Record(facts, vec![again])];
+        let mut frames = Vec::new();
+        // Whoever was told that it waits hears of it again when there is something to say.
+        if !was_set_aside(journal) {
+            let mut again = Progress::new(ProgressKind::Note, "Going on after an interruption.");
+            again.reset = true;
+            frames.push(again);
+        }
+        let mut wants = vec![Want::Record(facts, frames)];
         wants.extend(self.next_step());
         wants
     }
 
-    /// Folds a journal into the state it describes.
-    fn replay(&mut self, journal: &[HistoryEvent]) {
+    /// Folds a journal into the state it describes. Returns the calls that have not begun.
+    fn replay(&mut self, journal: &[HistoryEvent]) -> HashSet<CallId> {
+        let mut unbegun = HashSet::new();
         let mut blocks: Vec<Block> = Vec::new();
         for event in journal {
             match &event.fact {
+                Fact::TurnStart { .. } => {
+                    self.cut_off(&unbegun);
+                    // Whatever waited may have begun since.
+                    unbegun.clear();
+                }
                 Fact::AssistantText { text, step } => {
                     self.open_step(*step);
                     blocks.push(Block::Text { text: text.clone() });
@@ -113,7 +137,7 @@ impl Turn {
                         call,
                         checked: None,
                         approval: None,
-                        state: CallState::Waiting { rerun: true },
+                        state: CallState::Waiting { rerun: false },
                     });
                 }
                 Fact::ToolResult {
@@ -155,8 +179,10 @@ impl Turn {
                 Fact::User {
                     text,
                     origin: Origin::Steer,
+                    label,
                     ..
                 } => {
+                    self.label = self.label.max(*label);
                     self.take_blocks(&mut blocks);
                     Arc::make_mut(&mut self.messages).push(Message::User(text.clone()));
                 }
@@ -177,11 +203,28 @@ impl Turn {
                 Fact::Meta(Meta::Usage { step, usage, .. }) => {
                     self.open_step(*step);
                     self.usage += *usage;
+                    self.waited = None;
+                }
+                Fact::Meta(Meta::Spent { usage, .. }) => self.usage += *usage,
+                Fact::Meta(Meta::Parked(reason)) => self.waits_for(*reason),
+                Fact::Meta(Meta::NotBegun(call)) => {
+                    unbegun.insert(call.clone());
                 }
                 _ => {}
             }
         }
         self.take_blocks(&mut blocks);
+        unbegun
+    }
+
+    /// An earlier attempt ended here: what it had begun may have taken effect.
+    fn cut_off(&mut self, unbegun: &HashSet<CallId>) {
+        let waiting = |slot: &&mut Slot| matches!(slot.state, CallState::Waiting { .. });
+        for slot in self.calls.iter_mut().filter(waiting) {
+            if slot.approval.is_none() && !unbegun.contains(&slot.call.id) {
+                slot.state = CallState::Waiting { rerun: true };
+            }
+        }
     }
 
     fn open_step(&mut self, step: u32) {
@@ -200,31 +243,52 @@ impl Turn {
         Arc::make_mut(&mut self.messages).push(Message::Assistant(blocks));
     }
 
-    /// Decides a call that was in flight when the process stopped.
+    /// Decides a call that was in flight when the process stopped. The rules, or what the turn has
+    /// read, may have changed since: then a person decides on it now.
     fn retake(
         &mut self,
         place: usize,
+        begun: bool,
         effect: Effect,
         verdict: Result<Checked, ToolReply>,
         facts: &mut Vec<Fact>,
         frames: &mut Vec<Progress>,
-    ) {
+    ) -> Option<Held> {
+        let key = self.key_at(place);
         let slot = &mut self.calls[place];
+        let rerun = begun || slot.state == CallState::Waiting { rerun: true };
         let refusal = match (effect, verdict) {
-            (Effect::Irreversible, _) => Some(unknown()),
-            (_, Err(refusal)) => Some(refusal),
+            (Effect::Irreversible, _) => unknown(),
+            (_, Err(refusal)) => refusal,
             (_, Ok(checked)) => {
+                let asking = match &checked.verdict {
+                    Verdict::Ask(asking) => Some(asking.clone()),
+                    Verdict::Allow => None,
+                };
                 slot.checked = Some(checked);
-                None
+                slot.state = match asking {
+                    Some(_) => CallState::Held,
+                    None => CallState::Waiting { rerun },
+                };
+                let call = slot.call.clone();
+                return asking.map(|asking| Held { call, key, asking });
             }
         };
-        if let Some(reply) = refusal {
-            let (fact, frame) = result(&slot.call, &reply, Duration::ZERO);
-            slot.state = CallState::Done(output(&slot.call, &reply));
-            facts.push(fact);
-            frames.push(frame);
-        }
+        let (fact, frame) = result(&slot.call, &refusal, Duration::ZERO);
+        slot.state = CallState::Done(output(&slot.call, &refusal));
+        facts.push(fact);
+        frames.push(frame);
+        None
     }
+}
+
+/// The last that happened is that the turn was set aside.
+fn was_set_aside(journal: &[HistoryEvent]) -> bool {
+    let mut metas = journal.iter().rev().map_while(|event| match &event.fact {
+        Fact::Meta(meta) => Some(meta),
+        _ => None,
+    });
+    metas.any(|meta| matches!(meta, Meta::Parked(_)))
 }
 
 fn effect_of(journal: &[HistoryEvent], call: &CallId) -> Effect {

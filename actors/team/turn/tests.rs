@@ -109,6 +109,7 @@ impl Shell {
                 turn: "turn".into(),
                 timestamp: Timestamp(0),
                 fact: fact.clone(),
+                redacted: false,
             });
         }
     }
@@ -137,7 +138,7 @@ impl Shell {
             }
             Want::End(ref facts, _)
             | Want::Suspend(ref facts, _, _)
-            | Want::Park(ref facts, _, _, _) => {
+            | Want::Park(ref facts, _, _) => {
                 self.record(&facts.clone());
                 self.ends.push(want);
             }
@@ -236,9 +237,9 @@ impl Shell {
         self.wants = if self.journal.is_empty() {
             self.turn.begin(start(), &Shown::default()).into()
         } else {
-            let check = |call: &ToolCall| checked(&call.name);
+            let check = |call: &ToolCall, _| checked(&call.name);
             self.turn
-                .resume(start(), &self.journal, check, |_, _| Decision::Wait)
+                .resume(start(), &self.journal, check, |_, _, _| Decision::Wait)
                 .into()
         };
     }
@@ -435,13 +436,14 @@ fn an_answer_without_its_end_is_the_end() {
         turn: "turn".into(),
         timestamp: Timestamp(0),
         fact,
+        redacted: false,
     }];
 
     let wants = turn.resume(
         start(),
         &journal,
-        |call| checked(&call.name),
-        |_, _| Decision::Wait,
+        |call, _| checked(&call.name),
+        |_, _, _| Decision::Wait,
     );
 
     let end = End {
@@ -501,4 +503,77 @@ fn words_that_join_come_after_the_results_and_before_the_next_call() {
     assert!(matches!(tail[0], Message::ToolResults(_)), "{tail:?}");
     let words = [1, 2].map(|number| Message::User(format!("words {number}")));
     assert_eq!(tail[1..], words);
+}
+
+/// MV-13: words that join are believed as far as whoever said them, also after a crash.
+#[test]
+fn words_that_join_make_the_turn_as_untrusted_as_they_are() {
+    let mut shell = Shell::new(vec![(true, vec![]), (true, vec!["look"])]);
+    while shell.perform() {}
+    let stranger = Task {
+        label: Label::Untrusted,
+        ..task(1, 1)
+    };
+    shell.hear(Input::Steered(Box::new(stranger)));
+    let before = shell.turn.label();
+    shell.answer();
+    while shell.perform() {}
+    shell.finish_call(0);
+    while shell.perform() {}
+    let joined = shell.turn.label();
+    shell.crash();
+
+    assert_eq!(
+        [before, joined, shell.turn.label()],
+        [Label::Trusted, Label::Untrusted, Label::Untrusted]
+    );
+}
+
+/// TO-10, PL-67, MV-13: a turn that goes on is looked at with what it had read, and by the rules of now: a call
+/// that was under way waits for a person if these ask for one, and is then taken up as one that
+/// may have taken effect.
+#[test]
+fn a_call_that_was_under_way_is_looked_at_again_with_what_the_turn_had_read() {
+    let mut shell = Shell::new(vec![(true, vec![]), (false, vec!["save", "rumour"])]);
+    while shell.perform() {}
+    shell.answer();
+    while shell.perform() {}
+    let (id, reply) = (CallId::from("1-1-rumour"), done(&"1-1-rumour".into()));
+    shell.hear(Input::Called {
+        id,
+        reply: ToolReply {
+            taints: true,
+            ..reply
+        },
+        took: Duration::ZERO,
+    });
+    while shell.perform() {}
+    let check = |call: &ToolCall, label: Label| match label {
+        Label::Trusted => checked(&call.name),
+        Label::Untrusted => checked(&format!("held-{}", call.name)),
+    };
+
+    let mut turn = Turn::new("turn".into(), task(0, 1), MAX_STEPS);
+    let wants = turn.resume(start(), &shell.journal, check, |_, _, _| Decision::Wait);
+    let [Want::Hold(facts, _, held), Want::Park(..)] = &wants[..] else {
+        panic!("{wants:?}");
+    };
+    let asked: Vec<_> = held.iter().map(|held| held.call.id.as_str()).collect();
+    assert_eq!(asked, ["1-0-save"]);
+
+    shell.record(facts);
+    shell.record(&[Fact::Meta(Meta::Approval {
+        call: "1-0-save".into(),
+        approval: "approval-1".into(),
+    })]);
+    let mut turn = Turn::new("turn".into(), task(0, 1), MAX_STEPS);
+    let wants = turn.resume(start(), &shell.journal, check, |_, _, label| match label {
+        Label::Untrusted => Decision::Run,
+        Label::Trusted => Decision::Wait,
+    });
+    let again = wants.iter().find_map(|want| match want {
+        Want::CallTool { call, rerun } => Some((call.id.as_str(), *rerun)),
+        _ => None,
+    });
+    assert_eq!(again, Some(("1-0-save", true)));
 }

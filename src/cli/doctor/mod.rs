@@ -1,7 +1,6 @@
 //! `hivewright doctor`: looks at everything that could be wrong, and says what to do.
 
 use clap::Args;
-use serde::Serialize;
 use serde_json::json;
 
 use super::{
@@ -9,11 +8,9 @@ use super::{
     failure::{Exit, Failure},
     screen::{Screen, Tone},
 };
+use crate::doctor::{Finding, State, machine, models, settings};
 
-mod machine;
-mod models;
 mod service;
-mod settings;
 mod store;
 mod vault;
 
@@ -26,64 +23,16 @@ pub(super) struct Arguments {
     pub(super) deep: bool,
 }
 
-/// How good a thing is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "snake_case")]
-enum State {
-    Ok,
-    Warn,
-    Error,
-}
-
-/// What was found at one place.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-struct Finding {
-    /// What was looked at.
-    id: &'static str,
-    state: State,
-    message: String,
-    /// What to do about it.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    fix: Option<String>,
-}
-
-impl Finding {
-    fn ok(id: &'static str, message: impl Into<String>) -> Self {
-        Self {
-            id,
-            state: State::Ok,
-            message: message.into(),
-            fix: None,
-        }
-    }
-
-    fn warn(id: &'static str, message: impl Into<String>, fix: impl Into<String>) -> Self {
-        Self {
-            id,
-            state: State::Warn,
-            message: message.into(),
-            fix: Some(fix.into()),
-        }
-    }
-
-    fn error(id: &'static str, message: impl Into<String>, fix: impl Into<String>) -> Self {
-        Self {
-            state: State::Error,
-            ..Self::warn(id, message, fix)
-        }
-    }
-
-    fn render(&self, screen: Screen) -> String {
-        let state = match self.state {
-            State::Ok => screen.paint(Tone::Good, "ok   "),
-            State::Warn => screen.paint(Tone::Doubtful, "warn "),
-            State::Error => screen.paint(Tone::Bad, "error"),
-        };
-        let line = format!("{state}  {:<9}  {}", self.id, self.message);
-        match &self.fix {
-            Some(fix) => format!("{line}\n{:18}→ {fix}", ""),
-            None => line,
-        }
+fn render(finding: &Finding, screen: Screen) -> String {
+    let state = match finding.state {
+        State::Ok => screen.paint(Tone::Good, "ok   "),
+        State::Warn => screen.paint(Tone::Doubtful, "warn "),
+        State::Error => screen.paint(Tone::Bad, "error"),
+    };
+    let line = format!("{state}  {:<9}  {}", finding.id, finding.message);
+    match &finding.fix {
+        Some(fix) => format!("{line}\n{:18}→ {fix}", ""),
+        None => line,
     }
 }
 
@@ -93,23 +42,23 @@ pub(super) async fn run(arguments: Arguments, context: &Context) -> Result<(), F
     let mut add = |findings: Vec<Finding>| {
         if !screen.json {
             for finding in &findings {
-                screen.say(&finding.render(screen));
+                screen.say(&render(finding, screen));
             }
         }
         all.extend(findings);
     };
     let running = service::find(context).await;
     let looked = vault::check(context, &running).await;
-    let settings = settings::check(context, &looked.environment);
+    let settings = settings::check(&context.home, &looked.environment);
     add(settings.findings);
-    add(machine::modes(context));
+    add(machine::modes(&context.home));
     add(service::check(&running, settings.config.as_ref()));
     add(store::check(context, &running, arguments.deep).await);
     add(looked.findings);
     add(models::check(settings.providers, arguments.deep).await);
-    add(machine::sandbox(context, settings.config.as_ref()).await);
-    add(machine::disk(context));
-    add(machine::clock(context));
+    add(machine::sandbox(&context.home, settings.config.as_ref()).await);
+    add(machine::disk(&context.home));
+    add(machine::clock(&context.home));
     conclude(&all, screen)
 }
 
@@ -140,7 +89,7 @@ mod tests {
         let finding = Finding::error("disk", "100 MiB free", "delete something");
 
         assert_eq!(
-            finding.render(Screen::PLAIN),
+            render(&finding, Screen::PLAIN),
             "error  disk       100 MiB free\n                  → delete something"
         );
         assert_eq!(

@@ -2,13 +2,13 @@
 
 use std::net::{SocketAddr, TcpListener};
 
-use super::Finding;
 use crate::{
     cli::{
         Context,
         failure::{Exit, Failure},
         service::{Service, notice},
     },
+    doctor::Finding,
     settings::{config::Config, error::StartError},
 };
 

@@ -4,7 +4,7 @@ use std::ops::ControlFlow;
 
 use hivewright_actors::storage::{Order, Storage};
 
-use super::{Finding, service::Running};
+use super::service::Running;
 use crate::{
     cli::{
         Context,
@@ -13,6 +13,8 @@ use crate::{
         progress::Gauge,
         stopped::{self, Stopped},
     },
+    doctor::Finding,
+    rulebook,
     storage::sled::SledStorage,
 };
 
@@ -51,20 +53,33 @@ fn look(context: &Context, deep: bool) -> Result<Vec<Finding>, Failure> {
     let stopped = Stopped::open(context, &|progress| gauge.storage(progress))?;
     let records = stopped.storage.records();
     let opened = Finding::ok(ID, format!("opens, with {records} records"));
+    let rules = rules(&stopped.storage)?;
     if !deep {
-        return Ok(vec![opened]);
+        return Ok([vec![opened], rules].concat());
     }
     let damaged = read_all(&stopped.storage, &gauge)?;
     if damaged.is_empty() {
         let message = format!("opens, and all {records} records are readable");
-        return Ok(vec![Finding::ok(ID, message)]);
+        return Ok([vec![Finding::ok(ID, message)], rules].concat());
     }
-    let mut findings = vec![opened];
+    let mut findings = [vec![opened], rules].concat();
     findings.extend(damaged.into_iter().map(|record| {
         let fix = "what depends on it ends visibly; a backup may hold it whole";
         Finding::error(ID, record, fix)
     }));
     Ok(findings)
+}
+
+/// Rules that keep every team from every tool, since nobody can read what they forbade.
+fn rules(storage: &SledStorage) -> Result<Vec<Finding>, Failure> {
+    let unreadable = rulebook::unreadable_in(storage);
+    let unreadable = unreadable.map_err(|error| Failure::failed(error.to_string()))?;
+    let finding = |id: String| {
+        let message = format!("the stored rule `{id}` cannot be read: no team may use any tool");
+        let fix = format!("start the service, then remove it: `hivewright policy remove {id}`");
+        Finding::error(ID, message, fix)
+    };
+    Ok(unreadable.into_iter().map(finding).collect())
 }
 
 /// What is wrong with records, one line each.

@@ -4,7 +4,7 @@ use std::{collections::BTreeSet, sync::Arc};
 
 use serde_json::Value;
 
-use super::{Finding, service::Running};
+use super::service::Running;
 use crate::{
     cli::{
         Context,
@@ -12,6 +12,7 @@ use crate::{
         service::Service,
         stopped::{self, Stopped},
     },
+    doctor::{Finding, models::UNKNOWN},
     machine::WallClock,
     settings::references::{Environment, SystemVault},
     vault::{Vault, health::Health, master::KeyFiles},
@@ -164,9 +165,6 @@ async fn keys(service: &Service) -> Result<BTreeSet<String>, crate::cli::failure
 
 /// Secrets that are known to be there. What they are is not known here.
 struct Listed(BTreeSet<String>);
-
-/// Stands for a key that only the running service knows.
-pub(super) const UNKNOWN: &str = "known to the running service alone";
 
 impl SystemVault for Listed {
     fn value(&self, key: &str) -> Result<String, String> {

@@ -5,7 +5,7 @@ use std::{borrow::Cow, fmt, sync::Arc};
 use futures_util::{FutureExt, future::BoxFuture};
 use hivewright_actors::{
     engine::{
-        Block, Engine, EngineEvent, EngineFailure, EventSink, Message, StepReply, StepRequest,
+        Block, Engine, EngineEvent, EngineFailure, EventSink, Message, Paid, StepReply, StepRequest,
     },
     task::Code,
     usage::Usage,
@@ -90,14 +90,13 @@ impl Engine for NativeEngine {
                 scrubber,
                 engine: &engine,
                 request: &request,
-                spent: Usage::default(),
             };
             tokio::select! {
                 biased;
-                () = cancel.cancelled() => Err(EngineFailure {
-                    code: Code::Cancelled,
-                    message: "the model call was stopped".to_owned(),
-                }),
+                () = cancel.cancelled() => Err(EngineFailure::new(
+                    Code::Cancelled,
+                    "the model call was stopped",
+                )),
                 result = step.run() => result,
             }
         }
@@ -112,8 +111,6 @@ struct Step<'a> {
     voice: Voice,
     /// What this team must not see, and nobody of it.
     scrubber: Scrubber,
-    /// What all tries have cost.
-    spent: Usage,
 }
 
 impl Step<'_> {
@@ -134,6 +131,8 @@ impl Step<'_> {
                     failures.push(EngineFailure {
                         code: fault.code,
                         message: self.describe(link, &fault, tries),
+                        retry_after: fault.retry_after(),
+                        answered: fault.answered,
                     });
                     if fault.remedy == Remedy::None {
                         break;
@@ -154,7 +153,7 @@ impl Step<'_> {
                 Ok(answer) => return Ok(answer),
                 Err(fault) => fault,
             };
-            self.spend(link, fault.usage);
+            self.lose(link, fault.usage);
             let pause = match fault.remedy {
                 Remedy::LeaveOut(field) if !left_out.has(field) => {
                     link.state.leave_out(field);
@@ -227,20 +226,27 @@ impl Step<'_> {
         .with_usage(usage))
     }
 
-    /// Counts a call. One that cost nothing says nothing about prices.
-    fn spend(&mut self, link: &Link, mut usage: Usage) {
+    /// Tells what a try cost that failed. One that cost nothing says nothing about prices.
+    fn lose(&mut self, link: &Link, mut usage: Usage) {
         if usage != Usage::default() {
             price(&mut usage, link.profile.pricing.as_ref());
-            self.spent += usage;
+            self.voice.say(EngineEvent::Spent(Paid {
+                profile: link.profile.name.clone(),
+                model: link.model.clone(),
+                usage,
+            }));
         }
     }
 
     fn reply(mut self, link: &Link, answer: Answer) -> StepReply {
         self.voice.end();
-        self.spend(link, answer.usage);
+        let mut usage = answer.usage;
+        if usage != Usage::default() {
+            price(&mut usage, link.profile.pricing.as_ref());
+        }
         StepReply {
             blocks: clean_blocks(answer.blocks, &self.scrubber),
-            usage: self.spent,
+            usage,
             stop_reason: answer.stop_reason,
             truncated: answer.truncated,
             profile: link.profile.name.clone(),
@@ -275,13 +281,18 @@ fn verdict(failures: Vec<EngineFailure>) -> EngineFailure {
             .unwrap_or(last),
         _ => last,
     };
-    let messages: Vec<String> = failures
-        .into_iter()
-        .map(|failure| failure.message)
+    let of_code = || failures.iter().filter(|failure| failure.code == code);
+    let retry_after = of_code().filter_map(|failure| failure.retry_after).min();
+    let answered = failures.iter().any(|failure| failure.answered);
+    let messages: Vec<&str> = failures
+        .iter()
+        .map(|failure| failure.message.as_str())
         .collect();
     EngineFailure {
         code,
         message: messages.join("; "),
+        retry_after,
+        answered,
     }
 }
 
@@ -304,13 +315,12 @@ fn price(usage: &mut Usage, pricing: Option<&Pricing>) {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
 
     fn failure(code: Code, message: &str) -> EngineFailure {
-        EngineFailure {
-            code,
-            message: message.into(),
-        }
+        EngineFailure::new(code, message)
     }
 
     #[test]
@@ -324,6 +334,20 @@ mod tests {
             verdict,
             failure(Code::Overloaded, "`a` is busy; `b` has no key")
         );
+    }
+
+    /// SE-129
+    #[test]
+    fn the_profile_that_is_there_first_is_waited_for() {
+        let limited = |seconds| EngineFailure {
+            retry_after: Some(Duration::from_secs(seconds)),
+            ..failure(Code::RateLimited, "slow down")
+        };
+
+        let verdict = verdict(vec![limited(60), limited(20), limited(40)]);
+
+        assert_eq!(verdict.retry_after, Some(Duration::from_secs(20)));
+        assert!(!verdict.answered);
     }
 
     #[test]

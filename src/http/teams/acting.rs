@@ -1,11 +1,18 @@
 //! What operators do to teams.
 
-use std::time::Duration;
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    time::Duration,
+};
 
 use actix_web::{Either, http::StatusCode, web};
 use hivewright_actors::{
+    budget::Caps,
     ids::{TaskId, TeamName},
-    org::{Bootstrap, Pause, Shutdown, Update, error::OrgError, shutdown::Removed, tree::By},
+    org::{
+        Beside, Bootstrap, Pause, Shutdown, Spawn, Update, error::OrgError, record::Capability,
+        shutdown::Removed, tree::By,
+    },
 };
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
@@ -15,10 +22,13 @@ use crate::{
     http::{
         State,
         arguments::{Caller, Json, Operate},
+        auth::scope::Scope,
         error::ApiError,
         reply::{Accepted, Created, Data},
     },
     teams::creation::{self, Wish, WishError},
+    tools::org::{credentials, office::Parts},
+    vocabulary,
 };
 
 /// What takes longer goes on without whoever asked for it.
@@ -44,6 +54,8 @@ pub(super) struct Changed {
     #[schema(value_type = String)]
     team: TeamName,
     scope: Vec<String>,
+    #[schema(schema_with = vocabulary::some::<Capability>)]
+    capabilities: Vec<Capability>,
 }
 
 /// What became of a shutdown.
@@ -99,6 +111,79 @@ pub(super) struct SetUp {
     task_id: Option<TaskId>,
 }
 
+/// A team that is wanted, with the secrets it is given. They go into its vault and nowhere else.
+#[derive(Deserialize, ToSchema)]
+#[schema(as = NewTeam)]
+pub(super) struct Order {
+    name: String,
+    /// Who is above it; without one it is the main team.
+    parent: Option<String>,
+    /// What it is for.
+    #[serde(default)]
+    #[schema(max_length = 500)]
+    description: String,
+    /// Words for what it takes on.
+    scope_accepts: Vec<String>,
+    /// What it should know from the start.
+    init_context: Option<String>,
+    /// Patterns of tools; without them it has the usual ones.
+    allowed_tools: Option<Vec<String>>,
+    /// The profile of its model; without one it is the default.
+    provider_profile: Option<String>,
+    /// What it may spend.
+    #[schema(schema_with = vocabulary::maybe::<Caps>)]
+    budgets: Option<Caps>,
+    /// Secrets by their names.
+    #[serde(default)]
+    credentials: BTreeMap<String, String>,
+}
+
+impl Order {
+    /// The team, and its secrets.
+    fn parted(self) -> (Wish, BTreeMap<String, String>) {
+        let wish = Wish {
+            name: self.name,
+            parent: self.parent,
+            description: self.description,
+            scope_accepts: self.scope_accepts,
+            init_context: self.init_context,
+            allowed_tools: self.allowed_tools,
+            provider_profile: self.provider_profile,
+            budgets: self.budgets,
+        };
+        (wish, self.credentials)
+    }
+}
+
+/// Puts secrets aside under a name. Returns what hands them over to the team once it is there.
+async fn stow(
+    wish: &mut Wish,
+    values: BTreeMap<String, String>,
+    parts: &Parts,
+    name: &str,
+) -> Result<Option<Beside>, ApiError> {
+    if values.is_empty() {
+        return Ok(None);
+    }
+    if values.len() > credentials::MOST {
+        let reason = format!("at most {} are allowed", credentials::MOST);
+        return Err(ApiError::invalid_field("credentials", reason));
+    }
+    let writes = parts.credentials.put_aside(name, &values);
+    let writes = writes.map_err(|reason| ApiError::invalid_field("credentials", reason))?;
+    let stored = parts.store.commit(writes).await;
+    stored.map_err(ApiError::internal)?;
+    wish.description = credentials::masked(&wish.description, &values);
+    if let Some(context) = &mut wish.init_context {
+        *context = credentials::masked(context, &values);
+    }
+    let keys: Vec<String> = values.keys().cloned().collect();
+    let (vault, name) = (parts.credentials.clone(), name.to_owned());
+    Ok(Some(Box::new(move |team| {
+        vault.hand_over(&name, keys, team)
+    })))
+}
+
 #[derive(Deserialize, ToSchema)]
 #[schema(as = TeamChange)]
 pub(super) struct Change {
@@ -110,6 +195,9 @@ pub(super) struct Change {
     scope_remove: Vec<String>,
     #[schema(max_length = 500)]
     description: Option<String>,
+    /// What it may do beyond its tools, instead of what it may now.
+    #[schema(schema_with = vocabulary::maybe::<Vec<Capability>>)]
+    capabilities: Option<BTreeSet<Capability>>,
 }
 
 #[derive(Deserialize, ToSchema)]
@@ -151,14 +239,25 @@ fn unwanted(error: WishError) -> ApiError {
 pub(super) async fn create(
     state: web::Data<State>,
     caller: Caller<Operate>,
-    Json(wish): Json<Wish>,
+    Json(order): Json<Order>,
 ) -> Result<Created<Made>, ApiError> {
-    caller.team(&wish.name)?;
+    caller.team(&order.name)?;
+    let (mut wish, credentials) = order.parted();
+    if !credentials.is_empty() && !caller.principal.may(Scope::Secrets) {
+        return Err(ApiError::forbidden(Scope::Secrets));
+    }
     let parts = parts(&state)?;
     let task = parts.ids.task();
     let operator = caller.principal.id().to_string();
-    let order = wish.order(&parts.live, &operator, task.clone(), parts.clock.now());
-    let made = parts.org.send(order.await.map_err(unwanted)?).await;
+    wish.check(&parts.live).await.map_err(unwanted)?;
+    let beside = stow(&mut wish, credentials, parts, task.as_str()).await?;
+    let now = parts.clock.now();
+    let spawn = wish.order(&parts.live, &operator, task.clone(), now);
+    let spawn = Spawn {
+        beside,
+        ..spawn.await.map_err(unwanted)?
+    };
+    let made = parts.org.send(spawn).await;
     let key = made
         .map_err(ApiError::internal)?
         .map_err(|error| refused(&error))?;
@@ -176,6 +275,9 @@ pub(super) async fn update(
     Json(change): Json<Change>,
 ) -> Result<Data<Changed>, ApiError> {
     caller.team(&name)?;
+    if change.capabilities.is_some() && !caller.principal.may(Scope::Admin) {
+        return Err(ApiError::forbidden(Scope::Admin));
+    }
     let description = change.description.as_deref().unwrap_or_default();
     if description.chars().count() > 500 {
         return Err(ApiError::invalid_field(
@@ -189,6 +291,7 @@ pub(super) async fn update(
         add: change.scope_add,
         remove: change.scope_remove,
         description: change.description,
+        capabilities: change.capabilities,
         call: None,
     };
     let team = parts(&state)?.org.send(update).await;
@@ -198,6 +301,7 @@ pub(super) async fn update(
     Ok(Data(Changed {
         team: team.name,
         scope: team.scope.into_iter().collect(),
+        capabilities: team.capabilities.into_iter().collect(),
     }))
 }
 

@@ -33,10 +33,7 @@ fn caller() -> Caller {
     );
     Caller {
         deadline_at: Timestamp(u64::MAX),
-        cause: Cause::Sender {
-            channel_type: "ws".to_owned(),
-            id: "ann".to_owned(),
-        },
+        cause: Cause::sender("ws", "ann"),
         ..Caller::of(&task)
     }
 }

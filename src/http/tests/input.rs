@@ -66,7 +66,7 @@ async fn an_unknown_path_is_not_found() {
         "/api",
         "/api/v1",
         "/api/v1/",
-        "/api/v1/sessions",
+        "/api/v1/nothing",
         "/api/v1/session/",
         "/api/v1/tokens/a/b",
         "/api/v2/session",

@@ -51,6 +51,7 @@ impl Bench {
             by,
             call: None,
             expires_at: None,
+            looks_back: false,
         });
         saved.await.unwrap().entry.id.to_string()
     }

@@ -10,7 +10,7 @@ async fn the_page_comes_with_headers_that_keep_it_to_itself() {
         ("/", "text/html; charset=utf-8"),
         ("/ui/index.html", "text/html; charset=utf-8"),
         ("/ui/app.js", "text/javascript; charset=utf-8"),
-        ("/ui/style.css", "text/css; charset=utf-8"),
+        ("/ui/css/base.css", "text/css; charset=utf-8"),
     ] {
         let answer = bench.call(request(Method::GET, path)).await;
 
@@ -53,7 +53,10 @@ async fn a_file_is_compressed_for_who_can_read_it() {
 
     let response = test::call_service(&app, request.to_request()).await;
 
-    assert_eq!(response.headers().get("content-encoding").unwrap(), "gzip");
+    let header = |name: &str| response.headers().get(name).unwrap().to_str().unwrap();
+    assert_eq!(header("content-encoding"), "gzip");
+    assert_eq!(header("vary"), "Accept-Encoding");
+    assert_ne!(Some(header("etag")), plain.header("etag"));
     assert!(test::read_body(response).await.len() < plain.body.len() / 2);
 }
 

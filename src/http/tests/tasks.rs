@@ -11,7 +11,7 @@ use serde_json::json;
 use super::*;
 
 impl Bench {
-    fn task(&self, id: &str, team: &str, kind: Kind, body: &str) -> Task {
+    pub(super) fn task(&self, id: &str, team: &str, kind: Kind, body: &str) -> Task {
         let now = hivewright_actors::clock::Clock::now(&*self.clock);
         let lane = Lane {
             team: team.into(),
@@ -24,7 +24,7 @@ impl Bench {
     }
 
     /// A task that has ended.
-    async fn ended(&self, mut task: Task, ending: Ending, text: &str) {
+    pub(super) async fn ended(&self, mut task: Task, ending: Ending, text: &str) {
         task.outcome = Some(Outcome {
             ending,
             code: (ending != Ending::Done).then_some(Code::Internal),

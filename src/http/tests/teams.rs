@@ -65,6 +65,44 @@ async fn an_operator_makes_sees_and_lets_go_of_teams() {
     assert_eq!(main.refusal(), (403, "not_authorized".to_owned()));
 }
 
+/// OR-61, OP-106: secrets that come with a wish are in the vault of the team, and nowhere else.
+#[actix_web::test]
+async fn a_team_is_made_with_its_secrets() {
+    let bench = Bench::new().await;
+    let operator = bench.operator();
+    let wish = |name: &str, value: &str| {
+        json!({
+            "name": name, "scope_accepts": ["x"], "credentials": {"API_KEY": value},
+            "description": format!("Digs with {value}."),
+            "init_context": format!("The key is {value}, keep it."),
+        })
+    };
+    let path = "/api/v1/teams";
+
+    let made = bench
+        .post(path, &operator, wish("scouts", "s3cret-value-1"))
+        .await;
+    let too_short = bench.post(path, &operator, wish("guides", "abc-777")).await;
+    let token = bench.token("ops", only(Scope::Operate)).await;
+    let not_allowed = bench
+        .post(path, &token, wish("guides", "s3cret-value-2"))
+        .await;
+
+    assert_eq!(made.status, 201, "{}", made.body);
+    let folder = bench.home.team("scouts");
+    let context = std::fs::read_to_string(folder.join("team-rules/team-context.md")).unwrap();
+    assert_eq!(context.trim(), "The key is ${vault:API_KEY}, keep it.");
+    let file = std::fs::read_to_string(folder.join("config.yaml")).unwrap();
+    assert!(!file.contains("s3cret-value-1"), "{file}");
+    let secrets = bench.state.vault.secrets_of_team(&"scouts".into());
+    assert!(!secrets.is_empty());
+    assert!(!bench.storage.text().contains("s3cret-value-1"));
+    assert_eq!(too_short.refusal(), (400, "invalid_input".to_owned()));
+    assert!(!too_short.body.contains("abc-777"), "{}", too_short.body);
+    assert_eq!(not_allowed.status, 403);
+    assert!(!bench.home.team("guides").exists());
+}
+
 /// OP-106: the same rules as for teams, except that nobody is asked.
 #[actix_web::test]
 async fn a_wish_that_cannot_be_meant_is_refused_by_field() {
@@ -172,6 +210,31 @@ async fn a_team_is_changed() {
     assert_eq!(answer.json()["data"]["scope"], json!(["ore", "scouts"]));
     let row = bench.get("/api/v1/teams/scouts", &bench.operator()).await;
     assert_eq!(row.json()["data"]["description"], "Digs deeper.");
+}
+
+/// OP-106, OR-30, TR-55: what a team may do beyond its tools is for administrators to say.
+#[actix_web::test]
+async fn administrators_say_what_a_team_may_do_beyond_its_tools() {
+    let bench = Bench::new().await;
+    make(&bench, "scouts", "main").await;
+    let operates = bench.token("operates", only(Scope::Operate)).await;
+    let change = |token: &str, capabilities: &[&str]| {
+        request(Method::PATCH, "/api/v1/teams/scouts")
+            .insert_header(bearer(token))
+            .set_json(json!({ "capabilities": capabilities }))
+    };
+
+    let refused = bench.call(change(&operates, &["triggers"])).await;
+    assert_eq!(refused.refusal(), (403, "forbidden".to_owned()));
+    let unknown = bench.call(change(&bench.operator(), &["magic"])).await;
+    assert_eq!(unknown.status, 400);
+    let given = bench.call(change(&bench.operator(), &["triggers"])).await;
+    assert_eq!(given.json()["data"]["capabilities"], json!(["triggers"]));
+    let row = bench.get("/api/v1/teams/scouts", &bench.operator()).await;
+    assert_eq!(row.json()["data"]["capabilities"], json!(["triggers"]));
+    let taken = bench.call(change(&bench.operator(), &[])).await;
+
+    assert_eq!(taken.json()["data"]["capabilities"], json!([]));
 }
 
 /// OR-31: a team whose file is wrong says so.

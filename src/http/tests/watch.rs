@@ -66,16 +66,48 @@ async fn the_overview_shows_the_service_at_a_glance() {
         json!({
             "uptime_s": null,
             "version": env!("CARGO_PKG_VERSION"),
+            "demo": true,
             "store_bytes": 4096,
-            "teams": {"total": 1, "active": 0},
-            "tasks": {"queued": 0, "running": 0},
+            "teams": {"total": 1, "active": 1, "paused": 0, "degraded": 0, "alive": 0},
+            "tasks": {"queued": 0, "running": 0, "waiting": 0},
+            "triggers": {"total": 0, "active": 0, "disabled": 0},
             "channels": [{"type": "ws", "state": "on", "connected": 0}],
             "drain": false,
             "approvals_open": 0,
             "questions_open": 0,
             "inbox_unread": 0,
+            "spend_today_usd": 0.0,
         })
     );
+}
+
+/// OP-21, OP-47: those that fire, those that were switched off, and those that were never on.
+#[actix::test]
+async fn triggers_are_counted_as_they_are() {
+    let bench = Bench::new().await;
+    let token = bench.operator();
+    for (name, enable) in [("one", true), ("two", true), ("three", false)] {
+        let trigger = json!({
+            "team": "main", "name": name, "type": "schedule", "config": {"cron": "0 8 * * *"},
+            "task": "Look.", "enable": enable,
+        });
+        let made = bench.post("/api/v1/triggers", &token, trigger).await;
+        assert_eq!(made.status, 201, "{}", made.body);
+        if name == "two" {
+            let id = made.json()["data"]["id"].clone();
+            let off = format!("/api/v1/triggers/{}/disable", id.as_str().unwrap());
+            assert_eq!(bench.post(&off, &token, json!({})).await.status, 200);
+        }
+    }
+
+    let overview = bench.get("/api/v1/overview", &token).await.json();
+    let health = bench.call(request(Method::GET, "/health")).await.json();
+
+    assert_eq!(
+        overview["data"]["triggers"],
+        json!({"total": 3, "active": 1, "disabled": 1})
+    );
+    assert_eq!(health["triggers"], json!({"registered": 3}));
 }
 
 /// OP-48

@@ -141,9 +141,12 @@ pub(super) fn apply(plan: &Plan, source: &Source, site: &Site<'_>) -> Result<(),
     work.system(&plan.system)?;
     work.files(&plan.files)?;
     work.rules(&plan.rules, source)?;
+    // Teams before topics: a channel shows that the main team has worked, and one that has is not taken.
+    let records = plan.teams.iter().map(|team| work.record(team));
+    let keys = records.collect::<Result<Vec<_>, _>>()?;
     work.topics(&plan.topics)?;
-    for team in &plan.teams {
-        work.team(team, plan)?;
+    for (team, key) in plan.teams.iter().zip(&keys) {
+        work.belongings(team, key, plan)?;
     }
     work.sayings(&plan.sayings, plan)?;
     work.grants(&plan.grants)?;
@@ -218,16 +221,20 @@ impl Work<'_> {
         self.commit(writes, things.len())
     }
 
-    fn team(&mut self, team: &TeamPlan, plan: &Plan) -> Result<(), ApplyError> {
-        let key = self.record(team)?;
+    fn belongings(
+        &mut self,
+        team: &TeamPlan,
+        key: &TeamKey,
+        plan: &Plan,
+    ) -> Result<(), ApplyError> {
         if let Some(folder) = &team.folder {
             self.folder(team, folder)?;
         }
-        self.vault(&key, &team.vault)?;
-        self.memories(&key, &team.memories)?;
-        self.tasks(&key, &team.tasks, plan)?;
-        self.triggers(&key, &team.triggers)?;
-        self.plugins(&key, &team.plugins)
+        self.vault(key, &team.vault)?;
+        self.memories(key, &team.memories)?;
+        self.tasks(key, &team.tasks, plan)?;
+        self.triggers(key, &team.triggers)?;
+        self.plugins(key, &team.plugins)
     }
 
     fn plugins(

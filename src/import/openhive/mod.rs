@@ -34,6 +34,8 @@ mod tables;
 mod target;
 mod tasks;
 mod teams;
+#[cfg(test)]
+mod tests;
 mod topics;
 mod triggers;
 mod trust;

@@ -16,7 +16,7 @@ use super::{
     trust::{Decision, Grant},
     vault::Entry,
 };
-use crate::settings::problem::Problems;
+use crate::settings::{problem::Problems, secret::Secret};
 
 mod belongings;
 mod channels;
@@ -42,6 +42,8 @@ pub struct Plan {
     pub(super) rules: Vec<Marked<String>>,
     /// Secrets of the settings files.
     pub(super) system: Vec<Marked<Entry>>,
+    /// All secrets of the source that are in a vault here, or will be, with their keys.
+    pub(super) secrets: Vec<(Secret, String)>,
     /// Each team after the one above it.
     pub(super) teams: Vec<TeamPlan>,
     pub(super) topics: Vec<Marked<Thread>>,

@@ -130,6 +130,7 @@ fn options(text: Option<&str>, changes: &mut Vec<String>) -> Options {
         None => Given::default(),
     };
     Options {
+        cycle: None,
         max_steps: given.max_steps.map(|steps| steps.clamp(1.0, 500.0) as u32),
         // A subagent chooses its skills itself.
         skill: given.skill.filter(|_| given.subagent.is_none()),

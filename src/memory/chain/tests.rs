@@ -22,6 +22,7 @@ impl Bench {
             by: Actor::Operator("op".to_owned()),
             id: format!("mem-{}", self.clock).into(),
             room: true,
+            lessons: 0,
         }
     }
 
@@ -86,6 +87,7 @@ fn draft(content: &str) -> Draft {
         by: Actor::Team("main".into()),
         call: None,
         expires_at: None,
+        looks_back: false,
     }
 }
 

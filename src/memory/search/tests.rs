@@ -38,6 +38,12 @@ fn entry(number: u32, key: &str, content: &str) -> Entry {
     }
 }
 
+fn of<'a>(entries: impl IntoIterator<Item = &'a Entry>) -> Index {
+    let mut index = Index::default();
+    entries.into_iter().for_each(|entry| index.put(entry));
+    index
+}
+
 fn found(index: &Index, query: &str) -> Vec<(String, f64)> {
     let hits = index.search(query, None, 50).into_iter();
     hits.map(|hit| (hit.key.to_string(), hit.score)).collect()
@@ -58,7 +64,7 @@ fn the_entry_with_the_rare_word_comes_first_with_score_one() {
         entry(2, "b", "the server has a quirk: restarts lose the cache"),
         entry(3, "c", "the server is in Frankfurt"),
     ];
-    let index = Index::of(&entries);
+    let index = of(&entries);
 
     let first = found(&index, "server quirk");
 
@@ -77,7 +83,7 @@ fn the_entry_with_the_rare_word_comes_first_with_score_one() {
 #[test]
 fn a_score_is_the_sum_that_the_formula_says() {
     let (one, two) = (entry(1, "k1", "red red blue"), entry(2, "k2", "blue"));
-    let index = Index::of([&one, &two]);
+    let index = of([&one, &two]);
 
     let hits = index.search("blue", None, 5);
 
@@ -92,7 +98,7 @@ fn a_score_is_the_sum_that_the_formula_says() {
 /// MV-24
 #[test]
 fn the_key_counts_twice_and_the_type_once() {
-    let index = Index::of(&[
+    let index = of(&[
         entry(1, "deploy", "how we ship"),
         entry(2, "ship", "how we deploy"),
         entry(3, "other", "nothing here"),
@@ -105,7 +111,7 @@ fn the_key_counts_twice_and_the_type_once() {
 /// MV-25
 #[test]
 fn signs_mean_nothing_and_a_query_without_words_finds_nothing() {
-    let index = Index::of(&[entry(1, "a", "alpha beta"), entry(2, "b", "gamma")]);
+    let index = of(&[entry(1, "a", "alpha beta"), entry(2, "b", "gamma")]);
 
     for query in ["", "  ", "*", "?!", "\"\" -- ()", "zeta"] {
         assert_eq!(found(&index, query), [], "{query}");
@@ -134,7 +140,7 @@ fn equal_scores_have_a_fixed_order() {
     let orders: Vec<_> = (0..3)
         .map(|_| {
             entries.rotate_left(1);
-            keys(&Index::of(&entries), "same")
+            keys(&of(&entries), "same")
         })
         .collect();
 
@@ -145,7 +151,7 @@ fn equal_scores_have_a_fixed_order() {
 #[test]
 fn a_long_content_is_found_by_its_end_and_shows_it() {
     let filler = "word ".repeat(2_000);
-    let index = Index::of(&[
+    let index = of(&[
         entry(1, "long", &format!("{filler}needle in the end")),
         entry(2, "short", "word"),
     ]);
@@ -163,7 +169,7 @@ fn a_long_content_is_found_by_its_end_and_shows_it() {
 fn a_type_narrows_the_search_and_the_best_of_it_has_score_one() {
     let mut lesson = entry(2, "b", "blue blue sky is above");
     lesson.kind = Kind::Lesson;
-    let index = Index::of(&[entry(1, "a", "blue"), lesson]);
+    let index = of(&[entry(1, "a", "blue"), lesson]);
 
     let hits = index.search("blue", Some(Kind::Lesson), 5);
 
@@ -190,7 +196,7 @@ proptest! {
             }
         }
 
-        let anew = Index::of(kept.values());
+        let anew = of(kept.values());
 
         prop_assert_eq!(&index.spread, &anew.spread);
         prop_assert_eq!((index.chunks, index.length), (anew.chunks, anew.length));
@@ -201,7 +207,7 @@ proptest! {
     #[test]
     fn a_snippet_is_short_and_whole(unit in "[aé漢 \n]{1,9}", times in 1usize..300, at in 0usize..300) {
         let content = format!("{} needle {}", unit.repeat(at), unit.repeat(times));
-        let index = Index::of(&[entry(1, "k", &content)]);
+        let index = of(&[entry(1, "k", &content)]);
 
         let hit = index.search("needle", None, 1).remove(0);
         let shown = snippet(&content, &hit.chunk, "needle", SNIPPET);
@@ -209,4 +215,30 @@ proptest! {
         prop_assert!(shown.chars().count() <= SNIPPET);
         prop_assert!(shown.contains("needle"));
     }
+}
+
+/// MV-09: entries that are not kept are worth what an index of them says.
+#[test]
+fn a_count_weighs_like_an_index() {
+    let long = "blue sky over the harbour ".repeat(400);
+    let entries = [
+        entry(1, "a", "blue sky"),
+        entry(2, "b", "green sea and blue sky"),
+        entry(3, "blue", &long),
+        entry(4, "d", "nothing of it"),
+    ];
+    let query = "blue harbour";
+
+    let mut count = Count::new(query);
+    entries.iter().for_each(|entry| count.add(entry));
+    let mut weighed: Vec<Hit> = entries
+        .iter()
+        .filter_map(|entry| count.weigh(entry))
+        .collect();
+    weighed.sort_by(order);
+    let best = weighed[0].score;
+    weighed.iter_mut().for_each(|hit| hit.score /= best);
+
+    assert_eq!(weighed, of(&entries).search(query, None, 50));
+    assert_eq!(weighed.len(), 3);
 }

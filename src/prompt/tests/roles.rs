@@ -296,8 +296,34 @@ async fn an_unknown_skill_or_subagent_is_answered_with_those_that_exist() {
     );
     assert_eq!(
         wrong(&scouts, None, Some("fly")),
-        "there is no skill `fly`; known are `learning-cycle`, `reflection-cycle`, `write-skill`, `write-subagent`"
+        "there is no skill `fly`; known are `write-skill`, `write-subagent`"
     );
+}
+
+/// TR-65: the procedures of cycles are loaded by their triggers, and nobody else finds them.
+#[tokio::test]
+async fn no_turn_is_offered_the_procedures_of_cycles() {
+    let place = place();
+    let own = folder_skill("reflection-cycle", "Ours.", "Look into the mirror.");
+    place.team_rule("scouts", "skills/reflection-cycle/SKILL.md", &own);
+    place.team_rule(
+        "scouts",
+        "subagents/owl.md",
+        &subagent("owl", "learning-cycle, write-skill"),
+    );
+
+    let library = place.library("scouts");
+    let names = |role: &crate::prompt::role::Role| -> Vec<String> {
+        let skills = role.loadable.iter().chain(&role.active);
+        skills.map(|skill| skill.name().to_owned()).collect()
+    };
+
+    let team = library.role(None, None, false).unwrap();
+    let owl = library.role(Some("owl"), None, false).unwrap();
+    assert_eq!(names(&team), ["write-subagent"]);
+    assert_eq!(names(&owl), ["write-skill"]);
+    let text = library.body(library.skill("reflection-cycle").unwrap());
+    assert_eq!(&*text.unwrap(), "Look into the mirror.");
 }
 
 /// SE-77

@@ -62,6 +62,7 @@ limits: {max_children: 3, max_teams: 7}
 defaults: {sdk: native, allowed_tools: ['@files'], grantable_tools: ['@files', '@web']}
 tasks: {turn_timeout: 2h, idle_timeout: 90s}
 sandbox: {memory: 512MiB}
+retention: {tasks: 30d, audit: 2d}
 backup: {dir: /backups}
 ",
     );
@@ -88,6 +89,8 @@ backup: {dir: /backups}
     expected.tasks.turn_timeout = Duration::from_secs(7200);
     expected.tasks.idle_timeout = Duration::from_secs(90);
     expected.sandbox.memory = 512 << 20;
+    expected.retention.tasks = Duration::from_secs(30 * 24 * 60 * 60);
+    expected.retention.audit = Duration::from_secs(2 * 24 * 60 * 60);
     expected.backup.dir = Some(PathBuf::from("/backups"));
     assert_eq!(found, expected);
 }
@@ -331,4 +334,43 @@ fn listening_beyond_this_machine_needs_encryption() {
         let shown = error.to_string();
         assert!(shown.contains("server.tls") && shown.contains("server.trusted_proxies"));
     }
+}
+
+/// OR-12: what this version does not do is not silently taken.
+#[test]
+fn documented_keys_that_do_nothing_here_are_refused_with_the_reason() {
+    let place = place();
+    let text = "store: {backend: jetstream, jetstream: {url: x}}\nsessions: {idle: 6h}\n\
+        sandbox: {network_form: port}\nbackup: {every: 24h}\nplugins: {paths: []}\n";
+    place.write(&place.home.config_file(), text);
+
+    let problems = load::read_config(&place.home, &place.environment).unwrap_err();
+
+    let problems = problems.to_string();
+    for expected in [
+        "store.backend: this version keeps its data in sled: expected `sled`",
+        "store.jetstream: unknown key: this version keeps its data in sled",
+        "sessions: unknown key: this version does not have what it sets",
+        "sandbox.network_form: unknown key: this version does not have",
+        "backup.every: unknown key: this version makes no backups by itself",
+        "plugins: unknown key: this version does not have what it sets",
+    ] {
+        assert!(problems.contains(expected), "{expected}\n{problems}");
+    }
+    place.write(&place.home.config_file(), "store: {backend: sled}\n");
+    assert!(load::read_config(&place.home, &place.environment).is_ok());
+}
+
+/// OR-23
+#[test]
+fn fields_that_need_a_restart_are_named() {
+    let before = Config::default();
+    let mut after = before.clone();
+    after.server.port = 1;
+    after.store.durability = crate::settings::config::Durability::Process;
+    after.tasks.turn_timeout = std::time::Duration::from_secs(1);
+
+    let fields = before.needs_restart(&after);
+
+    assert_eq!(fields, ["server.port", "store.durability"]);
 }

@@ -102,3 +102,47 @@ async fn a_wrong_team_file_concerns_its_team_only() {
         "an unchanged file is not read again"
     );
 }
+
+/// OR-22: what a service runs with stays in force while one of the three files is wrong, and all are
+/// told of together.
+#[tokio::test]
+async fn a_service_goes_on_with_the_last_good_set() {
+    let place = place();
+    let live = Live::new(place.home.clone(), place.environment.clone());
+    let profile =
+        |model: &str| format!("profiles: {{default: {{provider: offline, model: {model}}}}}");
+    let home = &place.home;
+    write_aged(&place, &home.providers_file(), &profile("one"), 90);
+    live.hold(live.config_now().unwrap(), None);
+    let now = || {
+        let providers = live.providers_now().unwrap();
+        let config = live.config_now().unwrap();
+        let model = providers.profile("default").unwrap().model.clone();
+        (model, config.runtime.max_running_turns)
+    };
+    assert_eq!(now(), ("one".to_owned(), 256));
+
+    write_aged(&place, &home.providers_file(), &profile("two"), 80);
+    let runtime = "runtime: {max_running_turns: 7}\n";
+    write_aged(
+        &place,
+        &home.config_file(),
+        &format!("{runtime}prot: 1\n"),
+        80,
+    );
+    write_aged(&place, &home.channels_file(), "ws: {enabld: true}\n", 80);
+    assert_eq!(now(), ("one".to_owned(), 256));
+    let problems = live.set_now().unwrap_err().to_string();
+    assert!(problems.contains("config.yaml:2:1: prot: "), "{problems}");
+    assert!(
+        problems.contains("channels.yaml:1:6: ws.enabld: "),
+        "{problems}"
+    );
+
+    write_aged(&place, &home.config_file(), runtime, 70);
+    assert_eq!(now(), ("one".to_owned(), 256));
+    write_aged(&place, &home.channels_file(), "ws: {enabled: true}\n", 70);
+
+    assert_eq!(now(), ("two".to_owned(), 7));
+    assert_eq!(live.config_held().unwrap().runtime.max_running_turns, 7);
+}

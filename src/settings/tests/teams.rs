@@ -105,7 +105,7 @@ fn old_keys_are_refused_with_what_takes_their_place() {
     .unwrap_err();
 
     let hints = [
-        ("credentials", "config/providers.yaml"),
+        ("credentials", "`hivewright vault set`"),
         ("parent", "tree of teams"),
         ("engine", "provider_profile"),
         ("maxTurns", "`max_steps`"),

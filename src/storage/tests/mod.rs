@@ -6,6 +6,7 @@ mod damage;
 mod killed;
 
 mod port;
+mod room;
 mod upgrades;
 
 use std::{

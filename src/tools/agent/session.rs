@@ -120,6 +120,8 @@ impl Spine {
             on_result: OnResult::Silent,
             options: Options {
                 subagent: Some(order.subagent.clone()),
+                // What the caller must not do, it must not let another do.
+                cycle: caller.cycle,
                 ..Options::default()
             },
             lineage: Some(caller.lineage.clone()),

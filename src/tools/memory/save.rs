@@ -13,7 +13,6 @@ use crate::{
         Memory,
         chain::Draft,
         entry::{Actor, Key},
-        provenance::Provenance,
     },
     tools::{
         answer,
@@ -60,10 +59,15 @@ impl Tool for Save {
             kind: kind(args.r#type.as_deref())?,
             reason: args.supersede_reason,
             sources: args.sources,
-            provenance: Provenance::in_turn(&cx.caller, &cx.key, cx.label),
+            provenance: self
+                .0
+                .provenance(&cx.caller, &cx.key, cx.label)
+                .await
+                .map_err(refusal)?,
             by: Actor::Team(cx.caller.team.name.clone()),
             call: Some(cx.key.clone()),
             expires_at: None,
+            looks_back: cx.caller.cycle.is_some(),
         };
         let saved = self.0.save(draft).await.map_err(refusal)?;
         let entry = saved.entry;

@@ -29,6 +29,24 @@ const FIELD: &str = "credentials";
 /// Shorter values are not looked for in other texts: too many words would be taken for them.
 const SHORTEST: usize = 4;
 
+/// The most secrets that a new team is given.
+pub(crate) const MOST: usize = 50;
+
+/// A text with references in place of the values that stand in it.
+pub(crate) fn masked(text: &str, values: &BTreeMap<String, String>) -> String {
+    match cleaned(&Value::from(text), &longest_first(values)) {
+        Value::String(text) => text,
+        _ => String::new(),
+    }
+}
+
+/// A value that holds another must go first.
+fn longest_first(values: &BTreeMap<String, String>) -> Vec<(&String, &String)> {
+    let mut longest: Vec<(&String, &String)> = values.iter().collect();
+    longest.sort_by_key(|(_, value)| std::cmp::Reverse(value.len()));
+    longest
+}
+
 /// The reference that stands for a secret of the new team.
 pub(super) fn reference(key: &str) -> String {
     format!("${{vault:{key}}}")
@@ -72,9 +90,7 @@ pub(super) fn redact(args: &Value, name: &str, vault: &dyn Credentials) -> Optio
             None
         }
     };
-    // A value that holds another must go first.
-    let mut longest: Vec<(&String, &String)> = values.iter().collect();
-    longest.sort_by_key(|(_, value)| std::cmp::Reverse(value.len()));
+    let longest = longest_first(&values);
     let fields = args.iter().map(|(field, value)| match field.as_str() {
         FIELD => {
             let keys = given.keys();

@@ -249,7 +249,7 @@ impl Tool for DelegateTask {
             }
         }
         let policy = args.overlap_policy;
-        let submitted = submit(parts, cx, task, writes, Some(policy.into())).await;
+        let submitted = submit(parts, cx, &args.task, task, writes, Some(policy.into())).await;
         let submission = submitted.map_err(|refusal| refused(&team.name, &refusal))?;
         let left = |in_flight: Vec<OpenTask>| {
             json!({

@@ -96,11 +96,12 @@ pub(super) fn errand(
     }
 }
 
-/// Whose turn makes a task.
-pub(super) fn giver(cx: &ToolContext) -> Giver {
+/// Whose turn makes a task, and in which words.
+pub(super) fn giver(cx: &ToolContext, words: &str) -> Giver {
     Giver {
         task: cx.caller.task.clone(),
         step: cx.step,
+        words: words.to_owned(),
     }
 }
 
@@ -108,6 +109,7 @@ pub(super) fn giver(cx: &ToolContext) -> Giver {
 pub(super) async fn submit(
     parts: &Parts,
     cx: &ToolContext,
+    words: &str,
     task: Task,
     writes: Writes,
     overlap: Option<Overlap>,
@@ -116,7 +118,7 @@ pub(super) async fn submit(
         task,
         writes,
         overlap,
-        giver: Some(giver(cx)),
+        giver: Some(giver(cx, words)),
     };
     parts.work.submit(submit).await
 }

@@ -128,10 +128,11 @@ impl Escalate {
         args: &Args,
         escalated: &Escalated,
         cx: &ToolContext,
-    ) -> Result<(), ToolError> {
+    ) -> Result<Option<String>, ToolError> {
         let parts = self.0.parts()?;
         let tree = parts.tree();
         let team = tree.known(&parent).map_err(no)?;
+        let note = parts.note(team).await;
         let reason = match &args.reason {
             Some(reason) => format!("\n\nReason: {reason}"),
             None => String::new(),
@@ -149,8 +150,8 @@ impl Escalate {
         let writes = Writes::new()
             .answer(&cx.key, escalated)
             .edge(&key_of(&cx.caller.team, &escalated.correlation_id), &row);
-        match submit(parts, cx, task, writes, None).await {
-            Ok(Submission::Enqueued { .. }) => Ok(()),
+        match submit(parts, cx, &args.message, task, writes, None).await {
+            Ok(Submission::Enqueued { .. }) => Ok(note),
             Ok(_) => Err(answer::refuse("busy", format!("`{parent}` is busy"))),
             Err(refusal) => Err(refused(&parent, &refusal)),
         }
@@ -162,7 +163,7 @@ impl Escalate {
         args: &Args,
         escalated: &Escalated,
         cx: &ToolContext,
-    ) -> Result<(), ToolError> {
+    ) -> Result<Option<String>, ToolError> {
         let parts = self.0.parts()?;
         let now = parts.clock.now();
         let team = &cx.caller.team;
@@ -201,7 +202,8 @@ impl Escalate {
             };
             writes = writes.frame(&source.channel, frame);
         }
-        parts.commit(writes).await
+        parts.commit(writes).await?;
+        Ok(None)
     }
 }
 
@@ -232,7 +234,7 @@ impl Tool for Escalate {
 
     async fn call(&self, args: Args, cx: &ToolContext) -> Result<String, ToolError> {
         let parts = self.0.parts()?;
-        let answered = |escalated: &Escalated| {
+        let answered = |escalated: &Escalated, note: Option<String>| {
             let mut fields = json!({
                 "correlation_id": escalated.correlation_id,
                 "delivered_to": escalated.delivered_to,
@@ -241,10 +243,13 @@ impl Tool for Escalate {
             if let Some(earlier) = escalated.earlier {
                 fields["earlier"] = json!({ "state": earlier });
             }
+            if let Some(note) = note {
+                fields["note"] = note.into();
+            }
             answer::ok(fields)
         };
         if let Some(escalated) = parts.earlier::<Escalated>(cx, "").await? {
-            return Ok(answered(&escalated));
+            return Ok(answered(&escalated, None));
         }
         let team = &cx.caller.team;
         let before = match &args.correlation_id {
@@ -263,10 +268,10 @@ impl Tool for Escalate {
                 .map_or(OPERATOR.to_owned(), TeamName::to_string),
             earlier: before,
         };
-        match parent {
+        let note = match parent {
             Some(parent) => self.to_parent(parent, &args, &escalated, cx).await?,
             None => self.to_operator(&args, &escalated, cx).await?,
-        }
-        Ok(answered(&escalated))
+        };
+        Ok(answered(&escalated, note))
     }
 }

@@ -108,6 +108,8 @@ impl Tool for ListCompletedTasks {
         let tasks = tasks
             .await
             .map_err(|error| ToolError::failed(error.to_string()))?;
+        // What a turn said holds what it had read.
+        tasks.iter().for_each(|task| cx.believe(task.label));
         let rows: Vec<Value> = tasks
             .iter()
             .filter_map(|task| Some(row(task, task.outcome.as_ref()?)))

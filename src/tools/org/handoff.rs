@@ -239,7 +239,7 @@ impl Tool for EnqueueParentTask {
             };
             writes = writes.frame(&source.channel, frame);
         }
-        match submit(parts, cx, task, writes, None).await {
+        match submit(parts, cx, &args.task, task, writes, None).await {
             Ok(Submission::Enqueued { .. }) => {
                 if let Some((_, source)) = told {
                     let channel = source.channel.clone();

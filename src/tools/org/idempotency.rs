@@ -5,7 +5,8 @@ use std::time::Duration;
 use hivewright_actors::{
     clock::Timestamp,
     ids::{TaskId, TeamKey},
-    store::records::{EdgeKey, Writes, decode, digest},
+    scheduler::retention::keeping::Lot,
+    store::records::{EdgeKey, Writes, after_prefix, decode, digest},
 };
 use serde::{Deserialize, Serialize};
 
@@ -14,6 +15,8 @@ use crate::tools::contract::ToolError;
 
 /// The longest key, in characters.
 pub(super) const LONGEST: usize = 128;
+/// What the rows are called.
+const KIND: &str = "idempotency";
 /// How long a key is remembered.
 const KEPT: Duration = Duration::from_secs(24 * 60 * 60);
 
@@ -35,7 +38,7 @@ struct Row {
 }
 
 fn key_of(team: &TeamKey, key: &str) -> EdgeKey {
-    EdgeKey::new("idempotency", format!("{team}/{key}"))
+    EdgeKey::new(KIND, format!("{team}/{key}"))
 }
 
 /// Looks a key up.
@@ -59,6 +62,19 @@ pub(super) async fn look_up(
         Some(row) if row.digest == digest(words) => Known::Same(row.task),
         Some(row) => Known::Other(row.task),
     })
+}
+
+/// The keys that are remembered no longer.
+pub(crate) fn lot(now: Timestamp) -> Lot {
+    let start = EdgeKey::prefix(KIND);
+    Lot {
+        end: after_prefix(&start),
+        start,
+        is_old: Box::new(move |key, value| {
+            let row = decode::<Row>(key, value);
+            row.is_ok_and(|row| now.since(row.at) >= KEPT)
+        }),
+    }
 }
 
 /// What remembers a key with the task that it was first used for.

@@ -5,7 +5,8 @@ use std::time::Duration;
 use hivewright_actors::{
     ids::{MessageId, TaskId, TeamName},
     inbox::InboxEvent,
-    queue::submit::Submission,
+    org::record::TeamState,
+    queue::submit::{Refusal, Submission},
     store::records::Writes,
     task::{Kind, OnResult},
     tool::Effect,
@@ -105,7 +106,11 @@ impl Tool for SendMessage {
             "Message {message_id} from team {from}{reply}:\n\n{}",
             args.message
         );
+        let note = parts.note(team).await;
         if !args.wake {
+            if team.state == TeamState::Draining {
+                return Err(refused(&target, &Refusal::TeamDraining));
+            }
             let event = InboxEvent {
                 id: message_id.to_string(),
                 text: body,
@@ -122,9 +127,8 @@ impl Tool for SendMessage {
                 .answer(&cx.key, &said);
             parts.commit(writes).await?;
             parts.work.told(lane, team.generation);
-            return Ok(said.answer(None));
+            return Ok(said.answer(note));
         }
-        let note = parts.note(team).await;
         let mut task = errand(parts, cx, team, Kind::Message, body);
         // Nobody waits for what the team makes of it.
         task.reply_to = None;
@@ -134,7 +138,7 @@ impl Tool for SendMessage {
             task_id: Some(task.id.clone()),
         };
         let writes = Writes::new().answer(&cx.key, &said);
-        match submit(parts, cx, task, writes, None).await {
+        match submit(parts, cx, &args.message, task, writes, None).await {
             Ok(Submission::Enqueued { .. }) => Ok(said.answer(note)),
             Ok(_) => Err(answer::refuse("busy", format!("`{target}` is busy"))),
             Err(refusal) => Err(refused(&target, &refusal)),

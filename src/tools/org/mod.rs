@@ -8,7 +8,7 @@ mod errand;
 mod escalate;
 mod finished;
 mod handoff;
-mod idempotency;
+pub(crate) mod idempotency;
 mod list;
 mod message;
 pub mod office;
@@ -43,12 +43,16 @@ pub const NAMES: [&str; 12] = [
 
 /// The tools with those of the organisation.
 pub fn add(toolbox: Toolbox, office: &Office) -> Toolbox {
+    let pools = toolbox.pools();
     toolbox
         .with(spawn::SpawnTeam(office.clone()))
         .with(shutdown::ShutdownTeam(office.clone()))
         .with(update::UpdateTeam(office.clone()))
         .with(list::ListTeams(office.clone()))
-        .with(status::GetStatus(office.clone()))
+        .with(status::GetStatus {
+            office: office.clone(),
+            pools,
+        })
         .with(delegate::DelegateTask(office.clone()))
         .with(query::QueryTeam(office.clone()))
         .with(query::QueryTeams(office.clone()))

@@ -144,7 +144,7 @@ impl Parts {
                 "team `{name}` is paused: the task waits until an operator resumes it"
             )),
             TeamState::Degraded => Some(format!(
-                "team `{name}` is degraded, its settings are wrong: the task waits until an operator cures them"
+                "team `{name}` is degraded: the task waits until it has rested, or until an operator cures its settings"
             )),
             _ => None,
         }

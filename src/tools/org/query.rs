@@ -8,7 +8,7 @@ use hivewright_actors::{
     org::{record::TeamRecord, tree::By, work::Work},
     queue::submit::Submission,
     store::{reads, records::Writes},
-    task::{Ending, Kind, OnResult, Outcome, Priority},
+    task::{Ending, Kind, Label, OnResult, Outcome, Priority},
     tool::Effect,
 };
 use schemars::JsonSchema;
@@ -122,14 +122,12 @@ async fn ask(
         () = cx.cancel.cancelled() => return Err(ToolError::stopped("")),
     };
     open.closed();
-    let outcome = match ended {
-        Some(outcome) => Some(outcome),
-        None => {
-            let task = id.clone();
-            let row = parts.store.read(move |storage| reads::task(storage, &task));
-            row.await.ok().flatten().and_then(|task| task.outcome)
-        }
-    };
+    let task = id.clone();
+    let row = parts.store.read(move |storage| reads::task(storage, &task));
+    let row = row.await.ok().flatten();
+    // The row has the label of the turn that answered. What cannot be looked up is not believed.
+    cx.believe(row.as_ref().map_or(Label::Untrusted, |task| task.label));
+    let outcome = ended.or_else(|| row.and_then(|task| task.outcome));
     let heard = outcome.map_or_else(
         || {
             Err(Silence {
@@ -163,7 +161,7 @@ async fn give(
         at: task.created_at,
     };
     let writes = Writes::new().answer(&format!("{}{part}", cx.key), &sent);
-    match submit(parts, cx, task, writes, None).await {
+    match submit(parts, cx, query, task, writes, None).await {
         Ok(Submission::Enqueued { .. }) => Ok(sent.task_id),
         Ok(_) => Err(answer::refuse("busy", format!("`{}` is busy", team.name))),
         Err(refusal) => Err(refused(&team.name, &refusal)),

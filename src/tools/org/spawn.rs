@@ -17,7 +17,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use super::{
-    credentials::{NoVault, redact, reference},
+    credentials::{MOST, NoVault, redact, reference},
     errand::{errand, giver},
     office::{Office, Parts, no},
 };
@@ -30,9 +30,6 @@ use crate::{
         filter::ToolFilter,
     },
 };
-
-/// The most credentials.
-const MOST_CREDENTIALS: usize = 50;
 
 pub(super) struct SpawnTeam(pub(super) Office);
 
@@ -200,7 +197,7 @@ impl SpawnTeam {
                 context: args.init_context.clone(),
             },
             bootstrap,
-            giver: Some(giver(cx)),
+            giver: Some(giver(cx, BOOTSTRAP)),
             writes: Writes::new().answer(&cx.key, &spawned),
             beside,
         };
@@ -226,10 +223,8 @@ impl Tool for SpawnTeam {
         if args.scope_accepts.is_empty() {
             return Err("`scope_accepts`: name at least one keyword".to_owned());
         }
-        if args.credentials.len() > MOST_CREDENTIALS {
-            return Err(format!(
-                "`credentials`: at most {MOST_CREDENTIALS} are allowed"
-            ));
+        if args.credentials.len() > MOST {
+            return Err(format!("`credentials`: at most {MOST} are allowed"));
         }
         match args.wish().fault() {
             Some((field, reason)) => Err(format!("`{field}`: {reason}")),
@@ -243,7 +238,11 @@ impl Tool for SpawnTeam {
         let Ok(parts) = self.0.parts() else {
             return ask("the service is still starting".to_owned());
         };
-        let Ok(config) = parts.live.config_now() else {
+        let Some(config) = parts
+            .live
+            .config_held()
+            .or_else(|| parts.live.config_now().ok())
+        else {
             return ask("the settings that say which tools may be given cannot be read".to_owned());
         };
         let file = args

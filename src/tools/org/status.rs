@@ -1,11 +1,12 @@
 //! `get_status`: what teams do at the moment.
 
-use std::time::Duration;
+use std::{collections::HashMap, time::Duration};
 
 use hivewright_actors::{
-    ids::TeamName,
+    ids::{TaskId, TeamName},
     org::record::TeamRecord,
     queue::submit::{OpenState, OpenTask},
+    store::reads,
     tool::Effect,
 };
 use schemars::JsonSchema;
@@ -16,9 +17,13 @@ use super::office::{Office, Parts, no};
 use crate::tools::{
     answer,
     contract::{Limits, Tool, ToolContext, ToolError},
+    pools::{self, Pools},
 };
 
-pub(super) struct GetStatus(pub(super) Office);
+pub(super) struct GetStatus {
+    pub(super) office: Office,
+    pub(super) pools: Pools,
+}
 
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -28,7 +33,33 @@ pub(super) struct Args {
     team: Option<String>,
 }
 
-async fn status(parts: &Parts, team: &TeamRecord, open: &[OpenTask]) -> Value {
+/// In which model call each task is that has begun.
+async fn steps(parts: &Parts, open: &[OpenTask]) -> HashMap<TaskId, u32> {
+    let begun = open.iter().filter(|task| task.state != OpenState::Accepted);
+    let begun: Vec<TaskId> = begun.map(|task| task.task_id.clone()).collect();
+    let read = parts.store.read(move |storage| {
+        let mut steps = HashMap::new();
+        for id in begun {
+            if let Some(task) = reads::task(storage, &id)? {
+                let step = reads::present_step(storage, &task)?;
+                steps.insert(id, step);
+            }
+        }
+        Ok(steps)
+    });
+    read.await.unwrap_or_else(|error| {
+        tracing::warn!(%error, "how far tasks are cannot be read");
+        HashMap::new()
+    })
+}
+
+async fn status(
+    parts: &Parts,
+    pools: &Pools,
+    team: &TeamRecord,
+    open: &[OpenTask],
+    steps: &HashMap<TaskId, u32>,
+) -> Value {
     let own = || open.iter().filter(|task| task.team == team.name);
     let waiting = || own().filter(|task| task.state == OpenState::Accepted);
     let running: Vec<Value> = own()
@@ -38,6 +69,7 @@ async fn status(parts: &Parts, team: &TeamRecord, open: &[OpenTask]) -> Value {
                 "task_id": task.task_id,
                 "type": task.kind.as_str(),
                 "age_ms": task.age_ms,
+                "step": steps.get(&task.task_id),
             });
             if let OpenState::Parked(reason) = task.state {
                 row["wait_reason"] = reason.as_str().into();
@@ -46,6 +78,7 @@ async fn status(parts: &Parts, team: &TeamRecord, open: &[OpenTask]) -> Value {
         })
         .collect();
     let limit = parts.live.team(&team.name).await.map(|file| file.budgets);
+    let busy = pools.busy(&team.name);
     json!({
         "name": team.name,
         "state": parts.state(team).await.as_str(),
@@ -53,6 +86,9 @@ async fn status(parts: &Parts, team: &TeamRecord, open: &[OpenTask]) -> Value {
         "running": running,
         "queued": waiting().count(),
         "oldest_wait_ms": waiting().map(|task| task.age_ms).max(),
+        "active_daily_ops": busy.daily,
+        "saturated": busy.daily >= pools::DAILY,
+        "org_op_pending": busy.org > 0,
         "budget": { "spent": (parts.spent)(&team.name), "limit": limit.ok() },
     })
 }
@@ -72,7 +108,7 @@ impl Tool for GetStatus {
     }
 
     async fn call(&self, args: Args, cx: &ToolContext) -> Result<String, ToolError> {
-        let parts = self.0.parts()?;
+        let parts = self.office.parts()?;
         let tree = parts.tree();
         let caller = &cx.caller.team.name;
         let teams = match args.team.map(TeamName::from) {
@@ -80,9 +116,15 @@ impl Tool for GetStatus {
             None => tree.subtree(caller.as_str()),
         };
         let open = parts.work.open(None).await;
+        let shown: Vec<OpenTask> = open
+            .iter()
+            .filter(|task| teams.iter().any(|team| team.name == task.team))
+            .cloned()
+            .collect();
+        let steps = steps(parts, &shown).await;
         let mut rows = Vec::new();
         for team in teams {
-            rows.push(status(parts, team, &open).await);
+            rows.push(status(parts, &self.pools, team, &open, &steps).await);
         }
         Ok(answer::ok(json!({ "teams": rows })))
     }

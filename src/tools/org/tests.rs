@@ -66,9 +66,13 @@ struct Kept {
     says: Mutex<Option<Result<Submission, Refusal>>>,
     /// How questions to a team end.
     ends: Mutex<HashMap<TeamName, Outcome>>,
+    /// How far the turns that answer them may be believed.
+    label: Mutex<Label>,
     open: Mutex<Vec<OpenTask>>,
     cancelled: Mutex<Vec<TaskId>>,
     told: Mutex<Vec<Lane>>,
+    /// The work of teams never ends.
+    endless: Mutex<bool>,
 }
 
 impl Work for Kept {
@@ -87,11 +91,22 @@ impl Work for Kept {
 
     fn wait(&self, task: TaskId, _: Option<Lane>) -> BoxFuture<'static, Option<Outcome>> {
         let given = self.given.lock().unwrap();
-        let team = given.iter().find(|given| given.task.id == task);
-        let team = team.map(|given| given.task.lane.team.clone());
+        let given = given.iter().find(|given| given.task.id == task);
         let ends = self.ends.lock().unwrap();
-        match team.and_then(|team| ends.get(&team).cloned()) {
-            Some(outcome) => Box::pin(std::future::ready(Some(outcome))),
+        let ended = given.and_then(|Submit { task, .. }| {
+            let outcome = ends.get(&task.lane.team)?.clone();
+            let task = Task {
+                label: *self.label.lock().unwrap(),
+                outcome: Some(outcome.clone()),
+                ..task.clone()
+            };
+            Some((self.store.commit(Writes::new().finished(&task)), outcome))
+        });
+        match ended {
+            Some((committed, outcome)) => Box::pin(async move {
+                committed.await.unwrap();
+                Some(outcome)
+            }),
             None => Box::pin(std::future::pending()),
         }
     }
@@ -106,7 +121,10 @@ impl Work for Kept {
     }
 
     fn cancel_team(&self, _: TeamName, _: String) -> BoxFuture<'static, usize> {
-        Box::pin(std::future::ready(2))
+        match *self.endless.lock().unwrap() {
+            true => Box::pin(std::future::pending()),
+            false => Box::pin(std::future::ready(2)),
+        }
     }
 
     fn open(&self, team: Option<TeamName>) -> BoxFuture<'static, Vec<OpenTask>> {
@@ -122,6 +140,8 @@ impl Work for Kept {
     fn set_state(&self, _: &TeamName, _: TeamState) {}
 
     fn dismiss(&self, _: &TeamName) {}
+
+    fn retry(&self, _: &TeamName) {}
 
     fn told(&self, lane: Lane, _: u32) {
         self.told.lock().unwrap().push(lane);
@@ -208,9 +228,11 @@ impl Bench {
             given: Mutex::default(),
             says: Mutex::default(),
             ends: Mutex::default(),
+            label: Mutex::default(),
             open: Mutex::default(),
             cancelled: Mutex::default(),
             told: Mutex::default(),
+            endless: Mutex::default(),
         });
         let clock = Arc::new(Hands::default());
         let ids = Ids::new(Arc::new(Randomness));

@@ -89,6 +89,7 @@ impl Tool for UpdateTeam {
             add: args.scope_add,
             remove: args.scope_remove,
             description: args.description,
+            capabilities: None,
             call: Some(cx.key.clone()),
         };
         let team = parts.ask(update).await?;

@@ -206,10 +206,7 @@ fn a_rule_for_some_people_looks_at_whoever_caused_the_task() {
     let bench = bench(&[guests]);
     let by = |channel_type: &str, id: &str| {
         let caller = Caller {
-            cause: Cause::Sender {
-                channel_type: channel_type.to_owned(),
-                id: id.to_owned(),
-            },
+            cause: Cause::sender(channel_type, id),
             ..caller()
         };
         bench

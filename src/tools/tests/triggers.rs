@@ -3,17 +3,20 @@
 use std::collections::BTreeSet;
 
 use hivewright_actors::{
+    ids::TaskId,
     org::{
         record::{Capability, TeamRecord},
         tree::Tree,
     },
     task::{Ending, Source, TopicRef},
+    tool::{Asking, Verdict},
 };
 
 use super::*;
 use crate::{
     tools::triggers::{NAMES, add, report::with_report},
     triggers::{desk::Desk, stage::Stage},
+    vault::{entry::Put, tests as doubles},
 };
 
 struct Teams {
@@ -50,9 +53,9 @@ fn teams() -> Teams {
 }
 
 impl Teams {
-    async fn try_as(&self, caller: &str, tool: &str, args: Value, rerun: bool) -> Value {
+    fn caller(name: &str) -> Caller {
         let lane = Lane {
-            team: caller.into(),
+            team: name.into(),
             topic: None,
         };
         let mut task = Task::new(
@@ -70,10 +73,30 @@ impl Teams {
                 name: "news".to_owned(),
             }),
         });
+        Caller::of(&task)
+    }
+
+    /// What a person is asked before a call runs, if one is.
+    fn asked_as(&self, caller: &str, tool: &str, args: Value) -> Option<Asking> {
+        let checked =
+            self.bench
+                .tools
+                .check(&call(tool, args), &Self::caller(caller), Label::Trusted);
+        match checked.unwrap().verdict {
+            Verdict::Ask(asking) => Some(asking),
+            Verdict::Allow => None,
+        }
+    }
+
+    async fn try_as(&self, caller: &str, tool: &str, args: Value, rerun: bool) -> Value {
+        let cx = CallContext { rerun, ..context() };
+        self.run_as(caller, tool, args, cx).await
+    }
+
+    async fn run_as(&self, caller: &str, tool: &str, args: Value, cx: CallContext) -> Value {
         let cx = CallContext {
-            caller: Arc::new(Caller::of(&task)),
-            rerun,
-            ..context()
+            caller: Arc::new(Self::caller(caller)),
+            ..cx
         };
         let reply = self.bench.tools.run(call(tool, args), cx).await;
         serde_json::from_str(&reply.content).unwrap_or_else(|_| panic!("{}", reply.content))
@@ -93,6 +116,94 @@ fn morning(team: &str) -> Value {
 
 fn named(team: &str) -> Value {
     json!({ "team": team, "trigger_name": "morning" })
+}
+
+fn made_of(team: &str, kind: &str, config: Value) -> Value {
+    json!({ "team": team, "name": "scan", "type": kind, "config": config, "task": "Look around." })
+}
+
+/// TR-57: what fires often, what others can call, and what gives work to the main team.
+#[actix::test]
+async fn a_person_decides_on_triggers_that_could_do_harm() {
+    let teams = teams();
+    let make = |team: &str, kind: &str, config: Value| {
+        teams.asked_as("main", "create_trigger", made_of(team, kind, config))
+    };
+
+    for harmless in [
+        make("news", "schedule", json!({"cron": "* * * * *"})),
+        make("news", "schedule", json!({"every": "60s"})),
+        make("news", "keyword", json!({"pattern": "news"})),
+        make(
+            "news",
+            "window",
+            json!({"watch": "* 9 * * *", "tick_interval": "60s"}),
+        ),
+    ] {
+        assert_eq!(harmless, None);
+    }
+    let often = make("news", "schedule", json!({"cron": "*/30 * * * * *"})).unwrap();
+    assert_eq!((often.kind.as_str(), often.high_risk), ("trigger", false));
+    assert_eq!(
+        often.summary,
+        "Team main wants to make the trigger `scan` of team news: it fires more often than once a minute."
+    );
+    assert_eq!(
+        often.diff.unwrap(),
+        "type: schedule\ndue: Mon 2025-06-02 12:00:30 CEST\ndue: Mon 2025-06-02 12:01:00 CEST\n\
+         due: Mon 2025-06-02 12:01:30 CEST\ndue: Mon 2025-06-02 12:02:00 CEST\n\
+         due: Mon 2025-06-02 12:02:30 CEST\ncost: not known, it has no runs with a price\n\
+         task: Look around."
+    );
+    for (team, kind, config) in [
+        ("news", "schedule", json!({"every": "59s"})),
+        ("news", "schedule", json!({"cron": "0,10 0 8 * * *"})),
+        ("news", "window", json!({"watch": "* 9 * * *"})),
+        ("news", "webhook", json!({"secret": "${vault:KEY}"})),
+        ("main", "schedule", json!({"cron": "0 8 * * *"})),
+    ] {
+        let asked = make(team, kind, config.clone());
+        assert_eq!(
+            asked.map(|asked| asked.kind),
+            Some("trigger".to_owned()),
+            "{config}"
+        );
+    }
+}
+
+/// TR-57: also when one that is there is changed or enabled; switching off asks nobody.
+#[actix::test]
+async fn a_person_decides_on_what_such_a_trigger_becomes() {
+    let teams = teams();
+    for team in ["main", "news"] {
+        let made = teams.call_as("main", "create_trigger", morning(team)).await;
+        assert_eq!(made["success"], true, "{made}");
+    }
+    let change = |team: &str, config: Value| {
+        let args = json!({"team": team, "trigger_name": "morning", "config": config});
+        teams.asked_as("main", "update_trigger", args)
+    };
+
+    let earlier = json!({"cron": "30 7 * * *"});
+    assert_eq!(change("news", earlier.clone()), None);
+    assert!(change("main", earlier).is_some());
+    assert!(change("news", json!({"cron": null, "every": "30s"})).is_some());
+    assert_eq!(
+        teams.asked_as("main", "enable_trigger", named("news")),
+        None
+    );
+    let on = teams
+        .asked_as("main", "enable_trigger", named("main"))
+        .unwrap();
+    assert!(
+        on.summary.starts_with("Team main wants to enable"),
+        "{}",
+        on.summary
+    );
+    assert_eq!(
+        teams.asked_as("main", "disable_trigger", named("main")),
+        None
+    );
 }
 
 /// TR-49 to TR-54, TR-60
@@ -295,4 +406,57 @@ fn the_group_holds_all_but_the_report() {
     let outside: Vec<_> = NAMES.iter().filter(|name| !filter.allows(name)).collect();
 
     assert_eq!(outside, [&"report_run"]);
+}
+
+/// MV-14, OR-40: a run that is tried is believed as far as the turn that tries it.
+#[actix::test]
+async fn a_tried_run_carries_on_the_turn_that_tries_it() {
+    let teams = teams();
+    teams
+        .call_as("main", "create_trigger", morning("news"))
+        .await;
+    let cx = CallContext {
+        label: Label::Untrusted,
+        ..context()
+    };
+
+    let tested = teams
+        .run_as("main", "test_trigger", named("news"), cx)
+        .await;
+
+    let id = TaskId::from(tested["task_id"].as_str().unwrap());
+    let task = teams.stage.task(&id);
+    assert_eq!(task.label, Label::Untrusted);
+    assert_eq!(
+        task.lineage.unwrap().parent().map(TaskId::as_str),
+        Some("task-1")
+    );
+}
+
+/// PL-70, SC-39: what a stranger wrote reaches a team with secrets only through the operator, also as a
+/// sample. A team that tries its own triggers has those secrets anyway.
+#[actix::test]
+async fn an_untrusted_turn_asks_before_it_tries_a_trigger_of_a_team_with_secrets() {
+    let vault = doubles::Bench::new();
+    for team in ["rich", "team"] {
+        let (scope, put) = (doubles::team(team), Put::secret("canary-value-1"));
+        let set = vault
+            .vault
+            .set(&scope, "TOKEN", put, &doubles::operator())
+            .await;
+        set.unwrap();
+    }
+    let toolbox = add(crate::tools::all(), &Desk::default());
+    let bench = Bench::with_vault(toolbox, &["@triggers"], vault.vault.clone());
+    let verdict = |team: &str, label| {
+        let call = call("test_trigger", named(team));
+        bench.tools.check(&call, &caller(), label).unwrap().verdict
+    };
+
+    let asks = |team, label| matches!(verdict(team, label), Verdict::Ask(_));
+
+    assert!(asks("rich", Label::Untrusted));
+    assert!(!asks("rich", Label::Trusted));
+    assert!(!asks("poor", Label::Untrusted));
+    assert!(!asks("team", Label::Untrusted));
 }

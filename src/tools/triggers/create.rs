@@ -1,8 +1,17 @@
 //! `create_trigger`: work that will start by itself.
 
-use hivewright_actors::tool::Effect;
+use hivewright_actors::{
+    policy::class::Caution,
+    tool::{Caller, Effect},
+};
 
-use super::{Desk, Form, LIMITS, author, no, shape::New, told};
+use super::{
+    Desk, Form, LIMITS, author,
+    consent::{self, Deed},
+    no,
+    shape::New,
+    told,
+};
 use crate::tools::{
     answer,
     contract::{Limits, Tool, ToolContext, ToolError},
@@ -24,6 +33,14 @@ impl Tool for CreateTrigger {
 
     fn misfit(reason: String) -> ToolError {
         answer::refuse("invalid_input", reason)
+    }
+
+    fn caution(&self, args: &Form<New>, caller: &Caller) -> Option<Caution> {
+        let parts = self.0.parts().ok()?;
+        let mut form = args.fields.clone();
+        form.remove("enable");
+        let team = form.remove("team")?;
+        consent::caution(parts, caller, team.as_str()?, &Deed::Make(&form))
     }
 
     async fn call(&self, mut args: Form<New>, cx: &ToolContext) -> Result<String, ToolError> {

@@ -17,6 +17,7 @@ use crate::triggers::{
     show,
 };
 
+mod consent;
 mod create;
 mod list;
 pub mod report;

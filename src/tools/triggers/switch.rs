@@ -1,11 +1,19 @@
 //! `enable_trigger` and `disable_trigger`.
 
-use hivewright_actors::{scheduler::manage::Disable, tool::Effect};
+use hivewright_actors::{
+    policy::class::Caution,
+    scheduler::manage::Disable,
+    tool::{Caller, Effect},
+};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::json;
 
-use super::{Desk, LIMITS, NEXT_SHOWN, no, which};
+use super::{
+    Desk, LIMITS, NEXT_SHOWN,
+    consent::{self, Deed},
+    no, which,
+};
 use crate::{
     tools::{
         answer,
@@ -57,6 +65,11 @@ impl Tool for EnableTrigger {
 
     fn misfit(reason: String) -> ToolError {
         answer::refuse("invalid_input", reason)
+    }
+
+    fn caution(&self, args: &Which, caller: &Caller) -> Option<Caution> {
+        let parts = self.0.parts().ok()?;
+        consent::caution(parts, caller, &args.team, &Deed::Enable(&args.trigger_name))
     }
 
     async fn call(&self, args: Which, cx: &ToolContext) -> Result<String, ToolError> {

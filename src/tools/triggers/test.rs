@@ -1,8 +1,9 @@
 //! `test_trigger`: a run right now, which the trigger does not remember.
 
 use hivewright_actors::{
+    queue::causes::Giver,
     scheduler::{
-        hand::{ByHand, Fire, Overlap},
+        hand::{ByHand, ByTurn, Fire, Overlap},
         run::Cause,
     },
     tool::Effect,
@@ -105,6 +106,8 @@ impl Tool for TestTrigger {
     async fn call(&self, args: Args, cx: &ToolContext) -> Result<String, ToolError> {
         let parts = self.0.parts().map_err(no)?;
         let which = which(parts, cx, &args.team, &args.trigger_name)?;
+        let sample = args.sample.as_deref().unwrap_or_default();
+        let words = format!("{} {sample}", args.trigger_name);
         let fired = parts.fire(Fire {
             which,
             cause: Cause::Test,
@@ -114,6 +117,16 @@ impl Tool for TestTrigger {
             sample: args.sample,
             principal: cx.caller.cause.clone(),
             source: cx.caller.source.clone(),
+            turn: Some(ByTurn {
+                label: cx.label,
+                lineage: cx.caller.lineage.clone(),
+                deadline_at: cx.caller.deadline_at,
+                giver: Giver {
+                    task: cx.caller.task.clone(),
+                    step: cx.step,
+                    words,
+                },
+            }),
         });
         let applied = args.overlap_policy.as_str();
         Ok(answer::ok(match fired.await.map_err(no)? {

@@ -1,8 +1,17 @@
 //! `update_trigger`: another time, another task.
 
-use hivewright_actors::tool::Effect;
+use hivewright_actors::{
+    policy::class::Caution,
+    tool::{Caller, Effect},
+};
 
-use super::{Desk, Form, LIMITS, author, no, shape::Changes, told, which};
+use super::{
+    Desk, Form, LIMITS, author,
+    consent::{self, Deed},
+    no,
+    shape::Changes,
+    told, which,
+};
 use crate::tools::{
     answer,
     contract::{Limits, Tool, ToolContext, ToolError},
@@ -22,6 +31,18 @@ impl Tool for UpdateTrigger {
 
     fn misfit(reason: String) -> ToolError {
         answer::refuse("invalid_input", reason)
+    }
+
+    fn caution(&self, args: &Form<Changes>, caller: &Caller) -> Option<Caution> {
+        let parts = self.0.parts().ok()?;
+        let mut form = args.fields.clone();
+        let (team, name) = (form.remove("team")?, form.remove("trigger_name")?);
+        consent::caution(
+            parts,
+            caller,
+            team.as_str()?,
+            &Deed::Change(name.as_str()?, &form),
+        )
     }
 
     async fn call(&self, mut args: Form<Changes>, cx: &ToolContext) -> Result<String, ToolError> {

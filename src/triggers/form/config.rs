@@ -81,7 +81,7 @@ fn at(
     {
         return Ok(known.clone());
     }
-    let zone = timezone.unwrap_or(writer.zone);
+    let zone = timezone.unwrap_or(&writer.zone);
     writer
         .calendar
         .check_zone(zone)

@@ -54,7 +54,7 @@ pub struct Writer<'a> {
     /// Patterns and zones.
     pub calendar: &'a dyn Calendar,
     /// The zone of the settings.
-    pub zone: &'a str,
+    pub zone: String,
     /// The present.
     pub now: Timestamp,
     /// Where the turn that fills it in comes from.

@@ -16,7 +16,7 @@ const NOW: Timestamp = Timestamp(1_700_000_000_000);
 fn writer<'a>(source: Option<&'a Source>) -> Writer<'a> {
     Writer {
         calendar: &Zones,
-        zone: "UTC",
+        zone: "UTC".to_owned(),
         now: NOW,
         source,
         is_operator: false,

@@ -248,3 +248,16 @@ async fn an_autumn_of_triggers() {
     assert_eq!(sunday, 50);
     assert_eq!(stage.notices(), []);
 }
+
+/// OR-12: a schedule without a zone of its own follows the settings, also while the service runs.
+#[actix::test]
+async fn a_change_of_the_time_zone_moves_what_is_due() {
+    let stage = Stage::new("2026-03-02T08:00", script);
+    let trigger = stage.create(cron("noon", "0 12 * * *")).await;
+    let before = stage.trigger(&trigger).await.next_due_at.unwrap();
+
+    stage.set_zone("UTC");
+    let after = stage.trigger(&trigger).await.next_due_at.unwrap();
+
+    assert_eq!(after, before + Duration::from_secs(3_600));
+}

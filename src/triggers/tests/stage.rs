@@ -17,34 +17,43 @@ use actix::{
 };
 use futures_util::future::BoxFuture;
 use hivewright_actors::{
+    budget::Ledger,
     channel::Channel,
     clock::{Clock, Timestamp},
     ids::{Entropy, Ids, TaskId, TeamKey},
     notice::Notice,
     org::{tree::Tree, view::OrgView},
     queue::{
-        self, Finished, Leased, Left, Listeners, Progressed, Queue, Stop, Waiting, schedule::Limits,
+        self, Dismiss, Finished, Leased, Left, Listeners, Progressed, Queue, Stop, Taken, Waiting,
+        schedule::Limits,
     },
     scheduler::{
         Neighbours, Ports, Scheduler,
+        board::Board,
         calendar::Calendar,
         firing::Standing,
         heard::Ears,
         manage::{Create, Get, Which},
         premises::{Findings, Premises, Roster},
         records,
-        ring::Drain,
+        retention::keeping::{Cut, Keeping, Lot, Terms},
+        ring::{Drain, SetZone},
         run::Run,
         trigger::{Definition, Trigger},
     },
-    store::{Store, StoreHandle, reads, records::Writes},
+    store::{
+        Store, StoreHandle, reads,
+        records::{EdgeKey, Writes},
+    },
     task::{Ending, Lane, Outcome, Task},
     usage::Usage,
 };
 use tokio::time::Instant;
 
 use crate::{
+    days::LocalTime,
     http::doubles::Memory,
+    settings::zone::Zone,
     triggers::{calendar::Zones, desk, expressions::LinearExpressions},
     vault::Vault,
 };
@@ -86,6 +95,26 @@ impl Premises for Everyone {
     fn look(&self, _: &Trigger, _: Option<Timestamp>) -> Option<BoxFuture<'static, Findings>> {
         None
     }
+}
+
+impl Keeping for Everyone {
+    fn terms(&self) -> Result<Terms, String> {
+        Ok(Terms::default())
+    }
+
+    fn lots(&self, _: Cut) -> Vec<Lot> {
+        Vec::new()
+    }
+
+    fn chains(&self) -> Vec<u8> {
+        EdgeKey::prefix("chain")
+    }
+
+    fn told_by(&self, _: &[u8], _: &[u8]) -> Option<TaskId> {
+        None
+    }
+
+    fn empty_trash(&self, _: Timestamp) {}
 }
 
 /// Does the work of all teams.
@@ -134,11 +163,21 @@ impl Actor for Worker {
     type Context = Context<Self>;
 }
 
+impl Handler<Dismiss> for Worker {
+    type Result = ();
+
+    fn handle(&mut self, _: Dismiss, _: &mut Self::Context) {}
+}
+
 impl Handler<Leased> for Worker {
     type Result = ();
 
     fn handle(&mut self, leased: Leased, ctx: &mut Self::Context) {
         let task = leased.task;
+        self.queue.do_send(Taken {
+            task: task.id.clone(),
+            lease: leased.lease,
+        });
         let order = task.body.lines().next().unwrap_or_default();
         let (takes, ending) = (self.script)(order);
         let id = task.id.clone();
@@ -177,6 +216,7 @@ impl Handler<Progressed> for Worker {
 /// One process after another on the same store.
 pub(crate) struct Stage {
     storage: Arc<Memory>,
+    board: Board,
     clock: Arc<dyn Clock>,
     ids: Ids,
     script: Script,
@@ -195,7 +235,8 @@ impl Stage {
             clock: self.clock.clone(),
             calendar: Arc::new(Zones),
             expressions: Arc::new(LinearExpressions),
-            zone: ZONE.to_owned(),
+            zone: LocalTime::new(Zone::parse(ZONE).unwrap()),
+            board: self.board.clone(),
             subagents: Arc::new(|_| vec!["editor".to_owned()]),
             secrets: Arc::new(Vault::absent()),
         }
@@ -206,6 +247,7 @@ impl Stage {
         tokio::time::pause();
         let mut stage = Self {
             storage: Arc::new(Memory::default()),
+            board: Board::default(),
             clock: Arc::new(Wall {
                 began: Instant::now(),
                 at: Zones.moment(at, ZONE).unwrap(),
@@ -246,12 +288,13 @@ impl Stage {
                 clock: self.clock.clone(),
                 ids: self.ids.clone(),
                 ports: Ports {
+                    board: self.board.clone(),
                     calendar: Arc::new(Zones),
                     expressions: Arc::new(LinearExpressions),
                     roster: Arc::new(Everyone),
                     premises: Arc::new(Everyone),
                     timezone: ZONE.to_owned(),
-                    retention: Duration::from_secs(90 * 24 * 60 * 60),
+                    retention: Arc::new(Everyone),
                 },
             };
             let address = Scheduler::new(neighbours, Ears::default(), recovered).start();
@@ -260,8 +303,10 @@ impl Stage {
                 leased: worker.clone().recipient(),
                 waiting: worker.clone().recipient(),
                 stop: worker.clone().recipient(),
+                dismiss: worker.clone().recipient(),
                 progressed: worker.recipient(),
                 ended: vec![address.recipient()],
+                ledger: Ledger::default(),
             };
             let left = Left {
                 open,
@@ -312,6 +357,17 @@ impl Stage {
         let which = Which::Id(trigger.id.clone());
         let found = scheduler.send(Get { which }).await.unwrap();
         found.unwrap().trigger
+    }
+
+    /// The zone of the settings changes.
+    pub(crate) fn set_zone(&self, timezone: &str) {
+        let (scheduler, _) = self.process.as_ref().unwrap();
+        let timezone = timezone.to_owned();
+        scheduler.do_send(SetZone { timezone });
+    }
+
+    pub(crate) fn task(&self, id: &TaskId) -> Task {
+        reads::task(&*self.storage, id).unwrap().unwrap()
     }
 
     /// All runs of a trigger, oldest first.

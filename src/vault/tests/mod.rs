@@ -19,7 +19,7 @@ use hivewright_actors::{
 };
 use tempfile::TempDir;
 
-use super::{master::KeyFiles, *};
+use super::{audit::Wanted, master::KeyFiles, *};
 use crate::{
     http::doubles::{Hands, Memory},
     settings::references::Environment,
@@ -27,6 +27,7 @@ use crate::{
 
 mod entries;
 mod keys;
+mod redaction;
 mod references;
 mod teams;
 
@@ -43,10 +44,18 @@ pub(crate) struct Bench {
 pub(crate) struct Disk {
     memory: Memory,
     broken: AtomicBool,
+    /// It breaks after so many commits.
+    left: Mutex<Option<usize>>,
 }
 
 impl Storage for Disk {
     fn commit(&self, batch: &Batch) -> Result<(), StorageError> {
+        if let Some(left) = &mut *self.left.lock().unwrap() {
+            match left.checked_sub(1) {
+                Some(less) => *left = less,
+                None => self.break_down(true),
+            }
+        }
         match self.broken.load(Ordering::SeqCst) {
             true => Err(StorageError::Write("broken".to_owned())),
             false => self.memory.commit(batch),
@@ -71,6 +80,20 @@ impl Storage for Disk {
 impl Disk {
     pub(super) fn break_down(&self, broken: bool) {
         self.broken.store(broken, Ordering::SeqCst);
+    }
+
+    /// It breaks after so many more commits.
+    fn lose_after(&self, commits: usize) {
+        *self.left.lock().unwrap() = Some(commits);
+    }
+
+    fn is_lost(&self) -> bool {
+        self.broken.load(Ordering::SeqCst)
+    }
+
+    fn mend(&self) {
+        *self.left.lock().unwrap() = None;
+        self.break_down(false);
     }
 
     /// All that is stored, as text.

@@ -31,7 +31,7 @@ async fn hand_over(bench: &Bench, keys: &[String], generation: u32) -> Result<Pe
 }
 
 /// Makes a team with credentials.
-async fn make(bench: &Bench, values: &[(&str, &str)]) {
+pub(super) async fn make(bench: &Bench, values: &[(&str, &str)]) {
     let keys = put_aside(bench, values).await;
     let mut pending = hand_over(bench, &keys, 1).await.unwrap();
     let store = bench.vault.store().unwrap();

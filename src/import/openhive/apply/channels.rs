@@ -14,6 +14,7 @@ use hivewright_actors::{
         trust::{Decision as Verdict, Reason},
     },
     store::records::{ChannelRow, Interaction, Said, Writes, snippet},
+    task::Label,
 };
 
 use super::{
@@ -85,6 +86,8 @@ impl Work<'_> {
                             at: saying.at,
                             speaker,
                             text: snippet(&saying.text),
+                            // The operator brings it over, like the memory.
+                            label: Label::Trusted,
                         },
                         length: saying.length,
                     }],

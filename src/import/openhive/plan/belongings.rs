@@ -121,16 +121,20 @@ impl Plan {
         {
             let mark = mark("trigger_configs", row.id, &row.created_at);
             let item = match triggers::convert(row, &taken) {
-                _ if target.has(&mark) => Item::left(Kind::Trigger, &row.name, BEFORE),
                 _ if triggers::is_cycle(&row.name) => {
                     let reason = "`learning: true` in the team's file does this here";
                     Item::left(Kind::Trigger, &row.name, reason)
                 }
-                Ok(_) if taken.len() >= MOST_TRIGGERS => {
+                Ok(_) if taken.len() >= MOST_TRIGGERS && !target.has(&mark) => {
                     let reason = format!("a team has at most {MOST_TRIGGERS} triggers");
                     Item::faulty(Kind::Trigger, &row.name, reason)
                 }
+                Err(_) if target.has(&mark) => Item::left(Kind::Trigger, &row.name, BEFORE),
                 Err(reason) => Item::faulty(Kind::Trigger, &row.name, reason),
+                Ok(thing) if target.has(&mark) => {
+                    taken.insert(thing.name);
+                    Item::left(Kind::Trigger, &row.name, BEFORE)
+                }
                 Ok(mut thing) => {
                     cast.redactor.clean(&mut thing.task, &mut thing.changes);
                     check_trigger(&mut thing, row, folder, needing, checks);

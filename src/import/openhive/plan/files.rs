@@ -61,6 +61,9 @@ impl Plan {
         let mark = mark("settings", name, "");
         let converted = convert(tree);
         if target.has(&mark) {
+            for (key, value) in converted.secrets {
+                self.secrets.push((value, key));
+            }
             return self.report.push(Item::left(Kind::Settings, name, BEFORE));
         }
         if target.settings.contains(name) {
@@ -97,8 +100,12 @@ impl Plan {
     fn secret(&mut self, key: &str, value: &crate::settings::secret::Secret, target: &Target) {
         let mark = mark("settings", key, "");
         let item = match vault::convert(key, value, true) {
-            _ if target.has(&mark) => Item::left(Kind::Vault, key, BEFORE),
+            _ if target.has(&mark) => {
+                self.secrets.push((value.clone(), key.to_owned()));
+                Item::left(Kind::Vault, key, BEFORE)
+            }
             Ok(thing) => {
+                self.secrets.push((value.clone(), key.to_owned()));
                 self.system.push(Marked { mark, thing });
                 Item::taken(Kind::Vault, key, &[])
             }

@@ -154,7 +154,14 @@ impl Plan {
         let team = &place.former;
         items.extend(file.items);
         let rows: Vec<&VaultRow> = vault.iter().filter(|row| row.team == *team).collect();
-        let (entries, journals) = secrets(team, &rows, &file.secrets, target, &mut items);
+        let (entries, journals) = secrets(
+            team,
+            &rows,
+            &file.secrets,
+            target,
+            &mut items,
+            &mut self.secrets,
+        );
         let copy_mark = super::super::target::mark("folder", team, &mark);
         let copied = target.has(&copy_mark)
             || (known && !place.is_root() && target.folders.contains(&place.name));
@@ -164,9 +171,10 @@ impl Plan {
                 Item::taken(Kind::Team, team, &place.changes)
             }
             false => {
-                place
-                    .changes
-                    .push("paused until `hivewright teams resume`".into());
+                place.changes.push(format!(
+                    "paused until `hivewright teams resume {}`",
+                    place.name
+                ));
                 Item::taken(Kind::Team, team, &place.changes)
             }
         });
@@ -194,14 +202,8 @@ impl Plan {
     }
 
     fn redactor(&self) -> Redactor {
-        let entries = self
-            .teams
-            .iter()
-            .flat_map(|team| &team.vault)
-            .chain(&self.system)
-            .map(|entry| &entry.thing)
-            .filter(|entry| entry.secret);
-        Redactor::new(entries.map(|entry| (&entry.value, entry.key.as_str())))
+        let secrets = self.secrets.iter();
+        Redactor::new(secrets.map(|(value, key)| (value, key.as_str())))
     }
 }
 
@@ -264,26 +266,35 @@ fn secrets(
     credentials: &[(String, Secret)],
     target: &Target,
     items: &mut Vec<Item>,
+    known: &mut Vec<(Secret, String)>,
 ) -> (Vec<Marked<vault::Entry>>, Vec<Marked<memories::Memory>>) {
     let (mut entries, mut journals) = (Vec::new(), Vec::new());
     let mut taken = BTreeSet::new();
     let in_file = |key: &str| credentials.iter().any(|(other, _)| other == key);
     let mut take = |key: &str, value: &Secret, secret, mark: String, said: &[String]| {
         let item = match vault::convert(key, value, secret) {
-            _ if target.has(&mark) => Item::left(Kind::Vault, key, BEFORE),
-            Ok(entry) if !taken.insert(entry.key.clone()) => {
+            Ok(entry) if taken.contains(&entry.key) => {
                 let reason = format!("the key `{}` is used already", entry.key);
                 Item::faulty(Kind::Vault, key, reason)
             }
-            Ok(_) if entries.len() >= MOST_ENTRIES => {
+            Ok(_) if taken.len() >= MOST_ENTRIES => {
                 let reason = format!("a vault has at most {MOST_ENTRIES} entries");
                 Item::faulty(Kind::Vault, key, reason)
             }
             Ok(thing) => {
-                let changes = [&thing.changes, said].concat();
-                entries.push(Marked { mark, thing });
-                Item::taken(Kind::Vault, key, &changes)
+                taken.insert(thing.key.clone());
+                if thing.secret {
+                    known.push((thing.value.clone(), thing.key.clone()));
+                }
+                if target.has(&mark) {
+                    Item::left(Kind::Vault, key, BEFORE)
+                } else {
+                    let changes = [&thing.changes, said].concat();
+                    entries.push(Marked { mark, thing });
+                    Item::taken(Kind::Vault, key, &changes)
+                }
             }
+            Err(_) if target.has(&mark) => Item::left(Kind::Vault, key, BEFORE),
             Err(reason) => Item::faulty(Kind::Vault, key, reason),
         };
         items.push(item.of(team));

@@ -431,3 +431,30 @@ fn a_team_that_is_there_keeps_everything_of_the_other_out() {
         Some("their team stays behind")
     );
 }
+
+/// OR-26
+#[test]
+fn a_key_that_an_earlier_import_used_is_not_overwritten_by_another_of_the_same_form() {
+    let mut source = found();
+    source.tables.vault = vec![
+        kept(71, "research", "a b", "the-first-value", true),
+        kept(72, "research", "a-b", "the-second-value", true),
+    ];
+    let planned = |target: &Target| plan(&source, target, Options::default(), &Lenient);
+    let keys = |plan: &Plan| {
+        let vaults = plan.teams.iter().flat_map(|team| &team.vault);
+        let keys: Vec<_> = vaults.map(|entry| entry.mark.clone()).collect();
+        keys
+    };
+
+    let first = keys(&planned(&target()));
+    let mut after = target();
+    after.marks = first
+        .iter()
+        .map(|mark| (mark.clone(), String::new()))
+        .collect();
+    let second = keys(&planned(&after));
+
+    assert!(first.iter().any(|mark| mark.contains("/71@")), "{first:?}");
+    assert_eq!(second, Vec::<String>::new());
+}

@@ -176,3 +176,33 @@ async fn one_to_five_different_children_can_be_asked_at_once() {
     let checked = bench.check("main", &call("query_teams", args)).unwrap();
     assert_eq!(checked.limit, Duration::from_secs(35));
 }
+
+/// MV-13: an answer is believed as far as the turn that gave it, also where it is listed later.
+#[actix_web::test]
+async fn whoever_reads_an_untrusted_answer_is_not_believed_any_more() {
+    let bench = bench().await;
+    bench.ends("scouts", Ending::Done, "Six feet.");
+    bench.ends("smiths", Ending::Failed, "");
+    let calls = [
+        ("query_team", question("scouts")),
+        ("query_team", question("smiths")),
+        (
+            "query_teams",
+            json!({"teams": ["scouts"], "query": "How deep?"}),
+        ),
+        ("list_completed_tasks", json!({"team": "scouts"})),
+    ];
+
+    for label in [Label::Trusted, Label::Untrusted] {
+        *bench.work.label.lock().unwrap() = label;
+        for (tool, args) in &calls {
+            let tools = bench.tools("main");
+            let reply = tools
+                .run(call(tool, args.clone()), bench.context("main"))
+                .await;
+
+            let taints = label == Label::Untrusted;
+            assert_eq!(reply.taints, taints, "{tool} {args}: {reply:?}");
+        }
+    }
+}

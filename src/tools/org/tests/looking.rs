@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use hivewright_actors::history::{Fact, HistoryEvent};
+
 use super::*;
 
 /// OR-51
@@ -60,6 +62,7 @@ async fn a_team_sees_what_runs_below_it() {
         &bench.place.home.team_file("guides"),
         "budgets: {usd_per_day: 3}\n",
     );
+    bench.begins("task-busy", "guides", 3).await;
 
     let one = bench
         .call("scouts", "get_status", json!({"team": "guides"}))
@@ -70,8 +73,9 @@ async fn a_team_sees_what_runs_below_it() {
         one["teams"],
         json!([{
             "name": "guides", "state": "active", "phase": "initializing",
-            "running": [{"task_id": "task-busy", "type": "trigger", "age_ms": 700_000, "wait_reason": "approval"}],
+            "running": [{"task_id": "task-busy", "type": "trigger", "age_ms": 700_000, "step": 3, "wait_reason": "approval"}],
             "queued": 1, "oldest_wait_ms": 700_000,
+            "active_daily_ops": 0, "saturated": false, "org_op_pending": false,
             "budget": {
                 "spent": {"usd": 1.5, "tokens": 10},
                 "limit": {"usd_per_day": 3.0, "tokens_per_day": null, "usd_per_task": null},
@@ -79,10 +83,55 @@ async fn a_team_sees_what_runs_below_it() {
         }])
     );
     assert_eq!(all["teams"].as_array().unwrap().len(), 2);
+    // It counts itself.
+    let daily = |row: &Value| row["active_daily_ops"].clone();
+    assert_eq!(
+        [daily(&all["teams"][0]), daily(&all["teams"][1])],
+        [json!(1), json!(0)]
+    );
     let above = bench
         .call("guides", "get_status", json!({"team": "scouts"}))
         .await;
     assert_eq!(code(&above), "not_authorized");
+}
+
+impl super::Bench {
+    /// The turn of a task has come so far.
+    async fn begins(&self, id: &str, team: &str, step: u32) {
+        let lane = Lane {
+            team: team.into(),
+            topic: None,
+        };
+        let text = String::new();
+        let now = self.clock.now();
+        let task = Task::new(id.into(), lane.clone(), text.clone(), text.clone(), now);
+        let start = Fact::TurnStart {
+            task_ids: vec![task.id.clone()],
+            team: team.into(),
+            topic: None,
+            source_channel: None,
+            attempt: 1,
+            redelivered: false,
+            sdk: text.clone(),
+            provider: text.clone(),
+            model: text.clone(),
+            prompt_hash: text.clone(),
+            toolset_hash: text.clone(),
+        };
+        let said = Fact::AssistantText { text, step };
+        let events: Vec<_> = (1..)
+            .zip([start, said])
+            .map(|(seq, fact)| HistoryEvent {
+                seq,
+                turn: "turn-1".into(),
+                timestamp: now,
+                fact,
+                redacted: false,
+            })
+            .collect();
+        let writes = Writes::new().task(&task).events(&lane, 1, &events);
+        self.store.commit(writes).await.unwrap();
+    }
 }
 
 /// OR-59

@@ -175,3 +175,98 @@ async fn texts_have_their_limits() {
         assert_eq!(code(&answer), "invalid_input", "{tool}: {answer}");
     }
 }
+
+/// OR-88: what makes each task new is no part of its words.
+#[actix_web::test]
+async fn the_same_words_are_the_same_to_the_queue() {
+    let bench = bench().await;
+    for (tool, args) in [
+        (
+            "send_message",
+            json!({"target": "main", "message": "Rain."}),
+        ),
+        ("escalate", json!({"message": "Rain."})),
+        ("enqueue_parent_task", json!({"task": "Rain."})),
+    ] {
+        bench.work.given.lock().unwrap().clear();
+        for key in ["one", "two"] {
+            let cx = CallContext {
+                key: format!("{tool}-{key}"),
+                ..bench.context("scouts")
+            };
+            bench.call_as(cx, tool, args.clone()).await;
+        }
+
+        let given = bench.work.given.lock().unwrap();
+        let words: Vec<_> = given
+            .iter()
+            .filter_map(|given| given.giver.as_ref())
+            .map(|giver| giver.words.as_str())
+            .collect();
+        assert_eq!(words, ["Rain.", "Rain."], "{tool}");
+    }
+}
+
+fn tree_says(bench: &Bench, team: &str, state: TeamState) -> bool {
+    let tree = bench.view.now();
+    tree.get(team).is_some_and(|team| team.state == state)
+}
+
+/// OR-42: also words that start no work say what becomes of them.
+#[actix_web::test]
+async fn a_quiet_message_says_that_its_team_rests_or_goes() {
+    let bench = bench().await;
+    let quietly = async |key: &str| {
+        let args = json!({"target": "guides", "message": "Rain.", "wake": false});
+        let cx = CallContext {
+            key: key.to_owned(),
+            ..bench.context("scouts")
+        };
+        bench.call_as(cx, "send_message", args).await
+    };
+    let escalated = async |key: &str| {
+        let cx = CallContext {
+            key: key.to_owned(),
+            ..bench.context("guides")
+        };
+        bench
+            .call_as(cx, "escalate", json!({"message": "Lost."}))
+            .await
+    };
+    assert_eq!(quietly("1").await.get("note"), None);
+    assert_eq!(escalated("2").await.get("note"), None);
+
+    let org = bench.org.clone();
+    for name in ["guides", "scouts"] {
+        let pause = org::Pause {
+            team: Some(name.into()),
+            paused: true,
+            now: false,
+        };
+        org.send(pause).await.unwrap().unwrap();
+    }
+    let rests = "is paused";
+    assert!(quietly("3").await["note"].as_str().unwrap().contains(rests));
+    assert!(
+        escalated("4").await["note"]
+            .as_str()
+            .unwrap()
+            .contains(rests)
+    );
+
+    let told = bench.work.told.lock().unwrap().len();
+    *bench.work.endless.lock().unwrap() = true;
+    let shutdown = org::Shutdown {
+        name: "guides".into(),
+        cascade: false,
+        by: org::tree::By::Operator("operator".to_owned()),
+        call: None,
+    };
+    let shutting = actix::spawn(org.send(shutdown));
+    while !tree_says(&bench, "guides", TeamState::Draining) {
+        assert!(!shutting.is_finished());
+        tokio::task::yield_now().await;
+    }
+    assert_eq!(code(&quietly("5").await), "team_draining");
+    assert_eq!(bench.work.told.lock().unwrap().len(), told);
+}

@@ -1,0 +1,476 @@
+//! Live events: the vocabulary of what watchers are told. Never a whole transcript, never a secret.
+
+use serde::{Serialize, Serializer};
+use serde_json::{Value, json};
+
+use crate::{
+    clock::Timestamp,
+    ids::{CallId, ChannelId, MessageId, TaskId, TeamName, TopicId, TurnId},
+    task::{Code, Ending, Kind as TaskKind, Priority, WaitReason},
+    usage::Usage,
+};
+
+/// What an event is about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Kind {
+    /// A turn: see [`Moment`].
+    Turn,
+    /// A team was made, changed or shut down.
+    TeamChanged,
+    /// A task was accepted, runs, waits or has ended.
+    TaskChanged,
+    /// Nothing moved in a task for too long.
+    TaskStalled,
+    /// Something was said in a channel.
+    Message,
+    /// A topic was opened, renamed or closed.
+    TopicChanged,
+    /// Connections of a channel came or went.
+    ChannelChanged,
+    /// An approval was asked for, decided or carried out.
+    ApprovalChanged,
+    /// A question was asked or answered.
+    QuestionChanged,
+    /// The operator's inbox has something new, or something was read.
+    InboxChanged,
+    /// A trigger was made, changed or removed.
+    TriggerChanged,
+    /// A trigger fired, or a run of it ended.
+    TriggerRun,
+    /// A team remembers something else.
+    MemoryChanged,
+    /// The vault holds something else.
+    VaultChanged,
+    /// A team has spent something.
+    UsageChanged,
+    /// A settings file was read again.
+    ConfigReloaded,
+    /// A settings file is wrong.
+    ConfigInvalid,
+    /// Long work has come further.
+    JobProgress,
+    /// A line of the log.
+    Log,
+    /// The service is about to stop.
+    Drain,
+    /// Events are missing here. Only the stream of one watcher has these.
+    Gap,
+}
+
+impl Kind {
+    /// All of them.
+    pub const ALL: [Self; 21] = [
+        Self::Turn,
+        Self::TeamChanged,
+        Self::TaskChanged,
+        Self::TaskStalled,
+        Self::Message,
+        Self::TopicChanged,
+        Self::ChannelChanged,
+        Self::ApprovalChanged,
+        Self::QuestionChanged,
+        Self::InboxChanged,
+        Self::TriggerChanged,
+        Self::TriggerRun,
+        Self::MemoryChanged,
+        Self::VaultChanged,
+        Self::UsageChanged,
+        Self::ConfigReloaded,
+        Self::ConfigInvalid,
+        Self::JobProgress,
+        Self::Log,
+        Self::Drain,
+        Self::Gap,
+    ];
+
+    /// As streams name it.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Turn => "turn",
+            Self::TeamChanged => "team.changed",
+            Self::TaskChanged => "task.changed",
+            Self::TaskStalled => "task.stalled",
+            Self::Message => "message",
+            Self::TopicChanged => "topic.changed",
+            Self::ChannelChanged => "channel.changed",
+            Self::ApprovalChanged => "approval.changed",
+            Self::QuestionChanged => "question.changed",
+            Self::InboxChanged => "inbox.changed",
+            Self::TriggerChanged => "trigger.changed",
+            Self::TriggerRun => "trigger.run",
+            Self::MemoryChanged => "memory.changed",
+            Self::VaultChanged => "vault.changed",
+            Self::UsageChanged => "usage.changed",
+            Self::ConfigReloaded => "config.reloaded",
+            Self::ConfigInvalid => "config.invalid",
+            Self::JobProgress => "job.progress",
+            Self::Log => "log",
+            Self::Drain => "drain",
+            Self::Gap => "gap",
+        }
+    }
+}
+
+/// Something that happened. Its number and time are given when it is published.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Event {
+    /// What it is about.
+    pub kind: Kind,
+    /// The team it concerns.
+    pub team: Option<TeamName>,
+    /// The topic it concerns.
+    pub topic: Option<TopicId>,
+    /// The task it concerns.
+    pub task: Option<TaskId>,
+    /// What happened.
+    pub data: Data,
+}
+
+impl Event {
+    /// Something for which there is no type of its own.
+    pub fn new(kind: Kind, data: Value) -> Self {
+        Self {
+            kind,
+            team: None,
+            topic: None,
+            task: None,
+            data: Data::Json(data),
+        }
+    }
+
+    /// The team it concerns.
+    pub fn of_team(mut self, team: &TeamName) -> Self {
+        self.team = Some(team.clone());
+        self
+    }
+
+    /// The topic it concerns.
+    pub fn of_topic(mut self, topic: Option<&TopicId>) -> Self {
+        self.topic = topic.cloned();
+        self
+    }
+
+    /// The task it concerns.
+    pub fn of_task(mut self, task: Option<&TaskId>) -> Self {
+        self.task = task.cloned();
+        self
+    }
+
+    /// A turn of a lane.
+    pub fn turn(
+        team: &TeamName,
+        topic: Option<&TopicId>,
+        task: Option<&TaskId>,
+        turn: &TurnId,
+        moment: Moment,
+    ) -> Self {
+        Self {
+            kind: Kind::Turn,
+            team: Some(team.clone()),
+            topic: topic.cloned(),
+            task: task.cloned(),
+            data: Data::Turn(Box::new(TurnEvent {
+                turn: turn.clone(),
+                moment,
+            })),
+        }
+    }
+
+    /// It is the first that a watcher goes without: what it says can be read again elsewhere.
+    pub fn is_passing(&self) -> bool {
+        match &self.data {
+            Data::Turn(event) => matches!(event.moment, Moment::Stream { .. }),
+            _ => self.kind == Kind::Log,
+        }
+    }
+}
+
+/// What happened, by type.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(untagged)]
+pub enum Data {
+    /// See [`Kind::Turn`].
+    Turn(Box<TurnEvent>),
+    /// See [`Kind::TaskChanged`].
+    Task(Box<TaskChange>),
+    /// See [`Kind::Message`].
+    Message(Box<Said>),
+    /// Any other.
+    Json(Value),
+}
+
+/// A task as it is now.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct TaskChange {
+    /// Its id.
+    pub id: TaskId,
+    /// What kind of work it is.
+    #[serde(rename = "type")]
+    pub kind: TaskKind,
+    /// How soon.
+    pub priority: Priority,
+    /// Where it is.
+    pub state: &'static str,
+    /// What it waits for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub wait_reason: Option<WaitReason>,
+    /// The beginning of what is asked.
+    pub body: String,
+    /// Who asked.
+    pub created_by: String,
+    /// When.
+    #[serde(serialize_with = "date")]
+    pub created_at: Timestamp,
+    /// How often it was tried.
+    pub attempts: u32,
+    /// The first task of the work that it is part of.
+    pub root: TaskId,
+    /// The task that made it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub parent: Option<TaskId>,
+    /// Where the result goes.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub source_channel_id: Option<ChannelId>,
+    /// Why it did not end well.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub code: Option<Code>,
+}
+
+/// Something said in a channel.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Said {
+    /// `inbound` or `outbound`.
+    pub direction: &'static str,
+    /// Where.
+    pub channel_id: ChannelId,
+    /// The message it is, or answers.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub message_id: Option<MessageId>,
+    /// Who.
+    pub from: String,
+    /// `message`, `response`, `notification` or `error`.
+    pub kind: &'static str,
+    /// The beginning of the words.
+    pub text: String,
+    /// How long all of them are, in bytes.
+    pub length: usize,
+}
+
+/// Something about a turn.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct TurnEvent {
+    /// The turn.
+    pub turn: TurnId,
+    /// What.
+    #[serde(flatten)]
+    pub moment: Moment,
+}
+
+/// What happens in a turn.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(tag = "kind", rename_all = "snake_case")]
+pub enum Moment {
+    /// It began, or goes on.
+    TurnStart {
+        /// The session it is part of.
+        session_id: String,
+        /// Whose words it works on.
+        from: String,
+        /// The beginning of the words; none if it goes on.
+        body: String,
+        /// The engine.
+        sdk: String,
+        /// The model API.
+        provider: String,
+        /// The model.
+        model: String,
+        /// Which attempt at the task this is.
+        attempt: u32,
+        /// An earlier attempt was cut off.
+        redelivered: bool,
+    },
+    /// It says or does something.
+    Stream {
+        /// What.
+        value: Stream,
+    },
+    /// Something for people.
+    Note {
+        /// The words.
+        text: String,
+        /// `info` or `warn`.
+        level: &'static str,
+    },
+    /// What it is doing.
+    State {
+        /// `running`, `waiting` or `stopped`.
+        state: &'static str,
+        /// What it waits for, or why it stopped.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        reason: Option<&'static str>,
+        /// Its step, from 1.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        step: Option<u32>,
+        /// What the step cost.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        usage: Option<Usage>,
+    },
+    /// It ended.
+    TurnEnd {
+        /// With an answer.
+        ok: bool,
+        /// How.
+        outcome: Ending,
+        /// Why, if not well.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        code: Option<Code>,
+        /// Why, in words.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        note: Option<String>,
+        /// What it cost.
+        usage: Usage,
+        /// How long it took.
+        duration_ms: u64,
+        /// How many model calls were made.
+        steps: u32,
+    },
+}
+
+/// What a turn says or does.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(
+    tag = "type",
+    rename_all = "snake_case",
+    rename_all_fields = "camelCase"
+)]
+pub enum Stream {
+    /// The next piece of the answer.
+    Text {
+        /// The piece.
+        data: String,
+    },
+    /// The next piece of reasoning.
+    Thinking {
+        /// The piece.
+        data: String,
+    },
+    /// What was said in this step is void: it begins again.
+    Reset,
+    /// A tool is called. It may still wait for a person.
+    ToolCall {
+        /// The call.
+        id: CallId,
+        /// The tool.
+        name: String,
+        /// Its arguments; text if they are too long to be shown.
+        arguments: Value,
+    },
+    /// A tool runs.
+    ToolStart {
+        /// The call.
+        id: CallId,
+        /// The tool.
+        tool_name: String,
+    },
+    /// A tool has answered.
+    ToolResult {
+        /// The call.
+        id: CallId,
+        /// The tool.
+        name: String,
+        /// The beginning of what the model reads.
+        content: String,
+        /// It failed.
+        is_error: bool,
+        /// There is more than this.
+        #[serde(skip_serializing_if = "std::ops::Not::not")]
+        truncated: bool,
+        /// How long it ran.
+        duration_ms: u64,
+    },
+    /// A tool runs no more.
+    ToolEnd {
+        /// The call.
+        id: CallId,
+        /// The tool.
+        tool_name: String,
+        /// It failed.
+        is_error: bool,
+    },
+    /// The answer is whole.
+    Done {
+        /// About the turn.
+        meta: DoneMeta,
+    },
+    /// There is no answer.
+    Error {
+        /// Why, in words.
+        message: String,
+        /// Why.
+        code: Option<Code>,
+    },
+}
+
+/// See [`Stream::Done`].
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct DoneMeta {
+    /// How long the turn took.
+    pub duration_ms: u64,
+    /// It was stopped.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub aborted: bool,
+}
+
+/// Events that a watcher goes without.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Gap {
+    /// The first number that may be missing.
+    pub from: u64,
+    /// The last.
+    pub to: u64,
+    /// Why.
+    pub reason: Reason,
+}
+
+impl Gap {
+    /// As streams show it.
+    pub fn data(&self) -> Value {
+        json!({ "seq": self.to, "from": self.from, "to": self.to, "reason": self.reason.as_str() })
+    }
+}
+
+/// Why events are missing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reason {
+    /// They are too old to be kept.
+    Overflow,
+    /// They are of an earlier process.
+    Restart,
+    /// The watcher was too slow.
+    Slow,
+}
+
+impl Reason {
+    /// As streams name it.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Overflow => "overflow",
+            Self::Restart => "restart",
+            Self::Slow => "slow",
+        }
+    }
+}
+
+/// The first characters of a text.
+pub fn beginning(text: &str, most: usize) -> String {
+    match text.char_indices().nth(most) {
+        Some((end, _)) => text[..end].to_owned(),
+        None => text.to_owned(),
+    }
+}
+
+/// A moment as a date.
+pub(super) fn date<S: Serializer>(at: &Timestamp, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.serialize_str(&at.date())
+}

@@ -1,0 +1,207 @@
+//! Live: tells what happens to whoever watches, in one order.
+//!
+//! What becomes durable is told by the store, after its commit; what passes (text as it is written)
+//! by whoever sees it. Publishing puts an event into a ring and rings a bell: it never waits, and
+//! with nobody watching that is all. Each watcher reads the ring at its own pace.
+
+use std::{
+    sync::{
+        Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
+};
+
+use tokio::sync::{Notify, watch as signal};
+
+use crate::{clock::Clock, ids::TopicId};
+
+pub mod boot;
+pub mod event;
+pub mod facts;
+pub mod ring;
+#[cfg(test)]
+mod tests;
+pub mod turns;
+pub mod watch;
+
+use event::Event;
+use ring::{Found, Ring};
+use turns::{ActiveTurn, Turns};
+use watch::{Filter, Watch};
+
+/// Watchers are woken at most this often: what happens in between they get together.
+const BREATH: Duration = Duration::from_millis(5);
+
+/// A place in the order of events.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Mark {
+    /// Which process it is of.
+    pub boot: u64,
+    /// The newest event there.
+    pub seq: u64,
+}
+
+impl std::fmt::Display for Mark {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}-{}", self.boot, self.seq)
+    }
+}
+
+impl std::str::FromStr for Mark {
+    type Err = ();
+
+    fn from_str(text: &str) -> Result<Self, ()> {
+        let (boot, seq) = text.split_once('-').ok_or(())?;
+        match (boot.parse(), seq.parse()) {
+            (Ok(boot), Ok(seq)) => Ok(Self { boot, seq }),
+            _ => Err(()),
+        }
+    }
+}
+
+/// The publisher of live events. Cheap to clone; all clones are one.
+#[derive(Clone)]
+pub struct Publisher(Arc<Shared>);
+
+struct Shared {
+    boot: u64,
+    clock: Arc<dyn Clock>,
+    state: RwLock<State>,
+    /// Someone has ever watched: only then is there anyone to wake.
+    watched: AtomicBool,
+    bell: Notify,
+    /// The newest number, or the end, for all watchers.
+    news: signal::Sender<News>,
+}
+
+#[derive(Default)]
+struct State {
+    ring: Ring,
+    turns: Turns,
+}
+
+/// What watchers wait for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct News {
+    newest: u64,
+    over: bool,
+}
+
+impl Publisher {
+    /// A publisher of the process with this number.
+    pub fn new(boot: u64, clock: Arc<dyn Clock>) -> Self {
+        let (news, _) = signal::channel(News {
+            newest: 0,
+            over: false,
+        });
+        Self(Arc::new(Shared {
+            boot,
+            clock,
+            state: RwLock::default(),
+            watched: AtomicBool::new(false),
+            bell: Notify::new(),
+            news,
+        }))
+    }
+
+    /// Tells one thing.
+    pub fn publish(&self, event: Event) {
+        self.publish_all([event]);
+    }
+
+    /// Tells several things in their order.
+    pub fn publish_all(&self, events: impl IntoIterator<Item = Event>) {
+        let mut events = events.into_iter().peekable();
+        if events.peek().is_none() {
+            return;
+        }
+        let at = self.0.clock.now();
+        {
+            let mut state = self.write();
+            let State { ring, turns } = &mut *state;
+            for event in events {
+                if turns.knows(&event) {
+                    continue;
+                }
+                turns.fold(ring.newest() + 1, at, &event);
+                ring.push(event, at);
+            }
+        }
+        if self.0.watched.load(Ordering::Acquire) {
+            self.0.bell.notify_one();
+        }
+    }
+
+    /// The present place.
+    pub fn mark(&self) -> Mark {
+        Mark {
+            boot: self.0.boot,
+            seq: self.read().ring.newest(),
+        }
+    }
+
+    /// The present place, and the turns under way there.
+    pub fn running(&self) -> (Mark, Vec<ActiveTurn>) {
+        let state = self.read();
+        let mark = Mark {
+            boot: self.0.boot,
+            seq: state.ring.newest(),
+        };
+        (mark, state.turns.all())
+    }
+
+    /// Nothing but passing words came after a number.
+    pub fn is_quiet_since(&self, seq: u64) -> bool {
+        match self.read().ring.after(seq, None, ring::KEPT) {
+            Found::Events(events) => events.iter().all(|told| told.event.is_passing()),
+            Found::Lost => false,
+        }
+    }
+
+    /// The turn under way in a topic.
+    pub fn turn_of(&self, topic: &TopicId) -> Option<ActiveTurn> {
+        self.read().turns.of_topic(topic)
+    }
+
+    /// Watches from a place on; from now on if there is none.
+    pub fn watch(&self, from: Option<Mark>, filter: Filter) -> Watch {
+        if !self.0.watched.swap(true, Ordering::AcqRel) {
+            actix::spawn(self.clone().wake_watchers());
+        }
+        Watch::new(self.clone(), from, filter)
+    }
+
+    /// Ends all watching: the process is about to stop.
+    pub fn end(&self) {
+        self.0.news.send_modify(|news| news.over = true);
+    }
+
+    /// Wakes watchers, away from whoever publishes: a thousand of them are no work for a turn.
+    async fn wake_watchers(self) {
+        loop {
+            self.0.bell.notified().await;
+            let newest = self.read().ring.newest();
+            self.0.news.send_modify(|news| news.newest = newest);
+            tokio::time::sleep(BREATH).await;
+        }
+    }
+
+    fn news(&self) -> signal::Receiver<News> {
+        self.0.news.subscribe()
+    }
+
+    fn read(&self) -> RwLockReadGuard<'_, State> {
+        self.0.state.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn write(&self) -> RwLockWriteGuard<'_, State> {
+        self.0.state.write().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl std::fmt::Debug for Publisher {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Publisher({})", self.mark())
+    }
+}

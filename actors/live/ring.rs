@@ -1,0 +1,234 @@
+//! The ring: the newest events of all, and of each team, in one order. No lock, no clock.
+
+use std::{
+    collections::{HashMap, VecDeque},
+    sync::{Arc, OnceLock},
+};
+
+use super::event::{Data, Event, Kind};
+use crate::{clock::Timestamp, ids::TeamName};
+
+/// So many events are kept …
+pub const KEPT: usize = 10_000;
+/// … and so many of each team.
+pub const KEPT_OF_TEAM: usize = 2_000;
+
+/// An event with its number.
+#[derive(Debug)]
+pub struct Told {
+    /// Its place among all events of the process, from 1, without gaps.
+    pub seq: u64,
+    /// Its place among the events of its team.
+    pub team_seq: Option<u64>,
+    /// When it was published.
+    pub at: Timestamp,
+    /// What happened.
+    pub event: Event,
+    wire: OnceLock<Box<str>>,
+}
+
+impl Told {
+    /// As it is sent. Made by the first who needs it, and not at all if nobody does.
+    pub fn wire(&self, make: impl FnOnce(&Self) -> String) -> &str {
+        self.wire.get_or_init(|| make(self).into_boxed_str())
+    }
+}
+
+/// What a look into the ring found.
+#[derive(Debug)]
+pub enum Found {
+    /// The next events, oldest first; none if there are no newer ones.
+    Events(Vec<Arc<Told>>),
+    /// Some of the next ones are gone.
+    Lost,
+}
+
+/// The newest events.
+#[derive(Debug, Default)]
+pub struct Ring {
+    newest: u64,
+    all: VecDeque<Arc<Told>>,
+    teams: HashMap<TeamName, Share>,
+}
+
+/// The newest events of one team.
+#[derive(Debug, Default)]
+struct Share {
+    newest: u64,
+    /// The number of the newest event that is no longer here.
+    dropped: u64,
+    kept: VecDeque<Arc<Told>>,
+}
+
+impl Ring {
+    /// The number of the newest event; 0 before the first.
+    pub fn newest(&self) -> u64 {
+        self.newest
+    }
+
+    /// Takes an event in and gives its number.
+    pub fn push(&mut self, event: Event, at: Timestamp) -> u64 {
+        self.newest += 1;
+        let seq = self.newest;
+        let team = event.team.clone();
+        let gone = is_removal(&event);
+        let team_seq = team.as_ref().map(|team| match self.teams.get_mut(team) {
+            Some(share) => share.count(),
+            None => self.teams.entry(team.clone()).or_default().count(),
+        });
+        let told = Arc::new(Told {
+            seq,
+            team_seq,
+            at,
+            event,
+            wire: OnceLock::new(),
+        });
+        if let Some(team) = team {
+            if gone {
+                self.teams.remove(&team);
+            } else if let Some(share) = self.teams.get_mut(&team) {
+                share.keep(told.clone());
+            }
+        }
+        if self.all.len() == KEPT {
+            self.all.pop_front();
+        }
+        self.all.push_back(told);
+        seq
+    }
+
+    /// The next events after a number, at most so many. `team` looks at those of one team only,
+    /// which reach back further.
+    pub fn after(&self, seq: u64, team: Option<&TeamName>, most: usize) -> Found {
+        if let Some(team) = team {
+            match self.teams.get(team) {
+                Some(share) if share.dropped <= seq => return share.after(seq, most),
+                _ => {}
+            }
+        }
+        let oldest = self.all.front().map_or(self.newest + 1, |told| told.seq);
+        if seq + 1 < oldest {
+            return Found::Lost;
+        }
+        let start = usize::try_from(seq + 1 - oldest).unwrap_or(usize::MAX);
+        let events = self.all.iter().skip(start).take(most);
+        Found::Events(events.cloned().collect())
+    }
+}
+
+impl Share {
+    fn count(&mut self) -> u64 {
+        self.newest += 1;
+        self.newest
+    }
+
+    fn keep(&mut self, told: Arc<Told>) {
+        if self.kept.len() == KEPT_OF_TEAM
+            && let Some(oldest) = self.kept.pop_front()
+        {
+            self.dropped = oldest.seq;
+        }
+        self.kept.push_back(told);
+    }
+
+    fn after(&self, seq: u64, most: usize) -> Found {
+        let start = self.kept.partition_point(|told| told.seq <= seq);
+        let events = self.kept.iter().skip(start).take(most);
+        Found::Events(events.cloned().collect())
+    }
+}
+
+/// The team is gone, and with it whoever would ask for its events alone.
+fn is_removal(event: &Event) -> bool {
+    event.kind == Kind::TeamChanged
+        && matches!(&event.data, Data::Json(data) if data["state"] == "removed")
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, clippy::panic)]
+
+    use serde_json::json;
+
+    use super::*;
+
+    fn event(team: &str) -> Event {
+        Event::new(Kind::UsageChanged, json!({})).of_team(&team.into())
+    }
+
+    fn numbers(found: Found) -> Vec<u64> {
+        match found {
+            Found::Events(events) => events.iter().map(|told| told.seq).collect(),
+            Found::Lost => panic!("lost"),
+        }
+    }
+
+    fn ring(events: &[(&str, usize)]) -> Ring {
+        let mut ring = Ring::default();
+        for (team, times) in events {
+            for _ in 0..*times {
+                ring.push(event(team), Timestamp(1));
+            }
+        }
+        ring
+    }
+
+    /// OP-41
+    #[test]
+    fn numbers_grow_by_one_over_all_events_and_within_a_team() {
+        let ring = ring(&[("main", 2), ("ops", 1), ("main", 1)]);
+
+        let Found::Events(events) = ring.after(0, None, 10) else {
+            panic!("lost");
+        };
+
+        let places: Vec<_> = events
+            .iter()
+            .map(|told| (told.seq, told.team_seq))
+            .collect();
+        assert_eq!(
+            places,
+            [(1, Some(1)), (2, Some(2)), (3, Some(1)), (4, Some(3))]
+        );
+    }
+
+    /// OP-42
+    #[test]
+    fn the_last_ten_thousand_are_kept_and_two_thousand_of_each_team() {
+        let ring = ring(&[("ops", 2_001), ("main", 10_000)]);
+
+        assert!(matches!(ring.after(2_000, None, 1), Found::Lost));
+        assert_eq!(numbers(ring.after(2_001, None, 2)), [2_002, 2_003]);
+        let ops = TeamName::from("ops");
+        assert_eq!(numbers(ring.after(1, Some(&ops), 2)), [2, 3]);
+        assert!(matches!(ring.after(0, Some(&ops), 2), Found::Lost));
+        // What the team's own share has lost is looked for among all.
+        let main = TeamName::from("main");
+        assert_eq!(numbers(ring.after(2_001, Some(&main), 1)), [2_002]);
+        assert_eq!(numbers(ring.after(12_001, None, 1)), [0_u64; 0]);
+    }
+
+    #[test]
+    fn a_team_that_is_gone_takes_its_share_with_it() {
+        let mut ring = ring(&[("ops", 3)]);
+
+        let end = Event::new(Kind::TeamChanged, json!({"state": "removed"}));
+        ring.push(end.of_team(&"ops".into()), Timestamp(1));
+
+        assert!(ring.teams.is_empty());
+        assert_eq!(numbers(ring.after(2, Some(&"ops".into()), 9)), [3, 4]);
+    }
+
+    #[test]
+    fn an_event_is_put_into_words_once() {
+        let ring = ring(&[("ops", 1)]);
+        let Found::Events(events) = ring.after(0, None, 1) else {
+            panic!("lost");
+        };
+
+        let first = events[0].wire(|told| format!("{}", told.seq)).to_owned();
+        let second = events[0].wire(|_| panic!("made twice")).to_owned();
+
+        assert_eq!((first.as_str(), second.as_str()), ("1", "1"));
+    }
+}

@@ -1,0 +1,234 @@
+//! A watcher: reads the ring at its own pace, and learns what it has missed.
+
+use std::sync::Arc;
+
+use tokio::sync::watch as signal;
+
+use super::{
+    Mark, News, Publisher,
+    event::{Event, Gap, Kind, Reason},
+    ring::{Found, Told},
+};
+use crate::ids::{TaskId, TeamName, TopicId};
+
+/// So many events may wait for a watcher.
+pub const QUEUE: usize = 256;
+/// The ring is read in pieces of this size, so that nobody waits for one who reads much.
+const PIECE: usize = 512;
+
+/// What a watcher wants to see.
+#[derive(Clone, Debug, Default)]
+pub struct Filter {
+    /// Only these kinds; empty is all.
+    pub kinds: Vec<Kind>,
+    /// Only of this team.
+    pub team: Option<TeamName>,
+    /// Only of this topic.
+    pub topic: Option<TopicId>,
+    /// Only of this task.
+    pub task: Option<TaskId>,
+}
+
+impl Filter {
+    /// Whether an event is wanted.
+    pub fn passes(&self, event: &Event) -> bool {
+        fn is<T: PartialEq>(wanted: &Option<T>, found: &Option<T>) -> bool {
+            wanted.is_none() || wanted == found
+        }
+        (self.kinds.is_empty() || self.kinds.contains(&event.kind))
+            && is(&self.team, &event.team)
+            && is(&self.topic, &event.topic)
+            && is(&self.task, &event.task)
+    }
+}
+
+/// What a watcher gets at a time.
+#[derive(Debug, Default)]
+pub struct Batch {
+    /// What it missed before these.
+    pub before: Option<Gap>,
+    /// Events, oldest first.
+    pub events: Vec<Arc<Told>>,
+    /// What it missed among or after these.
+    pub after: Option<Gap>,
+}
+
+/// One watcher.
+pub struct Watch {
+    live: Publisher,
+    news: signal::Receiver<News>,
+    filter: Filter,
+    /// All up to this number was seen, or was not wanted.
+    seen: u64,
+    /// Up to this number what was kept is sent again; nothing of it is left out.
+    again: u64,
+    /// What to begin with.
+    gap: Option<Gap>,
+}
+
+impl Watch {
+    pub(super) fn new(live: Publisher, from: Option<Mark>, filter: Filter) -> Self {
+        let news = live.news();
+        let now = live.mark();
+        let (seen, gap) = match from {
+            None => (now.seq, None),
+            // A place that is not reached yet is none of this process either.
+            Some(mark) if mark.boot != now.boot || mark.seq > now.seq => {
+                let gap = Gap {
+                    from: 1,
+                    to: now.seq,
+                    reason: Reason::Restart,
+                };
+                (now.seq, Some(gap))
+            }
+            Some(mark) => (mark.seq, None),
+        };
+        Self {
+            live,
+            news,
+            filter,
+            seen,
+            again: now.seq,
+            gap,
+        }
+    }
+
+    /// The process whose events these are.
+    pub fn boot(&self) -> u64 {
+        self.live.mark().boot
+    }
+
+    /// Waits for what comes next; nothing when it is over.
+    pub async fn next(&mut self) -> Option<Batch> {
+        loop {
+            if let Some(batch) = self.take() {
+                return Some(batch);
+            }
+            if self.news.borrow_and_update().over {
+                return None;
+            }
+            // What was published meanwhile has rung the bell.
+            if let Some(batch) = self.take() {
+                return Some(batch);
+            }
+            self.news.changed().await.ok()?;
+        }
+    }
+
+    /// What is there now.
+    pub fn take(&mut self) -> Option<Batch> {
+        let batch = match self.gap.take() {
+            Some(gap) => Batch {
+                before: Some(gap),
+                ..Batch::default()
+            },
+            None if self.seen < self.again => self.repeat(),
+            None => self.catch_up(),
+        };
+        let empty = batch.before.is_none() && batch.events.is_empty() && batch.after.is_none();
+        (!empty).then_some(batch)
+    }
+
+    /// What was kept for one who comes back.
+    fn repeat(&mut self) -> Batch {
+        let mut events = Vec::new();
+        while self.seen < self.again && events.is_empty() {
+            match self.piece(QUEUE) {
+                Some(piece) if piece.is_empty() => self.seen = self.again,
+                Some(piece) => self.keep(piece, &mut events),
+                None => {
+                    let before = Some(self.skip(self.seen + 1, Reason::Overflow));
+                    return Batch {
+                        before,
+                        ..Batch::default()
+                    };
+                }
+            }
+        }
+        Batch {
+            events,
+            ..Batch::default()
+        }
+    }
+
+    /// What has come meanwhile. If that is too much for the queue, what is passing goes first, then
+    /// all of it.
+    fn catch_up(&mut self) -> Batch {
+        let first = self.seen + 1;
+        let mut events = Vec::new();
+        let mut missed = None;
+        loop {
+            let Some(piece) = self.piece(PIECE) else {
+                let gap = self.skip(first, Reason::Slow);
+                return Batch {
+                    after: Some(gap),
+                    ..Batch::default()
+                };
+            };
+            let is_last = piece.len() < PIECE;
+            self.keep(piece, &mut events);
+            if events.len() > QUEUE {
+                let passing = events.iter().find(|told| told.event.is_passing());
+                missed = missed.or(passing.map(|told| told.seq));
+                events.retain(|told| !told.event.is_passing());
+            }
+            if events.len() > QUEUE {
+                let gap = self.skip(first, Reason::Slow);
+                return Batch {
+                    after: Some(gap),
+                    ..Batch::default()
+                };
+            }
+            if is_last {
+                break;
+            }
+        }
+        Batch {
+            before: None,
+            events,
+            after: missed.map(|from| Gap {
+                from,
+                to: self.seen,
+                reason: Reason::Slow,
+            }),
+        }
+    }
+
+    /// The next events, wanted or not; none if some of them are gone.
+    fn piece(&self, most: usize) -> Option<Vec<Arc<Told>>> {
+        let state = self.live.read();
+        match state.ring.after(self.seen, self.filter.team.as_ref(), most) {
+            Found::Events(events) => Some(events),
+            Found::Lost => None,
+        }
+    }
+
+    fn keep(&mut self, piece: Vec<Arc<Told>>, events: &mut Vec<Arc<Told>>) {
+        if let Some(last) = piece.last() {
+            self.seen = last.seq;
+        }
+        let wanted = piece
+            .into_iter()
+            .filter(|told| self.filter.passes(&told.event));
+        events.extend(wanted);
+    }
+
+    /// Goes on from now.
+    fn skip(&mut self, from: u64, reason: Reason) -> Gap {
+        self.seen = self.live.mark().seq;
+        Gap {
+            from,
+            to: self.seen,
+            reason,
+        }
+    }
+}
+
+impl std::fmt::Debug for Watch {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Watch")
+            .field("seen", &self.seen)
+            .field("filter", &self.filter)
+            .finish()
+    }
+}

@@ -1,0 +1,194 @@
+//! Words that come without a connection: accepted, or refused, and answered so.
+
+use actix::{ActorFutureExt, Context, Handler, Message, ResponseActFuture, WrapFuture};
+use tokio::sync::oneshot;
+
+use super::{Conversation, Router, gate::Sender, topics::Topic};
+use crate::{
+    event::{ErrorBody, TopicState},
+    ids::{ChannelId, MessageId, PrincipalId, TaskId, TopicId},
+    store::{reads, records::ChannelRow},
+};
+
+/// Someone says something on a channel that stays between requests.
+#[derive(Debug, Message)]
+#[rtype(result = "Result<Accepted, ErrorBody>")]
+pub struct Say {
+    /// The channel. It is made if there is none.
+    pub channel: ChannelId,
+    /// Whose it must be.
+    pub principal: PrincipalId,
+    /// Who writes.
+    pub sender: Sender,
+    /// What.
+    pub content: String,
+    /// In which topic.
+    pub topic: Option<Wanted>,
+    /// The name of the message.
+    pub id: MessageId,
+}
+
+/// A topic that the sender chose.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Wanted {
+    /// One that there is.
+    Id(String),
+    /// One by its name, made if there is none.
+    Name(String),
+}
+
+/// A message that is on its way, or was answered at once.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Accepted {
+    /// The message.
+    pub message: MessageId,
+    /// The work it becomes; a command becomes none.
+    pub task: Option<TaskId>,
+    /// Its topic.
+    pub topic: Option<TopicId>,
+    /// The answer to a command.
+    pub reply: Option<String>,
+}
+
+/// Who waits for the fate of a message.
+pub(super) type Waiter = oneshot::Sender<Result<Accepted, ErrorBody>>;
+
+impl Router {
+    /// Tells whoever waits what becomes of a message.
+    pub(super) fn settle(
+        &mut self,
+        channel: &ChannelId,
+        id: &MessageId,
+        fate: Result<Accepted, ErrorBody>,
+    ) {
+        if self.waiters.is_empty() {
+            return;
+        }
+        if let Some(waiter) = self.waiters.remove(&(channel.clone(), id.clone())) {
+            // Whoever asked may have gone; the message goes its way all the same.
+            let _gone = waiter.send(fate);
+        }
+    }
+
+    fn say(
+        &mut self,
+        say: Say,
+        waiter: Waiter,
+        ctx: &mut Context<Self>,
+    ) -> Result<(), Box<ErrorBody>> {
+        let Say {
+            channel,
+            principal,
+            sender,
+            content,
+            topic,
+            id,
+        } = say;
+        let now = self.to.clock.now();
+        let conversation = self.conversations.entry(channel.clone());
+        let conversation = conversation.or_insert_with(|| {
+            let row = ChannelRow {
+                principal: principal.clone(),
+                last_seen: now,
+                channel_type: sender.channel_type.clone(),
+            };
+            Conversation::new(row, sender.clone(), None)
+        });
+        if conversation.row.principal != principal {
+            let error = "that channel belongs to someone else";
+            return Err(ErrorBody::refusal("unknown_channel", error).into());
+        }
+        if conversation.connection.is_none() {
+            conversation.sender = sender;
+        }
+        let topic = match topic {
+            None => None,
+            Some(Wanted::Id(id)) => Some(id),
+            Some(Wanted::Name(name)) => Some(self.topic_named(&channel, &name)?.to_string()),
+        };
+        self.waiters.insert((channel.clone(), id.clone()), waiter);
+        self.receive(&channel, content, topic, Some(id), ctx);
+        Ok(())
+    }
+
+    /// The open topic of a name, or a new one.
+    fn topic_named(&mut self, channel: &ChannelId, name: &str) -> Result<TopicId, Box<ErrorBody>> {
+        let (now, rules) = (self.to.clock.now(), self.settings.topics);
+        let fresh = self.to.ids.topic();
+        let Some(conversation) = self.conversations.get_mut(channel) else {
+            return Ok(fresh);
+        };
+        let work = &conversation.work;
+        let rows = conversation.topics.rows(now, rules.idle_after, |topic| {
+            let work = work.get(topic).copied().unwrap_or_default();
+            (work.queued, work.running > 0)
+        });
+        let wanted = name.trim().to_lowercase();
+        let open = rows.iter().filter(|row| row.state != TopicState::Done);
+        if let Some(row) = open.clone().find(|row| row.name.to_lowercase() == wanted) {
+            return Ok(row.id.clone());
+        }
+        if !super::names::is_good(name) {
+            let error = "a topic's name has 1 to 60 characters without `:` and `@`";
+            return Err(ErrorBody::refusal("bad_topic_name", error).into());
+        }
+        let active = open.filter(|row| row.state == TopicState::Active).count();
+        if active >= rules.max_active.get() {
+            let error = format!("at most {active} topics may be active; close one first");
+            return Err(ErrorBody::refusal("too_many_topics", error).into());
+        }
+        let topic: &Topic = conversation
+            .topics
+            .open(fresh, name.trim().to_owned(), "", now);
+        Ok(topic.id.clone())
+    }
+}
+
+impl Handler<Say> for Router {
+    type Result = ResponseActFuture<Self, Result<Accepted, ErrorBody>>;
+
+    fn handle(&mut self, say: Say, _: &mut Self::Context) -> Self::Result {
+        let known = self.conversations.contains_key(&say.channel);
+        let store = self.to.store.clone();
+        let channel = say.channel.clone();
+        let read = async move {
+            match known {
+                true => Ok(None),
+                false => {
+                    let read = store.read(move |storage| reads::channel(storage, &channel));
+                    read.await
+                }
+            }
+        };
+        let said = read
+            .into_actor(self)
+            .map(move |history, router: &mut Self, ctx| {
+                let gone =
+                    |_| Box::new(ErrorBody::refusal("internal", "the channel cannot be read"));
+                if let Some(history) = history.map_err(gone)?
+                    && !router.conversations.contains_key(&say.channel)
+                {
+                    let conversation =
+                        Conversation::from_history(history, say.sender.clone(), None);
+                    let channel = say.channel.clone();
+                    router.conversations.insert(channel, conversation);
+                }
+                let (waiter, fate) = oneshot::channel();
+                let channel = say.channel.clone();
+                let said = router.say(say, waiter, ctx);
+                router.put_away_if_idle(&channel);
+                said.map(|()| fate)
+            });
+        let answered = said.then(|said, router: &mut Self, _| {
+            let fate = async move {
+                let gone = |_| ErrorBody::refusal("draining", "the service is stopping");
+                match said {
+                    Ok(fate) => fate.await.map_err(gone)?,
+                    Err(refusal) => Err(*refusal),
+                }
+            };
+            fate.into_actor(router)
+        });
+        Box::pin(answered)
+    }
+}

@@ -1,0 +1,316 @@
+//! Redaction: records without values that became secrets after they were thought of.
+//!
+//! The store takes such values out of every record that it writes, so that what an actor still has in
+//! memory cannot bring one back. What was written before is looked through once, whenever a value
+//! becomes a secret.
+
+use std::ops::ControlFlow;
+
+use serde_json::Value;
+
+use super::{reads, records};
+use crate::{
+    ids::{MAIN, TeamName},
+    org::tree::Tree,
+    storage::{Order, Storage, StorageError},
+};
+
+#[cfg(test)]
+mod tests;
+
+/// Port: knows what has become a secret.
+pub trait Redactor: Send + Sync + 'static {
+    /// The teams as they are now: whose secrets concern whom follows from it.
+    fn learn(&self, tree: Tree);
+
+    /// A record may hold a secret somewhere, be it escaped. Cheap: it is asked of everything that is
+    /// written.
+    fn suspects(&self, text: &str) -> bool;
+
+    /// A text of a team without the secrets of itself and of all teams above and below it; none if it
+    /// holds none.
+    fn clean(&self, team: &TeamName, text: &str) -> Option<String>;
+
+    /// The same of a name that was made of the words of a text.
+    fn clean_name(&self, team: &TeamName, name: &str) -> Option<String>;
+
+    /// Records of the edges that hold words.
+    fn edges(&self) -> &'static [Texts];
+}
+
+/// Where in the records of a kind there are words of people, models and tools. All else is left alone:
+/// a value may be the same as a name that records are found by.
+#[derive(Debug)]
+pub struct Texts {
+    /// What their keys begin with.
+    pub kind: &'static str,
+    /// Whose words they are.
+    pub owner: Owner,
+    /// The fields, as pointers; `*` stands for every item of a list.
+    pub fields: &'static [&'static str],
+    /// The same of names that were made of such words.
+    pub names: &'static [&'static str],
+}
+
+/// Whose words a record holds.
+#[derive(Debug)]
+pub enum Owner {
+    /// The team that its key names after the kind.
+    Key,
+    /// The team that it names itself, at this pointer.
+    At(&'static str),
+    /// The main team: it is who people talk to.
+    Main,
+}
+
+/// The provider's own form of a thought is signed: it is whole, or it is nothing.
+const SIGNED: &str = "block";
+/// Set in events that were changed.
+const MARK: &str = "redacted";
+
+/// The records of the spine.
+const SPINE: &[Texts] = &[
+    Texts {
+        kind: "hist",
+        owner: Owner::Key,
+        fields: &["*/text", "*/content", "*/args", "*/message", "*/block"],
+        names: &[],
+    },
+    Texts {
+        kind: "task",
+        owner: Owner::At("/lane/team"),
+        fields: &["body"],
+        names: &["source/topic/name"],
+    },
+    Texts {
+        kind: "done",
+        owner: Owner::At("/lane/team"),
+        fields: &["body", "outcome/text", "outcome/message", "outcome/report"],
+        names: &["source/topic/name"],
+    },
+    Texts {
+        kind: "inbox",
+        owner: Owner::Key,
+        fields: &["text"],
+        names: &[],
+    },
+    Texts {
+        kind: "und",
+        owner: Owner::Main,
+        fields: &["content"],
+        names: &[],
+    },
+    Texts {
+        kind: "topic",
+        owner: Owner::Main,
+        fields: &[],
+        names: &["name"],
+    },
+    Texts {
+        kind: "out",
+        owner: Owner::Main,
+        fields: &["body/content", "body/preview", "body/error", "body/details"],
+        names: &["topic/name"],
+    },
+    Texts {
+        kind: "log",
+        owner: Owner::Main,
+        fields: &["said/*/line/text"],
+        names: &[],
+    },
+    Texts {
+        kind: "notice",
+        owner: Owner::Main,
+        fields: &["text"],
+        names: &[],
+    },
+    Texts {
+        kind: "apr",
+        owner: Owner::At("/team/name"),
+        fields: &["arguments", "summary", "diff"],
+        names: &["source/topic/name"],
+    },
+    Texts {
+        kind: "qst",
+        owner: Owner::At("/team/name"),
+        fields: &["question", "options", "answer/text", "answer/selected"],
+        names: &["source/topic/name"],
+    },
+    Texts {
+        kind: "edge\0trigger",
+        owner: Owner::At("/team/name"),
+        fields: &["task", "disabled_reason"],
+        names: &[],
+    },
+    Texts {
+        kind: "edge\0run",
+        owner: Owner::At("/team/name"),
+        fields: &["reason", "cursors"],
+        names: &[],
+    },
+    Texts {
+        kind: "edge\0run.open",
+        owner: Owner::At("/team/name"),
+        fields: &["reason", "cursors"],
+        names: &[],
+    },
+    Texts {
+        kind: "edge\0run.payload",
+        owner: Owner::Main,
+        fields: &[""],
+        names: &[],
+    },
+    Texts {
+        kind: "edge\0heard",
+        owner: Owner::Main,
+        fields: &["content"],
+        names: &[],
+    },
+];
+
+impl Texts {
+    fn prefix(&self) -> Vec<u8> {
+        records::prefix(&[self.kind])
+    }
+
+    fn covers(&self, key: &[u8]) -> bool {
+        let rest = key.strip_prefix(self.kind.as_bytes());
+        rest.is_some_and(|rest| rest.first() == Some(&0))
+    }
+
+    fn owner(&self, key: &[u8], record: &Value) -> Option<TeamName> {
+        match self.owner {
+            Owner::Main => Some(MAIN.into()),
+            Owner::At(pointer) => record.pointer(pointer)?.as_str().map(Into::into),
+            Owner::Key => {
+                let rest = key.get(self.prefix().len()..)?;
+                let name = rest.split(|byte| *byte == 0).next()?;
+                let name = std::str::from_utf8(name).ok()?;
+                // A later life of the team.
+                let name = name.split_once('~').map_or(name, |(name, _)| name);
+                Some(name.into())
+            }
+        }
+    }
+}
+
+fn all(redactor: &dyn Redactor) -> impl Iterator<Item = &'static Texts> {
+    SPINE.iter().chain(redactor.edges())
+}
+
+/// A record without secrets; none if it is to stay as it is.
+pub(super) fn redacted(redactor: &dyn Redactor, key: &[u8], value: &[u8]) -> Option<Vec<u8>> {
+    let texts = all(redactor).find(|texts| texts.covers(key))?;
+    let text = std::str::from_utf8(value).ok()?;
+    if !redactor.suspects(text) {
+        return None;
+    }
+    let mut record: Value = serde_json::from_str(text).ok()?;
+    let team = texts.owner(key, &record)?;
+    let clean = |text: &str| redactor.clean(&team, text);
+    let mut changed = false;
+    for field in texts.fields {
+        match (field.strip_prefix("*/"), &mut record) {
+            (Some(field), Value::Array(events)) => {
+                for event in events {
+                    changed |= clean_event(event, field, &clean);
+                }
+            }
+            _ => changed |= clean_field(&mut record, field, &clean),
+        }
+    }
+    let clean_name = |name: &str| redactor.clean_name(&team, name);
+    for field in texts.names {
+        changed |= clean_field(&mut record, field, &clean_name);
+    }
+    changed.then(|| record.to_string().into_bytes())
+}
+
+type Clean<'a> = dyn Fn(&str) -> Option<String> + 'a;
+
+fn clean_event(event: &mut Value, field: &str, clean: &Clean<'_>) -> bool {
+    let changed = clean_field(event, field, clean);
+    if changed && let Value::Object(fields) = event {
+        if field == SIGNED {
+            fields.remove(SIGNED);
+        }
+        fields.insert(MARK.to_owned(), true.into());
+    }
+    changed
+}
+
+/// Returns whether something was taken out.
+fn clean_field(value: &mut Value, field: &str, clean: &Clean<'_>) -> bool {
+    let (first, rest) = field.split_once('/').unwrap_or((field, ""));
+    match (first, value) {
+        ("", value) => clean_value(value, clean),
+        ("*", Value::Array(items)) => items.iter_mut().fold(false, |changed, item| {
+            clean_field(item, rest, clean) | changed
+        }),
+        (first, Value::Object(fields)) => fields
+            .get_mut(first)
+            .is_some_and(|found| clean_field(found, rest, clean)),
+        _ => false,
+    }
+}
+
+/// Everything below this may be words, numbers too.
+fn clean_value(value: &mut Value, clean: &Clean<'_>) -> bool {
+    match value {
+        Value::String(text) => replace(text, clean),
+        Value::Number(number) => match clean(&number.to_string()) {
+            Some(text) => {
+                *value = text.into();
+                true
+            }
+            None => false,
+        },
+        Value::Array(items) => items
+            .iter_mut()
+            .fold(false, |changed, item| clean_value(item, clean) | changed),
+        Value::Object(fields) => {
+            let mut changed = false;
+            let renamed = std::mem::take(fields)
+                .into_iter()
+                .map(|(mut name, mut field)| {
+                    changed |= replace(&mut name, clean);
+                    changed |= clean_value(&mut field, clean);
+                    (name, field)
+                });
+            *fields = renamed.collect();
+            changed
+        }
+        Value::Null | Value::Bool(_) => false,
+    }
+}
+
+fn replace(text: &mut String, clean: &Clean<'_>) -> bool {
+    match clean(text) {
+        Some(cleaned) => {
+            *text = cleaned;
+            true
+        }
+        None => false,
+    }
+}
+
+/// The keys of all records that hold a secret. Blocks.
+pub(super) fn held(
+    storage: &dyn Storage,
+    redactor: &dyn Redactor,
+) -> Result<Vec<Vec<u8>>, StorageError> {
+    redactor.learn(Tree::new(reads::teams(storage)?.rows));
+    let mut held = Vec::new();
+    for texts in all(redactor) {
+        let mut look = |key: &[u8], value: Result<&[u8], StorageError>| {
+            match value {
+                Ok(value) if redacted(redactor, key, value).is_some() => held.push(key.to_vec()),
+                Ok(_) => {}
+                Err(error) => tracing::error!(%error, "a record is not looked through for secrets"),
+            }
+            ControlFlow::Continue(())
+        };
+        super::scan_prefix(storage, &texts.prefix(), Order::Rising, &mut look)?;
+    }
+    Ok(held)
+}

@@ -1,0 +1,410 @@
+#![allow(clippy::unwrap_used)]
+
+use std::sync::Arc;
+
+use actix::Arbiter;
+use serde_json::json;
+
+use super::*;
+use crate::{
+    briefing::Speaker,
+    clock::Timestamp,
+    doubles::disk::{Disk, Mounted},
+    event::{Body, Frame, Progress, ProgressKind},
+    history::{Fact, HistoryEvent, Meta, Origin},
+    inbox::InboxEvent,
+    notice::{Notice, NoticeKind},
+    router::topics::Topic,
+    store::{
+        Store, StoreHandle,
+        records::{EdgeKey, Interaction, Said, Undecided, Writes},
+    },
+    task::{Ending, Label, Lane, Outcome, Task, WaitReason},
+    tool::Effect,
+    usage::Usage,
+};
+
+/// Takes one value out of what some teams wrote.
+struct Knows {
+    value: &'static str,
+    teams: &'static [&'static str],
+}
+
+impl Redactor for Knows {
+    fn learn(&self, _: Tree) {}
+
+    fn suspects(&self, text: &str) -> bool {
+        text.contains(self.value)
+    }
+
+    fn clean(&self, team: &TeamName, text: &str) -> Option<String> {
+        let concerns = self.teams.contains(&team.as_str()) && text.contains(self.value);
+        concerns.then(|| text.replace(self.value, "${vault:K}"))
+    }
+
+    fn clean_name(&self, team: &TeamName, name: &str) -> Option<String> {
+        self.clean(team, name)
+    }
+
+    fn edges(&self) -> &'static [Texts] {
+        &[Texts {
+            kind: "edge\0note",
+            owner: Owner::At("/team"),
+            fields: &["text"],
+            names: &[],
+        }]
+    }
+}
+
+fn open(disk: &Disk) -> (StoreHandle, Arc<Mounted>) {
+    let storage = disk.mount(None);
+    let store = Store::start(
+        &Arbiter::current(),
+        storage.clone(),
+        Box::new(|_| ()),
+        Box::new(|_, _| ()),
+    );
+    (store, storage)
+}
+
+fn lane(team: &str) -> Lane {
+    Lane {
+        team: team.into(),
+        topic: (team == MAIN).then(|| "t-1".into()),
+    }
+}
+
+fn event(seq: u64, fact: Fact) -> HistoryEvent {
+    HistoryEvent {
+        seq,
+        turn: "turn-1".into(),
+        timestamp: Timestamp(seq),
+        fact,
+        redacted: false,
+    }
+}
+
+fn text(seq: u64, text: &str) -> HistoryEvent {
+    let text = text.to_owned();
+    event(seq, Fact::AssistantText { text, step: 1 })
+}
+
+fn task(id: &str, team: &str, body: &str) -> Task {
+    Task::new(
+        id.into(),
+        lane(team),
+        body.to_owned(),
+        "ann".to_owned(),
+        Timestamp(0),
+    )
+}
+
+fn ended(id: &str, team: &str, text: &str) -> Task {
+    Task {
+        outcome: Some(Outcome {
+            ending: Ending::Done,
+            code: None,
+            message: Some(text.to_owned()),
+            text: text.to_owned(),
+            usage: Usage::default(),
+            report: Some(json!({ "note": text, "pin": [text] })),
+            finished_at: Timestamp(1),
+        }),
+        ..task(id, team, text)
+    }
+}
+
+/// One record of every kind that holds words, of a team; those of channels are the main team's.
+fn everything(team: &str, words: &str) -> Writes {
+    let channel = "ws:1".into();
+    let said = words.to_owned();
+    let events = [
+        event(
+            1,
+            Fact::User {
+                text: said.clone(),
+                from: "ann".to_owned(),
+                origin: Origin::Person,
+                label: Label::Trusted,
+                task_id: "task-1".into(),
+            },
+        ),
+        event(
+            2,
+            Fact::AssistantThinking {
+                text: said.clone(),
+                step: 1,
+                block: Some(json!({ "thinking": words, "signature": "x" })),
+            },
+        ),
+        text(3, "harmless"),
+        event(
+            4,
+            Fact::ToolCall {
+                id: "call-1".into(),
+                name: "write".to_owned(),
+                args: json!({ "content": words, words: 1 }),
+                step: 1,
+                effect: Effect::Pure,
+                idempotency_key: "key".to_owned(),
+            },
+        ),
+        event(
+            5,
+            Fact::ToolResult {
+                id: "call-1".into(),
+                name: "write".to_owned(),
+                content: said.clone(),
+                fault: None,
+                duration_ms: 1,
+                truncated: false,
+                taints: false,
+            },
+        ),
+        event(6, Fact::Meta(Meta::Parked(WaitReason::Approval))),
+        event(
+            7,
+            Fact::TurnEnd {
+                outcome: Ending::Done,
+                code: None,
+                message: Some(said.clone()),
+                text: said.clone(),
+                steps: 1,
+                usage: Usage::default(),
+                duration_ms: 1,
+            },
+        ),
+    ];
+    Writes::new()
+        .events(&lane(team), 1, &events)
+        .task(&task("task-1", team, words))
+        .finished(&ended("task-2", team, words))
+        .inbox(
+            &lane(team),
+            1,
+            1,
+            &InboxEvent {
+                id: "i".to_owned(),
+                text: said.clone(),
+                label: Label::Trusted,
+                at: Timestamp(0),
+            },
+        )
+        .undecided(&Undecided {
+            channel: "ws:1".into(),
+            id: "m-1".into(),
+            sender: "ann".to_owned(),
+            content: said.clone(),
+            topic: None,
+            at: Timestamp(0),
+            acked: false,
+            named: false,
+            admission: None,
+            label: Label::Trusted,
+            cause: None,
+        })
+        .topic(
+            &channel,
+            &Topic {
+                id: "t-1".into(),
+                name: said.clone(),
+                created_at: Timestamp(0),
+                last_activity: Timestamp(0),
+                closed: false,
+                recent: Default::default(),
+            },
+        )
+        .interaction(&Interaction {
+            channel: channel.clone(),
+            topic: None,
+            task: None,
+            at: Timestamp(0),
+            said: vec![Said::new(
+                Timestamp(0),
+                Speaker::Person("ann".to_owned()),
+                words,
+                Label::Trusted,
+            )],
+            trust_decision: None,
+        })
+        .notice(&Notice {
+            id: "n-1".into(),
+            kind: NoticeKind::Report,
+            team: None,
+            text: said.clone(),
+            refs: Vec::new(),
+            at: Timestamp(0),
+            read: false,
+        })
+        .frame(
+            &channel,
+            Frame {
+                topic: None,
+                ts: Timestamp(0),
+                body: Body::Progress(Progress::new(ProgressKind::Note, words)),
+            },
+        )
+        .edge(
+            &EdgeKey::new("note", "1"),
+            &json!({ "team": team, "text": words }),
+        )
+}
+
+/// All that is stored, as text.
+fn stored(storage: &dyn Storage) -> String {
+    let mut all = String::new();
+    storage
+        .scan(&[], &[0xff], Order::Rising, &mut |key, value| {
+            all.push_str(&records::printable(key));
+            all.push_str(&String::from_utf8_lossy(value.unwrap()));
+            all.push('\n');
+            ControlFlow::Continue(())
+        })
+        .unwrap();
+    all
+}
+
+fn journal(storage: &dyn Storage, team: &str, generation: u32) -> Vec<HistoryEvent> {
+    let mut events = Vec::new();
+    let prefix = records::journal_prefix(&lane(team), generation);
+    crate::store::scan_prefix(storage, &prefix, Order::Rising, &mut |key, value| {
+        let record: Vec<HistoryEvent> = records::decode(key, value.unwrap()).unwrap();
+        events.extend(record);
+        ControlFlow::Continue(())
+    })
+    .unwrap();
+    events
+}
+
+const VALUE: &str = "hunter22";
+
+/// MV-52
+#[actix::test]
+async fn what_became_a_secret_is_taken_out_of_every_kind_of_record() {
+    let disk = Disk::default();
+    let (store, storage) = open(&disk);
+    let before = "it is hunter22, no?";
+    store.commit(everything(MAIN, before)).await.unwrap();
+    let records = stored(&*storage).lines().count();
+
+    store.redact_with(Arc::new(Knows {
+        value: VALUE,
+        teams: &[MAIN],
+    }));
+    let first = store.redact().await.unwrap();
+    let second = store.redact().await.unwrap();
+
+    let after = stored(&*storage);
+    assert!(!after.contains(VALUE), "{after}");
+    assert_eq!(after.lines().count(), records);
+    assert_eq!((first, second), (records, 0));
+    let clean = "it is ${vault:K}, no?";
+    let journal = journal(&*storage, MAIN, 1);
+    let marks: Vec<_> = journal.iter().map(|event| event.redacted).collect();
+    assert_eq!(marks, [true, true, false, true, true, false, true]);
+    let seqs: Vec<_> = journal.iter().map(|event| event.seq).collect();
+    assert_eq!(seqs, [1, 2, 3, 4, 5, 6, 7]);
+    assert!(
+        matches!(&journal[1].fact, Fact::AssistantThinking { text, block: None, .. } if text == clean)
+    );
+    assert!(matches!(&journal[3].fact, Fact::ToolCall { args, .. }
+            if *args == json!({ "content": clean, clean: 1 })));
+    let open = reads::open_tasks(&*storage).unwrap().rows;
+    assert_eq!(open, [task("task-1", MAIN, clean)]);
+}
+
+/// MV-52: what a running turn has in memory does not bring it back.
+#[actix::test]
+async fn what_is_written_later_does_not_hold_it() {
+    let (store, storage) = open(&Disk::default());
+    store.redact_with(Arc::new(Knows {
+        value: VALUE,
+        teams: &[MAIN],
+    }));
+
+    store.commit(everything(MAIN, VALUE)).await.unwrap();
+
+    let after = stored(&*storage);
+    assert!(!after.contains(VALUE), "{after}");
+    assert_eq!(journal(&*storage, MAIN, 1).len(), 7);
+}
+
+/// MV-52: a team's secrets concern its lineage alone.
+#[actix::test]
+async fn what_other_teams_wrote_stays_as_it_is() {
+    let (store, storage) = open(&Disk::default());
+    let words = [text(1, VALUE)];
+    let writes = Writes::new()
+        .events(&lane("ops"), 1, &words)
+        .events(&lane("dev"), 1, &words)
+        .events(&lane("dev"), 2, &words)
+        .task(&task("task-1", "ops", VALUE))
+        .task(&task("task-2", "dev", VALUE));
+    store.commit(writes).await.unwrap();
+
+    store.redact_with(Arc::new(Knows {
+        value: VALUE,
+        teams: &["ops"],
+    }));
+    let redacted = store.redact().await.unwrap();
+
+    assert_eq!(redacted, 2);
+    assert_eq!(journal(&*storage, "dev", 1), words);
+    assert_eq!(journal(&*storage, "dev", 2), words);
+    assert_eq!(
+        journal(&*storage, "ops", 1),
+        [HistoryEvent {
+            redacted: true,
+            ..text(1, "${vault:K}")
+        }]
+    );
+}
+
+/// MV-52: nobody can make records unreadable by a value that is the same as a name in them.
+#[actix::test]
+async fn names_in_records_are_no_words() {
+    for value in ["assistant", "approval", "task-1", "main", "turn-1", "t-1"] {
+        let disk = Disk::default();
+        let (store, storage) = open(&disk);
+        store.redact_with(Arc::new(Knows {
+            value,
+            teams: &[MAIN],
+        }));
+
+        store.commit(everything(MAIN, "harmless")).await.unwrap();
+        store.redact().await.unwrap();
+
+        let journal = journal(&*storage, MAIN, 1);
+        assert!(journal.iter().all(|event| !event.redacted), "{value}");
+        assert_eq!(journal.len(), 7, "{value}");
+        let open = reads::open_tasks(&*storage).unwrap();
+        assert_eq!(open.rows, [task("task-1", MAIN, "harmless")], "{value}");
+    }
+}
+
+/// MV-52, SE-30: looking again changes nothing that has changed meanwhile.
+#[actix::test]
+async fn a_task_that_ended_meanwhile_does_not_come_back() {
+    let (store, storage) = open(&Disk::default());
+    let open = task("task-1", "ops", VALUE);
+    store.commit(Writes::new().task(&open)).await.unwrap();
+    store.redact_with(Arc::new(Knows {
+        value: VALUE,
+        teams: &["ops"],
+    }));
+    let held = {
+        let redactor = store.redactor.get().unwrap();
+        held(&*storage, &**redactor).unwrap()
+    };
+
+    // In one group, and in two.
+    let ended = store.commit(Writes::new().finished(&ended("task-1", "ops", VALUE)));
+    let same = store.commit(Writes::new().look_again(&held));
+    ended.await.unwrap();
+    same.await.unwrap();
+    store.commit(Writes::new().look_again(&held)).await.unwrap();
+
+    assert_eq!(held.len(), 1);
+    assert_eq!(reads::open_tasks(&*storage).unwrap().rows, []);
+    assert!(!stored(&*storage).contains(VALUE));
+}

@@ -1,0 +1,128 @@
+//! What whoever watches is told of a turn.
+
+use serde_json::json;
+
+use super::crash::settle;
+use crate::{
+    doubles::{
+        disk::Crash,
+        engine::{Play, last_words},
+        world::World,
+    },
+    live::{
+        Mark,
+        event::{Data, Kind, Moment, Stream},
+        watch::Filter,
+    },
+    spine::Spine,
+};
+
+fn world() -> World {
+    World::new(|request| match (last_words(request), request.step) {
+        ("long", 1) => vec![
+            Play::Say("Let me "),
+            Play::Say("see."),
+            Play::Call(vec![("c1", "look")]),
+        ],
+        _ => vec![Play::Say("All done."), Play::Answer],
+    })
+}
+
+/// All that was told, in short.
+fn told(spine: &Spine) -> Vec<String> {
+    let mut watch = spine
+        .live
+        .watch(Some(Mark { boot: 1, seq: 0 }), Filter::default());
+    let mut told = Vec::new();
+    while let Some(batch) = watch.take() {
+        told.extend(
+            batch
+                .events
+                .iter()
+                .filter_map(|event| short(&event.event.data, event.event.kind)),
+        );
+    }
+    told
+}
+
+fn short(data: &Data, kind: Kind) -> Option<String> {
+    match data {
+        Data::Task(task) => Some(format!("task {}", task.state)),
+        Data::Message(said) => Some(format!("{} {}", said.direction, said.text)),
+        Data::Turn(turn) => match &turn.moment {
+            Moment::TurnStart { body, .. } => Some(format!("start {body}")),
+            Moment::TurnEnd { outcome, .. } => Some(format!("end {}", outcome.as_str())),
+            Moment::Stream { value } => Some(match value {
+                Stream::Text { data } => format!("text {data}"),
+                Stream::ToolCall { id, .. } => format!("call {id}"),
+                Stream::ToolStart { id, .. } => format!("runs {id}"),
+                Stream::ToolResult { id, .. } => format!("result {id}"),
+                Stream::ToolEnd { id, .. } => format!("ran {id}"),
+                Stream::Done { .. } => "done".to_owned(),
+                other => json!(other).to_string(),
+            }),
+            Moment::State { state, step, .. } => Some(format!("{state} {step:?}")),
+            Moment::Note { text, .. } => Some(text.clone()),
+        },
+        Data::Json(_) => (kind == Kind::TopicChanged).then(|| "topic".to_owned()),
+    }
+}
+
+/// OP-46, EN-118 to EN-121
+#[actix::test]
+async fn a_turn_is_told_as_it_happens() {
+    let world = world();
+    let spine = world.start();
+    let client = world.connect(&spine);
+
+    client.say("m1", "long");
+    client.hear_end_of("m1").await;
+    settle().await;
+
+    assert_eq!(
+        told(&spine),
+        [
+            "topic",
+            "inbound long",
+            "task running",
+            "start long",
+            "text Let me see.",
+            "running Some(1)",
+            "call c1",
+            "runs c1",
+            "ran c1",
+            "result c1",
+            "text All done.",
+            "running Some(2)",
+            "done",
+            "end done",
+            "outbound All done.",
+            "task done",
+        ]
+    );
+    assert!(spine.live.running().1.is_empty());
+}
+
+/// OP-06, OP-41: what a crash takes back was never told.
+#[actix::test]
+async fn only_what_is_durable_is_told() {
+    for number in 1..8 {
+        let world = world();
+        let spine = world.start_doomed(Crash::Before(number));
+        let client = world.connect(&spine);
+
+        client.say("m1", "long");
+        settle().await;
+
+        let told = told(&spine);
+        let is_told = |start: &str| told.iter().any(|line| line.starts_with(start));
+        let stored = |prefix: &str| !world.disk.keys(prefix).is_empty();
+        assert!(
+            !is_told("task running") || stored("task/") || stored("done/"),
+            "{number}: {told:?}"
+        );
+        assert!(!is_told("start") || stored("hist/"), "{number}: {told:?}");
+        assert!(!is_told("end") || stored("done/"), "{number}: {told:?}");
+        assert!(!is_told("outbound") || stored("out/"), "{number}: {told:?}");
+    }
+}

@@ -1,0 +1,307 @@
+//! What teams changed about themselves after a person agreed, with the text before, so that it can be
+//! taken back.
+
+use std::{
+    io::Read,
+    ops::ControlFlow,
+    sync::{Arc, OnceLock},
+};
+
+use hivewright_actors::{
+    audit::Audit,
+    clock::{Clock, Timestamp},
+    ids::{Ids, PrincipalId, TaskId, TeamKey},
+    storage::{Order, Storage, StorageError},
+    store::{
+        StoreHandle, reads,
+        records::{EdgeKey, Writes, after_prefix, decode},
+    },
+};
+use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
+
+use crate::{
+    sandbox::workspace::{Workspace, WorkspaceError},
+    settings::home::Home,
+};
+
+/// The tool by which teams propose changes.
+pub const PROPOSE: &str = "propose_change";
+/// The largest file that a change may be about, in bytes.
+const LARGEST: u64 = 100 * 1024;
+
+/// What the rows are called.
+const KIND: &str = "self-change";
+
+/// A change of a file by which a team is what it is.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Change {
+    /// Its name: the same for every try of the call that made it.
+    pub id: String,
+    /// Whose file.
+    pub team: TeamKey,
+    /// The file, from the team's folder.
+    pub file: String,
+    /// Why.
+    pub reason: String,
+    /// The whole text before.
+    pub before: String,
+    /// The whole text after.
+    pub after: String,
+    /// The work that proposed it.
+    pub task: TaskId,
+    /// When.
+    pub at: Timestamp,
+    /// Who took it back, and when.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rolled_back: Option<(String, Timestamp)>,
+}
+
+/// What a team proposed before.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Earlier {
+    /// The file of its last proposal.
+    pub file: Option<String>,
+    /// The work that this came of.
+    pub task: Option<TaskId>,
+}
+
+/// Why a change is not made or not taken back.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ChangeError {
+    /// There is none.
+    #[error("there is no change `{0}`")]
+    Unknown(String),
+    /// It was taken back before.
+    #[error("the change was taken back already")]
+    Again,
+    /// Somebody went on from it.
+    #[error(
+        "`{0}` was changed since; look at it, and put the old text back by hand if it is still wanted"
+    )]
+    MovedOn(String),
+    /// No change can be about this file.
+    #[error("{0}")]
+    Unfit(String),
+    /// The file cannot be read or written.
+    #[error(transparent)]
+    File(#[from] WorkspaceError),
+    /// The store cannot be read or written, or is not there yet.
+    #[error("the change cannot be stored: {0}")]
+    Store(String),
+}
+
+impl From<StorageError> for ChangeError {
+    fn from(error: StorageError) -> Self {
+        Self::Store(error.to_string())
+    }
+}
+
+struct Inner {
+    home: Home,
+    clock: Arc<dyn Clock>,
+    ids: Ids,
+    store: OnceLock<StoreHandle>,
+}
+
+/// All changes. Cheap to clone.
+#[derive(Clone)]
+pub struct Changes(Arc<Inner>);
+
+impl std::fmt::Debug for Changes {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Changes")
+    }
+}
+
+fn key_of(id: &str) -> EdgeKey {
+    EdgeKey::new(KIND, id)
+}
+
+fn find(storage: &dyn Storage, id: &str) -> Result<Option<Change>, StorageError> {
+    let key = key_of(id).bytes();
+    let value = storage.get(&key)?;
+    value.map(|value| decode(&key, &value)).transpose()
+}
+
+impl Changes {
+    /// The changes of the teams in a home.
+    pub fn new(home: Home, clock: Arc<dyn Clock>, ids: Ids) -> Self {
+        Self(Arc::new(Inner {
+            home,
+            clock,
+            ids,
+            store: OnceLock::new(),
+        }))
+    }
+
+    /// From now on changes can be made.
+    pub fn connect(&self, store: StoreHandle) {
+        let _already = self.0.store.set(store);
+    }
+
+    fn store(&self) -> Result<&StoreHandle, ChangeError> {
+        let starting = || ChangeError::Store("the service is still starting".to_owned());
+        self.0.store.get().ok_or_else(starting)
+    }
+
+    /// What a team proposed last, whatever became of it.
+    pub async fn earlier(&self, team: &TeamKey) -> Result<Earlier, ChangeError> {
+        let team = team.clone();
+        let read = self.store()?.read(reads::approvals).await?;
+        let mut newest_first = read.rows.into_iter().rev();
+        let last =
+            newest_first.find(|row| row.team == team && row.tool.as_deref() == Some(PROPOSE));
+        Ok(last.map_or_else(Earlier::default, |row| Earlier {
+            file: row.arguments["file_path"].as_str().map(str::to_owned),
+            task: row.task,
+        }))
+    }
+
+    /// The change that a call made, if it came so far.
+    pub async fn find(&self, team: &TeamKey, call: &str) -> Result<Option<Change>, ChangeError> {
+        let id = name(team, call);
+        let found = self.store()?.read(move |storage| find(storage, &id));
+        Ok(found.await?)
+    }
+
+    /// Keeps the text before a change and the one after it. This comes before [`Changes::apply`].
+    pub async fn keep(&self, proposal: Proposal) -> Result<Change, ChangeError> {
+        let change = Change {
+            id: name(&proposal.team, &proposal.call),
+            team: proposal.team,
+            file: proposal.file,
+            reason: proposal.reason,
+            before: proposal.before,
+            after: proposal.after,
+            task: proposal.task,
+            at: self.0.clock.now(),
+            rolled_back: None,
+        };
+        self.commit(&change, Writes::new()).await?;
+        Ok(change)
+    }
+
+    /// Makes the file what the change says. To do it again is to do nothing.
+    pub async fn apply(
+        &self,
+        workspace: Arc<Workspace>,
+        change: &Change,
+    ) -> Result<(), ChangeError> {
+        if change.rolled_back.is_some() {
+            return Ok(());
+        }
+        let Change { file, after, .. } = change.clone();
+        off_thread(move || {
+            workspace.write(&file, after.as_bytes())?;
+            Ok(())
+        })
+        .await
+    }
+
+    /// All changes, newest first.
+    pub async fn list(&self) -> Result<Vec<Change>, ChangeError> {
+        let read = self.store()?.read(|storage| {
+            let start = EdgeKey::prefix(KIND);
+            let end = after_prefix(&start);
+            let mut rows: Vec<Change> = Vec::new();
+            storage.scan(&start, &end, Order::Rising, &mut |key, value| {
+                rows.extend(value.and_then(|value| decode(key, value)).ok());
+                ControlFlow::Continue(())
+            })?;
+            Ok(rows)
+        });
+        let mut rows = read.await?;
+        rows.sort_by(|a, b| (b.at, &b.id).cmp(&(a.at, &a.id)));
+        Ok(rows)
+    }
+
+    /// Puts the text before a change back, if nobody went on from it.
+    pub async fn roll_back(&self, id: &str, by: &PrincipalId) -> Result<Change, ChangeError> {
+        let wanted = id.to_owned();
+        let found = self.store()?.read(move |storage| find(storage, &wanted));
+        let mut change = found
+            .await?
+            .ok_or_else(|| ChangeError::Unknown(id.to_owned()))?;
+        if change.rolled_back.is_some() {
+            return Err(ChangeError::Again);
+        }
+        let folder = self.0.home.team(change.team.name.as_str());
+        let row = change.clone();
+        off_thread(move || {
+            let workspace = Workspace::open(&folder, &[])?;
+            let now = text_of(&workspace, &row.file)?;
+            // An earlier try may have come this far.
+            if now == row.before {
+                return Ok(());
+            }
+            if now != row.after {
+                return Err(ChangeError::MovedOn(row.file));
+            }
+            workspace.write(&row.file, row.before.as_bytes())?;
+            Ok(())
+        })
+        .await?;
+        let now = self.0.clock.now();
+        change.rolled_back = Some((by.to_string(), now));
+        let audit = Audit::new(&self.0.ids, now, by, "change.rollback", id, "api", "ok");
+        self.commit(&change, Writes::new().audit(&audit)).await?;
+        Ok(change)
+    }
+
+    async fn commit(&self, change: &Change, beside: Writes) -> Result<(), ChangeError> {
+        let writes = beside.edge(&key_of(&change.id), change);
+        let kept = self.store()?.commit(writes).await;
+        kept.map(drop)
+            .map_err(|error| ChangeError::Store(error.to_string()))
+    }
+}
+
+/// A change that a person agreed to.
+#[derive(Clone, Debug)]
+pub struct Proposal {
+    /// Whose file.
+    pub team: TeamKey,
+    /// The work that proposed it.
+    pub task: TaskId,
+    /// The same for every try of the call.
+    pub call: String,
+    /// The file, from the team's folder.
+    pub file: String,
+    /// Why.
+    pub reason: String,
+    /// The whole text before.
+    pub before: String,
+    /// The whole text after.
+    pub after: String,
+}
+
+/// The whole text of a file that a change may be about. Blocks.
+pub fn text_of(workspace: &Workspace, path: &str) -> Result<String, ChangeError> {
+    let broken = |reason: String| ChangeError::Unfit(format!("{path} {reason}"));
+    let opened = workspace.open_file(path)?;
+    let mut text = String::new();
+    opened
+        .file
+        .take(LARGEST + 1)
+        .read_to_string(&mut text)
+        .map_err(|error| broken(format!("cannot be read: {error}")))?;
+    match text.len() as u64 > LARGEST {
+        true => Err(broken(format!("is larger than {LARGEST} bytes"))),
+        false => Ok(text),
+    }
+}
+
+fn name(team: &TeamKey, call: &str) -> String {
+    let digest = Sha256::digest(format!("{team}\0{call}").as_bytes());
+    let digits = digest[..8].iter().map(|byte| format!("{byte:02x}"));
+    format!("chg-{}", digits.collect::<String>())
+}
+
+async fn off_thread<T: Send + 'static>(
+    work: impl FnOnce() -> Result<T, ChangeError> + Send + 'static,
+) -> Result<T, ChangeError> {
+    let cut_off = |error: tokio::task::JoinError| ChangeError::Store(error.to_string());
+    tokio::task::spawn_blocking(work).await.map_err(cut_off)?
+}

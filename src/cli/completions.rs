@@ -1,0 +1,87 @@
+//! `hivewright completions`: what a shell needs to complete commands and flags.
+
+use clap::{Args, CommandFactory, ValueEnum};
+use clap_complete::Shell;
+
+use super::{Cli, Context, failure::Failure};
+
+/// Print completions for a shell
+#[derive(Debug, PartialEq, Args)]
+#[command(after_help = "Examples:\n  \
+    hivewright completions bash > ~/.local/share/bash-completion/completions/hivewright\n  \
+    hivewright completions zsh > \"${fpath[1]}/_hivewright\"\n  \
+    hivewright completions fish > ~/.config/fish/completions/hivewright.fish")]
+pub(super) struct Arguments {
+    /// The shell
+    #[arg(value_enum)]
+    pub(super) shell: For,
+}
+
+/// Shells that can be completed for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(super) enum For {
+    Bash,
+    Zsh,
+    Fish,
+}
+
+pub(super) fn run(arguments: Arguments, context: &Context) -> Result<(), Failure> {
+    context.screen.write(&script(arguments.shell));
+    Ok(())
+}
+
+fn script(shell: For) -> String {
+    let shell = match shell {
+        For::Bash => Shell::Bash,
+        For::Zsh => Shell::Zsh,
+        For::Fish => Shell::Fish,
+    };
+    let mut script = Vec::new();
+    clap_complete::generate(shell, &mut Cli::command(), "hivewright", &mut script);
+    String::from_utf8_lossy(&script).into_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use std::{
+        io::Write,
+        process::{Command, Stdio},
+    };
+
+    use super::*;
+
+    /// OP-82: bash itself completes with what we print.
+    #[test]
+    fn bash_completes_commands_and_flags() {
+        let mut bash = Command::new("bash")
+            .args(["--norc", "--noprofile"])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let asked = "\nCOMP_WORDS=(hivewright teams sh); COMP_CWORD=2; _hivewright hivewright sh teams\n\
+            printf '%s\\n' \"${COMPREPLY[@]}\"\n\
+            COMP_WORDS=(hivewright teams pause --n); COMP_CWORD=3; _hivewright hivewright --n pause\n\
+            printf '%s\\n' \"${COMPREPLY[@]}\"\n";
+        let mut input = bash.stdin.take().unwrap();
+        input.write_all(script(For::Bash).as_bytes()).unwrap();
+        input.write_all(asked.as_bytes()).unwrap();
+        drop(input);
+
+        let output = bash.wait_with_output().unwrap();
+        let words = String::from_utf8(output.stdout).unwrap();
+        assert_eq!(
+            words.split_whitespace().collect::<Vec<_>>(),
+            ["show", "shutdown", "--now", "--no-color"]
+        );
+    }
+
+    /// OP-82
+    #[test]
+    fn each_shell_has_its_script() {
+        assert!(script(For::Zsh).starts_with("#compdef hivewright"));
+        assert!(script(For::Fish).contains("complete -c hivewright"));
+    }
+}

@@ -1,0 +1,167 @@
+//! The models: which profiles there are, and with `--deep` whether they answer.
+
+use std::{collections::HashMap, sync::Arc, time::Duration};
+
+use super::Finding;
+use crate::{
+    engines::{Engines, ModelChoice, Question, native::retry::RetryPolicy},
+    providers::client,
+    settings::providers::{DEFAULT_PROFILE, Profile, Provider, Providers},
+};
+
+/// Stands for a key that only the running service knows.
+pub const UNKNOWN: &str = "known to the running service alone";
+const ID: &str = "models";
+/// A model that takes longer for one word is not of much use.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// Looks at all profiles; `deep` also asks each of them something.
+pub async fn check(providers: Option<Providers>, deep: bool) -> Vec<Finding> {
+    let Some(providers) = providers else {
+        return vec![Finding::error(
+            ID,
+            "no model can be used, since providers.yaml is wrong",
+            "mend the settings first",
+        )];
+    };
+    let mut findings: Vec<_> = providers.profiles.values().map(describe).collect();
+    if providers.demo {
+        findings = vec![Finding::warn(
+            ID,
+            "none is configured: the offline demo answers",
+            "set ANTHROPIC_API_KEY or OPENAI_API_KEY, or write a profile into config/providers.yaml",
+        )];
+    } else if !providers.profiles.contains_key(DEFAULT_PROFILE) {
+        findings.push(Finding::error(
+            ID,
+            format!("there is no usable profile `{DEFAULT_PROFILE}`, which the main team uses"),
+            "add it to config/providers.yaml",
+        ));
+    }
+    if deep {
+        findings.extend(ask_all(providers).await);
+    }
+    findings
+}
+
+fn describe(profile: &Profile) -> Finding {
+    let (name, provider) = (&profile.name, profile.provider.as_str());
+    let key = match (&profile.api_key, profile.provider) {
+        (Some(_), _) => "key present",
+        (None, Provider::Offline) => "needs no key",
+        (None, _) => "no key",
+    };
+    let address = match &profile.api_url {
+        Some(url) => format!(" at {url}"),
+        None => String::new(),
+    };
+    let message = format!("`{name}` is {provider} {}{address}, {key}", profile.model);
+    Finding::ok(ID, message)
+}
+
+/// Asks each profile one question, without its fallbacks.
+async fn ask_all(providers: Providers) -> Vec<Finding> {
+    let http = match client::build() {
+        Ok(http) => http,
+        Err(error) => {
+            let fix = "see whether the machine's certificates can be read";
+            return vec![Finding::error(ID, error.to_string(), fix)];
+        }
+    };
+    let engines = Engines::new(http, RetryPolicy::default());
+    let mut findings = Vec::new();
+    for profile in providers.profiles.into_values() {
+        let key = profile.api_key.as_ref().map(|key| key.expose());
+        if key == Some(UNKNOWN) {
+            let message = format!("`{}` was not asked: its key is in the vault", profile.name);
+            let fix = "stop the service to have it asked, or send the main team a message";
+            findings.push(Finding::warn(ID, message, fix));
+            continue;
+        }
+        findings.push(ask(&engines, profile).await);
+    }
+    findings
+}
+
+async fn ask(engines: &Engines, profile: Profile) -> Finding {
+    let name = profile.name.clone();
+    let profiles = HashMap::from([(name.clone(), Arc::new(profile))]);
+    let choice = ModelChoice {
+        profile: name.clone(),
+        model: None,
+    };
+    let question = Question {
+        system: "Answer with one word.",
+        text: "Say: ready",
+        max_tokens: 256,
+        timeout: PATIENCE,
+    };
+    match engines.ask(&profiles, &choice, question).await {
+        Ok(_) => Finding::ok(ID, format!("`{name}` answers")),
+        Err(failure) => Finding::error(
+            ID,
+            format!("`{name}` does not answer: {failure}"),
+            "check its key, address and model in config/providers.yaml",
+        ),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::settings::{references::Environment, secret::Secret};
+
+    /// OP-76, SE-113
+    #[tokio::test]
+    async fn a_missing_key_is_told_from_the_demo_and_no_key_is_shown() {
+        let demo = Providers::from_environment(&Environment::fixed([]));
+        let keyed = Providers::from_environment(&Environment::fixed([(
+            "OPENAI_API_KEY",
+            "sk-very-secret",
+        )]));
+        let mut local = Profile::new("local", Provider::OpenAi);
+        local.api_url = Some("http://localhost:11434/v1".into());
+        local.api_key = None::<Secret>;
+        let nameless = Providers {
+            profiles: [("local".to_owned(), local)].into(),
+            ..Providers::default()
+        };
+
+        let found = [
+            check(Some(demo), false).await,
+            check(Some(keyed), false).await,
+            check(Some(nameless), false).await,
+        ];
+
+        let expected = [
+            vec![Finding::warn(
+                ID,
+                "none is configured: the offline demo answers",
+                "set ANTHROPIC_API_KEY or OPENAI_API_KEY, or write a profile into config/providers.yaml",
+            )],
+            vec![Finding::ok(ID, "`default` is openai gpt-5.5, key present")],
+            vec![
+                Finding::ok(
+                    ID,
+                    "`local` is openai gpt-5.5 at http://localhost:11434/v1, no key",
+                ),
+                Finding::error(
+                    ID,
+                    "there is no usable profile `default`, which the main team uses",
+                    "add it to config/providers.yaml",
+                ),
+            ],
+        ];
+        assert_eq!(found, expected);
+    }
+
+    /// OP-76
+    #[tokio::test]
+    async fn a_deep_look_asks_each_model() {
+        let demo = Providers::from_environment(&Environment::fixed([]));
+
+        let found = check(Some(demo), true).await;
+
+        assert_eq!(found.last(), Some(&Finding::ok(ID, "`default` answers")));
+    }
+}

@@ -1,0 +1,70 @@
+//! The settings files, with everything that is wrong in them.
+
+use super::Finding;
+use crate::settings::{
+    config::Config,
+    home::Home,
+    load::{self, read_providers},
+    problem::Problem,
+    providers::Providers,
+    references::Environment,
+};
+
+const ID: &str = "settings";
+
+/// What the settings say, as far as they can be read.
+pub struct Settings {
+    /// What is to be said of them.
+    pub findings: Vec<Finding>,
+    /// How the service runs.
+    pub config: Option<Config>,
+    /// Which models there are.
+    pub providers: Option<Providers>,
+}
+
+/// Looks at all of them. Blocks.
+pub fn check(home: &Home, environment: &Environment) -> Settings {
+    let report = load::check(home, environment);
+    let mut findings: Vec<_> = report.problems.0.iter().map(error).collect();
+    findings.extend(report.warnings.iter().map(|warning| {
+        let fix = format!("edit {} at line {}", warning.file, warning.line);
+        Finding::warn(ID, warning.to_string(), fix)
+    }));
+    let config = load::load_config(home, environment);
+    let config = config.ok().map(|(config, _)| config);
+    if let Some(config) = &config
+        && let Err(exposed) = config.server.check_exposure()
+    {
+        let fix = format!("edit {}", home.config_file().display());
+        findings.push(Finding::error(ID, exposed.to_string(), fix));
+    }
+    if findings.is_empty() {
+        let files = [
+            home.config_file(),
+            home.providers_file(),
+            home.channels_file(),
+        ];
+        let there = files.iter().filter(|file| file.exists()).count();
+        findings.push(match there {
+            0 => Finding::warn(
+                ID,
+                format!(
+                    "no settings in {}; defaults are used",
+                    home.data().display()
+                ),
+                "`hivewright init` writes examples",
+            ),
+            _ => Finding::ok(ID, format!("no fault in {}", home.data().display())),
+        });
+    }
+    Settings {
+        findings,
+        config,
+        providers: read_providers(home, environment).0.ok(),
+    }
+}
+
+fn error(problem: &Problem) -> Finding {
+    let fix = format!("edit {} at line {}", problem.file, problem.line);
+    Finding::error(ID, problem.to_string(), fix)
+}

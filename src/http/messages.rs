@@ -1,0 +1,357 @@
+//! `/api/v1/messages`: words to a team, and what became of them.
+
+use std::time::Duration;
+
+use actix_web::{HttpRequest, HttpResponse, Resource, http::StatusCode, web};
+use hivewright_actors::{
+    channel_type::ChannelType,
+    event::ErrorBody,
+    ids::{ChannelId, MAIN, MessageId, TaskId, TopicId},
+    live::{
+        event::{Data, Kind as Told},
+        watch::{Filter, Watch},
+    },
+    router::saying::{Accepted, Say, Wanted},
+    store::reads,
+    task::{Kind, Options, Priority, Task},
+};
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+use tokio::time::Instant;
+
+use super::{
+    State,
+    access::Upgrade,
+    approvals::{PATIENCE, ask},
+    auth::scope::Scope,
+    error::ApiError,
+    json::{self, Body},
+    query::Query,
+    routes::{self, Methods},
+    tasks::giving::{self, LONGEST, Work},
+    teams::parts,
+};
+
+/// Nobody waits longer for an answer, in seconds.
+const LONGEST_WAIT: u64 = 300;
+
+pub(super) fn resource() -> Resource {
+    routes::resource("/api/v1/messages", Methods::new().post(send))
+}
+
+pub(super) fn one() -> Resource {
+    routes::resource("/api/v1/messages/{id}", Methods::new().get(show))
+}
+
+#[derive(Deserialize)]
+struct Words {
+    content: String,
+    team: Option<String>,
+    topic_id: Option<String>,
+    topic: Option<String>,
+    channel_id: Option<String>,
+    #[serde(default)]
+    wait_s: u64,
+}
+
+impl Body for Words {
+    const FIELDS: &'static [&'static str] = &[
+        "content",
+        "team",
+        "topic_id",
+        "topic",
+        "channel_id",
+        "wait_s",
+    ];
+}
+
+/// A message as answers show it.
+#[derive(Debug, Serialize)]
+struct Row {
+    message_id: MessageId,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    channel_id: Option<ChannelId>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    task_id: Option<TaskId>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    topic_id: Option<TopicId>,
+    state: String,
+    /// Whether it started a turn, waits for one, or waits for something else.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    placement: Option<&'static str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    reply: Option<Reply>,
+}
+
+/// The answer to a message.
+#[derive(Debug, Serialize)]
+struct Reply {
+    text: String,
+    status: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    code: Option<&'static str>,
+}
+
+impl Row {
+    fn new(message: MessageId, channel: Option<ChannelId>, task: Option<&Task>) -> Self {
+        let reply = task.and_then(|task| {
+            let outcome = task.outcome.as_ref()?;
+            let text = match outcome.text.is_empty() {
+                true => outcome.message.clone().unwrap_or_default(),
+                false => outcome.text.clone(),
+            };
+            Some(Reply {
+                text,
+                status: outcome.ending.as_str().to_owned(),
+                code: outcome.code.map(|code| code.as_str()),
+            })
+        });
+        let state = task.map_or("accepted", Task::state);
+        Self {
+            message_id: message,
+            channel_id: channel,
+            task_id: task.map(|task| task.id.clone()),
+            topic_id: task.and_then(|task| task.lane.topic.clone()),
+            placement: match state {
+                "running" => Some("started"),
+                "accepted" => Some("next_turn"),
+                "waiting" => Some("waiting"),
+                _ => None,
+            },
+            state: state.to_owned(),
+            reply,
+        }
+    }
+}
+
+/// The channel of whoever speaks over REST.
+fn own_channel(upgrade: &Upgrade) -> ChannelId {
+    match upgrade.channel_type {
+        ChannelType::Cli => "cli".into(),
+        _ => format!("api:{}", upgrade.principal.id()).into(),
+    }
+}
+
+async fn send(
+    state: web::Data<State>,
+    request: HttpRequest,
+    payload: web::Payload,
+) -> Result<HttpResponse, ApiError> {
+    state.access.require(&request, Scope::Chat)?;
+    let upgrade = state.access.upgrade(&request)?;
+    json::no_query(&request)?;
+    let words: Words = json::read(&request, payload).await?;
+    if state.service.is_draining() {
+        return Err(ApiError::draining());
+    }
+    if words.content.trim().is_empty() || words.content.chars().count() > LONGEST {
+        let reason = format!("expected 1 to {LONGEST} characters");
+        return Err(ApiError::invalid_field("content", reason));
+    }
+    if words.wait_s > LONGEST_WAIT {
+        let reason = format!("expected a whole number from 0 to {LONGEST_WAIT}");
+        return Err(ApiError::invalid_field("wait_s", reason));
+    }
+    if words.topic_id.is_some() && words.topic.is_some() {
+        let reason = "name the topic by `topic_id` or by `topic`, not by both";
+        return Err(ApiError::invalid_field("topic", reason));
+    }
+    let until = Instant::now() + Duration::from_secs(words.wait_s);
+    let waits = words.wait_s > 0;
+    // Opened before anything is said, so that nothing is missed.
+    let mut fate = Fate::new(&state);
+    if words.team.as_deref().is_some_and(|team| team != MAIN) {
+        return to_team(&state, &upgrade, words, &mut fate, until).await;
+    }
+    let message = parts(&state)?.ids.message();
+    let own = own_channel(&upgrade);
+    let channel = words.channel_id.map_or(own, ChannelId::from);
+    let mut sender = upgrade.sender();
+    if sender.channel_type == ChannelType::Ws {
+        sender.channel_type = ChannelType::Api;
+    }
+    let topic = words.topic_id.map(Wanted::Id);
+    let said = state.spine.router.send(Say {
+        channel: channel.clone(),
+        principal: upgrade.principal.id().clone(),
+        sender,
+        content: state.secrets.scrub_known(words.content.trim()),
+        topic: topic.or(words.topic.map(Wanted::Name)),
+        id: message.clone(),
+    });
+    let accepted = ask(said.timeout(PATIENCE).await)?.map_err(refused)?;
+    let Accepted { task, reply, .. } = accepted;
+    let Some(task) = task else {
+        let row = Row {
+            state: "done".to_owned(),
+            placement: None,
+            reply: reply.map(|text| Reply {
+                text,
+                status: "done".to_owned(),
+                code: None,
+            }),
+            ..Row::new(message, Some(channel), None)
+        };
+        return Ok(json::clean(&state.secrets, &json!({ "data": row })));
+    };
+    let task = fate.of(&task, waits, until).await?;
+    let row = Row::new(message, Some(channel), Some(&task));
+    Ok(answer(&state, row, waits))
+}
+
+/// Words for another team than the main one, which only operators have.
+async fn to_team(
+    state: &web::Data<State>,
+    upgrade: &Upgrade,
+    words: Words,
+    fate: &mut Fate,
+    until: Instant,
+) -> Result<HttpResponse, ApiError> {
+    if !upgrade.principal.may(Scope::Operate) {
+        return Err(ApiError::forbidden(Scope::Operate));
+    }
+    if words.topic_id.is_some() || words.topic.is_some() {
+        let reason = "only the main team works in topics";
+        return Err(ApiError::invalid_field("topic", reason));
+    }
+    let work = Work {
+        team: words.team.unwrap_or_default().into(),
+        kind: Kind::Message,
+        body: state.secrets.scrub_known(words.content.trim()),
+        priority: Priority::Normal,
+        deadline: None,
+        options: Options::default(),
+        source: None,
+    };
+    let id = giving::give(state, &upgrade.principal, work, "content").await?;
+    let task = fate.of(&id, words.wait_s > 0, until).await?;
+    let message = MessageId::from(id.as_str());
+    let row = Row::new(message, None, Some(&task));
+    Ok(answer(state, row, words.wait_s > 0))
+}
+
+/// The end is told to those who waited for it; others hear that it was taken in.
+fn answer(state: &State, mut row: Row, waits: bool) -> HttpResponse {
+    row.reply = row.reply.filter(|_| waits);
+    let is_over = row.reply.is_some();
+    let mut answer = json::clean(&state.secrets, &json!({ "data": row }));
+    if !is_over {
+        *answer.status_mut() = StatusCode::ACCEPTED;
+    }
+    answer
+}
+
+/// Follows a task by what is told of it.
+struct Fate {
+    watch: Watch,
+    state: web::Data<State>,
+}
+
+impl Fate {
+    fn new(state: &web::Data<State>) -> Self {
+        let filter = Filter {
+            kinds: vec![Told::TaskChanged],
+            ..Filter::default()
+        };
+        Self {
+            watch: state.spine.live.watch(None, filter),
+            state: state.clone(),
+        }
+    }
+
+    /// The task once it is stored, or once it has ended if that is waited for.
+    async fn of(&mut self, id: &TaskId, waits: bool, until: Instant) -> Result<Task, ApiError> {
+        let stored_by = Instant::now() + PATIENCE;
+        loop {
+            let found = self.find(id).await?;
+            let is_over = |task: &Task| task.outcome.is_some();
+            let limit = match &found {
+                Some(task) if !waits || is_over(task) || Instant::now() >= until => {
+                    return Ok(task.clone());
+                }
+                Some(_) => until,
+                None if Instant::now() >= stored_by => {
+                    return Err(ApiError::new(
+                        StatusCode::SERVICE_UNAVAILABLE,
+                        "queue_full",
+                        "too much waits already; try again later",
+                    ));
+                }
+                None => stored_by,
+            };
+            // Out of time is seen above.
+            let _late = tokio::time::timeout_at(limit, self.news_of(id)).await;
+        }
+    }
+
+    /// Waits until something is told of the task, or may have been.
+    async fn news_of(&mut self, id: &TaskId) {
+        while let Some(batch) = self.watch.next().await {
+            let of_task = |data: &Data| matches!(data, Data::Task(task) if task.id == *id);
+            let told = batch.events.iter().any(|told| of_task(&told.event.data));
+            if told || batch.before.is_some() || batch.after.is_some() {
+                return;
+            }
+        }
+        // The service stops.
+        std::future::pending().await
+    }
+
+    async fn find(&self, id: &TaskId) -> Result<Option<Task>, ApiError> {
+        let id = id.clone();
+        let found = self
+            .state
+            .spine
+            .store
+            .read(move |storage| reads::task(storage, &id));
+        found.await.map_err(ApiError::internal)
+    }
+}
+
+fn refused(error: ErrorBody) -> ApiError {
+    let message = error.error;
+    let conflict = |code| ApiError::new(StatusCode::CONFLICT, code, message.clone());
+    match error.code.as_str() {
+        "rate_limited" => ApiError::rate_limited(message),
+        "not_authorized" => ApiError::new(StatusCode::FORBIDDEN, "not_authorized", message),
+        "unknown_topic" | "bad_topic_id" => ApiError::not_found(message).about("topic_id"),
+        "topic_done" => conflict("topic_done").about("topic_id"),
+        "too_many_topics" => conflict("too_many_topics"),
+        "bad_topic_name" => ApiError::invalid_as("topic", "bad_topic_name", message),
+        "unknown_channel" => ApiError::not_found(message).about("channel_id"),
+        "draining" => ApiError::draining(),
+        "topic_queue_full" | "team_queue_full" | "queue_full" => {
+            ApiError::new(StatusCode::SERVICE_UNAVAILABLE, "queue_full", message)
+        }
+        _ => ApiError::conflict(message),
+    }
+}
+
+async fn show(
+    state: web::Data<State>,
+    request: HttpRequest,
+    id: web::Path<String>,
+) -> Result<HttpResponse, ApiError> {
+    let principal = state.access.require(&request, Scope::Read)?;
+    let query = Query::read(&request, &["channel"])?;
+    let own = format!("api:{}", principal.id());
+    let channel = ChannelId::from(query.text("channel").unwrap_or(&own));
+    let message = MessageId::from(id.as_str());
+    let (at, of) = (channel.clone(), message.clone());
+    let found = state.spine.store.read(move |storage| {
+        let Some(row) = reads::message(storage, &at, &of)? else {
+            // Messages to other teams bear the name of their task.
+            let id = TaskId::from(of.as_str());
+            let task = reads::task(storage, &id)?;
+            return Ok(task.map(Some));
+        };
+        match &row.task {
+            Some(task) => Ok(Some(reads::task(storage, task)?)),
+            None => Ok(Some(None)),
+        }
+    });
+    let found = found.await.map_err(ApiError::internal)?;
+    let task = found.ok_or_else(|| ApiError::not_found("there is no such message"))?;
+    let row = Row::new(message, Some(channel), task.as_ref());
+    Ok(json::clean(&state.secrets, &json!({ "data": row })))
+}

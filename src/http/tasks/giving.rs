@@ -1,0 +1,180 @@
+//! Work that an operator gives to a team.
+
+use std::time::Duration;
+
+use actix_web::{HttpRequest, HttpResponse, http::StatusCode, web};
+use hivewright_actors::{
+    ids::{ChannelId, MAIN, TaskId, TeamName},
+    queue::submit::{Submission, Submit},
+    store::{reads, records::Writes},
+    task::{Cause, Kind, Lane, OnResult, Options, Priority, Source, Task},
+};
+use serde::Deserialize;
+use serde_json::json;
+
+use crate::{
+    http::{
+        State,
+        auth::{principal::Principal, scope::Scope},
+        error::ApiError,
+        json::{self, Body},
+        teams::{acting::refused, parts},
+    },
+    settings::units,
+};
+
+/// The longest text of a task, in characters.
+pub(in crate::http) const LONGEST: usize = 100_000;
+/// The most model calls of a task.
+const MOST_STEPS: u32 = 500;
+/// Where notices about the work go.
+const SOURCE_CHANNEL: &str = "x-source-channel";
+
+#[derive(Deserialize)]
+struct Wish {
+    team: String,
+    task: String,
+    #[serde(default)]
+    priority: Priority,
+    deadline: Option<String>,
+    max_steps: Option<u32>,
+}
+
+impl Body for Wish {
+    const FIELDS: &'static [&'static str] = &["team", "task", "priority", "deadline", "max_steps"];
+}
+
+pub(super) async fn create(
+    state: web::Data<State>,
+    request: HttpRequest,
+    payload: web::Payload,
+) -> Result<HttpResponse, ApiError> {
+    let principal = state.access.require(&request, Scope::Operate)?;
+    json::no_query(&request)?;
+    let wish: Wish = json::read(&request, payload).await?;
+    let options = Options {
+        max_steps: steps(wish.max_steps)?,
+        ..Options::default()
+    };
+    let deadline = match &wish.deadline {
+        None => None,
+        Some(text) => Some(units::duration(text).ok_or_else(|| {
+            ApiError::invalid_field("deadline", "expected a duration such as 90s, 30m or 2h")
+        })?),
+    };
+    let work = Work {
+        team: wish.team.as_str().into(),
+        kind: Kind::Delegate,
+        body: wish.task,
+        priority: wish.priority,
+        deadline,
+        options,
+        source: source_channel(&state, &request).await?,
+    };
+    let id = give(&state, &principal, work, "task").await?;
+    Ok(json::data(
+        StatusCode::ACCEPTED,
+        json!({ "id": id, "team": wish.team, "state": "accepted" }),
+    ))
+}
+
+fn steps(wanted: Option<u32>) -> Result<Option<u32>, ApiError> {
+    match wanted {
+        Some(steps) if !(1..=MOST_STEPS).contains(&steps) => Err(ApiError::invalid_field(
+            "max_steps",
+            format!("expected a whole number from 1 to {MOST_STEPS}"),
+        )),
+        wanted => Ok(wanted),
+    }
+}
+
+/// Another channel that hears of the work, which must be one that there is.
+async fn source_channel(
+    state: &State,
+    request: &HttpRequest,
+) -> Result<Option<ChannelId>, ApiError> {
+    let Some(named) = request.headers().get(SOURCE_CHANNEL) else {
+        return Ok(None);
+    };
+    let channel = ChannelId::from(named.to_str().unwrap_or_default());
+    let id = channel.clone();
+    let known = state
+        .spine
+        .store
+        .read(move |storage| reads::channel_row(storage, &id));
+    match known.await.map_err(ApiError::internal)? {
+        Some(_) => Ok(Some(channel)),
+        None => Err(ApiError::new(
+            StatusCode::FORBIDDEN,
+            "source_channel_not_allowed",
+            "there is no such channel in `X-Source-Channel`",
+        )),
+    }
+}
+
+/// Work for a team.
+pub(in crate::http) struct Work {
+    pub(in crate::http) team: TeamName,
+    pub(in crate::http) kind: Kind,
+    pub(in crate::http) body: String,
+    pub(in crate::http) priority: Priority,
+    pub(in crate::http) deadline: Option<Duration>,
+    pub(in crate::http) options: Options,
+    pub(in crate::http) source: Option<ChannelId>,
+}
+
+/// Stores work of an operator. `field` is where its words stood.
+pub(in crate::http) async fn give(
+    state: &web::Data<State>,
+    principal: &Principal,
+    work: Work,
+    field: &str,
+) -> Result<TaskId, ApiError> {
+    if work.body.trim().is_empty() || work.body.chars().count() > LONGEST {
+        let reason = format!("expected 1 to {LONGEST} characters");
+        return Err(ApiError::invalid_field(field, reason));
+    }
+    let parts = parts(state)?;
+    let tree = parts.view.now();
+    let unknown = || ApiError::not_found(format!("there is no team `{}`", work.team));
+    let team = tree.get(work.team.as_str()).ok_or_else(unknown)?;
+    if work.team.as_str() == MAIN {
+        let reason = "the main team works in topics; send it a message at `/api/v1/messages`";
+        return Err(ApiError::invalid_field("team", reason));
+    }
+    let now = parts.clock.now();
+    let lane = Lane {
+        team: work.team.clone(),
+        topic: None,
+    };
+    let id = parts.ids.task();
+    let by = principal.id().to_string();
+    let mut task = Task {
+        generation: team.generation,
+        kind: work.kind,
+        priority: work.priority,
+        source: work.source.map(|channel| Source {
+            channel,
+            message: None,
+            topic: None,
+        }),
+        on_result: OnResult::Notify,
+        options: work.options,
+        cause: Some(Cause::Operator { name: by.clone() }),
+        ..Task::new(id.clone(), lane, work.body, by, now)
+    };
+    if let Some(deadline) = work.deadline {
+        task.deadline_at = now + deadline;
+    }
+    let submitted = parts.work.submit(Submit {
+        task,
+        writes: Writes::new(),
+        overlap: None,
+        giver: None,
+    });
+    match submitted.await {
+        Ok(Submission::Enqueued { .. }) => Ok(id),
+        Ok(_) => Err(ApiError::conflict("the team is busy")),
+        Err(refusal) => Err(refused(&refusal.into())),
+    }
+}

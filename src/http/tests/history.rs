@@ -1,0 +1,287 @@
+//! Sessions, their history and its export.
+
+use hivewright_actors::{
+    history::{Fact, HistoryEvent, Meta, Origin},
+    store::records::Writes,
+    task::{Ending, Label, Lane},
+    tool::Effect,
+    usage::Usage,
+};
+use serde_json::json;
+
+use super::*;
+
+fn lane(topic: &str) -> Lane {
+    Lane {
+        team: "main".into(),
+        topic: Some(topic.into()),
+    }
+}
+
+fn facts(number: u64) -> Vec<Fact> {
+    let usage = Usage {
+        input: 10,
+        output: 2,
+        ..Usage::default()
+    };
+    vec![
+        Fact::TurnStart {
+            task_ids: vec![format!("task-{number}").into()],
+            team: "main".into(),
+            topic: None,
+            source_channel: None,
+            attempt: 1,
+            redelivered: false,
+            sdk: "native".to_owned(),
+            provider: "offline".to_owned(),
+            model: "m".to_owned(),
+            prompt_hash: String::new(),
+            toolset_hash: String::new(),
+        },
+        Fact::User {
+            text: format!("question {number}"),
+            from: "ann".to_owned(),
+            origin: Origin::Person,
+            label: Label::Trusted,
+            task_id: format!("task-{number}").into(),
+        },
+        Fact::AssistantText {
+            text: format!("let me see {number}"),
+            step: 1,
+        },
+        Fact::Meta(Meta::Usage {
+            step: 1,
+            profile: "default".to_owned(),
+            model: "m".to_owned(),
+            usage,
+            stop_reason: "tool_use".to_owned(),
+        }),
+        Fact::ToolCall {
+            id: "c1".into(),
+            name: "read".to_owned(),
+            args: json!({"path": "a"}),
+            step: 1,
+            effect: Effect::Pure,
+            idempotency_key: String::new(),
+        },
+        Fact::ToolResult {
+            id: "c1".into(),
+            name: "read".to_owned(),
+            content: "the file".to_owned(),
+            fault: None,
+            duration_ms: 1,
+            truncated: false,
+            taints: false,
+        },
+        Fact::AssistantText {
+            text: format!("answer {number}"),
+            step: 2,
+        },
+        Fact::TurnEnd {
+            outcome: Ending::Done,
+            code: None,
+            message: None,
+            text: String::new(),
+            steps: 2,
+            usage,
+            duration_ms: 4,
+        },
+    ]
+}
+
+impl Bench {
+    /// A journal of so many turns, each stored in three pieces.
+    async fn turns(&self, topic: &str, count: u64) {
+        let mut seq = 0;
+        for number in 1..=count {
+            let mut facts = facts(number).into_iter();
+            for size in [2, 3, 3] {
+                let events: Vec<HistoryEvent> = facts
+                    .by_ref()
+                    .take(size)
+                    .map(|fact| {
+                        seq += 1;
+                        HistoryEvent {
+                            seq,
+                            turn: format!("turn-{number}").into(),
+                            timestamp: Timestamp(1_700_000_000_000 + seq),
+                            fact,
+                            redacted: false,
+                        }
+                    })
+                    .collect();
+                let writes = Writes::new().events(&lane(topic), 1, &events);
+                self.state.spine.store.commit(writes).await.unwrap();
+            }
+        }
+    }
+
+    async fn history(&self, query: &str) -> Value {
+        let path = format!("/api/v1/sessions/main:t-1/history?{query}");
+        self.get(&path, &self.operator()).await.json()
+    }
+}
+
+fn texts(answer: &Value) -> Vec<String> {
+    let rows = answer["data"].as_array().unwrap().iter();
+    rows.map(|row| {
+        let text = row["content"][0]["text"].as_str().unwrap_or_default();
+        text.to_owned()
+    })
+    .collect()
+}
+
+/// OP-26
+#[actix::test]
+async fn sessions_are_listed_by_when_they_were_used() {
+    let bench = Bench::new().await;
+    bench.turns("t-1", 1).await;
+    bench.turns("t-2", 3).await;
+    let list = async |query: &str| {
+        let path = format!("/api/v1/sessions?{query}");
+        let answer = bench.get(&path, &bench.operator()).await.json();
+        let rows = answer["data"].as_array().unwrap().clone();
+        rows.iter()
+            .map(|row| row["id"].as_str().unwrap().to_owned())
+            .collect::<Vec<_>>()
+    };
+
+    let answer = bench
+        .get("/api/v1/sessions", &bench.operator())
+        .await
+        .json();
+    assert_eq!(
+        answer["data"][0],
+        json!({
+            "id": "main:t-2",
+            "team": "main",
+            "generation": 1,
+            "topic_id": "t-2",
+            "created_at": "2023-11-14T22:13:20.001Z",
+            "updated_at": "2023-11-14T22:13:20.024Z",
+            "events": 24,
+        })
+    );
+    assert_eq!(list("").await, ["main:t-2", "main:t-1"]);
+    assert_eq!(list("topic=t-1").await, ["main:t-1"]);
+    assert_eq!(list("team=mai").await, [""; 0]);
+    assert_eq!(list("since=1700000000009").await, ["main:t-2"]);
+}
+
+/// OP-40, EN-47
+#[actix::test]
+async fn a_history_is_read_in_views_and_layouts() {
+    let bench = Bench::new().await;
+    bench.turns("t-1", 1).await;
+
+    let simple = bench.history("").await;
+    let full = bench.history("view=full").await;
+    let grouped = bench.history("view=full&layout=grouped").await;
+
+    assert_eq!(texts(&simple), ["question 1", "let me see 1", "answer 1"]);
+    assert_eq!(simple["data"][0]["role"], "user");
+    assert_eq!(simple["data"][0]["task_id"], "task-1");
+    assert_eq!(simple["session"]["id"], "main:t-1");
+    let roles = |answer: &Value| -> Vec<String> {
+        let rows = answer["data"].as_array().unwrap().iter();
+        rows.map(|row| row["role"].as_str().unwrap().to_owned())
+            .collect()
+    };
+    assert_eq!(
+        roles(&full),
+        ["user", "assistant", "toolResult", "assistant"]
+    );
+    assert_eq!(
+        full["data"][1]["content"][1],
+        json!({"type": "toolCall", "id": "c1", "name": "read", "arguments": {"path": "a"}})
+    );
+    assert_eq!(full["data"][1]["meta"]["usage"]["totalTokens"], 12);
+    assert_eq!(full["data"][2]["toolCallId"], "c1");
+    assert_eq!(roles(&grouped), ["user", "assistant", "toolResult"]);
+}
+
+/// OP-40: every message once, forwards and backwards.
+#[actix::test]
+async fn a_history_is_paged_by_its_numbers() {
+    let bench = Bench::new().await;
+    bench.turns("t-1", 20).await;
+    let all: Vec<String> = (1..=20)
+        .flat_map(|number| {
+            [
+                format!("question {number}"),
+                format!("let me see {number}"),
+                format!("answer {number}"),
+            ]
+        })
+        .collect();
+
+    let (mut forward, mut after) = (Vec::new(), 0);
+    loop {
+        let page = bench.history(&format!("after={after}&limit=7")).await;
+        if texts(&page).is_empty() {
+            break;
+        }
+        forward.extend(texts(&page));
+        after = page["next_after"].as_u64().unwrap();
+    }
+    let (mut backward, mut query) = (Vec::new(), "limit=7".to_owned());
+    loop {
+        let page = bench.history(&query).await;
+        backward.splice(0..0, texts(&page));
+        match page["prev_before"].as_u64() {
+            Some(before) => query = format!("before={before}&limit=7"),
+            None => break,
+        }
+    }
+
+    assert_eq!(forward, all);
+    assert_eq!(backward, all);
+    assert_eq!(after, 160);
+}
+
+/// OP-40, EN-47
+#[actix::test]
+async fn what_is_not_there_or_not_known_is_refused() {
+    let bench = Bench::new().await;
+    bench.turns("t-1", 1).await;
+    let get = async |path: &str| bench.get(path, &bench.operator()).await;
+
+    assert_eq!(get("/api/v1/sessions/main:t-9/history").await.status, 404);
+    assert_eq!(get("/api/v1/sessions/main/history").await.status, 404);
+    assert_eq!(get("/api/v1/teams/nobody/history").await.status, 404);
+    for query in ["view=all", "layout=x", "after=-1", "limit=0", "before=x"] {
+        let answer = get(&format!("/api/v1/sessions/main:t-1/history?{query}")).await;
+        assert_eq!(answer.status, 400, "{query}");
+    }
+    let newest = get("/api/v1/teams/main/history").await.json();
+    let keyed = get("/api/v1/teams/main/history?session_key=topic:t-1")
+        .await
+        .json();
+    assert_eq!(newest["session"]["id"], "main:t-1");
+    assert_eq!(keyed["data"], newest["data"]);
+}
+
+/// OP-40, EN-48, EN-50
+#[actix::test]
+async fn an_export_has_a_line_for_each_message() {
+    let bench = Bench::new().await;
+    bench.turns("t-1", 60).await;
+    let app = App::new().configure(configure(bench.state.clone(), others));
+    let app = test::init_service(app).await;
+    let request = request(Method::GET, "/api/v1/sessions/main:t-1/export")
+        .insert_header(bearer(&bench.operator()));
+
+    let response = test::call_service(&app, request.to_request()).await;
+    let text = test::read_body(response).await;
+
+    let text = String::from_utf8(text.to_vec()).unwrap();
+    let lines: Vec<Value> = text
+        .lines()
+        .map(|line| serde_json::from_str(line).unwrap())
+        .collect();
+    assert_eq!(lines.len(), 60 * 4);
+    assert_eq!(lines[0]["role"], "user");
+    assert_eq!(lines[0]["agentId"], "main");
+    assert_eq!(lines[0]["sessionId"], "main:t-1");
+    assert_eq!(lines[239]["content"][0]["text"], "answer 60");
+}

@@ -1,0 +1,494 @@
+//! What an operator looks at and does beside teams and tasks.
+
+use hivewright_actors::{
+    audit::Audit,
+    budget::{Caller, Day, Spent, Tally},
+    router::topics::Topic,
+    store::records::{ChannelRow, Writes},
+};
+use serde_json::json;
+
+use super::*;
+use crate::logging::{keeper, tap::Tap};
+
+impl Bench {
+    async fn amend(&self, path: &str, body: Value) -> Answer {
+        let request = request(Method::PATCH, path).insert_header(bearer(&self.operator()));
+        self.call(request.set_json(body)).await
+    }
+
+    async fn overwrite(&self, path: &str, body: Value) -> Answer {
+        let request = request(Method::PUT, path).insert_header(bearer(&self.operator()));
+        self.call(request.set_json(body)).await
+    }
+
+    async fn look(&self, path: &str) -> Answer {
+        self.get(path, &self.operator()).await
+    }
+
+    async fn store(&self, writes: Writes) {
+        self.state.spine.store.commit(writes).await.unwrap();
+    }
+
+    /// A topic of a channel that nobody is connected to.
+    async fn topic(&self, channel: &str, id: &str, name: &str, at: u64) {
+        let topic = Topic {
+            id: id.into(),
+            name: name.to_owned(),
+            created_at: Timestamp(at),
+            last_activity: Timestamp(at),
+            closed: false,
+            recent: Default::default(),
+        };
+        let row = ChannelRow {
+            principal: "ann".into(),
+            last_seen: Timestamp(at),
+            channel_type: Default::default(),
+        };
+        let channel = channel.into();
+        self.store(
+            Writes::new()
+                .channel(&channel, &row)
+                .topic(&channel, &topic),
+        )
+        .await;
+    }
+}
+
+fn column(answer: &Value, name: &str) -> Vec<String> {
+    let rows = answer["data"].as_array().unwrap().iter();
+    rows.map(|row| row[name].as_str().unwrap().to_owned())
+        .collect()
+}
+
+const NOW: u64 = 1_700_000_000_000;
+
+/// OP-111
+#[actix::test]
+async fn topics_of_all_channels_are_listed_by_activity() {
+    let bench = Bench::new().await;
+    bench.topic("ws:1", "t-1", "billing", NOW - 1_000).await;
+    bench.topic("ws:2", "t-2", "Export", NOW).await;
+    bench
+        .topic("ws:2", "t-3", "old", NOW - 30 * 86_400_000)
+        .await;
+    let list = async |query: &str| {
+        let answer = bench.look(&format!("/api/v1/topics?{query}")).await;
+        column(&answer.json(), "id")
+    };
+
+    assert_eq!(list("").await, ["t-2", "t-1", "t-3"]);
+    assert_eq!(list("state=active").await, ["t-2", "t-1"]);
+    assert_eq!(list("state=done").await, ["t-3"]);
+    assert_eq!(list("channel=ws:1").await, ["t-1"]);
+    assert_eq!(list("q=EXP").await, ["t-2"]);
+    let one = bench.look("/api/v1/topics/t-2").await.json()["data"].clone();
+    assert_eq!(
+        one,
+        json!({
+            "id": "t-2",
+            "channel_id": "ws:2",
+            "channel_type": "ws",
+            "name": "Export",
+            "state": "active",
+            "created_at": "2023-11-14T22:13:20.000Z",
+            "last_activity": "2023-11-14T22:13:20.000Z",
+            "queued": 0,
+            "running": false,
+            "session_id": "main:t-2",
+        })
+    );
+    let live = bench.look("/api/v1/topics/t-2/live").await;
+    assert_eq!((live.status, live.json()), (200, json!({"data": null})));
+    assert_eq!(bench.look("/api/v1/topics/t-9/live").await.status, 404);
+}
+
+/// OP-111, CH-140, CH-141
+#[actix::test]
+async fn a_topic_is_renamed_closed_and_opened_again() {
+    let bench = Bench::new().await;
+    bench.topic("ws:1", "t-1", "billing", NOW).await;
+    bench.topic("ws:1", "t-2", "export", NOW - 61_000).await;
+
+    let renamed = bench
+        .amend("/api/v1/topics/t-1", json!({"name": " Bills "}))
+        .await;
+    let taken = bench
+        .amend("/api/v1/topics/t-1", json!({"name": "EXPORT"}))
+        .await;
+    let bad = bench
+        .amend("/api/v1/topics/t-1", json!({"name": "a:b"}))
+        .await;
+    let closed = bench
+        .amend("/api/v1/topics/t-1", json!({"state": "done"}))
+        .await;
+    let again = bench
+        .amend("/api/v1/topics/t-1", json!({"state": "active"}))
+        .await;
+    let one_too_many = bench
+        .amend("/api/v1/topics/t-2", json!({"state": "done"}))
+        .await;
+    let refused = bench
+        .amend("/api/v1/topics/t-2", json!({"state": "active"}))
+        .await;
+
+    let shown = |answer: &Answer, field: &str| answer.json()["data"][field].clone();
+    assert_eq!(shown(&renamed, "name"), "Bills");
+    assert_eq!(taken.refusal(), (409, "bad_topic_name".to_owned()));
+    assert_eq!(bad.refusal(), (400, "bad_topic_name".to_owned()));
+    assert_eq!(shown(&closed, "state"), "done");
+    assert_eq!(
+        (shown(&again, "state"), shown(&again, "name")),
+        (json!("active"), json!("Bills"))
+    );
+    assert_eq!(one_too_many.status, 200);
+    // The settings of this bench allow one active topic.
+    assert_eq!(refused.refusal(), (409, "too_many_topics".to_owned()));
+    assert_eq!(
+        bench.amend("/api/v1/topics/t-9", json!({})).await.status,
+        404
+    );
+}
+
+/// OP-124
+#[actix::test]
+async fn usage_is_grouped_and_has_a_range() {
+    let bench = Bench::new().await;
+    let call = |team: &str, model: &str| Caller {
+        team: team.into(),
+        profile: "default".to_owned(),
+        model: model.to_owned(),
+    };
+    let day = |number| Day {
+        number,
+        ends_at: Timestamp(0),
+    };
+    let tally = |input, usd| Tally {
+        input,
+        output: 5,
+        cache_read: input,
+        cache_write: 0,
+        requests: 1,
+        usd,
+    };
+    let own = Spent::default();
+    let writes = Writes::new()
+        .calls(day(20_231_113), &call("main", "big"), &tally(10, 1.0), &own)
+        .calls(day(20_231_114), &call("main", "big"), &tally(20, 2.0), &own)
+        .calls(
+            day(20_231_114),
+            &call("ops", "small"),
+            &tally(30, 0.5),
+            &own,
+        )
+        .task_calls(day(20_231_114), &"task-1".into(), &tally(30, 0.5));
+    bench.store(writes).await;
+    let get = async |query: &str| bench.look(&format!("/api/v1/usage?{query}")).await.json();
+
+    let teams = get("group=team").await;
+    assert_eq!(column(&teams, "key"), ["main", "ops"]);
+    assert_eq!(
+        teams["data"][0],
+        json!({
+            "key": "main", "input": 30, "output": 10, "cache_read": 30, "cache_write": 0,
+            "requests": 2, "usd": 3.0, "cached_share": 0.5,
+        })
+    );
+    assert_eq!(
+        column(&get("group=day").await, "key"),
+        ["2023-11-13", "2023-11-14"]
+    );
+    assert_eq!(column(&get("group=model").await, "key"), ["big", "small"]);
+    assert_eq!(column(&get("group=task").await, "key"), ["task-1"]);
+    let late = get("group=team&from=2023-11-14").await;
+    assert_eq!(late["data"][0]["usd"], 2.0);
+    assert_eq!(get("group=team&to=2023-11-12").await["total"], 0);
+    assert_eq!(bench.look("/api/v1/usage?group=colour").await.status, 400);
+    let budgets = bench.look("/api/v1/usage/budgets").await.json();
+    assert_eq!(budgets["data"][0]["team"], "main");
+    assert_eq!(
+        budgets["data"][0]["spent"],
+        json!({"usd": 0.0, "tokens": 0})
+    );
+}
+
+/// OP-126
+#[actix::test]
+async fn the_audit_is_read_by_admins() {
+    let bench = Bench::new().await;
+    let ids = Ids::new(Arc::new(Randomness));
+    let mut writes = Writes::new();
+    for (at, actor, action) in [
+        (1, "ann", "approval.decide"),
+        (2, "bob", "vault.set"),
+        (3, "ann", "vault.delete"),
+    ] {
+        let audit = Audit::new(
+            &ids,
+            Timestamp(at),
+            &actor.into(),
+            action,
+            "x",
+            "api",
+            "done",
+        );
+        writes = writes.audit(&audit);
+    }
+    bench.store(writes).await;
+    let actions = async |query: &str| {
+        let answer = bench.look(&format!("/api/v1/audit?{query}")).await;
+        column(&answer.json(), "action")
+    };
+
+    assert_eq!(
+        actions("").await,
+        ["vault.delete", "vault.set", "approval.decide"]
+    );
+    assert_eq!(
+        actions("actor=ann").await,
+        ["vault.delete", "approval.decide"]
+    );
+    assert_eq!(
+        actions("action=vault&limit=1&offset=1").await,
+        ["vault.set"]
+    );
+    assert_eq!(actions("since=3").await, ["vault.delete"]);
+}
+
+/// OP-132
+#[actix::test]
+async fn the_log_is_read_from_the_store() {
+    let bench = Bench::new().await;
+    let (tap, secrets) = (Tap::default(), Secrets::default());
+    let lines = tap.open(bench.state.spine.live.clone());
+    let layer = crate::logging::layer(tap, secrets);
+    let mut watch = bench
+        .state
+        .spine
+        .live
+        .watch(None, hivewright_actors::live::watch::Filter::default());
+
+    tracing::subscriber::with_default(layer, || {
+        tracing::info!(team = "ops", "all is well");
+        tracing::error!(request_id = "req-1", "it broke");
+    });
+    assert_eq!(watch.take().unwrap().events.len(), 2);
+    let keeping = actix::spawn(keeper::keep(lines, bench.state.spine.store.clone()));
+    let kept = async {
+        while bench.look("/api/v1/logs").await.json()["total"] != 2 {
+            tokio::task::yield_now().await;
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(10), kept)
+        .await
+        .unwrap();
+
+    let messages = async |query: &str| {
+        let answer = bench.look(&format!("/api/v1/logs?{query}")).await;
+        column(&answer.json(), "message")
+    };
+    assert_eq!(messages("").await, ["it broke", "all is well"]);
+    assert_eq!(messages("level=warn").await, ["it broke"]);
+    assert_eq!(messages("team=ops").await, ["all is well"]);
+    assert_eq!(messages("q=REQ-1").await, ["it broke"]);
+    assert_eq!(bench.look("/api/v1/logs?level=loud").await.status, 400);
+    keeping.abort();
+}
+
+/// OP-103
+#[actix::test]
+async fn settings_are_shown_with_where_they_come_from() {
+    let bench = Bench::new().await;
+    std::fs::create_dir_all(bench.home.config_file().parent().unwrap()).unwrap();
+    std::fs::write(bench.home.config_file(), "server:\n  port: 9090\n").unwrap();
+
+    let answer = bench.look("/api/v1/config").await.json();
+
+    let fields = answer["data"]["fields"].as_array().unwrap();
+    let find = |path: &str| fields.iter().find(|field| field["path"] == path).unwrap();
+    assert_eq!(
+        find("server.port"),
+        &json!({"file": "config", "path": "server.port", "value": 9090, "source": "file", "line": 2})
+    );
+    assert_eq!(find("server.bind")["source"], "default");
+    assert_eq!(answer["data"]["problems"], json!([]));
+}
+
+/// OP-103
+#[actix::test]
+async fn settings_are_tried_before_they_are_written() {
+    let bench = Bench::new().await;
+    let try_out = async |file: &str, content: &str| {
+        let body = json!({"file": file, "content": content});
+        let operator = bench.operator();
+        bench.post("/api/v1/config/validate", &operator, body).await
+    };
+
+    let good = try_out("config", "server:\n  port: 1\n").await.json();
+    let bad = try_out("config", "server:\n  prt: 1\n").await.json();
+    let team = try_out("team:main", "max_steps: many\n").await.json();
+    let unknown = try_out("passwords", "").await;
+
+    assert_eq!(good["data"], json!({"valid": true, "problems": []}));
+    assert_eq!(bad["data"]["valid"], false);
+    assert_eq!(bad["data"]["problems"][0]["line"], 2);
+    assert_eq!(team["data"]["problems"][0]["path"], "max_steps");
+    assert_eq!((unknown.status, unknown.field()), (400, "file".to_owned()));
+    assert!(!bench.home.config_file().exists());
+    let reload = json!({});
+    let reloaded = bench
+        .post("/api/v1/config/reload", &bench.operator(), reload)
+        .await;
+    assert_eq!(
+        reloaded.json()["data"]["reloaded"],
+        json!(["config", "providers", "channels"])
+    );
+}
+
+/// OP-108
+#[actix::test]
+async fn a_team_file_is_read_and_replaced_if_it_is_valid() {
+    let bench = Bench::new().await;
+    let path = "/api/v1/teams/main/config";
+    let before = bench.look(path).await.json()["data"].clone();
+
+    let refused = bench
+        .overwrite(path, json!({"content": "max_steps: many\n"}))
+        .await;
+    let unchanged = bench.look(path).await.json()["data"].clone();
+    let written = bench
+        .overwrite(path, json!({"content": "description: mine\n"}))
+        .await;
+    let after = bench.look(path).await.json()["data"].clone();
+
+    assert_eq!(before["problems"], json!([]));
+    assert_eq!(refused.refusal(), (422, "config_invalid".to_owned()));
+    assert!(refused.body.contains("max_steps"));
+    assert_eq!(unchanged, before);
+    assert_eq!(written.status, 200);
+    assert_eq!(after["content"], "description: mine\n");
+    assert_ne!(after["revision"], before["revision"]);
+    assert_eq!(bench.look("/api/v1/teams/nobody/config").await.status, 404);
+    let audit = bench.look("/api/v1/audit?action=team.config").await.json();
+    assert_eq!(column(&audit, "outcome"), ["written", "refused"]);
+}
+
+/// OP-102
+#[actix::test]
+async fn the_doctor_says_what_is_wrong() {
+    let bench = Bench::new().await;
+
+    let answer = bench.look("/api/v1/doctor").await.json();
+    std::fs::create_dir_all(bench.home.config_file().parent().unwrap()).unwrap();
+    std::fs::write(bench.home.config_file(), "server:\n  prt: 1\n").unwrap();
+    let broken = bench.look("/api/v1/doctor").await.json();
+
+    let states = |answer: &Value, id: &str| -> Vec<String> {
+        let checks = answer["data"]["checks"].as_array().unwrap().iter();
+        let own = checks.filter(|check| check["id"] == id);
+        own.map(|check| check["state"].as_str().unwrap().to_owned())
+            .collect()
+    };
+    assert_eq!(states(&answer, "service"), ["ok"]);
+    assert_eq!(states(&answer, "vault"), ["ok"]);
+    assert_eq!(states(&broken, "settings"), ["error"]);
+}
+
+/// OP-33
+#[actix::test]
+async fn a_message_is_stored_and_its_answer_waited_for() {
+    let bench = Bench::new().await;
+    let send = async |body: Value| {
+        bench
+            .post("/api/v1/messages", &bench.operator(), body)
+            .await
+    };
+
+    // No test here has a model, so that the turn ends at once with an error.
+    let waited = send(json!({"content": "hello there", "topic": "billing", "wait_s": 20})).await;
+    let data = waited.json()["data"].clone();
+    let path = format!("/api/v1/messages/{}", data["message_id"].as_str().unwrap());
+    let shown = bench.look(&path).await.json()["data"].clone();
+    let topics = bench.look("/api/v1/topics").await.json();
+    let same = send(json!({"content": "and more", "topic": "Billing"})).await;
+    let command = send(json!({"content": "/topics", "wait_s": 5})).await;
+
+    assert_eq!(waited.status, 200, "{}", waited.body);
+    assert_eq!(data["channel_id"], "api:operator");
+    assert_eq!(data["reply"]["status"], "failed");
+    assert_eq!(data["reply"]["code"], "no_provider");
+    assert_eq!(shown["reply"], data["reply"]);
+    assert_eq!(column(&topics, "name"), ["billing"]);
+    assert_eq!(same.status, 202);
+    assert_eq!(same.json()["data"]["topic_id"], data["topic_id"]);
+    assert_eq!(command.status, 200);
+    assert!(command.body.contains("billing"));
+}
+
+/// OP-33, OP-99
+#[actix::test]
+async fn words_that_make_no_sense_are_refused() {
+    let bench = Bench::new().await;
+    let send = async |body: Value| {
+        bench
+            .post("/api/v1/messages", &bench.operator(), body)
+            .await
+    };
+
+    for (body, field) in [
+        (json!({"content": " "}), "content"),
+        (json!({"content": "x".repeat(100_001)}), "content"),
+        (json!({"content": "x", "wait_s": 301}), "wait_s"),
+        (
+            json!({"content": "x", "topic": "a", "topic_id": "t-1"}),
+            "topic",
+        ),
+        (json!({"content": "x", "topic": "a:b"}), "topic"),
+    ] {
+        let answer = send(body).await;
+        assert_eq!((answer.status, answer.field()), (400, field.to_owned()));
+    }
+    let unknown = send(json!({"content": "x", "topic_id": "t-0000000000000009"})).await;
+    assert_eq!(
+        (unknown.status, unknown.field()),
+        (404, "topic_id".to_owned())
+    );
+    let chat = bench.token("chat", only(Scope::Chat)).await;
+    let to_team = json!({"content": "x", "team": "ops"});
+    let refused = bench.post("/api/v1/messages", &chat, to_team).await;
+    assert_eq!(refused.refusal(), (403, "forbidden".to_owned()));
+    assert_eq!(bench.look("/api/v1/messages/m-nothing").await.status, 404);
+}
+
+/// OP-24, OP-113
+#[actix::test]
+async fn work_is_given_and_counted() {
+    let bench = Bench::new().await;
+    let wish = json!({
+        "name": "ops", "parent": "main", "description": "operations", "scope_accepts": ["works"],
+    });
+    let made = bench.post("/api/v1/teams", &bench.operator(), wish).await;
+    assert!(made.status < 300, "{}", made.body);
+    let give = async |body: Value| bench.post("/api/v1/tasks", &bench.operator(), body).await;
+
+    let given = give(json!({"team": "ops", "task": "tidy up", "priority": "high"})).await;
+    let nobody = give(json!({"team": "nobody", "task": "x"})).await;
+    let main = give(json!({"team": "main", "task": "x"})).await;
+    let blank = give(json!({"team": "ops", "task": " "})).await;
+    let stats = bench.look("/api/v1/tasks/stats").await.json()["data"].clone();
+
+    assert_eq!(given.status, 202, "{}", given.body);
+    let id = given.json()["data"]["id"].as_str().unwrap().to_owned();
+    let shown = bench.look(&format!("/api/v1/tasks/{id}")).await.json()["data"].clone();
+    assert_eq!(
+        (&shown["type"], &shown["priority"], &shown["created_by"]),
+        (&json!("delegate"), &json!("high"), &json!("operator"))
+    );
+    assert_eq!(shown["session_id"], "ops:main");
+    assert_eq!(shown["children"], json!([]));
+    assert_eq!(nobody.status, 404);
+    assert_eq!((main.status, main.field()), (400, "team".to_owned()));
+    assert_eq!((blank.status, blank.field()), (400, "task".to_owned()));
+    assert_eq!(stats["by_type"]["delegate"], 1);
+    assert!(stats["all"].as_u64() >= Some(1));
+}

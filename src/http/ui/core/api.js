@@ -1,0 +1,94 @@
+// @ts-check
+// Requests to the service. Everything the page does but the chat goes through here.
+
+/** A refusal of the server, or no answer at all. */
+export class Refusal extends Error {
+  /** @param {number} status @param {{code?: string, message?: string, field?: string, request_id?: string} | null} [body] */
+  constructor(status, body) {
+    super(body?.message ?? (status ? `The server answered ${status}.` : "The server cannot be reached."));
+    this.status = status;
+    this.code = body?.code ?? (status ? String(status) : "unreachable");
+    this.field = body?.field ?? null;
+    this.request = body?.request_id ?? null;
+  }
+}
+
+/** Who is logged in; set at login. */
+export const me = {
+  principal: "",
+  /** @type {string[]} */ scopes: [],
+  /** @type {string | null} */ csrf: null,
+  demo: false,
+  version: "",
+};
+
+/** @param {string} scope */
+export const may = (scope) => me.scopes.includes(scope);
+
+export const events = new EventTarget();
+
+/** Why nothing can be changed at the moment; set by whoever watches the connection. */
+export const barred = { reason: "" };
+
+/**
+ * @param {string} method @param {string} path under `/api/v1`
+ * @param {{query?: Record<string, any>, body?: unknown, signal?: AbortSignal, headers?: Record<string, string>}} [options]
+ * @returns {Promise<any>} the whole answer
+ */
+export async function call(method, path, { query, body, signal, headers } = {}) {
+  const changes = method !== "GET";
+  if (changes && barred.reason) throw new Refusal(0, { code: "offline", message: barred.reason });
+  let answer;
+  try {
+    answer = await fetch(address(path, query), {
+      method,
+      headers: {
+        ...(body === undefined ? {} : { "Content-Type": "application/json" }),
+        ...(changes && me.csrf ? { "X-CSRF-Token": me.csrf } : {}),
+        ...headers,
+      },
+      body: body === undefined ? undefined : JSON.stringify(body),
+      cache: "no-store",
+      signal,
+    });
+  } catch (error) {
+    if (signal?.aborted) throw error;
+    throw new Refusal(0);
+  }
+  const content = answer.status === 204 ? null : await answer.json().catch(() => null);
+  if (answer.ok) return content;
+  if (answer.status === 401 && path !== "/session") events.dispatchEvent(new Event("logged-out"));
+  throw new Refusal(answer.status, content?.error);
+}
+
+/** @param {string} path @param {Record<string, any>} [query] */
+export function address(path, query = {}) {
+  const wanted = Object.entries(query).filter(([, value]) => value !== undefined && value !== null && value !== "");
+  return `/api/v1${path}${wanted.length ? `?${new URLSearchParams(wanted.map(([name, value]) => [name, String(value)]))}` : ""}`;
+}
+
+/** One thing. @param {string} path @param {Record<string, any>} [query] @param {AbortSignal} [signal] */
+export const get = async (path, query, signal) => (await call("GET", path, { query, signal }))?.data;
+
+/**
+ * Many things.
+ * @param {string} path @param {Record<string, any>} [query] @param {AbortSignal} [signal]
+ * @returns {Promise<{rows: any[], total: number, next: string | null}>}
+ */
+export async function list(path, query, signal) {
+  const answer = await call("GET", path, { query, signal });
+  const rows = answer?.data ?? [];
+  return { rows, total: answer?.total ?? rows.length, next: answer?.next_cursor ?? null };
+}
+
+/** @param {string} path @param {unknown} [body] */
+export const post = async (path, body) => (await call("POST", path, { body }))?.data;
+/** @param {string} path @param {unknown} body */
+export const put = async (path, body) => (await call("PUT", path, { body }))?.data;
+/** @param {string} path @param {unknown} body */
+export const patch = async (path, body) => (await call("PATCH", path, { body }))?.data;
+/** @param {string} path @param {Record<string, any>} [query] */
+export const remove = (path, query) => call("DELETE", path, { query });
+
+/** A part of a path. @param {unknown} text */
+export const part = (text) => encodeURIComponent(String(text));

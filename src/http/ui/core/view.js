@@ -1,0 +1,143 @@
+// @ts-check
+// What all views have in common: a life from their opening to their closing, data that is loaded and kept fresh, and drawing
+// at most once per frame.
+
+import { live } from "../live/live.js";
+import { failure, loading } from "../parts/states.js";
+import { amend, here, write } from "./place.js";
+import { paint } from "./paint.js";
+
+/** Something that is fetched and shown. */
+export class Source {
+  /**
+   * @param {View} view
+   * @param {(signal: AbortSignal) => Promise<any>} fetch
+   * @param {string[]} freshenOn types of live events that make it stale
+   */
+  constructor(view, fetch, freshenOn = []) {
+    this.view = view;
+    this.fetch = fetch;
+    this.life = new AbortController();
+    this.signal = AbortSignal.any([this.life.signal, view.lifetime.signal]);
+    /** @type {any} */ this.data = null;
+    /** @type {any} */ this.refusal = null;
+    this.slow = false;
+    this.ready = false;
+    const soon = () => this.soon();
+    for (const type of [...freshenOn, "resync"]) live.addEventListener(type, soon, { signal: this.signal });
+    this.reload();
+  }
+
+  /** Nobody wants it any more. */
+  close() {
+    this.life.abort();
+  }
+
+  /** Many events in a row cost one request. */
+  soon() {
+    this.timer ??= setTimeout(() => {
+      this.timer = undefined;
+      if (!this.signal.aborted) this.reload();
+    }, 120);
+  }
+
+  async reload() {
+    this.asking?.abort();
+    const asking = (this.asking = new AbortController());
+    const signal = AbortSignal.any([asking.signal, this.signal]);
+    const slow = setTimeout(() => {
+      this.slow = true;
+      this.view.update();
+    }, 200);
+    try {
+      const data = await this.fetch(signal);
+      if (signal.aborted) return;
+      this.data = data;
+      this.refusal = null;
+      this.ready = true;
+    } catch (refusal) {
+      if (signal.aborted) return;
+      this.refusal = refusal;
+    } finally {
+      clearTimeout(slow);
+    }
+    this.slow = false;
+    this.view.update();
+  }
+
+  /**
+   * What is there to see now: the data, that it is on its way, or why it is not coming.
+   * @param {(data: any) => import("./dom.js").Child} drawn
+   * @returns {import("./dom.js").Child}
+   */
+  show(drawn) {
+    if (this.refusal) return [failure(this.refusal, () => this.reload()), this.ready ? drawn(this.data) : null];
+    if (this.ready) return drawn(this.data);
+    return this.slow ? loading() : null;
+  }
+}
+
+export class View extends HTMLElement {
+  constructor() {
+    super();
+    this.lifetime = new AbortController();
+    this.place = here();
+    this.due = false;
+  }
+
+  connectedCallback() {
+    this.begin();
+    this.update();
+  }
+
+  disconnectedCallback() {
+    this.lifetime.abort();
+  }
+
+  /** Called once, when the view is opened. */
+  begin() {}
+
+  /** Called when the address changes within the view. @param {import("./place.js").Place} place */
+  moved(place) {
+    this.place = place;
+    this.update();
+  }
+
+  /** What the view looks like now. @returns {import("./dom.js").Child} */
+  render() {
+    return null;
+  }
+
+  update() {
+    if (this.due) return;
+    this.due = true;
+    queueMicrotask(() => {
+      this.due = false;
+      if (!this.lifetime.signal.aborted) paint(this, this.render());
+    });
+  }
+
+  /** @param {(signal: AbortSignal) => Promise<any>} fetch @param {string[]} [freshenOn] */
+  source(fetch, freshenOn) {
+    return new Source(this, fetch, freshenOn);
+  }
+
+  /** @param {string[]} types @param {(event: any) => void} heard */
+  on(types, heard) {
+    for (const type of types) live.addEventListener(type, heard, { signal: this.lifetime.signal });
+  }
+
+  /** Redraws in steps, for clocks. @param {number} ms */
+  every(ms) {
+    const timer = setInterval(() => document.hidden || this.update(), ms);
+    this.lifetime.signal.addEventListener("abort", () => clearInterval(timer));
+  }
+
+  /** Puts filters into the address. @param {Record<string, any>} changes */
+  filter(changes) {
+    const { view, rest, query } = this.place;
+    amend(write(view, rest, { ...query, ...changes }));
+    this.place = here();
+    this.update();
+  }
+}

@@ -1,0 +1,153 @@
+// @ts-check
+// The state of the service as the page knows it: a snapshot, and each event applied to it once. No I/O.
+
+/**
+ * @typedef {{id: string, name: string, arguments: any, status: string, startedAt: any, preview?: string}} ToolCall
+ * @typedef {{userText: string, thinking: string, text: string, toolCalls: ToolCall[]}} ActiveTurn
+ * @typedef {{task_id: string, turn: string, team: string, topic_id?: string, session_id?: string, started_at: string, state: string,
+ *   wait_reason?: string, seq: number, active_turn: ActiveTurn, model?: string, mark?: {text: number, thinking: number}, parted?: boolean}} Running
+ */
+
+export class State {
+  constructor() {
+    this.boot = -1;
+    this.seq = -1;
+    /** @type {any} */ this.overview = null;
+    /** @type {any} */ this.org = null;
+    /** @type {Map<string, Running>} by task */ this.running = new Map();
+    /** @type {Map<string, any>} */ this.approvals = new Map();
+    /** @type {Map<string, any>} */ this.questions = new Map();
+    /** @type {Map<string, any>} */ this.topics = new Map();
+    /** @type {Map<string, any>} */ this.jobs = new Map();
+    /** @type {any[]} */ this.channels = [];
+    this.unread = 0;
+  }
+
+  /** Begins anew from a snapshot. @param {any} snapshot */
+  take(snapshot) {
+    const by = (/** @type {any[]} */ rows, /** @type {string} */ id) => new Map((rows ?? []).map((row) => [row[id], row]));
+    this.boot = snapshot.boot;
+    this.seq = snapshot.seq;
+    this.overview = snapshot.overview;
+    this.org = snapshot.org;
+    this.running = by(snapshot.running, "task_id");
+    this.approvals = by(snapshot.approvals, "id");
+    this.questions = by(snapshot.questions, "id");
+    this.topics = by(snapshot.topics, "id");
+    this.jobs = by(snapshot.jobs, "id");
+    this.channels = snapshot.channels ?? [];
+    this.unread = snapshot.inbox_unread ?? 0;
+  }
+
+  /**
+   * Takes an event in. Returns false if the snapshot, or an earlier delivery, has it already.
+   * @param {string} type @param {any} data @param {number} [boot]
+   */
+  apply(type, data, boot = this.boot) {
+    if (boot === this.boot && data.seq <= this.seq) return false;
+    this.seq = data.seq;
+    const take = TAKE[type];
+    take?.(this, data);
+    return true;
+  }
+}
+
+/** @type {Record<string, (state: State, data: any) => void>} */
+const TAKE = {
+  turn: takeTurn,
+  "task.changed": (state, data) => {
+    const ended = ["done", "failed", "cancelled", "expired", "dead"].includes(data.state);
+    if (ended) state.running.delete(data.id);
+    const turn = state.running.get(data.id);
+    if (turn) Object.assign(turn, { state: data.state, wait_reason: data.wait_reason });
+  },
+  "approval.changed": (state, data) => keep(state.approvals, data, data.status === "pending"),
+  "question.changed": (state, data) => keep(state.questions, data, data.status === "open"),
+  "topic.changed": (state, data) => keep(state.topics, data, true),
+  "job.progress": (state, data) => keep(state.jobs, data, true),
+  "channel.changed": (state, data) => {
+    state.channels = [...state.channels.filter((channel) => channel.type !== data.type), data];
+  },
+};
+
+/** @param {Map<string, any>} rows @param {any} data @param {boolean} stays */
+function keep(rows, data, stays) {
+  if (stays) rows.set(data.id, { ...rows.get(data.id), ...data });
+  else rows.delete(data.id);
+}
+
+/** @param {State} state @param {any} data */
+function takeTurn(state, data) {
+  const task = data.task_id;
+  if (!task) return;
+  if (data.kind === "turn_start") {
+    state.running.set(task, begun(data));
+    return;
+  }
+  if (data.kind === "turn_end") {
+    state.running.delete(task);
+    return;
+  }
+  const turn = state.running.get(task);
+  // What the snapshot's turn already shows is not added again.
+  if (!turn || (turn.seq ?? -1) >= data.seq) return;
+  turn.seq = data.seq;
+  if (data.kind === "state") {
+    Object.assign(turn, { state: data.state, wait_reason: data.reason });
+    // A model call is over: what is said from here on is another step.
+    if (data.step !== undefined) nextStep(turn);
+  }
+  if (data.kind === "stream") stream(turn, data.value ?? {}, data.at);
+}
+
+/** @param {Running} turn */
+function nextStep(turn) {
+  turn.mark = { text: turn.active_turn.text.length, thinking: turn.active_turn.thinking.length };
+  turn.parted = false;
+}
+
+/** @param {any} data @returns {Running} */
+const begun = (data) => ({
+  task_id: data.task_id,
+  turn: data.turn,
+  team: data.team,
+  topic_id: data.topic_id,
+  session_id: data.session_id,
+  started_at: data.at,
+  state: "running",
+  model: data.model,
+  seq: data.seq,
+  active_turn: { userText: data.body ?? "", thinking: "", text: "", toolCalls: [] },
+});
+
+/** @param {Running} turn @param {any} value @param {string} at */
+function stream(turn, value, at) {
+  const shown = turn.active_turn;
+  // Where the step that is being said began: what is taken back goes back to here. Of a turn that was joined in the middle
+  // only the last blank line is known.
+  const mark = (turn.mark ??= { text: shown.text.lastIndexOf("\n\n") + 1, thinking: shown.thinking.lastIndexOf("\n\n") + 1 });
+  const call = shown.toolCalls.find((one) => one.id === value.id);
+  switch (value.type) {
+    case "text":
+    case "thinking": {
+      /** @type {"text" | "thinking"} */ const part = value.type;
+      const parts = turn.parted === false && shown[part].length > 0 && shown[part].length === mark[part];
+      shown[part] += (parts ? "\n\n" : "") + value.data;
+      break;
+    }
+    case "reset":
+      shown.text = shown.text.slice(0, mark.text);
+      shown.thinking = shown.thinking.slice(0, mark.thinking);
+      break;
+    case "tool_call":
+      nextStep(turn);
+      if (!call) shown.toolCalls.push({ id: value.id, name: value.name, arguments: value.arguments, status: "pending", startedAt: at });
+      break;
+    case "tool_start":
+      if (call) Object.assign(call, { status: "running", startedAt: at });
+      break;
+    case "tool_result":
+      if (call) Object.assign(call, { status: value.isError ? "failed" : "done", preview: value.content });
+      break;
+  }
+}

@@ -1,0 +1,181 @@
+// @ts-check
+// What happens in the service, as it happens: a snapshot, then its events. Whoever listens hears each type by its name,
+// `changed` when counts or the connection changed, and `resync` when what was fetched before may be out of date.
+
+import { barred, get, Refusal } from "../core/api.js";
+import { State } from "./fold.js";
+
+const TYPES = [
+  "turn", "team.changed", "task.changed", "task.stalled", "message", "topic.changed", "channel.changed", "approval.changed",
+  "question.changed", "inbox.changed", "trigger.changed", "trigger.run", "memory.changed", "vault.changed", "usage.changed",
+  "config.reloaded", "config.invalid", "job.progress", "log", "drain", "gap",
+];
+const FIRST_PAUSE = 300;
+const LONGEST_PAUSE = 5_000;
+/** Silence is checked so often, and an answer may take so long: together less than the five seconds of a visible break. */
+const BEAT = 2_500;
+const PATIENCE = 2_000;
+/** A tab that nobody looks at gives its connection back: a browser has only six for one server. */
+const UNSEEN = 30_000;
+
+class Live extends EventTarget {
+  constructor() {
+    super();
+    this.state = new State();
+    /** @type {"connecting" | "online" | "offline" | "missing"} */
+    this.connection = "connecting";
+    this.failures = 0;
+    /** @type {EventSource | null} */ this.stream = null;
+    this.begun = false;
+  }
+
+  /** Begins to listen. */
+  async open() {
+    if (!this.begun) {
+      this.begun = true;
+      addEventListener("offline", () => this.lost());
+      addEventListener("online", () => this.retry());
+      document.addEventListener("visibilitychange", () => this.seen());
+      setInterval(() => this.beat(), BEAT);
+    }
+    clearTimeout(this.timer);
+    if (this.stream || this.opening) return;
+    this.opening = true;
+    try {
+      const fresh = this.state.boot < 0;
+      if (fresh || this.stale) await this.snapshot();
+      this.listen();
+    } catch (refusal) {
+      this.failed(/** @type {Refusal} */ (refusal));
+    }
+    this.opening = false;
+  }
+
+  async snapshot() {
+    this.state.take(await get("/snapshot"));
+    this.stale = false;
+    this.tell("changed");
+    this.tell("resync");
+  }
+
+  listen() {
+    const { boot, seq } = this.state;
+    const stream = new EventSource(`/api/v1/events?since=${boot}-${seq}`);
+    this.stream = stream;
+    stream.onopen = () => {
+      this.failures = 0;
+      this.set("online");
+    };
+    stream.onerror = () => stream === this.stream && this.lost();
+    for (const type of TYPES) {
+      stream.addEventListener(type, (event) => this.take(type, /** @type {MessageEvent} */ (event)));
+    }
+  }
+
+  /** @param {string} type @param {MessageEvent} event */
+  take(type, event) {
+    const data = JSON.parse(event.data);
+    if (type === "gap") {
+      this.gap();
+      return;
+    }
+    const boot = Number(event.lastEventId.split("-")[0]);
+    if (!this.state.apply(type, data, boot)) return;
+    this.dispatchEvent(new CustomEvent(type, { detail: data }));
+    if (COUNTED.has(type)) this.recount();
+    if (type !== "log" && type !== "turn") this.tell("changed");
+  }
+
+  async gap() {
+    this.close();
+    this.stale = true;
+    await this.open();
+    this.tell("caught-up");
+  }
+
+  /** The figures in the navigation. */
+  recount() {
+    this.counting ??= setTimeout(async () => {
+      this.counting = undefined;
+      try {
+        const overview = await get("/overview");
+        this.state.overview = overview;
+        this.state.unread = overview.inbox_unread;
+        this.tell("changed");
+      } catch {
+        // The next event asks again; a lost connection is found out elsewhere.
+      }
+    }, 200);
+  }
+
+  close() {
+    this.stream?.close();
+    this.stream = null;
+  }
+
+  /** What happened meanwhile is fetched at the return; a refusal then says whether one is still logged in. */
+  lost() {
+    this.close();
+    this.stale = true;
+    this.set("offline");
+    this.again();
+  }
+
+  /** @param {Refusal} refusal */
+  failed(refusal) {
+    if (refusal.status === 404 || refusal.status === 403) {
+      this.set("missing");
+      this.recount();
+    } else if (refusal.status !== 401) this.lost();
+  }
+
+  again() {
+    clearTimeout(this.timer);
+    const pause = Math.min(LONGEST_PAUSE, FIRST_PAUSE * 2 ** this.failures);
+    this.failures += 1;
+    this.timer = setTimeout(() => this.open(), pause * (0.8 + Math.random() * 0.4));
+  }
+
+  retry() {
+    this.failures = 0;
+    if (!this.stream) this.open();
+  }
+
+  /** A network that swallows everything closes no connection: only a question tells. */
+  async beat() {
+    if (document.hidden || this.beating || this.connection === "connecting") return;
+    this.beating = true;
+    const answers = await fetch("/healthz", { signal: AbortSignal.timeout(PATIENCE), cache: "no-store" }).then((answer) => answer.ok, () => false);
+    this.beating = false;
+    if (this.connection === "missing") barred.reason = answers ? "" : OFFLINE;
+    else if (!answers && this.connection === "online") this.lost();
+  }
+
+  seen() {
+    clearTimeout(this.leaving);
+    if (document.hidden) {
+      this.leaving = setTimeout(() => {
+        this.close();
+        clearTimeout(this.timer);
+      }, UNSEEN);
+    } else if (!this.stream && this.begun && this.connection !== "missing") this.retry();
+  }
+
+  /** @param {"connecting" | "online" | "offline" | "missing"} connection */
+  set(connection) {
+    if (connection === this.connection) return;
+    this.connection = connection;
+    barred.reason = connection === "offline" ? OFFLINE : "";
+    this.tell("changed");
+  }
+
+  /** @param {string} type */
+  tell(type) {
+    this.dispatchEvent(new Event(type));
+  }
+}
+
+const OFFLINE = "Offline: the server cannot be reached, so nothing can be changed now.";
+const COUNTED = new Set(["approval.changed", "question.changed", "inbox.changed", "task.changed", "team.changed", "usage.changed"]);
+
+export const live = new Live();

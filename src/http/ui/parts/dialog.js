@@ -1,0 +1,82 @@
+// @ts-check
+// Dialogs: forms and questions above the page. Focus returns to where it was.
+
+import { clean, icon, make } from "../core/dom.js";
+
+/**
+ * Opens a form. `submit` gets its values and may refuse by throwing; the dialog then stays and says why. With `stays` it
+ * stays also after a success, to be used again.
+ * @param {{title: string, about?: import("../core/dom.js").Child, body?: import("../core/dom.js").Child, action: string, dangerous?: boolean,
+ *   wide?: boolean, stays?: boolean, submit: (values: Record<string, string>, form: HTMLFormElement) => Promise<any>}} what
+ * @returns {Promise<any>} what `submit` returned, or undefined if it was left
+ */
+export function ask({ title, about, body, action, dangerous, wide, stays, submit }) {
+  return new Promise((resolve) => {
+    const problem = make("p", { class: "problem", role: "alert", hidden: true });
+    const send = make("button", { type: "submit", class: dangerous ? "button danger" : "button primary" }, action);
+    const form = make(
+      "form",
+      { method: "dialog", novalidate: false },
+      make(
+        "header",
+        {},
+        make("h2", { id: "dialog-title" }, title),
+        make("button", { type: "button", class: "icon-button", "aria-label": "Close", onclick: () => dialog.close() }, icon("close")),
+      ),
+      make("div", { class: "dialog-body" }, about ? make("div", { class: "muted" }, about) : null, body, problem),
+      make("footer", {}, make("button", { type: "button", class: "button", onclick: () => dialog.close() }, "Cancel"), send),
+    );
+    const dialog = make("dialog", { class: wide ? "dialog wide" : "dialog", "aria-labelledby": "dialog-title" }, form);
+    const before = /** @type {HTMLElement | null} */ (document.activeElement);
+    /** @type {any} */ let answer;
+    form.onsubmit = async (event) => {
+      event.preventDefault();
+      if (send.disabled) return;
+      send.disabled = true;
+      send.setAttribute("aria-busy", "true");
+      try {
+        const values = Object.fromEntries([...new FormData(form)].map(([name, value]) => [name, String(value)]));
+        answer = (await submit(values, form)) ?? true;
+        problem.hidden = true;
+        if (!stays) dialog.close();
+      } catch (refusal) {
+        const { message, code, request, field } = /** @type {any} */ (refusal);
+        problem.hidden = false;
+        problem.replaceChildren(
+          ...[field ? `${clean(field)}: ` : "", clean(message), " "].filter(Boolean),
+          ...(code ? [make("code", {}, clean([code, request].filter(Boolean).join(" · ")))] : []),
+        );
+      }
+      send.disabled = false;
+      send.removeAttribute("aria-busy");
+    };
+    dialog.onclick = (event) => {
+      if (event.target === dialog) dialog.close();
+    };
+    dialog.onclose = () => {
+      dialog.remove();
+      before?.focus?.();
+      resolve(answer);
+    };
+    document.body.append(dialog);
+    dialog.showModal();
+    const first = /** @type {HTMLElement | null} */ (form.querySelector(".dialog-body :is(input, textarea, select)"));
+    (first ?? send).focus();
+  });
+}
+
+/**
+ * Asks before something is lost. With `typed` the name has to be written out.
+ * @param {{title: string, lost: string, action: string, typed?: string, submit: () => Promise<any>}} what
+ */
+export function confirm({ title, lost, action, typed, submit }) {
+  const field = typed
+    ? make(
+        "label",
+        { class: "field" },
+        make("span", {}, "Type ", make("code", {}, typed), " to confirm"),
+        make("input", { name: "typed", autocomplete: "off", spellcheck: "false", required: true, pattern: typed.replace(/[^\w-]/g, "\\$&") }),
+      )
+    : null;
+  return ask({ title, about: lost, body: field, action, dangerous: true, submit });
+}

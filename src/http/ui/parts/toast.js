@@ -1,0 +1,48 @@
+// @ts-check
+// Short words in the corner: what succeeded, what was refused, what came in elsewhere.
+
+import { clean, icon, make } from "../core/dom.js";
+
+const SHOWN = 7_000;
+
+/** @param {string} words @param {{code?: string | null, bad?: boolean, link?: [string, string]}} [more] */
+export function toast(words, { code, bad, link } = {}) {
+  const close = () => note.remove();
+  const note = make(
+    "div",
+    { class: "toast", "data-bad": bad },
+    icon(bad ? "alert" : "check"),
+    make("div", {}, clean(words), code ? make("code", {}, clean(code)) : null, link ? make("a", { href: link[1] }, link[0]) : null),
+    make("button", { type: "button", class: "icon-button", "aria-label": "Dismiss", onclick: close }, icon("close")),
+  );
+  document.getElementById("toasts")?.append(note);
+  setTimeout(close, SHOWN);
+}
+
+/**
+ * Does something once, shows that it is being done, and says how it went. Returns whether it succeeded.
+ * @param {HTMLButtonElement | null | undefined} button
+ * @param {() => Promise<any>} action
+ * @param {string | ((answer: any) => string)} [done] what to say then
+ */
+export async function act(button, action, done) {
+  if (button?.disabled) return false;
+  if (button) {
+    button.disabled = true;
+    button.setAttribute("aria-busy", "true");
+  }
+  try {
+    const answer = await action();
+    if (done) toast(typeof done === "function" ? done(answer) : done);
+    return true;
+  } catch (refusal) {
+    const { message, code, request } = /** @type {any} */ (refusal);
+    toast(message, { code: [code, request].filter(Boolean).join(" · "), bad: true });
+    return false;
+  } finally {
+    if (button) {
+      button.disabled = false;
+      button.removeAttribute("aria-busy");
+    }
+  }
+}

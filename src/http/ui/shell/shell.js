@@ -1,0 +1,138 @@
+// @ts-check
+// The frame around the views: navigation, connection, colours, and which view is open.
+
+import { me } from "../core/api.js";
+import { byId, clean, icon, make } from "../core/dom.js";
+import { paint } from "../core/paint.js";
+import { here, write } from "../core/place.js";
+import { live } from "../live/live.js";
+import { failure, loading } from "../parts/states.js";
+import { badge } from "../parts/marks.js";
+import { toast } from "../parts/toast.js";
+import { talk } from "../views/chat/talk.js";
+import { openPalette } from "./palette.js";
+import { PLACES, TABS } from "./places.js";
+
+const WORDS = { connecting: "Connecting", online: "Connected", offline: "Offline", taken: "In another tab", denied: "Refused" };
+
+/** @type {any} */ let shown = null;
+let opening = 0;
+
+/** @param {{onLeave: () => void}} hooks */
+export function openShell({ onLeave }) {
+  byId("principal").textContent = clean(me.principal);
+  byId("version").textContent = me.version ? `Version ${clean(me.version)}` : "";
+  byId("demo").hidden = !me.demo;
+  byId("logout").onclick = onLeave;
+  byId("open-palette").onclick = () => openPalette();
+  addEventListener("keydown", (event) => {
+    if ((event.ctrlKey || event.metaKey) && event.key.toLowerCase() === "k") {
+      event.preventDefault();
+      openPalette();
+    }
+  });
+  addEventListener("hashchange", show);
+  addEventListener("amended", drawFrame);
+  live.addEventListener("changed", drawFrame);
+  live.addEventListener("caught-up", () => toast("Some events were missed; everything was fetched again."));
+  talk.addEventListener("changed", drawFrame);
+  byId("loading").hidden = true;
+  byId("app").hidden = false;
+  show();
+}
+
+/** Opens the view that the address names. */
+async function show() {
+  const place = here();
+  const entry = PLACES.find((one) => one.view === place.view) ?? PLACES[0];
+  drawFrame();
+  if (shown?.view === entry.view) {
+    shown.element.moved?.(place);
+    return;
+  }
+  const number = (opening += 1);
+  const main = byId("view");
+  const slow = setTimeout(() => main.replaceChildren(loading()), 200);
+  try {
+    await entry.load();
+  } catch {
+    clearTimeout(slow);
+    const refusal = /** @type {any} */ ({ code: "not_loaded", status: 0, message: "This view could not be loaded." });
+    main.replaceChildren(failure(refusal, show));
+    shown = null;
+    return;
+  }
+  clearTimeout(slow);
+  // Another view was asked for meanwhile.
+  if (number !== opening) return;
+  const element = document.createElement(entry.tag);
+  const moves = shown !== null;
+  shown = { view: entry.view, element };
+  main.dataset.view = entry.view;
+  main.replaceChildren(element);
+  main.scrollTop = 0;
+  drawFrame();
+  if (!moves) performance.mark("interactive");
+  if (moves && !byId("view").contains(document.activeElement) && document.activeElement === document.body) main.focus({ preventScroll: true });
+}
+
+/** @param {string} view */
+function waiting(view) {
+  const { overview, unread } = live.state;
+  if (view === "chat") return [talk.unread(), "unread"];
+  if (view === "approvals") return [(overview?.approvals_open ?? 0) + (overview?.questions_open ?? 0) + (unread ?? 0), "waiting"];
+  return [0, ""];
+}
+
+function link(/** @type {any} */ entry, /** @type {string} */ current) {
+  const [number, word] = /** @type {[number, string]} */ (waiting(entry.view));
+  const is = current === entry.view || (entry.view === "org" && current === "team");
+  // Back to the chat is back to where one was in it.
+  const address = entry.view === "chat" ? write("chat", [talk.last]) : write(entry.view);
+  return make("a", { key: entry.view, href: address, "aria-current": is ? "page" : null, title: entry.title }, icon(entry.picture), make("span", { class: "nav-word" }, entry.title), badge(number, word));
+}
+
+function drawFrame() {
+  const current = here().view;
+  const entries = PLACES.filter((entry) => !entry.hidden);
+  const groups = [...new Set(entries.map((entry) => entry.group))];
+  paint(
+    byId("nav"),
+    groups.map((group) => make("div", { class: "nav-group", key: group, role: "group", "aria-label": group }, entries.filter((entry) => entry.group === group).map((entry) => link(entry, current)))),
+  );
+  const onTabs = TABS.includes(current) || current === "team";
+  paint(
+    byId("tabs"),
+    entries.filter((entry) => TABS.includes(entry.view)).map((entry) => link({ ...entry, title: entry.short ?? entry.title }, current)),
+    make("button", { type: "button", key: "more", "aria-current": onTabs ? null : "page", onclick: () => openPalette() }, icon("more"), make("span", { class: "nav-word" }, "More")),
+  );
+  drawConnection();
+  const entry = PLACES.find((one) => one.view === current) ?? PLACES[0];
+  const open = (live.state.overview?.approvals_open ?? 0) + (live.state.overview?.questions_open ?? 0);
+  const total = open + talk.unread();
+  const title = current === "chat" ? talk.title() : current === "team" ? (here().rest[0] ?? entry.title) : entry.title;
+  document.title = `${total ? `(${total}) ` : ""}${title ? `${title} · ` : ""}Hivewright`;
+  byId("app").dataset.view = entry.view;
+}
+
+function drawConnection() {
+  const shown = live.connection === "offline" ? "offline" : (talk.state ?? (live.connection === "missing" ? "online" : live.connection));
+  const state = /** @type {keyof typeof WORDS} */ (shown);
+  const place = byId("connection");
+  if (place.dataset.state !== state) {
+    place.dataset.state = state;
+    byId("connection-word").textContent = WORDS[state];
+  }
+  const offline = byId("offline");
+  offline.hidden = state !== "offline";
+  offline.textContent = offline.hidden ? "" : "Offline: the server cannot be reached. What you see may be out of date, and nothing can be changed until it is back.";
+}
+
+/** @param {string} theme */
+export function showTheme(theme) {
+  const button = byId("theme");
+  button.querySelector("use").setAttribute("href", `/ui/sprite.svg#${theme}`);
+  const word = { system: "as the system", light: "light", dark: "dark" }[theme];
+  button.setAttribute("aria-label", `Colours: ${word}. Switch`);
+  button.title = `Colours: ${word}`;
+}

@@ -1,0 +1,88 @@
+// @ts-check
+// What a turn says and does, block by block: text, thinking, notes, tool calls.
+
+import { clean, icon, make } from "../../core/dom.js";
+import { duration, pretty } from "../../core/format.js";
+import { show } from "../../parts/markdown.js";
+
+/** @param {any} block */
+export function makeBlock(block) {
+  if (block.kind === "tool") return new ToolCard(block);
+  if (block.kind === "thinking") return new ThinkingCard();
+  const element = make(block.kind === "note" ? "p" : "div", { class: block.kind === "note" ? "note" : "markdown" });
+  return {
+    kind: block.kind,
+    element,
+    update: (/** @type {any} */ { text }) => (block.kind === "note" ? (element.textContent = clean(text)) : show(element, text)),
+  };
+}
+
+/** What the model thought, folded away until someone wants to know. */
+class ThinkingCard {
+  constructor() {
+    this.kind = "thinking";
+    this.body = make("div", { class: "thinking-body" });
+    this.brief = make("span", { class: "brief" });
+    this.element = make("details", { class: "thinking" }, make("summary", {}, icon("chevron"), make("span", {}, "Thinking"), this.brief), this.body);
+  }
+
+  /** @param {{text: string, busy: boolean}} block */
+  update({ text, busy }) {
+    const words = clean(text);
+    this.body.textContent = words;
+    this.brief.textContent = busy ? words.trim().split("\n").at(-1) ?? "" : "";
+  }
+}
+
+class ToolCard {
+  /** @param {any} block */
+  constructor(block) {
+    this.kind = "tool";
+    this.call = block.call;
+    this.block = block;
+    this.brief = make("span", { class: "brief" });
+    this.state = make("span", { class: "tool-state" });
+    this.args = make("pre", { tabindex: "0", "aria-label": "Arguments" });
+    this.result = make("pre", { tabindex: "0", "aria-label": "Result" });
+    this.resultPart = make("div", {}, make("h3", {}, "Result"), this.result);
+    this.element = make(
+      "details",
+      { class: "tool" },
+      make("summary", {}, icon("chevron"), make("code", {}, clean(block.tool)), this.brief, this.state),
+      make("div", { class: "tool-body" }, make("div", {}, make("h3", {}, "Arguments"), this.args), this.resultPart),
+    );
+  }
+
+  /** @param {any} block */
+  update(block) {
+    this.block = block;
+    this.element.dataset.state = block.ok === null ? "running" : block.ok === true ? "ok" : block.ok === "ended" ? "ended" : "failed";
+    this.brief.textContent = brief(block.args);
+    this.args.textContent = pretty(block.args);
+    this.result.textContent = pretty(block.result);
+    this.resultPart.hidden = !block.result;
+    this.tick();
+  }
+
+  tick() {
+    const { ok, ms, at } = this.block;
+    const time = ms === null ? "" : duration(ms);
+    if (ok === null) this.state.replaceChildren(make("span", { class: "spinner", "aria-hidden": "true" }), `Running ${duration(Math.max(100, Date.now() - at))}`);
+    else if (ok === true) this.state.replaceChildren(icon("check"), make("span", { class: "hidden" }, "Done in "), time);
+    else if (ok === "ended") this.state.replaceChildren("Ended");
+    else this.state.replaceChildren(icon("alert"), `Failed${time && ` · ${time}`}`);
+  }
+}
+
+/** What a call is about; arguments come sorted by name, so the first is not always it. @param {string} args */
+export function brief(args) {
+  let value;
+  try {
+    value = JSON.parse(args);
+  } catch {
+    return clean(args).split("\n")[0];
+  }
+  if (!value || typeof value !== "object") return clean(args).split("\n")[0];
+  const first = value.file_path ?? value.command ?? value.pattern ?? value.task ?? value.name ?? Object.values(value).find((field) => typeof field === "string" || typeof field === "number");
+  return clean(first ?? "").split("\n")[0];
+}

@@ -1,0 +1,354 @@
+// @ts-check
+// The chat: topics, the chosen conversation, the composer.
+
+import { may, me, patch, part } from "../../core/api.js";
+import { byId, clean, icon, make } from "../../core/dom.js";
+import { amend, here, write } from "../../core/place.js";
+import { View } from "../../core/view.js";
+import { act, toast } from "../../parts/toast.js";
+import { ask, confirm } from "../../parts/dialog.js";
+import { input } from "../../parts/fields.js";
+import { empty } from "../../parts/states.js";
+import { Announcer } from "./announce.js";
+import { hasEnded, UNDECIDED } from "./conversation.js";
+import { EXAMPLES } from "./examples.js";
+import { talk } from "./talk.js";
+import { showTopics, stateWord } from "./topics.js";
+import { Turns } from "./turns.js";
+
+const BLOCKED = {
+  connecting: "Connecting. Your text is kept; it can be sent in a moment.",
+  offline: "Offline: the server cannot be reached. Your text is kept, and the page keeps trying.",
+  taken: "This conversation is open in another tab.",
+  denied: "The server refused this connection: not authorized.",
+};
+
+const narrow = matchMedia("(max-width: 900px)");
+const touch = matchMedia("(pointer: coarse)");
+
+class Chat extends View {
+  chosen = UNDECIDED;
+  /** The newest line stays in sight. */
+  pinned = true;
+  /** @type {any} */ scroller = null;
+  /** @type {any} */ composer = null;
+  turns = /** @type {Turns} */ (/** @type {any} */ (null));
+  announcer = new Announcer(talk.conversation, byId("live"));
+
+  begin() {
+    if (!may("chat")) return;
+    this.build();
+    this.turns = new Turns(byId("turns"), { onRetry: (turn) => this.retry(turn) });
+    const signal = this.lifetime.signal;
+    talk.addEventListener("changed", () => this.update(), { signal });
+    talk.addEventListener("moved", (event) => this.followed(/** @type {CustomEvent} */ (event).detail), { signal });
+    talk.addEventListener("frame", (event) => this.announcer.take(/** @type {CustomEvent} */ (event).detail, this.chosen), { signal });
+    addEventListener("keydown", (event) => this.keyed(event), { signal });
+    addEventListener("resize", () => this.resized(), { signal });
+    const clock = setInterval(() => document.hidden || this.turns.tick(this.items()), 250);
+    signal.addEventListener("abort", () => {
+      clearInterval(clock);
+      talk.viewed = null;
+    });
+    this.fromAddress();
+  }
+
+  // ---- what it is made of
+
+  build() {
+    const element = (/** @type {string} */ id) => /** @type {any} */ (this.querySelector(`#${id}`));
+    this.replaceChildren(
+      make("div", { id: "shade", class: "shade", hidden: true, onclick: () => this.drawer(false) }),
+      make(
+        "aside",
+        { id: "sidebar", class: "sidebar", "aria-label": "Topics" },
+        make("div", { class: "sidebar-head" }, make("h2", {}, "Topics"), make("button", { id: "close-topics", class: "icon-button narrow-only", type: "button", "aria-label": "Close topics", onclick: () => this.drawer(false) }, icon("close"))),
+        make("button", { id: "new-topic", class: "button new-topic", type: "button", onclick: () => this.fresh() }, icon("plus"), "New topic"),
+        make("nav", { id: "topics", class: "topics", "aria-label": "Topics" }),
+      ),
+      make(
+        "section",
+        { class: "talk", "aria-label": "Conversation" },
+        make(
+          "header",
+          { class: "top" },
+          make("button", { id: "open-topics", class: "icon-button narrow-only", type: "button", "aria-label": "Topics", "aria-controls": "sidebar", "aria-expanded": "false", onclick: () => this.drawer(true) }, icon("menu"), make("span", { id: "unread-elsewhere", class: "dot", hidden: true })),
+          make("h1", { id: "topic-name" }, "New topic"),
+          make("span", { id: "topic-state", class: "tag", hidden: true }),
+          make("div", { class: "top-actions" }, make("button", { id: "rename", class: "icon-button", type: "button", "aria-label": "Rename this topic", title: "Rename", onclick: () => this.rename() }, icon("edit")), make("button", { id: "export", class: "icon-button", type: "button", "aria-label": "Download this conversation", title: "Download", onclick: () => this.download() }, icon("download")), make("button", { id: "close-topic", class: "icon-button", type: "button", "aria-label": "Close this topic", title: "Close this topic", onclick: (/** @type {any} */ event) => this.closeTopic(event.currentTarget) }, icon("check"))),
+        ),
+        make(
+          "div",
+          { id: "scroll", class: "scroll", tabindex: "0", role: "region", "aria-label": "Messages" },
+          make("div", { id: "turns", class: "turns" }),
+          make("div", { id: "empty", class: "welcome", hidden: true }, make("img", { src: "/ui/icon.svg", alt: "", width: 56, height: 56 }), make("h2", {}, "What should we work on?"), make("p", { class: "muted" }, "Answers, tool calls and their results appear here as they happen. Write below, or begin with one of these."), make("div", { class: "examples" }, EXAMPLES[me.demo ? "demo" : "model"].map((row) => this.example(row)))),
+        ),
+        make("button", { id: "to-end", class: "to-end", type: "button", hidden: true, onclick: () => this.toEnd(true) }, "Newest"),
+        make(
+          "form",
+          { id: "composer-form", class: "composer", onsubmit: (/** @type {Event} */ event) => (event.preventDefault(), this.submit()) },
+          make("p", { id: "blocked", class: "blocked", role: "status", hidden: true }, make("span", { id: "blocked-text" }), " ", make("button", { id: "unblock", type: "button", class: "link", hidden: true })),
+          make(
+            "div",
+            { class: "composer-field" },
+            make("label", { class: "hidden", for: "composer" }, "Message"),
+            make("textarea", { id: "composer", rows: 1, placeholder: "Write a message", "aria-describedby": "hint", oninput: () => this.typed(), onkeydown: (/** @type {KeyboardEvent} */ event) => this.enter(event) }),
+            make("button", { id: "stop", class: "round stop", type: "button", "aria-label": "Stop the running turn", title: "Stop (Ctrl+.)", hidden: true, onclick: () => talk.stop(this.chosen) }, icon("stop")),
+            make("button", { id: "send", class: "round send", type: "submit", "aria-label": "Send", title: "Send (Enter)" }, icon("send")),
+          ),
+          make("p", { id: "hint", class: "hint" }, make("kbd", {}, "Enter"), " sends · ", make("kbd", {}, "Shift"), "+", make("kbd", {}, "Enter"), " new line · ", make("kbd", {}, "Ctrl"), "+", make("kbd", {}, "."), " stops"),
+        ),
+      ),
+    );
+    this.scroller = element("scroll");
+    this.composer = element("composer");
+    this.scroller.addEventListener("scroll", () => {
+      this.pinned = this.scroller.scrollHeight - this.scroller.scrollTop - this.scroller.clientHeight < 80;
+      byId("to-end").hidden = this.pinned;
+    }, { passive: true });
+  }
+
+  /** @param {string[]} row */
+  example([title, about, text]) {
+    const use = () => {
+      this.composer.value = text;
+      this.sized();
+      this.composer.focus();
+      if (talk.state === "online") this.submit();
+    };
+    return make("button", { type: "button", class: "example", onclick: use }, make("strong", {}, title), make("span", {}, about));
+  }
+
+  // ---- which topic
+
+  moved() {
+    if (this.composer) this.fromAddress();
+  }
+
+  fromAddress() {
+    const { rest, query } = here();
+    if (query.new) return this.fresh();
+    this.choose(rest[0] ?? UNDECIDED, true);
+  }
+
+  fresh() {
+    talk.conversation.freshPage();
+    this.choose(UNDECIDED);
+    this.composer.focus();
+  }
+
+  /** A message without a topic was given one. @param {{from: string, to: string}} move */
+  followed({ from, to }) {
+    if (from !== this.chosen || from !== UNDECIDED) return;
+    talk.conversation.drafts[to] = this.composer.value;
+    delete talk.conversation.drafts[from];
+    this.choose(to);
+  }
+
+  /** @param {string} key @param {boolean} [arriving] */
+  choose(key, arriving = false) {
+    const moved = key !== this.chosen || arriving;
+    this.chosen = key;
+    talk.viewed = key;
+    talk.last = key;
+    talk.conversation.viewed = key;
+    if (moved) amend(key ? write("chat", [key]) : "");
+    this.turns.reset();
+    this.announcer.reset();
+    const draft = talk.conversation.drafts[key] ?? "";
+    if (this.composer.value !== draft) this.composer.value = draft;
+    this.sized();
+    this.drawer(false);
+    talk.conversation.seen(key);
+    this.redraw();
+    this.toEnd(true);
+  }
+
+  /** @param {boolean} opened */
+  drawer(opened) {
+    const was = this.classList.contains("drawer");
+    if (was === opened) return;
+    this.classList.toggle("drawer", opened);
+    byId("shade").hidden = !opened;
+    byId("open-topics").setAttribute("aria-expanded", String(opened));
+    if (narrow.matches) byId(opened ? "close-topics" : "open-topics").focus();
+  }
+
+  items() {
+    return talk.conversation.logs[this.chosen]?.items ?? [];
+  }
+
+  topic() {
+    return talk.topics().find((one) => one.id === this.chosen);
+  }
+
+  isOver() {
+    return ["done", "past"].includes(this.topic()?.state);
+  }
+
+  mayWrite() {
+    return talk.state === "online" && !this.isOver();
+  }
+
+  // ---- what a person does
+
+  /** @param {KeyboardEvent} event */
+  keyed(event) {
+    if ((event.ctrlKey || event.metaKey) && event.key === ".") {
+      event.preventDefault();
+      talk.stop(this.chosen);
+    } else if (event.key === "Escape" && this.classList.contains("drawer")) this.drawer(false);
+  }
+
+  /** @param {KeyboardEvent} event */
+  enter(event) {
+    if (event.key !== "Enter" || event.isComposing) return;
+    // On a touch keyboard Enter is the only way to a new line.
+    const sends = event.ctrlKey || event.metaKey || (!event.shiftKey && !event.altKey && !touch.matches);
+    if (!sends) return;
+    event.preventDefault();
+    this.submit();
+  }
+
+  typed() {
+    talk.conversation.drafts[this.chosen] = this.composer.value;
+    talk.conversation.saveSoon();
+    this.sized();
+    this.showActions();
+  }
+
+  submit() {
+    const text = this.composer.value.trim();
+    if (!text || !this.mayWrite()) return;
+    this.composer.value = "";
+    delete talk.conversation.drafts[this.chosen];
+    this.sized();
+    talk.say(text, this.chosen);
+    this.toEnd(true);
+    this.redraw();
+  }
+
+  /** @param {any} turn */
+  retry(turn) {
+    if (talk.state !== "online") return;
+    if (turn.refused || turn.status === "unconfirmed") talk.conversation.remove(turn);
+    if (!this.mayWrite()) this.choose(UNDECIDED);
+    talk.say(turn.text, this.chosen);
+    this.toEnd(true);
+  }
+
+  /** @param {HTMLButtonElement} button */
+  async closeTopic(button) {
+    const topic = this.topic();
+    const closed = () => patch(`/topics/${part(topic.id)}`, { state: "done" });
+    if (talk.conversation.running(this.chosen)) {
+      await confirm({ title: "Close this topic?", lost: "A turn is running in it. It goes on, but no further message can be written here.", action: "Close topic", submit: closed });
+    } else await act(button, closed, "The topic is closed.");
+    talk.link.askTopics();
+  }
+
+  async rename() {
+    const topic = this.topic();
+    await ask({
+      title: "Rename this topic",
+      body: input("Name", "name", { value: topic.name, required: true, maxlength: 60 }),
+      action: "Rename",
+      submit: ({ name }) => patch(`/topics/${part(topic.id)}`, { name }),
+    });
+    talk.link.askTopics();
+  }
+
+  /** What this browser has of the topic, as text. */
+  download() {
+    const lines = this.items().map((item) =>
+      item.kind === "turn"
+        ? [item.text ? `## You, ${new Date(item.at).toISOString()}\n\n${item.text}` : "", ...item.blocks.map((/** @type {any} */ block) => (block.kind === "tool" ? `> ${block.tool} ${block.args}` : block.text))].filter(Boolean).join("\n\n")
+        : `> ${item.team}: ${item.content}`,
+    );
+    if (!lines.length) return toast("There is nothing to download yet.");
+    const name = clean(this.topic()?.name ?? "topic");
+    const address = URL.createObjectURL(new Blob([`# ${name}\n\n${lines.join("\n\n")}\n`], { type: "text/markdown" }));
+    make("a", { href: address, download: `${name.replace(/[^\w-]+/g, "-").slice(0, 60) || "topic"}.md` }).click();
+    setTimeout(() => URL.revokeObjectURL(address), 1000);
+  }
+
+  // ---- drawing
+
+  update() {
+    if (!this.composer) {
+      this.replaceChildren(empty("chat", "No right to chat", "Your token has no scope `chat`, so this page can only be looked at."));
+      return;
+    }
+    if (this.due) return;
+    this.due = true;
+    // A hidden page gets no animation frames, and need not be drawn.
+    requestAnimationFrame(() => {
+      this.due = false;
+      if (!this.lifetime.signal.aborted) this.redraw();
+    });
+  }
+
+  redraw() {
+    const { conversation } = talk;
+    const items = this.items();
+    const topic = this.topic();
+    this.turns.update(items);
+    byId("empty").hidden = items.length > 0 || this.chosen !== UNDECIDED;
+    const choosing = conversation.turns(this.chosen).some((/** @type {any} */ turn) => !hasEnded(turn));
+    byId("topic-name").textContent = topic ? clean(topic.name) : choosing ? "Choosing a topic…" : "New topic";
+    const tag = byId("topic-state");
+    tag.hidden = !topic || topic.state === "active";
+    tag.textContent = topic ? stateWord(topic) : "";
+    byId("export").hidden = items.length === 0;
+    const fixed = !topic || this.isOver() || !may("operate");
+    byId("close-topic").hidden = fixed;
+    byId("rename").hidden = fixed;
+    showTopics(byId("topics"), conversation, this.chosen, (/** @type {string} */ key) => this.choose(key));
+    byId("unread-elsewhere").hidden = talk.unread() === 0;
+    this.showActions();
+    if (this.pinned) this.toEnd(false);
+  }
+
+  showActions() {
+    const state = talk.state;
+    const running = talk.conversation.running(this.chosen);
+    byId("stop").hidden = !running;
+    byId("stop").disabled = talk.stopping.has(running?.id) || state !== "online";
+    byId("send").disabled = !this.composer.value.trim() || !this.mayWrite();
+    const reason = BLOCKED[/** @type {keyof typeof BLOCKED} */ (state)] ?? (this.isOver() ? "This topic is over." : "");
+    byId("blocked").hidden = !reason;
+    byId("blocked-text").textContent = reason;
+    const unblock = byId("unblock");
+    const way = state === "taken" ? ["Use it here", () => talk.link.takeBack()]
+      : state === "offline" ? ["Try now", () => talk.link.hurry()]
+      : state === "online" && this.isOver() ? ["Begin a new one", () => this.fresh()]
+      : null;
+    unblock.hidden = !way;
+    unblock.textContent = way?.[0] ?? "";
+    unblock.onclick = way?.[1] ?? null;
+    this.composer.placeholder = running ? "Next message" : "Write a message";
+  }
+
+  resized() {
+    this.sized();
+    if (this.pinned) this.toEnd(false);
+  }
+
+  sized() {
+    const { style, scrollHeight } = this.composer;
+    const most = innerHeight * 0.4;
+    style.height = "auto";
+    const needed = this.composer.scrollHeight || scrollHeight;
+    style.overflowY = needed > most ? "auto" : "hidden";
+    style.height = `${Math.min(needed, most)}px`;
+  }
+
+  /** @param {boolean} now */
+  toEnd(now) {
+    if (now) this.pinned = true;
+    this.scroller.scrollTop = byId("empty").hidden ? this.scroller.scrollHeight : 0;
+    byId("to-end").hidden = true;
+  }
+}
+
+customElements.define("hw-chat", Chat);

@@ -1,0 +1,389 @@
+// @ts-check
+// What the page knows: topics, their turns, and what the server has not confirmed. No DOM in here.
+//
+// Frames may be replayed after a reconnect, so taking one in twice must change nothing.
+
+import { addText, flushOpening, settle, takeTool } from "./said.js";
+import * as shelf from "./shelf.js";
+import { UNDECIDED } from "./shelf.js";
+
+export { UNDECIDED };
+
+const ENDED = new Set(["done", "cancelled", "failed", "unknown", "unconfirmed"]);
+
+export const hasEnded = (turn) => ENDED.has(turn.status);
+
+export function makeId() {
+  const bytes = crypto.getRandomValues(new Uint8Array(16));
+  return "m-" + Array.from(bytes, (byte) => byte.toString(16).padStart(2, "0")).join("");
+}
+
+export class Conversation {
+  /** Called with the topic that changed, or null if the list did, and the item. @type {(key: string | null, item?: any) => void} */
+  onChange = () => {};
+  /** Called when a message was given another topic. @type {(turn: any, from: string, to: string) => void} */
+  onMoved = () => {};
+  /** The topic on the page. @type {string | null} */
+  viewed = null;
+  /** Another tab has taken over: nothing is kept from here any more. */
+  frozen = false;
+  /** @type {string | null} */ channel = null;
+  lastSeq = 0;
+  /** As the server lists them. @type {any[]} */ topics = [];
+  /** What was said, by topic. @type {Record<string, any>} */ logs = {};
+  /** What was typed and not sent, by topic. @type {Record<string, string>} */ drafts = {};
+  /** Frames were dropped: an end may be missing. */
+  expectLoss = false;
+
+  /** @param {Pick<Storage, "getItem" | "setItem" | "removeItem">} storage @param {string} principal */
+  constructor(storage, principal) {
+    this.storage = storage;
+    this.principal = principal;
+    this.load();
+  }
+
+  // ---- what is kept in the browser
+
+  load() {
+    const kept = shelf.read(this.storage, this.principal);
+    this.channel = kept?.channel ?? null;
+    this.lastSeq = kept?.lastSeq ?? 0;
+    this.topics = kept?.topics ?? [];
+    this.logs = kept?.logs ?? {};
+    this.drafts = kept?.drafts ?? {};
+    this.expectLoss = false;
+  }
+
+  saveSoon() {
+    this.timer ??= setTimeout(() => this.save(), 800);
+  }
+
+  save() {
+    clearTimeout(this.timer);
+    this.timer = undefined;
+    // A tab that lost its channel to another one must not overwrite what that one keeps.
+    if (this.frozen) return;
+    const { principal, channel, lastSeq, topics, logs, drafts } = this;
+    shelf.write(this.storage, { principal, channel, lastSeq, topics, logs, drafts });
+  }
+
+  clear() {
+    this.frozen = true;
+    clearTimeout(this.timer);
+    shelf.clear(this.storage);
+  }
+
+  // ---- reading
+
+  log(key) {
+    return (this.logs[key] ??= { name: null, items: [], unread: 0, touched: Date.now(), past: false });
+  }
+
+  turns(key) {
+    return (this.logs[key]?.items ?? []).filter((item) => item.kind === "turn");
+  }
+
+  running(key) {
+    return this.turns(key).find((turn) => turn.status === "running" || turn.status === "sending");
+  }
+
+  /** The topics to list: the server's, then the ones of earlier channels that only this browser has. */
+  listed() {
+    const known = new Set(this.topics.map((topic) => topic.id));
+    const extra = Object.entries(this.logs)
+      .filter(([key, log]) => key !== UNDECIDED && !known.has(key) && log.items.length > 0)
+      .map(([id, log]) => ({
+        id,
+        name: log.name ?? "Topic",
+        state: log.past ? "past" : "active",
+        last_activity: log.touched,
+        queued: 0,
+        running: false,
+      }));
+    return [...this.topics, ...extra].sort((a, b) => b.last_activity - a.last_activity);
+  }
+
+  // ---- writing
+
+  /** Notes a message to be sent. The caller sends `frameOf` it. */
+  compose(content, topic) {
+    const turn = {
+      kind: "turn",
+      id: makeId(),
+      task: null,
+      text: content,
+      at: Date.now(),
+      ended: null,
+      status: "sending",
+      seq: 0,
+      attempted: false,
+      addressed: topic || null,
+      position: 0,
+      waiting: "",
+      opening: "",
+      thinking: "",
+      blocks: [],
+      usage: null,
+      error: null,
+      truncated: false,
+      revision: 0,
+    };
+    const log = this.log(topic);
+    log.items.push(turn);
+    log.touched = turn.at;
+    this.changed(topic);
+    return turn;
+  }
+
+  frameOf(turn) {
+    turn.attempted = true;
+    this.saveSoon();
+    return {
+      content: turn.text,
+      message_id: turn.id,
+      ...(turn.addressed ? { topic_id: turn.addressed } : {}),
+    };
+  }
+
+  unacknowledged() {
+    const all = Object.values(this.logs).flatMap((log) => log.items);
+    return all
+      .filter((item) => item.kind === "turn" && item.status === "sending")
+      .sort((a, b) => a.at - b.at);
+  }
+
+  remove(turn) {
+    for (const [key, log] of Object.entries(this.logs)) {
+      const at = log.items.indexOf(turn);
+      if (at >= 0) {
+        log.items.splice(at, 1);
+        this.changed(key);
+      }
+    }
+  }
+
+  /** Empties the blank page, but not what is still on its way. */
+  freshPage() {
+    const log = this.log(UNDECIDED);
+    log.items = log.items.filter((item) => item.kind === "turn" && !hasEnded(item));
+    this.changed(UNDECIDED);
+  }
+
+  seen(key) {
+    const log = this.logs[key];
+    if (log?.unread) {
+      log.unread = 0;
+      this.changed(key);
+    }
+  }
+
+  changed(key, item) {
+    if (item) item.revision += 1;
+    this.saveSoon();
+    this.onChange(key, item);
+  }
+
+  /** The old channel is gone: its topics become history, and a new channel begins. */
+  beginChannel(channel) {
+    const lost = this.channel !== null;
+    this.channel = channel;
+    this.lastSeq = 0;
+    this.topics = [];
+    for (const [key, log] of Object.entries(this.logs)) {
+      if (key !== UNDECIDED) log.past = lost;
+      for (const item of log.items) {
+        if (item.kind !== "turn" || hasEnded(item)) continue;
+        // What the lost channel may have accepted is not sent again unasked: it could run twice.
+        if (item.status !== "sending") item.status = "unknown";
+        else if (item.attempted) item.status = "unconfirmed";
+        else item.addressed = null;
+        item.revision += 1;
+      }
+      this.changed(key);
+    }
+  }
+
+  // ---- frames
+
+  /** Takes a frame in. Returns false if it was seen before. */
+  apply(frame) {
+    if (Number.isInteger(frame.seq)) {
+      if (frame.seq <= this.lastSeq) return false;
+      this.lastSeq = frame.seq;
+    }
+    const take = {
+      ack: this.takeAck,
+      progress: this.takeProgress,
+      response: this.takeResponse,
+      notification: this.takeNotification,
+      error: this.takeError,
+      topic_list: this.takeTopics,
+    }[frame.type];
+    take?.call(this, frame);
+    this.saveSoon();
+    return true;
+  }
+
+  find(frame) {
+    const same = (item) =>
+      item.kind === "turn" &&
+      ((frame.message_id && item.id === frame.message_id) || (frame.task_id && item.task === frame.task_id));
+    for (const [key, log] of Object.entries(this.logs)) {
+      const turn = log.items.find(same);
+      // A message that named no topic may be waiting anywhere until the server says where it belongs.
+      const movable = key === UNDECIDED || (turn && !turn.addressed && !turn.task);
+      if (turn && (frame.topic_id == null || key === frame.topic_id || movable)) return { key, turn };
+    }
+    return null;
+  }
+
+  /** The turn a frame is about, in the topic the frame names; null if the turn has had this frame before. */
+  turnOf(frame) {
+    let found = this.find(frame);
+    const key = frame.topic_id ?? found?.key ?? UNDECIDED;
+    const log = this.log(key);
+    if (frame.topic_name) log.name = frame.topic_name;
+    log.touched = Math.max(log.touched, frame.ts ?? 0);
+    if (!found) {
+      // A message of another topic, or one this browser has not written.
+      const twin = this.find({ ...frame, topic_id: null, task_id: null })?.turn;
+      const turn = this.compose(twin?.text ?? "", key);
+      turn.id = frame.message_id ?? turn.id;
+      turn.at = frame.ts ?? turn.at;
+      found = { key, turn };
+    } else if (found.key !== key) {
+      this.remove(found.turn);
+      log.items.push(found.turn);
+      this.onMoved(found.turn, found.key, key);
+    }
+    const { turn } = found;
+    turn.task ??= frame.task_id ?? null;
+    if (Number.isInteger(frame.seq)) {
+      if (frame.seq <= turn.seq) return null;
+      turn.seq = frame.seq;
+    }
+    return { key, turn };
+  }
+
+  takeAck(frame) {
+    const found = this.turnOf(frame);
+    if (!found) return;
+    const { key, turn } = found;
+    if (!hasEnded(turn)) {
+      turn.position = frame.position ?? 0;
+      const queued = frame.duplicate ? frame.status === "queued" : turn.position > 0;
+      turn.status = queued ? "queued" : "running";
+      if (frame.generated) turn.opening = frame.content;
+      else turn.waiting = frame.duplicate ? "" : frame.content;
+      // Ended already, and its end was confirmed by us: it will not be sent again.
+      if (frame.duplicate && frame.response_seq && frame.response_seq <= this.lastSeq) turn.status = "unknown";
+    }
+    this.changed(key, turn);
+  }
+
+  takeProgress(frame) {
+    if (frame.gap) this.expectLoss = true;
+    if (!frame.message_id && !frame.task_id) return;
+    const found = this.turnOf(frame);
+    if (!found) return;
+    const { key, turn } = found;
+    if (hasEnded(turn)) return;
+    turn.status = "running";
+    turn.position = 0;
+    if (frame.kind === "text_delta") {
+      turn.waiting = "";
+      if (frame.snapshot) settle(turn, frame.content);
+      else addText(turn, frame.content);
+    } else if (frame.kind === "tool_call" || frame.kind === "tool_result") {
+      turn.waiting = "";
+      flushOpening(turn);
+      takeTool(turn, frame);
+    } else if (frame.kind === "note") {
+      if (frame.reset) {
+        turn.opening = "";
+        if (turn.blocks.at(-1)?.kind === "text") turn.blocks.pop();
+      }
+      const last = turn.blocks.at(-1);
+      if (frame.content && !(last?.kind === "note" && last.text === frame.content)) {
+        turn.blocks.push({ kind: "note", text: frame.content });
+      }
+    }
+    this.changed(key, turn);
+  }
+
+  takeResponse(frame) {
+    const found = this.turnOf(frame);
+    if (!found) return;
+    const { key, turn } = found;
+    turn.status = frame.status === "cancelled" ? "cancelled" : "done";
+    turn.usage = frame.usage ?? null;
+    turn.truncated = Boolean(frame.truncated);
+    turn.joined = frame.joined_task_id ?? null;
+    settle(turn, frame.content);
+    this.end(key, turn, frame.ts);
+  }
+
+  takeError(frame) {
+    if (!frame.message_id && !frame.task_id) return;
+    const found = this.turnOf(frame);
+    if (!found) return;
+    const { key, turn } = found;
+    turn.status = "failed";
+    turn.refused = !frame.task_id;
+    turn.error = { code: frame.code, text: frame.error };
+    if (frame.content) settle(turn, frame.content);
+    this.end(key, turn, frame.ts);
+  }
+
+  end(key, turn, ts) {
+    turn.ended = ts ?? Date.now();
+    turn.waiting = "";
+    for (const block of turn.blocks) if (block.kind === "tool" && block.ok === null) block.ok = "ended";
+    this.log(key).unread += 1;
+    // The ones behind it move up; no frame says so.
+    for (const other of this.turns(key)) {
+      if (other.status !== "queued") continue;
+      other.position = Math.max(0, other.position - 1);
+      other.waiting = "";
+      if (other.position === 0) other.status = "running";
+      other.revision += 1;
+    }
+    this.changed(key, turn);
+  }
+
+  takeNotification(frame) {
+    const key = frame.topic_id ?? this.viewed ?? UNDECIDED;
+    const log = this.log(key);
+    if (frame.topic_name) log.name = frame.topic_name;
+    const id = `${frame.channel_id}-${frame.seq}`;
+    if (log.items.some((item) => item.id === id)) return;
+    // What was asked before is answered where it stands: its card shows the outcome by itself.
+    const asks = frame.ref_id && ["approval", "question"].includes(frame.kind);
+    if (asks && log.items.some((item) => item.kind === "notice" && item.ref === frame.ref_id)) return;
+    const { content, team, status, kind } = frame;
+    log.items.push({ kind: "notice", id, at: frame.ts ?? Date.now(), revision: 0, content, team, status, about: kind, ref: frame.ref_id ?? null });
+    log.touched = Math.max(log.touched, frame.ts ?? 0);
+    log.unread += 1;
+    this.changed(key);
+  }
+
+  takeTopics(frame) {
+    this.topics = frame.topics ?? [];
+    for (const row of this.topics) {
+      const log = this.logs[row.id];
+      if (!log) continue;
+      log.name = row.name;
+      log.past = false;
+      // Only after frames were dropped can an end be missing.
+      if (this.expectLoss && !row.running && row.queued === 0) {
+        for (const turn of this.turns(row.id)) {
+          if (hasEnded(turn) || turn.status === "sending") continue;
+          turn.status = "unknown";
+          turn.revision += 1;
+        }
+      }
+    }
+    this.expectLoss = false;
+    this.changed(null);
+  }
+}

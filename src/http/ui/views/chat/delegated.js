@@ -1,0 +1,52 @@
+// @ts-check
+// The work that a turn gave to other teams, as cards nested by who gave it to whom.
+
+import { list } from "../../core/api.js";
+import { clean, icon, make } from "../../core/dom.js";
+import { duration, money, since } from "../../core/format.js";
+import { write } from "../../core/place.js";
+import { View } from "../../core/view.js";
+import { markdown } from "../../parts/markdown.js";
+import { cell, pill } from "../../parts/marks.js";
+import { talk } from "./talk.js";
+
+const SHOWN = 600;
+
+class Delegated extends View {
+  begin() {
+    const root = this.dataset.root;
+    this.tasks = this.source(async (signal) => (await list("/tasks", { root, limit: 100 }, signal)).rows);
+    this.on(["task.changed"], (event) => event.detail.root === root && this.tasks?.soon());
+    // A result is told in the chat too.
+    talk.addEventListener("frame", (event) => /** @type {CustomEvent} */ (event).detail.type === "notification" && this.tasks?.soon(), { signal: this.lifetime.signal });
+  }
+
+  render() {
+    const root = this.dataset.root;
+    const rows = (this.tasks?.data ?? []).filter((/** @type {any} */ task) => task.id !== root);
+    if (!rows.length) return null;
+    const known = new Set(rows.map((/** @type {any} */ task) => task.id));
+    const above = (/** @type {any} */ task) => (known.has(task.lineage?.parent) ? task.lineage.parent : root);
+    const nested = (/** @type {any} */ id) => rows.filter((/** @type {any} */ task) => above(task) === id).sort((/** @type {any} */ a, /** @type {any} */ b) => (a.created_at < b.created_at ? -1 : 1));
+    const card = (/** @type {any} */ task) => make("li", { key: task.id }, this.card(task), nestedList(nested(task.id), card));
+    return make("section", { class: "delegated", "aria-label": "Delegated work" }, nestedList(nested(root), card));
+  }
+
+  /** @param {any} task */
+  card(task) {
+    const { outcome } = task;
+    const said = outcome?.result || outcome?.error?.message || "";
+    return make(
+      "article",
+      { class: "given" },
+      make("header", {}, cell(task.team), make("strong", {}, clean(task.team)), pill(task.state), task.wait_reason ? make("span", { class: "muted" }, `for ${clean(task.wait_reason)}`) : null, make("a", { class: "given-link", href: write("tasks", [task.id]) }, outcome ? duration(outcome.duration_ms) : since(task.created_at), typeof outcome?.usage?.cost_usd === "number" ? ` · ${money(outcome.usage.cost_usd)}` : "")),
+      make("p", { class: "given-body" }, clean(task.body).slice(0, 200)),
+      said ? make("details", { class: "fold" }, make("summary", {}, icon("chevron"), "Result"), markdown(said.slice(0, SHOWN) + (said.length > SHOWN ? "…" : ""))) : null,
+    );
+  }
+}
+
+/** @param {any[]} rows @param {(row: any) => Element} card */
+const nestedList = (rows, card) => (rows.length ? make("ul", {}, rows.map(card)) : null);
+
+customElements.define("hw-delegated", Delegated);

@@ -1,0 +1,58 @@
+// @ts-check
+// What a turn has said so far: pieces that stream in, tool calls in their place, and the whole text at the end.
+
+/**
+ * The words to show before the first text block is complete: the ack repeats the beginning of the text, and
+ * the deltas of that beginning follow it, or are lost when the connection was.
+ */
+export function joinOpening(opening, text) {
+  if (!opening || text.startsWith(opening)) return text;
+  if (opening.startsWith(text)) return opening;
+  return `${opening} … ${text}`;
+}
+
+export function addText(turn, piece) {
+  const last = turn.blocks.at(-1);
+  if (last?.kind === "text") last.text += piece;
+  else turn.blocks.push({ kind: "text", text: piece });
+}
+
+export function flushOpening(turn) {
+  if (!turn.opening) return;
+  const first = turn.blocks.find((block) => block.kind === "text");
+  if (first) first.text = joinOpening(turn.opening, first.text);
+  else turn.blocks.unshift({ kind: "text", text: turn.opening });
+  turn.opening = "";
+}
+
+export function takeTool(turn, frame) {
+  let card = turn.blocks.find((block) => block.kind === "tool" && block.call === frame.call_id);
+  if (!card) {
+    card = { kind: "tool", call: frame.call_id, tool: frame.tool ?? "tool", args: "", result: "", ok: null, ms: null, at: frame.ts ?? Date.now() };
+    turn.blocks.push(card);
+  }
+  if (frame.kind === "tool_call") {
+    card.args = frame.preview ?? "";
+  } else {
+    card.ok = frame.ok !== false;
+    card.ms = frame.duration_ms ?? null;
+    card.result = frame.preview ?? "";
+  }
+}
+
+/** Puts the final text in place of the streamed one, keeping what was said between tool calls where it was. */
+export function settle(turn, content) {
+  turn.opening = "";
+  const squeeze = (text) => text.replace(/\s+/g, "");
+  const texts = turn.blocks.filter((block) => block.kind === "text");
+  const whole = squeeze(content);
+  if (squeeze(texts.map((block) => block.text).join("")).endsWith(whole)) return;
+  const last = texts.at(-1);
+  const tail = turn.blocks.at(-1) === last ? last : null;
+  if (tail && whole.startsWith(squeeze(tail.text))) {
+    tail.text = content;
+    return;
+  }
+  turn.blocks = turn.blocks.filter((block) => block.kind !== "text" || !whole.includes(squeeze(block.text)));
+  if (content) turn.blocks.push({ kind: "text", text: content });
+}

@@ -1,0 +1,161 @@
+// @ts-check
+// The conversation of this browser, for the whole life of the page: it goes on whichever view is open. Listeners hear
+// `changed`, `frame` and `moved`.
+
+import { may, me } from "../../core/api.js";
+import { clean } from "../../core/dom.js";
+import { here, write } from "../../core/place.js";
+import { isLoggedIn } from "../../core/session.js";
+import { live } from "../../live/live.js";
+import { toast } from "../../parts/toast.js";
+import { Conversation, UNDECIDED } from "./conversation.js";
+import { Link } from "./link.js";
+
+/** Of so many tasks. */
+const EXTRAS_KEPT = 100;
+
+class Talk extends EventTarget {
+  constructor() {
+    super();
+    /** The topic on the page; null while another view is open. @type {string | null} */
+    this.viewed = null;
+    /** The topic that was looked at last. */
+    this.last = UNDECIDED;
+    /** Ids of the turns that were told to stop. @type {Set<string>} */
+    this.stopping = new Set();
+    /** What events told of tasks, the newest last. @type {Map<string, {thinking: string, calls: Map<string, {args?: string, result?: string}>}>} */
+    this.extras = new Map();
+    /** @type {Conversation} */ this.conversation = /** @type {any} */ (null);
+    /** @type {Link} */ this.link = /** @type {any} */ (null);
+  }
+
+  open() {
+    if (!may("chat")) return;
+    this.conversation = new Conversation(localStorage, me.principal);
+    this.conversation.onChange = (key) => {
+      const log = key === null ? null : this.conversation.logs[key];
+      if (log && key === this.viewed && !document.hidden) log.unread = 0;
+      this.tell("changed");
+    };
+    this.conversation.onMoved = (turn, from, to) => {
+      this.dispatchEvent(new CustomEvent("moved", { detail: { from, to } }));
+      if (this.stopping.has(turn.id)) this.link.send({ type: "cancel", topic_id: to });
+    };
+    this.link = new Link(this.conversation, {
+      onState: () => this.tell("changed"),
+      onFrame: (frame) => this.took(frame),
+      onRenewed: () => this.topics().length > 0 && toast("The earlier conversation could not be continued on the server. Its text stays here to read."),
+      onLoggedOut: () => location.reload(),
+      isLoggedIn,
+    });
+    live.addEventListener("turn", (event) => this.heard(/** @type {CustomEvent} */ (event).detail));
+    live.addEventListener("resync", () => {
+      for (const task of live.state.running.keys()) this.enrich(task);
+    });
+    document.addEventListener("visibilitychange", () => !document.hidden && this.viewed !== null && this.conversation.seen(this.viewed));
+    this.link.open();
+  }
+
+  get state() {
+    return this.link?.state ?? null;
+  }
+
+  topics() {
+    return this.conversation?.listed() ?? [];
+  }
+
+  unread() {
+    if (!this.conversation) return 0;
+    const logs = Object.entries(this.conversation.logs);
+    return logs.reduce((sum, [key, log]) => sum + (key === this.viewed && !document.hidden ? 0 : log.unread), 0);
+  }
+
+  title() {
+    const topic = this.topics().find((one) => one.id === this.viewed);
+    return topic ? clean(topic.name) : "";
+  }
+
+  /** @param {string} text @param {string} topic */
+  say(text, topic) {
+    const turn = this.conversation.compose(text, topic);
+    // Kept before it is sent: a page that dies in between sends it again under the same id.
+    this.conversation.save();
+    this.link.send(this.conversation.frameOf(turn));
+  }
+
+  /** @param {string} topic */
+  stop(topic) {
+    const turn = this.conversation.running(topic);
+    if (!turn || this.state !== "online") return;
+    this.stopping.add(turn.id);
+    // Without a topic yet it is stopped as soon as the server names one.
+    if (topic !== UNDECIDED) this.link.send({ type: "cancel", topic_id: topic });
+    this.tell("changed");
+  }
+
+  /** @param {any} frame */
+  took(frame) {
+    const notKnown = frame.topic_id && !this.conversation.topics.some((topic) => topic.id === frame.topic_id);
+    if (["ack", "response", "error"].includes(frame.type) || notKnown) {
+      this.asked ??= setTimeout(() => {
+        this.asked = undefined;
+        this.link.askTopics();
+      }, 250);
+    }
+    if (frame.type === "progress" && frame.gap) toast(`The connection was away for long: ${frame.gap.dropped} older update(s) are no longer kept.`);
+    if (frame.type === "error" && !frame.message_id && !frame.task_id) {
+      this.stopping.clear();
+      toast(frame.error, { code: frame.code, bad: true });
+      this.tell("changed");
+    }
+    if (frame.task_id) this.enrich(frame.task_id);
+    const elsewhere = here().view !== "chat" || frame.topic_id !== this.viewed;
+    if (frame.type === "notification" && elsewhere) toast(shortened(frame.content), frame.topic_id ? { link: ["Open", write("chat", [frame.topic_id])] } : {});
+    this.dispatchEvent(new CustomEvent("frame", { detail: frame }));
+  }
+
+  /** Events tell more than frames do: what was thought, and whole arguments and results. @param {any} event */
+  heard({ kind, task_id: task, value }) {
+    if (kind !== "stream" || !["thinking", "tool_call", "tool_result"].includes(value?.type)) return;
+    const known = this.extras.get(task) ?? { thinking: "", calls: new Map() };
+    known.thinking = live.state.running.get(task)?.active_turn.thinking || known.thinking;
+    if (value.type === "tool_call") known.calls.set(value.id, { args: JSON.stringify(value.arguments) });
+    if (value.type === "tool_result") known.calls.set(value.id, { ...known.calls.get(value.id), result: value.content });
+    this.extras.delete(task);
+    this.extras.set(task, known);
+    if (this.extras.size > EXTRAS_KEPT) this.extras.delete([...this.extras.keys()][0]);
+    this.enrich(task);
+  }
+
+  /** Frames and events come on two ways, so either may be first. @param {string} task */
+  enrich(task) {
+    const known = this.extras.get(task);
+    const thinking = live.state.running.get(task)?.active_turn.thinking || known?.thinking;
+    const found = thinking || known ? this.conversation?.find({ task_id: task }) : null;
+    if (!found) return;
+    const { turn, key } = found;
+    if (thinking) turn.thinking = thinking;
+    for (const block of turn.blocks) {
+      const call = block.kind === "tool" ? known?.calls.get(block.call) : null;
+      if (call?.args) block.args = call.args;
+      if (call?.result && block.ok !== null) block.result = call.result;
+    }
+    this.conversation.changed(key, turn);
+  }
+
+  /** At logout. */
+  forget() {
+    this.link?.close();
+    this.conversation?.clear();
+  }
+
+  /** @param {string} type */
+  tell(type) {
+    this.dispatchEvent(new Event(type));
+  }
+}
+
+/** @param {string} text */
+const shortened = (text) => (text.length > 160 ? `${text.slice(0, 160)}…` : text);
+
+export const talk = new Talk();

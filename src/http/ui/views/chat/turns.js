@@ -1,0 +1,184 @@
+// @ts-check
+// The conversation as elements: messages, streamed answers, notices.
+
+import { clean, copyButton, icon, make } from "../../core/dom.js";
+import { duration, moment, money } from "../../core/format.js";
+import { show } from "../../parts/markdown.js";
+import "../../parts/approval.js";
+import "../../parts/question.js";
+import { makeBlock } from "./cards.js";
+import { hasEnded } from "./conversation.js";
+import "./delegated.js";
+import { joinOpening } from "./said.js";
+
+/** Tools that give work to others. */
+const GIVING = new Set(["delegate_task", "query_team", "spawn_team", "escalate", "send_message", "agent"]);
+
+/** Keeps the elements in `container` equal to the items of a topic, touching only what changed. */
+export class Turns {
+  constructor(container, { onRetry }) {
+    this.container = container;
+    this.onRetry = onRetry;
+    this.shown = new Map();
+  }
+
+  reset() {
+    this.container.replaceChildren();
+    this.shown.clear();
+  }
+
+  update(items) {
+    const wanted = new Set(items.map((item) => item.id));
+    for (const [id, view] of this.shown) {
+      if (wanted.has(id)) continue;
+      view.element.remove();
+      this.shown.delete(id);
+    }
+    let before = null;
+    for (const item of items) {
+      let view = this.shown.get(item.id);
+      if (!view) {
+        view = item.kind === "turn" ? new TurnView(item, this.onRetry) : new NoticeView(item);
+        this.shown.set(item.id, view);
+      }
+      const place = before ? before.nextSibling : this.container.firstChild;
+      if (place !== view.element) this.container.insertBefore(view.element, place);
+      before = view.element;
+      if (view.revision !== item.revision) {
+        view.revision = item.revision;
+        view.update?.(item);
+      }
+    }
+  }
+
+  /** The clocks of running calls. */
+  tick(items) {
+    for (const item of items) {
+      if (item.kind === "turn" && !hasEnded(item)) this.shown.get(item.id)?.tick(item);
+    }
+  }
+}
+
+class NoticeView {
+  /** @param {any} notice */
+  constructor(notice) {
+    this.revision = -1;
+    const bad = ["failed", "dead", "expired", "denied"].includes(notice.status);
+    const label = `Notice from ${clean(notice.team)}`;
+    // What a person is asked for is answered where it is asked.
+    const asked = { approval: "hw-approval", question: "hw-question" }[/** @type {string} */ (notice.about)];
+    if (asked && notice.ref) {
+      this.element = make("article", { class: "notice asks", "aria-label": label }, make(asked, { "data-id": notice.ref }));
+      return;
+    }
+    const body = make("div", { class: "markdown" });
+    show(body, notice.content);
+    this.element = make(
+      "article",
+      { class: "notice", "data-bad": bad, "aria-label": label },
+      icon(bad ? "alert" : "bell"),
+      make("div", { class: "notice-body" }, make("p", { class: "notice-head" }, `${clean(notice.team)} · ${clean(notice.status)} · `, moment(notice.at)), body),
+    );
+  }
+}
+
+class TurnView {
+  constructor(turn, onRetry) {
+    this.onRetry = onRetry;
+    this.blocks = [];
+    this.answer = make("div", { class: "answer" });
+    this.foot = make("div", { class: "foot" });
+    this.element = make("article", { class: "turn", "data-message": turn.id });
+    if (turn.text) {
+      // A person's text is shown as it was written; a script of the demo reads better in equal widths.
+      const bubble = make("div", { class: turn.text.startsWith("#") ? "bubble script" : "bubble" });
+      bubble.textContent = clean(turn.text);
+      this.mark = make("span", { class: "sent" });
+      this.element.append(make("div", { class: "said" }, make("h2", { class: "hidden" }, "You"), bubble, this.mark));
+    }
+    this.below = make("div", { class: "below" });
+    this.element.append(make("h2", { class: "hidden" }, "Answer"), this.answer, this.below, this.foot);
+  }
+
+  update(turn) {
+    this.element.dataset.status = turn.status;
+    this.element.setAttribute("aria-busy", String(!hasEnded(turn)));
+    const marks = { sending: "Sending…", unconfirmed: "Not confirmed" };
+    this.mark?.replaceChildren(marks[turn.status] ?? moment(turn.at));
+    this.updateBlocks(shownBlocks(turn));
+    this.showDelegated(turn);
+    this.foot.replaceChildren(...this.footOf(turn));
+    this.tick(turn);
+  }
+
+  updateBlocks(blocks) {
+    blocks.forEach((block, at) => {
+      if (this.blocks[at]?.kind !== block.kind || this.blocks[at].call !== block.call) {
+        while (this.blocks.length > at) this.blocks.pop().element.remove();
+        const view = makeBlock(block);
+        this.blocks.push(view);
+        this.answer.append(view.element);
+      }
+      this.blocks[at].update(block);
+    });
+    while (this.blocks.length > blocks.length) this.blocks.pop().element.remove();
+  }
+
+  /** Work that this turn gave to others, nested below it. @param {any} turn */
+  showDelegated(turn) {
+    const gives = turn.task && turn.blocks.some((/** @type {any} */ block) => block.kind === "tool" && GIVING.has(block.tool));
+    if (gives && !this.below.firstChild) this.below.append(make("hw-delegated", { "data-root": turn.task }));
+  }
+
+  tick(turn) {
+    for (const view of this.blocks) view.tick?.();
+    if (this.clock) this.clock.textContent = duration(Math.max(0, Date.now() - turn.at)).replace(/\d+ ms/, "0.1 s");
+  }
+
+  footOf(turn) {
+    this.clock = null;
+    if (turn.status === "running" || turn.status === "queued") {
+      this.clock = make("span", { class: "clock" });
+      const word = turn.status === "queued" ? turn.waiting || `Queued, ${turn.position} before it` : turn.waiting || "Working";
+      return [make("span", { class: "working", "data-queued": turn.status === "queued" }, make("span", { class: "pulse", "aria-hidden": "true" }), clean(word).replace(/\.$/, "")), this.clock];
+    }
+    if (turn.status === "sending") return [];
+    const again = (word) => make("button", { type: "button", class: "link", onclick: () => this.onRetry(turn) }, word);
+    if (turn.status === "unconfirmed") return [make("div", { class: "problem" }, icon("alert"), make("div", {}, "The connection ended before this was confirmed, so it may or may not have run. ", again("Send again")))];
+    if (turn.status === "unknown") return [make("span", {}, "This turn ended, but its answer is no longer kept here.")];
+    const parts = [];
+    if (turn.status === "failed") {
+      const words = make("div", { class: "markdown" });
+      show(words, turn.error.text);
+      const below = make("div", {}, make("code", {}, clean(turn.error.code)), " ", turn.text ? again("Try again") : null);
+      parts.push(make("div", { class: "problem", role: "alert" }, icon("alert"), make("div", {}, words, below)));
+    }
+    if (turn.status === "cancelled") parts.push(make("span", { class: "tag" }, "Stopped"));
+    if (turn.joined) parts.push(make("span", {}, "Joined the running turn"));
+    if (turn.truncated) parts.push(make("span", {}, "Shortened here; the history has all of it"));
+    const words = usageWords(turn);
+    if (words) parts.push(make("span", { class: "usage" }, words));
+    const texts = turn.blocks.filter((block) => block.kind === "text");
+    if (texts.length) parts.push(copyButton("Copy", () => texts.map((block) => block.text).join("\n\n")));
+    return parts;
+  }
+}
+
+function usageWords(turn) {
+  const words = [];
+  if (turn.usage) {
+    words.push(`${turn.usage.input.toLocaleString()} in`, `${turn.usage.output.toLocaleString()} out`);
+    if (typeof turn.usage.cost_usd === "number") words.push(money(turn.usage.cost_usd));
+  }
+  if (turn.ended && turn.status !== "failed") words.push(duration(Math.max(0, turn.ended - turn.at)));
+  return words.join(" · ");
+}
+
+/** What the turn shows so far, the words of the ack included. */
+function shownBlocks(turn) {
+  const thought = turn.thinking ? [{ kind: "thinking", text: turn.thinking, busy: !hasEnded(turn) }] : [];
+  if (!turn.opening) return [...thought, ...turn.blocks];
+  const at = turn.blocks.findIndex((block) => block.kind === "text");
+  if (at < 0) return [...thought, { kind: "text", text: turn.opening }, ...turn.blocks];
+  return [...thought, ...turn.blocks.map((block, index) => (index === at ? { ...block, text: joinOpening(turn.opening, block.text) } : block))];
+}

@@ -1,0 +1,155 @@
+// @ts-check
+// The organisation: who is above whom, and what everyone is at. Drawn, or as a list.
+
+import { get, may, part, post, remove } from "../../core/api.js";
+import { clean, icon, make } from "../../core/dom.js";
+import { money, several } from "../../core/format.js";
+import { go, write } from "../../core/place.js";
+import { View } from "../../core/view.js";
+import { ask, confirm } from "../../parts/dialog.js";
+import { area, input, search, segments, select, split } from "../../parts/fields.js";
+import { button, cell, head, pill } from "../../parts/marks.js";
+import { empty } from "../../parts/states.js";
+import { act, toast } from "../../parts/toast.js";
+import { activity, graph, legend } from "./graph.js";
+import { flat, size } from "./layout.js";
+
+const narrow = matchMedia("(max-width: 760px)");
+
+class Organisation extends View {
+  begin() {
+    /** @type {Set<string>} */ this.folded = new Set();
+    this.seen = { x: 0, y: 0, zoom: 1 };
+    this.tree = this.source((signal) => get("/org", {}, signal), ["team.changed", "task.changed"]);
+    narrow.addEventListener("change", () => this.update(), { signal: this.lifetime.signal });
+    this.wish();
+  }
+
+  /** @param {import("../../core/place.js").Place} place */
+  moved(place) {
+    super.moved(place);
+    this.wish();
+  }
+
+  wish() {
+    if (!this.place.query.new) return;
+    this.filter({ new: "" });
+    this.create();
+  }
+
+  render() {
+    const { query } = this.place;
+    // There is no room for a drawing on a phone.
+    const shown = narrow.matches ? "list" : (query.as ?? "graph");
+    return [
+      head("Organisation", this.tree?.data ? `${several(size(this.tree.data), "team")}. Each does one thing, and gives work to those below it.` : "The teams, and who is above whom.", may("operate") ? [button("Pause all", "pause", (pressed) => this.pauseAll(pressed)), button("Resume all", "play", (pressed) => act(pressed, () => post("/resume", {}), "All teams go on.")), button("New team", "plus", () => this.create(), { tone: "primary" })] : null),
+      make(
+        "div",
+        { class: "bar" },
+        narrow.matches ? null : segments("Form", [["graph", "Graph"], ["list", "List"]], shown, (as) => this.filter({ as: as === "graph" ? "" : as })),
+        search("Find a team", query.q ?? "", (q) => this.filter({ q })),
+        shown === "graph" ? make("div", { class: "segments push", role: "group", "aria-label": "Zoom" }, make("button", { type: "button", "aria-label": "Smaller", onclick: () => this.zoom(1 / 1.25) }, icon("dash")), make("button", { type: "button", onclick: () => this.zoom(0) }, "Fit"), make("button", { type: "button", "aria-label": "Larger", onclick: () => this.zoom(1.25) }, icon("plus"))) : null,
+      ),
+      this.tree?.show((root) => [shown === "graph" ? [this.drawn(root), legend()] : this.list(root), size(root) === 1 ? empty("org", "Only the main team so far", "New teams appear below it. Say in the chat what you need, or make one here.", may("operate") ? button("New team", "plus", () => this.create(), { tone: "primary" }) : null) : null]),
+    ];
+  }
+
+  /** @param {any} root */
+  drawn(root) {
+    const found = (this.place.query.q ?? "").toLowerCase();
+    return make(
+      "div",
+      { class: "comb-frame" },
+      graph(root, {
+        folded: this.folded ?? new Set(),
+        found,
+        view: this.seen ?? { x: 0, y: 0, zoom: 1 },
+        onOpen: (name) => go("team", [name]),
+        onFold: (name) => {
+          if (!this.folded?.delete(name)) this.folded?.add(name);
+          this.update();
+        },
+        onMove: () => this.update(),
+      }),
+    );
+  }
+
+  /** @param {number} factor 0 is all of it */
+  zoom(factor) {
+    if (!this.seen) return;
+    if (factor === 0) Object.assign(this.seen, { x: 0, y: 0, zoom: 1 });
+    else this.seen.zoom = Math.min(4, Math.max(0.4, this.seen.zoom * factor));
+    this.update();
+  }
+
+  /** @param {any} root */
+  list(root) {
+    const found = (this.place.query.q ?? "").toLowerCase();
+    const rows = flat(root).filter(({ node }) => !found || `${node.name} ${node.description}`.toLowerCase().includes(found));
+    return make(
+      "ul",
+      { class: "org-list" },
+      rows.map(({ node, depth }) =>
+        make(
+          "li",
+          { key: node.name, "data-depth": Math.min(depth, 6) },
+          cell(node.name),
+          make("div", { class: "org-words" }, make("a", { href: write("team", [node.name]) }, clean(node.name)), make("p", { class: "muted" }, clean(node.description) || activity(node))),
+          pill(node.running ? "running" : node.state, node.running ? activity(node) : node.state),
+          make("span", { class: "muted number" }, node.usage_today?.usd ? `${money(node.usage_today.usd)} today` : ""),
+          may("operate") ? this.actions(node) : null,
+        ),
+      ),
+    );
+  }
+
+  /** @param {any} node */
+  actions(node) {
+    const paused = node.state === "paused";
+    const turn = () => post(`/teams/${part(node.name)}/${paused ? "resume" : "pause"}`, {});
+    return make(
+      "div",
+      { class: "org-actions" },
+      button(paused ? "Resume" : "Pause", paused ? "play" : "pause", (pressed) => act(pressed, turn, paused ? `${node.name} goes on.` : `${node.name} is paused.`).then(() => this.tree?.reload()), { tone: "small quiet", "aria-label": `${paused ? "Resume" : "Pause"} ${node.name}` }),
+    );
+  }
+
+  /** @param {HTMLButtonElement} _ */
+  pauseAll(_) {
+    return confirm({ title: "Pause all teams?", lost: "No new work begins until they are resumed. Turns that run come to their end first.", action: "Pause all", submit: () => post("/pause", {}) });
+  }
+
+  create() {
+    const teams = this.tree?.data ? flat(this.tree.data).map(({ node }) => node.name) : ["main"];
+    return createTeam(teams).then(() => this.tree?.reload());
+  }
+}
+
+/** @param {string[]} parents @param {string} [parent] */
+export function createTeam(parents, parent = "main") {
+  return ask({
+    title: "New team",
+    about: "It sets itself up from what you write here, and is then given work by the team above it.",
+    body: [
+      input("Name", "name", { required: true, maxlength: 64, pattern: "[a-z0-9][a-z0-9\\-]*", placeholder: "research", hint: "Small letters, digits and hyphens" }),
+      input("What it is for", "description", { required: true, maxlength: 500, placeholder: "Finds things out and sums them up" }),
+      input("What it takes on", "scope", { required: true, placeholder: "research, sources, summaries", hint: "A few words, parted by commas: work that fits them is given to it" }),
+      area("What it should know to begin", "context", { rows: 4, placeholder: "How it should work, what to look out for" }),
+      select("Above it", "parent", parents, { value: parent }),
+    ],
+    action: "Create the team",
+    submit: async ({ name, description, scope, context, parent: above }) => {
+      const made = await post("/teams", { name, parent: above, description, scope_accepts: split(scope), ...(context ? { init_context: context } : {}) });
+      toast(`Team ${name} is being set up.`, { link: ["Open", write("team", [name])] });
+      return made;
+    },
+  });
+}
+
+/** @param {string} name @param {number} below */
+export function shutDown(name, below) {
+  const lost = below ? `It and the ${several(below, "team")} below it end. Their open tasks are cancelled, and nobody can give them work any more.` : "It ends. Its open tasks are cancelled, and nobody can give it work any more.";
+  return confirm({ title: `Shut down ${name}?`, lost, typed: name, action: "Shut down", submit: () => remove(`/teams/${part(name)}`, below ? { cascade: true } : {}) });
+}
+
+customElements.define("hw-org", Organisation);

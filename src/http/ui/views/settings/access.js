@@ -1,0 +1,107 @@
+// @ts-check
+// Tokens, and which chat senders are which token's holder.
+
+import { list, may, part, post, remove } from "../../core/api.js";
+import { clean, copyButton, make } from "../../core/dom.js";
+import { since, when, words } from "../../core/format.js";
+import { View } from "../../core/view.js";
+import { ask, confirm } from "../../parts/dialog.js";
+import { input, select, tick } from "../../parts/fields.js";
+import { button, code } from "../../parts/marks.js";
+import { empty } from "../../parts/states.js";
+import { table } from "../../parts/table.js";
+
+/** @type {[string, string][]} */
+const SCOPES = [["read", "look at everything but secrets"], ["chat", "talk to teams"], ["operate", "steer tasks, teams, triggers and topics"], ["approve", "decide calls and answer questions"], ["secrets", "the names in the vault, and new values"], ["admin", "settings, tokens, backups"], ["metrics", "figures for monitoring"], ["assert_sender", "speak for other senders"]];
+
+class TokensPart extends View {
+  begin() {
+    this.rows = this.source((signal) => list("/tokens", {}, signal));
+  }
+
+  async create() {
+    /** @type {any} */ let made;
+    await ask({
+      title: "New token",
+      about: "Its text is shown once, and stored as a hash only.",
+      body: [
+        make("div", { class: "pair" }, input("Name", "name", { required: true, placeholder: "ci" }), select("Valid for", "expires", [["30d", "30 days"], ["90d", "90 days"], ["365d", "a year"], ["never", "ever"]], { value: "90d" })),
+        make("fieldset", { class: "ticks" }, make("legend", {}, "It may"), SCOPES.filter(([scope]) => may(scope)).map(([scope, about]) => tick(`${scope}: ${about}`, `scope.${scope}`, { checked: scope === "read" }))),
+      ],
+      action: "Make the token",
+      submit: async (values) => {
+        const scopes = SCOPES.map(([scope]) => scope).filter((scope) => values[`scope.${scope}`]);
+        made = await post("/tokens", { name: values.name, expires: values.expires, scopes });
+      },
+    });
+    this.rows?.reload();
+    if (!made) return;
+    await ask({ title: `Token ${made.name}`, about: "Copy it now: it is not shown again.", body: make("div", { class: "token" }, make("code", { tabindex: "0" }, made.token), copyButton("Copy", () => made.token)), action: "I have it", submit: async () => true });
+  }
+
+  render() {
+    return [
+      make("div", { class: "bar" }, make("p", { class: "muted" }, "Programs and people get in with a token; browsers with a link or a token."), may("admin") ? make("div", { class: "push" }, button("New token", "plus", () => this.create(), { tone: "primary" })) : null),
+      this.rows?.show(({ rows }) =>
+        rows.length
+          ? table(
+              "Tokens",
+              [
+                { name: "Name", cell: (row) => [make("strong", {}, clean(row.name)), make("div", {}, code(row.id))] },
+                { name: "Kind", cell: (row) => words(row.kind), quiet: true },
+                { name: "May", wide: true, cell: (row) => make("span", { class: "tags" }, (row.scopes ?? []).map((/** @type {string} */ scope) => make("span", { class: "tag" }, words(scope)))) },
+                { name: "Used", cell: (row) => (row.last_used_at ? since(row.last_used_at) : "never"), quiet: true },
+                { name: "Ends", cell: (row) => (row.expires_at ? when(row.expires_at) : "never"), quiet: true },
+                { name: "", cell: (row) => (row.kind === "operator" ? null : make("div", { class: "row-actions" }, button("Revoke…", "trash", () => this.revoke(row), { tone: "small quiet", "aria-label": `Revoke ${row.name}` }))) },
+              ],
+              rows,
+              { key: (row) => row.id },
+            )
+          : empty("vault", "No tokens", "Tokens that you make appear here."),
+      ),
+    ];
+  }
+
+  /** @param {any} row */
+  async revoke(row) {
+    await confirm({ title: `Revoke ${row.name}?`, lost: "Whoever uses it is out within a second, and cannot come back with it.", action: "Revoke", submit: () => remove(`/tokens/${part(row.id)}`) });
+    this.rows?.reload();
+  }
+}
+
+class IdentitiesPart extends View {
+  begin() {
+    this.rows = this.source((signal) => list("/identities", {}, signal));
+  }
+
+  async create() {
+    await ask({
+      title: "Link a sender",
+      about: "Who writes from this sender then decides as the holder of the token.",
+      body: [select("Channel type", "channel_type", ["discord", "ws", "api", "cli"]), input("Sender", "sender_id", { required: true, placeholder: "80351110224678912" }), input("Token", "token", { required: true, placeholder: "alice", hint: "Its name or id" })],
+      action: "Link",
+      submit: (values) => post("/identities", values),
+    });
+    this.rows?.reload();
+  }
+
+  render() {
+    return [
+      make("div", { class: "bar" }, make("p", { class: "muted" }, "Which chat senders are people with a token, so that they may decide in a chat."), may("admin") ? make("div", { class: "push" }, button("Link a sender", "plus", () => this.create(), { tone: "primary" })) : null),
+      this.rows?.show(({ rows }) =>
+        rows.length
+          ? table("Identities", [{ name: "Channel", cell: (row) => words(row.channel_type) }, { name: "Sender", cell: (row) => make("code", {}, clean(row.sender_id)) }, { name: "Token", cell: (row) => [clean(row.token), row.live ? "" : make("span", { class: "muted" }, " (ended)")] }, { name: "Linked", cell: (row) => [since(row.linked_at), ` by ${clean(row.linked_by)}`], quiet: true }, { name: "", cell: (row) => button("Unlink…", "trash", () => this.unlink(row), { tone: "small quiet", "aria-label": `Unlink ${row.sender_id}` }) }], rows, { key: (row) => row.id })
+          : empty("approvals", "Nobody is linked", "Link the sender of a chat network to a token, and that person can approve and answer from there.", may("admin") ? button("Link a sender", "plus", () => this.create()) : null),
+      ),
+    ];
+  }
+
+  /** @param {any} row */
+  async unlink(row) {
+    await confirm({ title: `Unlink ${row.sender_id}?`, lost: "This sender can no longer decide or answer in a chat.", action: "Unlink", submit: () => remove(`/identities/${part(row.id)}`) });
+    this.rows?.reload();
+  }
+}
+
+customElements.define("hw-tokens-part", TokensPart);
+customElements.define("hw-identities-part", IdentitiesPart);

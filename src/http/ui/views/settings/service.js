@@ -1,0 +1,111 @@
+// @ts-check
+// The service at a glance, its channels, its health, its backups.
+
+import { get, may, part, post } from "../../core/api.js";
+import { clean, icon, make } from "../../core/dom.js";
+import { count, duration, money, size, words } from "../../core/format.js";
+import { View } from "../../core/view.js";
+import { live } from "../../live/live.js";
+import { button, facts, pill } from "../../parts/marks.js";
+import { empty } from "../../parts/states.js";
+import { table } from "../../parts/table.js";
+import { act, toast } from "../../parts/toast.js";
+
+class ServicePart extends View {
+  begin() {
+    this.overview = this.source((signal) => get("/overview", {}, signal), ["channel.changed", "team.changed", "task.changed"]);
+  }
+
+  render() {
+    return this.overview?.show((now) => [
+      make(
+        "section",
+        { class: "panel" },
+        make("h2", {}, "Now"),
+        facts([
+          ["Version", clean(now.version)],
+          ["Up for", duration(now.uptime_s * 1000)],
+          ["Store", size(now.store_bytes)],
+          ["Teams", `${count(now.teams?.total)}, ${count(now.teams?.active)} active`],
+          ["Tasks", `${count(now.tasks?.running)} running, ${count(now.tasks?.queued)} queued`],
+          ["Triggers", now.triggers ? `${count(now.triggers.active)} of ${count(now.triggers.total)} active` : null],
+          ["Spent today", typeof now.spend_today_usd === "number" ? money(now.spend_today_usd) : null],
+          ["Stopping", now.drain ? "Yes: nothing new is accepted" : "No"],
+        ]),
+      ),
+      make("section", { class: "section" }, make("h2", {}, "Channels"), now.channels?.length ? table("Channels", [{ name: "Channel", cell: (row) => words(row.type) }, { name: "State", cell: (row) => pill(row.state) }, { name: "Connected", number: true, cell: (row) => count(row.connected) }, { name: "Problem", wide: true, cell: (row) => clean(row.error ?? "") || "–", quiet: true }], now.channels, { key: (row) => row.type }) : make("p", { class: "muted" }, "No channel is set up.")),
+    ]);
+  }
+}
+
+class DoctorPart extends View {
+  begin() {
+    this.deep = false;
+    this.checks = this.source(async (signal) => (await get("/doctor", {}, signal)).checks, ["config.reloaded", "config.invalid"]);
+  }
+
+  /** @param {HTMLButtonElement} pressed */
+  async examine(pressed) {
+    await act(pressed, async () => {
+      const found = await post("/doctor", { deep: true });
+      if (this.checks) this.checks.data = found.checks;
+      this.update();
+    }, "Examined, with a real request to each provider.");
+  }
+
+  render() {
+    return [
+      make("div", { class: "bar" }, button("Examine again", "again", () => this.checks?.reload()), button("Ask the providers too", "spark", (pressed) => this.examine(pressed))),
+      this.checks?.show((rows) =>
+        rows.length
+          ? make("ul", { class: "checks" }, [...rows].sort((a, b) => RANK.indexOf(a.state) - RANK.indexOf(b.state)).map((/** @type {any} */ row) => make("li", { key: row.id }, pill(row.state), make("div", {}, make("p", {}, make("strong", {}, words(row.id)), " ", clean(row.message)), row.fix ? make("p", { class: "muted" }, `To do: ${clean(row.fix)}`) : null))))
+          : empty("check", "Nothing to report", "The doctor has no findings."),
+      ),
+    ];
+  }
+}
+
+const RANK = ["error", "warn", "ok"];
+
+class BackupsPart extends View {
+  begin() {
+    /** @type {string | null} */ this.job = null;
+    live.addEventListener("job.progress", () => this.update(), { signal: this.lifetime.signal });
+  }
+
+  /** @param {HTMLButtonElement} pressed */
+  start(pressed) {
+    return act(pressed, async () => {
+      const { job_id } = await post("/backups", {});
+      this.job = job_id;
+      await this.wait(job_id);
+    });
+  }
+
+  /** Until the job is over; each step of it is told. @param {string} id */
+  async wait(id) {
+    let job = await get(`/jobs/${part(id)}`, {}, this.lifetime.signal);
+    while (job.state === "running") {
+      await new Promise((resolve) => live.addEventListener("job.progress", resolve, { once: true, signal: this.lifetime.signal }));
+      job = live.state.jobs.get(id) ?? job;
+    }
+    live.state.jobs.set(id, job);
+    this.update();
+    if (job.state === "failed") throw Object.assign(new Error(job.message), { code: "backup_failed" });
+    toast(`Backup written: ${job.message}`);
+  }
+
+  render() {
+    const jobs = [...live.state.jobs.values()].filter((job) => job.kind === "backup").reverse();
+    return [
+      make("div", { class: "panel" }, make("h2", {}, "Back up now"), make("p", { class: "muted" }, "A consistent copy while the service runs: compressed, with checksums, verified after writing. Restore one with ", make("code", {}, "hivewright restore FILE"), "."), may("admin") ? make("div", { class: "choices" }, button("Back up", "download", (pressed) => this.start(pressed), { tone: "primary" })) : make("p", { class: "muted" }, "It needs the scope `admin`.")),
+      jobs.length
+        ? table("Backups", [{ name: "State", cell: (job) => pill(job.state) }, { name: "Progress", cell: (job) => (job.total ? make("progress", { max: job.total, value: job.done, "aria-label": "Progress" }) : "–") }, { name: "Result", wide: true, cell: (job) => clean(job.message) || "–" }], jobs, { key: (job) => job.id })
+        : make("p", { class: "muted section" }, icon("clock"), " No backup was made since the service started."),
+    ];
+  }
+}
+
+customElements.define("hw-service-part", ServicePart);
+customElements.define("hw-doctor-part", DoctorPart);
+customElements.define("hw-backups-part", BackupsPart);

@@ -1,0 +1,27 @@
+// @ts-check
+// Settings and the state of the service: what counts and where it comes from, who has access, what the doctor says.
+
+import { make } from "../../core/dom.js";
+import { write } from "../../core/place.js";
+import { View } from "../../core/view.js";
+import { head } from "../../parts/marks.js";
+import "./access.js";
+import "./audit.js";
+import "./config.js";
+import "./service.js";
+import "./trust.js";
+
+const TABS = [["service", "Service"], ["config", "Settings"], ["doctor", "Doctor"], ["tokens", "Tokens"], ["trust", "Trust"], ["identities", "Identities"], ["policy", "Policy"], ["audit", "Audit"], ["backups", "Backups"]];
+
+class Settings extends View {
+  render() {
+    const tab = this.place.rest[0] ?? "service";
+    return [
+      head("Settings", "How this service is set up, who has access, and whether all is well."),
+      make("nav", { class: "segments tabbar", "aria-label": "Parts" }, TABS.map(([id, word]) => make("a", { href: write("settings", [id === "service" ? "" : id]), "aria-current": id === tab ? "page" : null }, word))),
+      make(`hw-${TABS.some(([id]) => id === tab) ? tab : "service"}-part`, { key: tab }),
+    ];
+  }
+}
+
+customElements.define("hw-settings", Settings);

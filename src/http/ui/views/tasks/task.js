@@ -1,0 +1,154 @@
+// @ts-check
+// One task: what was asked, how it went, what it cost, and the chain of work it belongs to.
+
+import { get, list, may, part, post } from "../../core/api.js";
+import { clean, icon, make } from "../../core/dom.js";
+import { count, duration, money, when, words } from "../../core/format.js";
+import { go, write } from "../../core/place.js";
+import { View } from "../../core/view.js";
+import { ask } from "../../parts/dialog.js";
+import { input, tick } from "../../parts/fields.js";
+import { markdown } from "../../parts/markdown.js";
+import { button, cell, code, facts, pill, teamLink } from "../../parts/marks.js";
+import { act } from "../../parts/toast.js";
+import { cost } from "./tasks.js";
+
+const OPEN = ["accepted", "running", "waiting"];
+const AGAIN = ["failed", "dead", "expired", "cancelled"];
+
+class TaskPage extends View {
+  chosen = "";
+
+  begin() {
+    this.task = this.source((signal) => get(`/tasks/${part(this.chosen)}`, {}, signal));
+    this.chain = this.source(async (signal) => {
+      const task = await get(`/tasks/${part(this.chosen)}`, {}, signal);
+      return (await list("/tasks", { root: task.lineage.root, limit: 200 }, signal)).rows;
+    });
+    this.on(["task.changed"], (event) => {
+      const { id, root } = event.detail;
+      if (id === this.chosen) this.task?.soon();
+      if (id === this.chosen || root === this.task?.data?.lineage?.root) this.chain?.soon();
+    });
+    this.every(5_000);
+  }
+
+  /** @param {string} id */
+  set data(id) {
+    this.chosen = id;
+  }
+
+  get data() {
+    return this.chosen;
+  }
+
+  render() {
+    return [make("p", { class: "crumb" }, make("a", { href: "#/tasks" }, icon("back"), "Tasks")), this.task?.show((task) => this.page(task))];
+  }
+
+  /** @param {any} task */
+  page(task) {
+    const { outcome, lineage } = task;
+    return [
+      make(
+        "header",
+        { class: "page-head" },
+        make("div", {}, make("h1", { class: "task-title" }, title(task.body)), make("p", { class: "ask-line" }, pill(task.state), task.wait_reason ? make("span", {}, `for ${words(task.wait_reason)}`) : null, teamLink(task.team), code(task.id))),
+        make("div", { class: "actions" }, this.actions(task)),
+      ),
+      make(
+        "div",
+        { class: "columns task-columns" },
+        make(
+          "div",
+          { class: "stack" },
+          make("section", { class: "panel" }, make("h2", {}, "Asked"), markdown(task.body)),
+          outcome?.error ? make("section", { class: "panel" }, make("h2", {}, "Error"), make("p", { class: "problem" }, clean(outcome.error.message), " ", make("code", {}, clean(outcome.error.code)))) : null,
+          outcome?.result ? make("section", { class: "panel" }, make("h2", {}, "Result"), markdown(outcome.result)) : null,
+          OPEN.includes(task.state) ? make("section", { class: "panel" }, make("h2", {}, "Result"), make("p", { class: "muted" }, "Not there yet.")) : null,
+        ),
+        make(
+          "div",
+          { class: "stack" },
+          make(
+            "section",
+            { class: "panel" },
+            make("h2", {}, "Facts"),
+            facts([
+              ["Type", words(task.type)],
+              ["Priority", words(task.priority)],
+              ["From", clean(task.created_by)],
+              ["Accepted", when(task.created_at)],
+              ["Ended", outcome ? when(outcome.finished_at) : null],
+              ["Took", outcome ? duration(outcome.duration_ms) : null],
+              ["Deadline", outcome ? null : when(task.deadline_at)],
+              ["Not before", task.not_before ? when(task.not_before) : null],
+              ["Attempts", task.redelivered ? `${task.attempts}, given again after a stop` : String(task.attempts)],
+              ["Tokens", outcome?.usage ? `${count(outcome.usage.input)} in, ${count(outcome.usage.output)} out` : null],
+              ["Cost", cost(task) === null ? null : money(cost(task))],
+              ["Label", words(task.label)],
+              ["Answer goes to", task.reply_to ? clean(task.reply_to) : null],
+              ["Topic", task.topic_id ? make("a", { href: write("chat", [task.topic_id]) }, clean(task.topic_id)) : null],
+              ["Transcript", task.session_id ? make("a", { href: write("history", [task.session_id]) }, "Open") : null],
+            ]),
+          ),
+          make("section", { class: "panel" }, make("h2", {}, "Chain"), this.chain?.show((rows) => this.tree(rows, lineage.root))),
+        ),
+      ),
+    ];
+  }
+
+  /** Who gave what to whom, from the first cause down. @param {any[]} rows @param {string} root */
+  tree(rows, root) {
+    const known = new Set(rows.map((task) => task.id));
+    const below = (/** @type {string | null} */ id) => rows.filter((task) => (known.has(task.lineage?.parent) ? task.lineage.parent : null) === id).sort((a, b) => (a.created_at < b.created_at ? -1 : 1));
+    const total = rows.reduce((sum, task) => sum + (cost(task) ?? 0), 0);
+    const node = (/** @type {any} */ task) =>
+      make(
+        "li",
+        { key: task.id },
+        make("a", { class: "chain-node", href: write("tasks", [task.id]), "aria-current": task.id === this.chosen ? "true" : null }, cell(task.team), make("span", { class: "chain-word" }, make("strong", {}, clean(task.team)), make("span", {}, title(task.body))), pill(task.state), make("span", { class: "muted number" }, cost(task) === null ? "" : money(cost(task)))),
+        nodes(below(task.id)),
+      );
+    const nodes = (/** @type {any[]} */ tasks) => (tasks.length ? make("ol", { class: "chain" }, tasks.map(node)) : null);
+    return [rows.length ? nodes(below(null)) : make("p", { class: "muted" }, "Nothing else is known of ", code(root), "."), rows.length > 1 ? make("p", { class: "muted chain-sum" }, `${rows.length} tasks, ${money(total)} in all`) : null];
+  }
+
+  /** @param {any} task */
+  actions(task) {
+    if (!may("operate")) return null;
+    if (OPEN.includes(task.state)) return button("Cancel…", "stop", () => this.cancel(task));
+    if (AGAIN.includes(task.state)) {
+      const again = async () => {
+        const made = await post(`/tasks/${part(task.id)}/retry`, {});
+        go("tasks", [made.id]);
+      };
+      return button("Try again", "again", (pressed) => act(pressed, again, "Given again as a new task."), { tone: "primary" });
+    }
+    return null;
+  }
+
+  /** @param {any} task */
+  cancel(task) {
+    return ask({
+      title: "Cancel this task?",
+      about: "What runs is stopped. Its text so far is kept, its work is not undone.",
+      body: [input("Reason", "reason", { placeholder: "Optional; whoever asked reads it" }), tick("Also cancel all work that it gave to others", "cascade")],
+      action: "Cancel the task",
+      dangerous: true,
+      submit: async ({ reason, cascade }) => {
+        await post(`/tasks/${part(task.id)}/cancel`, { ...(reason ? { reason } : {}), cascade: cascade === "true" });
+        this.task?.reload();
+        this.chain?.reload();
+      },
+    });
+  }
+}
+
+/** The first line, cut. @param {string} body */
+function title(body) {
+  const line = clean(body).split("\n").find((text) => text.trim()) ?? "Task";
+  return line.length > 120 ? `${line.slice(0, 120)}…` : line;
+}
+
+customElements.define("hw-task", TaskPage);

@@ -1,0 +1,156 @@
+// @ts-check
+// All work: a board by state, the same as a table, and one task in detail.
+
+import { list, may } from "../../core/api.js";
+import { clean, make } from "../../core/dom.js";
+import { duration, money, several, since, words } from "../../core/format.js";
+import { go, write } from "../../core/place.js";
+import { View } from "../../core/view.js";
+import { choice, search, segments } from "../../parts/fields.js";
+import { button, cell, head, pill, teamLink } from "../../parts/marks.js";
+import { empty } from "../../parts/states.js";
+import { remainder, table } from "../../parts/table.js";
+import { createTask } from "./create.js";
+import "./task.js";
+
+/** @type {[string, string, string[]][]} */
+const COLUMNS = [
+  ["queued", "Queued", ["accepted"]],
+  ["running", "Running", ["running"]],
+  ["waiting", "Waiting", ["waiting"]],
+  ["done", "Done", ["done"]],
+  ["ended", "Not done", ["failed", "dead", "expired", "cancelled"]],
+];
+const STATES = ["accepted", "running", "waiting", "done", "failed", "cancelled", "expired", "dead"];
+const TYPES = ["chat", "delegate", "query", "trigger", "escalation", "bootstrap", "message", "handoff", "result", "agent"];
+const PRIORITIES = ["critical", "high", "normal", "low"];
+
+/** What a task has cost. @param {any} task */
+export const cost = (task) => task.outcome?.usage?.cost_usd ?? task.outcome?.usage?.usd ?? null;
+
+class Tasks extends View {
+  begin() {
+    this.limit = 60;
+    this.tasks = this.source(
+      (signal) => {
+        const { state, type, priority, team, q } = this.place.query;
+        return list("/tasks", { state, type, priority, team, q, limit: this.limit }, signal);
+      },
+      ["task.changed"],
+    );
+    this.teams = this.source(async (signal) => (await list("/teams", { limit: 200 }, signal)).rows.map((team) => team.name), ["team.changed"]);
+    this.every(15_000);
+    this.wish();
+  }
+
+  /** @param {import("../../core/place.js").Place} place */
+  moved(place) {
+    const was = JSON.stringify(this.place.query);
+    super.moved(place);
+    if (was !== JSON.stringify(place.query)) this.tasks?.reload();
+    this.wish();
+  }
+
+  /** The palette asks for a new task by the address. */
+  wish() {
+    if (!this.place.query.new) return;
+    this.filter({ new: "" });
+    this.create();
+  }
+
+  async create() {
+    const made = await createTask(this.teams?.data ?? []);
+    if (made?.id) go("tasks", [made.id]);
+  }
+
+  /** @param {Record<string, string>} changes */
+  narrow(changes) {
+    this.filter(changes);
+    this.tasks?.reload();
+  }
+
+  render() {
+    const [id] = this.place.rest;
+    if (id) return make("hw-task", { key: id, data: id });
+    const { query } = this.place;
+    const shown = query.as ?? "board";
+    return [
+      head("Tasks", "Everything the teams do, have done and are about to do.", may("operate") ? button("New task", "plus", () => this.create(), { tone: "primary" }) : null),
+      make(
+        "div",
+        { class: "bar" },
+        segments("Form", [["board", "Board"], ["table", "Table"]], shown, (as) => this.filter({ as: as === "board" ? "" : as })),
+        search("Search tasks", query.q ?? "", (q) => this.narrow({ q })),
+        choice("State", [["", "Any state"], ...STATES], query.state ?? "", (state) => this.narrow({ state })),
+        choice("Type", [["", "Any type"], ...TYPES], query.type ?? "", (type) => this.narrow({ type })),
+        choice("Priority", [["", "Any priority"], ...PRIORITIES], query.priority ?? "", (priority) => this.narrow({ priority })),
+        choice("Team", [["", "Any team"], ...(this.teams?.data ?? [])], query.team ?? "", (team) => this.narrow({ team })),
+      ),
+      this.tasks?.show(({ rows, total }) => this.list(rows, total, shown)),
+    ];
+  }
+
+  /** @param {any[]} rows @param {number} total @param {string} shown */
+  list(rows, total, shown) {
+    const { q, state, type, priority, team } = this.place.query;
+    if (!rows.length && (q || state || type || priority || team)) {
+      return empty("search", "Nothing fits", "No task matches these filters.", button("Show all", "close", () => this.narrow({ q: "", state: "", type: "", priority: "", team: "" })));
+    }
+    if (!rows.length) return empty("tasks", "No tasks yet", "Every message, delegation and trigger run becomes a task, and appears here.", make("a", { class: "button primary", href: "#/chat" }, "Write a message"));
+    const more = () => {
+      this.limit = Math.min(200, this.limit + 70);
+      this.tasks?.reload();
+    };
+    return [shown === "table" ? this.table(rows) : this.board(rows), this.limit < 200 ? remainder(rows.length, total, more) : null];
+  }
+
+  /** @param {any[]} rows */
+  board(rows) {
+    return make(
+      "div",
+      { class: "board" },
+      COLUMNS.map(([id, title, states]) => {
+        const own = rows.filter((task) => states.includes(task.state));
+        return make(
+          "section",
+          { class: "lane", key: id, "aria-label": `${title}, ${several(own.length, "task")}` },
+          make("h2", {}, title, make("span", { class: "muted" }, String(own.length))),
+          make("ul", {}, own.map((task) => make("li", { key: task.id }, this.card(task)))),
+          own.length ? null : make("p", { class: "muted lane-empty" }, "Nothing here"),
+        );
+      }),
+    );
+  }
+
+  /** @param {any} task */
+  card(task) {
+    return make(
+      "a",
+      { class: "task-card", href: write("tasks", [task.id]) },
+      make("span", { class: "task-top" }, cell(task.team), make("strong", {}, clean(task.team)), ["normal"].includes(task.priority) ? null : make("span", { class: "tag" }, clean(task.priority))),
+      make("span", { class: "task-body" }, clean(task.body)),
+      make("span", { class: "task-foot" }, pill(task.state), task.wait_reason ? make("span", {}, `for ${words(task.wait_reason)}`) : null, make("span", {}, words(task.type)), make("span", { class: "push" }, task.outcome ? duration(task.outcome.duration_ms) : since(task.created_at))),
+    );
+  }
+
+  /** @param {any[]} rows */
+  table(rows) {
+    return table(
+      "Tasks",
+      [
+        { name: "State", cell: (task) => [pill(task.state), task.wait_reason ? make("small", { class: "muted" }, ` for ${words(task.wait_reason)}`) : null] },
+        { name: "Task", wide: true, cell: (task) => make("a", { class: "clip", href: write("tasks", [task.id]) }, clean(task.body) || clean(task.id)) },
+        { name: "Team", cell: (task) => teamLink(task.team) },
+        { name: "Type", cell: (task) => words(task.type), quiet: true },
+        { name: "Priority", cell: (task) => words(task.priority), quiet: true },
+        { name: "Age", number: true, cell: (task) => since(task.created_at), quiet: true },
+        { name: "Took", number: true, cell: (task) => (task.outcome ? duration(task.outcome.duration_ms) : "–"), quiet: true },
+        { name: "Cost", number: true, cell: (task) => money(cost(task)), quiet: true },
+      ],
+      rows,
+      { key: (task) => task.id, open: (task) => go("tasks", [task.id]) },
+    );
+  }
+}
+
+customElements.define("hw-tasks", Tasks);

@@ -1,0 +1,190 @@
+// @ts-check
+// One team: what it is for, what it is at, what it may do and spend.
+
+import { get, list, may, part, patch, post, put } from "../core/api.js";
+import { clean, icon, make } from "../core/dom.js";
+import { count, duration, money, several, since, words } from "../core/format.js";
+import { go, write } from "../core/place.js";
+import { View } from "../core/view.js";
+import { ask } from "../parts/dialog.js";
+import { between } from "../parts/diff.js";
+import { area, input, split } from "../parts/fields.js";
+import { button, cell, facts, pill, teamLink } from "../parts/marks.js";
+import { act, toast } from "../parts/toast.js";
+import { createTeam, shutDown } from "./org/org.js";
+import { createTask } from "./tasks/create.js";
+
+class TeamPage extends View {
+  begin() {
+    this.load();
+    this.every(10_000);
+  }
+
+  load() {
+    const name = this.place.rest[0] ?? "main";
+    this.name = name;
+    const path = `/teams/${part(name)}`;
+    for (const one of [this.team, this.config, this.ended, this.memories, this.triggers]) one?.close();
+    this.team = this.source((signal) => get(path, {}, signal), ["team.changed", "task.changed", "usage.changed"]);
+    this.config = this.source((signal) => get(`${path}/config`, {}, signal), ["config.reloaded"]);
+    this.ended = this.source(async (signal) => (await list("/tasks", { team: name, limit: 12 }, signal)).rows, ["task.changed"]);
+    this.memories = this.source((signal) => list("/memories", { team: name, active: true, limit: 1 }, signal), ["memory.changed"]);
+    this.triggers = this.source((signal) => list("/triggers", { team: name, limit: 50 }, signal), ["trigger.changed"]);
+  }
+
+  /** @param {import("../core/place.js").Place} place */
+  moved(place) {
+    super.moved(place);
+    if (place.rest[0] !== this.name) this.load();
+  }
+
+  render() {
+    return [make("p", { class: "crumb" }, make("a", { href: "#/org" }, icon("back"), "Organisation")), this.team?.show((team) => this.page(team))];
+  }
+
+  /** @param {any} team */
+  page(team) {
+    return [
+      make(
+        "header",
+        { class: "page-head" },
+        make("div", { class: "team-head" }, make("span", { class: "big-cell" }, cell(team.name)), make("div", {}, make("h1", {}, clean(team.name)), make("p", { class: "muted" }, clean(team.description) || "No description."))),
+        may("operate") ? make("div", { class: "actions" }, this.actions(team)) : null,
+      ),
+      team.fault ? make("p", { class: "problem" }, icon("alert"), make("span", {}, clean(team.fault))) : null,
+      make(
+        "div",
+        { class: "figures" },
+        figure("State", pill(team.state)),
+        figure("Running", make("strong", {}, count(team.running))),
+        figure("Queued", make("strong", {}, count(team.pending))),
+        figure("Spent today", make("strong", {}, money(team.usage_today?.usd ?? 0))),
+        figure("Memories", make("strong", {}, this.memories?.data ? make("a", { href: write("memory", [], { team: team.name }) }, count(this.memories.data.total)) : "–")),
+      ),
+      make(
+        "div",
+        { class: "columns" },
+        make("div", { class: "stack" },
+        make("section", { class: "panel" }, make("h2", {}, "About"), facts([
+          ["Phase", words(team.phase)],
+          ["Engine", clean(team.sdk)],
+          ["Model", team.model ? clean(team.model) : "–"],
+          ["Above it", team.parent ? teamLink(team.parent) : "Nobody: it is the root"],
+          ["Below it", team.teams?.length ? make("span", { class: "tags" }, team.teams.map((/** @type {string} */ child) => teamLink(child))) : "None"],
+          ["Made by", clean(team.created_by)],
+          ["Made", since(team.created_at)],
+          ["Generation", String(team.generation)],
+          ["Capabilities", team.capabilities?.length ? words(team.capabilities.join(", ")) : "None"],
+          ["Takes on", make("span", { class: "tags" }, (team.own_scope ?? []).map((/** @type {string} */ word) => make("span", { class: "tag" }, clean(word))))],
+        ])),
+        make("section", { class: "panel" }, make("h2", {}, "Budget"), this.budget(team)),
+        make("section", { class: "panel" }, make("h2", {}, "File"), this.config?.show((config) => this.file(config)))),
+        make("div", { class: "stack" },
+        make("section", { class: "panel" }, make("h2", {}, "Open tasks"), this.open(team)),
+        make("section", { class: "panel" }, make("h2", {}, "Lately"), this.ended?.show((rows) => (rows.length ? make("ul", { class: "plain" }, rows.map((/** @type {any} */ task) => make("li", { key: task.id }, pill(task.state), make("a", { class: "clip", href: write("tasks", [task.id]) }, clean(task.body) || clean(task.id)), make("span", { class: "muted" }, since(task.created_at))))) : make("p", { class: "muted" }, "This team has not had any work yet.")))),
+        make("section", { class: "panel" }, make("h2", {}, "Triggers"), this.triggers?.show(({ rows }) => (rows.length ? make("ul", { class: "plain" }, rows.map((/** @type {any} */ row) => make("li", { key: row.id }, pill(row.state), make("a", { href: write("triggers", [row.id]) }, clean(row.name)), make("span", { class: "muted" }, row.next_due_at ? since(row.next_due_at) : words(row.type))))) : make("p", { class: "muted" }, "None. A trigger starts work at times or on events."))))),
+      ),
+    ];
+  }
+
+  /** @param {any} team */
+  budget(team) {
+    const caps = team.budget ?? {};
+    const rows = [
+      ["Per day", caps.usd_per_day, team.usage_today?.usd, money],
+      ["Tokens per day", caps.tokens_per_day, team.usage_today?.tokens, count],
+    ].filter(([, cap]) => cap !== null && cap !== undefined);
+    if (!rows.length && !caps.usd_per_task) return make("p", { class: "muted" }, "No limit of its own; those of the teams above it count.");
+    return [
+      rows.map(([name, cap, spent, show]) => make("div", { class: "meter-row" }, make("span", {}, name), make("meter", { min: 0, max: cap, value: Math.min(cap, spent ?? 0), high: cap * 0.8, "aria-label": `${name}: ${show(spent ?? 0)} of ${show(cap)}` }), make("span", { class: "muted" }, `${show(spent ?? 0)} of ${show(cap)}`))),
+      caps.usd_per_task ? make("p", { class: "muted" }, `At most ${money(caps.usd_per_task)} per task.`) : null,
+    ];
+  }
+
+  /** @param {any} team */
+  open(team) {
+    if (!team.tasks?.length) return make("p", { class: "muted" }, "Nothing is waiting.");
+    return make("ul", { class: "plain" }, team.tasks.map((/** @type {any} */ task) => make("li", { key: task.task_id }, pill(task.state), make("a", { href: write("tasks", [task.task_id]) }, words(task.type), task.wait_reason ? ` for ${words(task.wait_reason)}` : ""), make("span", { class: "muted" }, duration(task.age_ms)))));
+  }
+
+  /** @param {any} config */
+  file(config) {
+    return [
+      config.problems?.length ? make("ul", { class: "problems" }, config.problems.map((/** @type {any} */ problem) => make("li", { class: "problem" }, clean(problem.message ?? problem)))) : null,
+      make("pre", { class: "block", tabindex: "0", "aria-label": "Team file" }, clean(config.content)),
+      may("admin") ? make("div", { class: "choices" }, button("Edit…", "edit", () => this.edit(config))) : null,
+    ];
+  }
+
+  /** Two steps: write, then see what changes before it counts. @param {any} config */
+  async edit(config) {
+    const name = this.name;
+    const content = await ask({
+      title: `File of ${name}`,
+      body: area("YAML", "content", { value: config.content, rows: 18, class: "mono", spellcheck: "false" }),
+      action: "Look at the changes",
+      wide: true,
+      submit: async (values) => values.content,
+    });
+    if (typeof content !== "string" || content === config.content) return;
+    await ask({
+      title: "Save these changes?",
+      body: between(config.content, content),
+      action: "Save",
+      wide: true,
+      submit: async () => {
+        const saved = await put(`/teams/${part(name)}/config`, { content });
+        if (this.config) this.config.data = saved;
+        this.update();
+        toast("Saved; it counts from the next turn on.");
+      },
+    });
+  }
+
+  /** @param {any} team */
+  actions(team) {
+    const path = `/teams/${part(team.name)}`;
+    const paused = team.state === "paused";
+    const again = () => this.team?.reload();
+    return [
+      button("Give a task", "plus", () => createTask([team.name], team.name), { tone: "primary" }),
+      button(paused ? "Resume" : "Pause", paused ? "play" : "pause", (pressed) => act(pressed, () => post(`${path}/${paused ? "resume" : "pause"}`, {}), paused ? "It goes on." : "Paused: what runs comes to its end, nothing new begins.").then(again)),
+      team.running && !paused ? button("Stop now…", "stop", () => this.halt(team)) : null,
+      team.phase !== "ready" ? button("Set up again", "again", (pressed) => act(pressed, () => post(`${path}/bootstrap`, {}), "Its first work was given to it again.").then(again)) : null,
+      button("Describe…", "edit", () => this.describe(team)),
+      button("Team below…", "org", () => createTeam([team.name], team.name)),
+      team.parent ? button("Shut down…", "trash", () => shutDown(team.name, team.children).then((done) => done && go("org")), { tone: "danger" }) : null,
+    ];
+  }
+
+  /** @param {any} team */
+  halt(team) {
+    return ask({
+      title: `Stop ${team.name} now?`,
+      about: `${several(team.running, "turn")} ends at once: model requests are dropped and processes killed. Their tasks wait and are begun again when the team is resumed.`,
+      action: "Stop now",
+      dangerous: true,
+      submit: () => post(`/teams/${part(team.name)}/pause`, { now: true }),
+    });
+  }
+
+  /** @param {any} team */
+  describe(team) {
+    const scope = team.own_scope ?? [];
+    return ask({
+      title: `Describe ${team.name}`,
+      body: [input("What it is for", "description", { value: team.description, maxlength: 500 }), area("What it takes on", "scope", { value: scope.join(", "), rows: 2 })],
+      action: "Save",
+      submit: async ({ description, scope: text }) => {
+        const wanted = split(text);
+        await patch(`/teams/${part(team.name)}`, { description, scope_add: wanted.filter((word) => !scope.includes(word)), scope_remove: scope.filter((/** @type {string} */ word) => !wanted.includes(word)) });
+        this.team?.reload();
+      },
+    });
+  }
+}
+
+/** @param {string} name @param {import("../core/dom.js").Child} value */
+const figure = (name, value) => make("div", { class: "figure" }, make("span", {}, name), value);
+
+customElements.define("hw-team", TeamPage);

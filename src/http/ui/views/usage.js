@@ -1,0 +1,115 @@
+// @ts-check
+// Tokens and money: by day, team and model, and what is left of the budgets.
+
+import { list } from "../core/api.js";
+import { clean, make } from "../core/dom.js";
+import { count, money, short } from "../core/format.js";
+import { View } from "../core/view.js";
+import { bars, columns } from "../parts/chart.js";
+import { segments } from "../parts/fields.js";
+import { head, teamLink } from "../parts/marks.js";
+import { empty } from "../parts/states.js";
+import { table } from "../parts/table.js";
+
+const DAY = 86_400_000;
+/** @param {number} at */
+const day = (at) => new Date(at).toISOString().slice(0, 10);
+
+class Usage extends View {
+  begin() {
+    this.load();
+    this.budgets = this.source((signal) => list("/usage/budgets", {}, signal), ["usage.changed"]);
+  }
+
+  range() {
+    return Number(this.place.query.days ?? 14);
+  }
+
+  load() {
+    const span = () => ({ from: day(Date.now() - (this.range() - 1) * DAY), to: day(Date.now()) });
+    const by = (/** @type {string} */ group) => this.source(async (signal) => (await list("/usage", { group, ...span(), limit: 200 }, signal)).rows, ["usage.changed"]);
+    for (const one of [this.days, this.teams, this.models]) one?.close();
+    this.days = by("day");
+    this.teams = by("team");
+    this.models = by("model");
+  }
+
+  render() {
+    return [
+      head("Usage", "What the models were given, what they said, and what it cost.", segments("Range", [["7", "7 days"], ["14", "14 days"], ["30", "30 days"], ["90", "90 days"]], String(this.range()), (days) => (this.filter({ days: days === "14" ? "" : days }), this.load()))),
+      this.days?.show((rows) => this.page(rows)),
+    ];
+  }
+
+  /** @param {any[]} found */
+  page(found) {
+    const total = (/** @type {string} */ name) => found.reduce((sum, row) => sum + (row[name] ?? 0), 0);
+    const input = total("input") + total("cache_read") + total("cache_write");
+    if (!total("requests")) {
+      return [empty("usage", "No usage in this time", "Each request to a model is counted here, with its tokens and its price.", make("a", { class: "button primary", href: "#/chat" }, "Write a message")), this.limits()];
+    }
+    return [
+      make(
+        "div",
+        { class: "figures" },
+        figure("Cost", money(total("usd"))),
+        figure("Requests", count(total("requests"))),
+        figure("Tokens in", short(input)),
+        figure("Tokens out", short(total("output"))),
+        figure("From the cache", input ? `${Math.round((100 * total("cache_read")) / input)} %` : "–"),
+      ),
+      make(
+        "div",
+        { class: "columns charts" },
+        columns({ title: "Cost by day", series: [""], rows: this.filled(found).map((row) => ({ key: row.key, values: [row.usd ?? 0] })), format: money }),
+        columns({ title: "Tokens by day", series: ["Read anew", "From the cache", "Written"], rows: this.filled(found).map((row) => ({ key: row.key, values: [(row.input ?? 0) + (row.cache_write ?? 0), row.cache_read ?? 0, row.output ?? 0] })), format: short }),
+        this.teams?.show((rows) => bars({ title: "Tokens by team", series: ["In", "Out"], rows: rows.map(tokens), format: short })),
+        this.models?.show((rows) => bars({ title: "Tokens by model", series: ["In", "Out"], rows: rows.map(tokens), format: short })),
+      ),
+      this.limits(),
+    ];
+  }
+
+  /** Days without a row are days without cost. @param {any[]} found */
+  filled(found) {
+    const known = new Map(found.map((row) => [row.key, row]));
+    return Array.from({ length: this.range() }, (_, at) => {
+      const key = day(Date.now() - (this.range() - 1 - at) * DAY);
+      return known.get(key) ?? { key };
+    });
+  }
+
+  limits() {
+    return make(
+      "section",
+      { class: "section" },
+      make("h2", {}, "Budgets"),
+      this.budgets?.show(({ rows }) => {
+        const capped = rows.filter((/** @type {any} */ row) => Object.values(row.caps ?? {}).some((cap) => cap !== null));
+        if (!capped.length) return make("p", { class: "muted" }, "No team has a budget. Set one in its file: ", make("code", {}, "budgets: {usd_per_day: 5}"), ".");
+        return table(
+          "Budgets",
+          [
+            { name: "Team", cell: (row) => teamLink(row.team) },
+            { name: "Spent today", number: true, cell: (row) => money(row.spent?.usd) },
+            { name: "Per day", number: true, cell: (row) => money(row.caps?.usd_per_day) },
+            { name: "Left", cell: (row) => (row.caps?.usd_per_day ? make("meter", { min: 0, max: row.caps.usd_per_day, value: Math.min(row.caps.usd_per_day, row.spent?.usd ?? 0), "aria-label": `Spent by ${clean(row.team)}` }) : "–") },
+            { name: "Tokens today", number: true, cell: (row) => count(row.spent?.tokens), quiet: true },
+            { name: "Tokens per day", number: true, cell: (row) => count(row.caps?.tokens_per_day), quiet: true },
+            { name: "Per task", number: true, cell: (row) => money(row.caps?.usd_per_task), quiet: true },
+          ],
+          capped,
+          { key: (row) => row.team },
+        );
+      }),
+    );
+  }
+}
+
+/** @param {any} row */
+const tokens = (row) => ({ key: row.key, values: [(row.input ?? 0) + (row.cache_read ?? 0) + (row.cache_write ?? 0), row.output ?? 0] });
+
+/** @param {string} name @param {string} value */
+const figure = (name, value) => make("div", { class: "figure" }, make("span", {}, name), make("strong", {}, value));
+
+customElements.define("hw-usage", Usage);

@@ -1,0 +1,117 @@
+// @ts-check
+// Secrets by name. No value ever comes back to this page; one can only be written.
+
+import { list, may, part, post, put, remove } from "../core/api.js";
+import { clean, make } from "../core/dom.js";
+import { since, when, words } from "../core/format.js";
+import { write } from "../core/place.js";
+import { View } from "../core/view.js";
+import { ask, confirm } from "../parts/dialog.js";
+import { choice, input, search, select, split, tick } from "../parts/fields.js";
+import { button, head, pill, teamLink } from "../parts/marks.js";
+import { empty } from "../parts/states.js";
+import { table } from "../parts/table.js";
+
+/** @param {string} scope */
+const owner = (scope) => (scope.startsWith("team:") ? teamLink(scope.slice(5)) : make("span", { class: "tag" }, "service"));
+
+class Vault extends View {
+  begin() {
+    this.rows = this.source((signal) => list("/vault", { limit: 200 }, signal), ["vault.changed"]);
+    this.teams = this.source(async (signal) => (await list("/teams", { limit: 200 }, signal)).rows.map((team) => team.name), ["team.changed"]);
+    this.audit = this.source((signal) => list("/vault/audit", { limit: 100 }, signal), ["vault.changed"]);
+  }
+
+  render() {
+    const { query, rest } = this.place;
+    const tab = rest[0] ?? "keys";
+    return [
+      head("Vault", "Models see references, never values. A tool gets a value as the last act before its call, where you allowed it.", may("secrets") ? [may("admin") ? button("Rotate key…", "again", () => this.rotate()) : null, button("New secret", "plus", () => this.set(), { tone: "primary" })] : null),
+      make("nav", { class: "segments tabbar", "aria-label": "Parts" }, [["keys", "Keys"], ["audit", "Use"]].map(([id, word]) => make("a", { href: write("vault", [id === "keys" ? "" : id]), "aria-current": id === tab ? "page" : null }, word))),
+      tab === "audit" ? this.audit?.show(({ rows }) => this.used(rows)) : [make("div", { class: "bar" }, search("Search keys", query.q ?? "", (q) => this.filter({ q })), choice("Owner", [["", "Any owner"], ["system", "The service"], ...(this.teams?.data ?? []).map((/** @type {string} */ team) => /** @type {[string, string]} */ ([`team:${team}`, team]))], query.scope ?? "", (scope) => this.filter({ scope }))), this.rows?.show(({ rows }) => this.list(rows))],
+    ];
+  }
+
+  /** @param {any[]} all */
+  list(all) {
+    const { q = "", scope } = this.place.query;
+    const rows = all.filter((row) => row.key.toLowerCase().includes(q.toLowerCase()) && (!scope || row.scope === scope));
+    if (!all.length) return empty("vault", "The vault is empty", "Passwords, tokens and keys that tools need are kept here, encrypted, under a name.", may("secrets") ? button("New secret", "plus", () => this.set(), { tone: "primary" }) : make("code", {}, "hivewright vault set"));
+    if (!rows.length) return empty("search", "Nothing fits", "No key matches.", button("Show all", "close", () => this.filter({ q: "", scope: "" })));
+    return table(
+      "Keys in the vault",
+      [
+        { name: "Key", cell: (row) => [make("strong", {}, clean(row.key)), row.note ? make("div", { class: "muted clip" }, clean(row.note)) : null] },
+        { name: "Owner", cell: (row) => owner(row.scope) },
+        { name: "Kind", cell: (row) => (row.secret ? make("span", { class: "tag" }, "secret") : make("span", { class: "tag" }, "plain")) },
+        { name: "Tools", cell: (row) => (row.tools.length ? clean(row.tools.join(", ")) : make("span", { class: "muted" }, "none")), quiet: true },
+        { name: "Hosts", cell: (row) => (row.hosts.length ? clean(row.hosts.join(", ")) : make("span", { class: "muted" }, "any")), quiet: true },
+        { name: "Used", cell: (row) => (row.last_used_at ? since(row.last_used_at) : "never"), quiet: true },
+        { name: "Version", number: true, cell: (row) => String(row.version), quiet: true },
+        { name: "", cell: (row) => (may("secrets") ? make("div", { class: "row-actions" }, button("Change…", "edit", () => this.set(row), { tone: "small quiet", "aria-label": `Change ${row.key}` }), button("Delete…", "trash", () => this.discard(row), { tone: "small quiet", "aria-label": `Delete ${row.key}` })) : null) },
+      ],
+      rows,
+      { key: (row) => `${row.scope}/${row.key}` },
+    );
+  }
+
+  /** @param {any[]} rows */
+  used(rows) {
+    if (!rows.length) return empty("vault", "Not used yet", "Who set, read or used which key is listed here.");
+    return table(
+      "Use of the vault",
+      [
+        { name: "When", cell: (row) => when(row.at) },
+        { name: "What", cell: (row) => words(row.action) },
+        { name: "Key", cell: (row) => (row.key ? make("code", {}, clean(row.key)) : "–") },
+        { name: "Owner", cell: (row) => owner(row.scope) },
+        { name: "Who", cell: (row) => clean(typeof row.actor === "string" ? row.actor : (row.actor?.name ?? row.actor?.team ?? Object.values(row.actor ?? {}).join(" "))), quiet: true },
+        { name: "For", cell: (row) => clean([row.tool, row.host].filter(Boolean).join(" → ")) || "–", quiet: true },
+        { name: "Outcome", cell: (row) => pill(row.outcome === "ok" || row.outcome === "done" ? "ok" : row.outcome, row.outcome) },
+      ],
+      rows,
+    );
+  }
+
+  /** @param {any} [row] the one that is changed */
+  async set(row) {
+    const scopes = [/** @type {[string, string]} */ (["system", "The service"]), ...(this.teams?.data ?? []).map((/** @type {string} */ team) => /** @type {[string, string]} */ ([`team:${team}`, `Team ${team}`]))];
+    await ask({
+      title: row ? `Change ${row.key}` : "New secret",
+      about: row ? "Leave the value empty to keep it." : "The value can be replaced later, but never read here.",
+      body: [
+        row ? null : make("div", { class: "pair" }, input("Key", "key", { required: true, placeholder: "smtp-password" }), select("Owner", "scope", scopes)),
+        input("Value", "value", { type: "password", autocomplete: "new-password", required: !row, placeholder: row ? "Unchanged" : "" }),
+        row ? null : tick("It is a secret: no model and no person sees it again", "secret", { checked: true }),
+        make("div", { class: "pair" }, input("Tools that may use it", "tools", { value: row?.tools.join(", ") ?? "", placeholder: "web_fetch", hint: "Parted by commas; none means no tool" }), input("Hosts it may go to", "hosts", { value: row?.hosts.join(", ") ?? "", placeholder: "api.example.org" })),
+        input("Note", "note", { value: row?.note ?? "" }),
+      ],
+      action: "Store",
+      submit: async (values, form) => {
+        const place = `/vault/${part(row?.scope ?? values.scope)}/${part(row?.key ?? values.key)}`;
+        const value = values.value;
+        /** @type {any} */ (form.elements.namedItem("value")).value = "";
+        await put(place, { ...(value ? { value } : {}), ...(row ? {} : { secret: values.secret === "true" }), tools: split(values.tools), hosts: split(values.hosts), note: values.note });
+      },
+    });
+    this.rows?.reload();
+    this.audit?.reload();
+  }
+
+  /** @param {any} row */
+  async discard(row) {
+    await confirm({ title: `Delete ${row.key}?`, lost: "The value is gone for good. Tools and settings that name it will fail.", typed: row.key, action: "Delete", submit: () => remove(`/vault/${part(row.scope)}/${part(row.key)}`) });
+    this.rows?.reload();
+  }
+
+  rotate() {
+    return ask({
+      title: "Rotate the master key?",
+      about: ["All data keys are wrapped anew under a new master key. Values stay as they are. Back the new key up: ", make("code", {}, "hivewright doctor"), " says where it is."],
+      action: "Rotate",
+      submit: () => post("/vault/rotate", {}),
+    });
+  }
+}
+
+customElements.define("hw-vault", Vault);

@@ -1,0 +1,157 @@
+//! Log lines in the store: written a few times a second at most, and forgotten after two weeks.
+
+use std::{ops::ControlFlow, sync::atomic::Ordering, time::Duration};
+
+use hivewright_actors::{
+    clock::{Clock, Timestamp},
+    storage::{Order, Storage, StorageError},
+    store::{
+        StoreHandle,
+        records::{EdgeKey, Writes, after_prefix, decode},
+    },
+};
+use serde_json::Map;
+
+use super::tap::{Line, Lines};
+use crate::machine::WallClock;
+
+const KIND: &str = "log-line";
+/// Lines are kept so long …
+const KEPT: Duration = Duration::from_secs(14 * 24 * 60 * 60);
+/// … and no more than this.
+const MOST: usize = 200_000;
+/// So many lines at most are written at a time …
+const AT_ONCE: usize = 256;
+/// … and so often.
+const PAUSE: Duration = Duration::from_secs(1);
+/// Old lines are looked for this often.
+const SWEEP: Duration = Duration::from_secs(60 * 60);
+
+/// Stores lines as they come, until nobody writes any more.
+pub async fn keep(mut lines: Lines, store: StoreHandle) {
+    let mut number = 0;
+    let mut sweep = tokio::time::interval(SWEEP);
+    let mut gathered = Vec::new();
+    loop {
+        tokio::select! {
+            count = lines.lines.recv_many(&mut gathered, AT_ONCE) => {
+                if count == 0 {
+                    return;
+                }
+            }
+            _ = sweep.tick() => {
+                forget(&store).await;
+                continue;
+            }
+        }
+        let left_out = lines.left_out.swap(0, Ordering::Relaxed);
+        if left_out > 0 {
+            gathered.push(Line {
+                at: WallClock.now(),
+                level: "warn".to_owned(),
+                target: "hivewright::logging".to_owned(),
+                message: format!("{left_out} lines came too fast and are not kept"),
+                fields: Map::new(),
+            });
+        }
+        let writes = gathered.drain(..).fold(Writes::new(), |writes, line| {
+            number += 1;
+            writes.edge(&key(line.at, number), &line)
+        });
+        // If the store is gone, so is the process.
+        let _stored = store.commit(writes).await;
+        tokio::time::sleep(PAUSE).await;
+    }
+}
+
+/// In the order of time.
+fn key(at: Timestamp, number: u64) -> EdgeKey {
+    EdgeKey::new(KIND, format!("{:015}-{number:010}", at.0))
+}
+
+/// The lines, newest first, with their names, until the visitor has enough. Blocks.
+pub fn lines(
+    storage: &dyn Storage,
+    visit: &mut dyn FnMut(String, Line) -> ControlFlow<()>,
+) -> Result<(), StorageError> {
+    let start = EdgeKey::prefix(KIND);
+    let end = after_prefix(&start);
+    storage.scan(&start, &end, Order::Falling, &mut |key, value| match value
+        .and_then(|value| decode(key, value))
+    {
+        Ok(line) => visit(
+            String::from_utf8_lossy(&key[start.len()..]).into_owned(),
+            line,
+        ),
+        Err(_) => ControlFlow::Continue(()),
+    })
+}
+
+/// The keys of lines that are too old, or too many.
+fn old(storage: &dyn Storage, before: Timestamp) -> Result<Vec<Vec<u8>>, StorageError> {
+    let start = EdgeKey::prefix(KIND);
+    let end = after_prefix(&start);
+    let first_kept = key(before, 0).bytes();
+    let (mut count, mut keys) = (0, Vec::new());
+    storage.scan(&start, &end, Order::Falling, &mut |key, _| {
+        count += 1;
+        if count > MOST || key < first_kept.as_slice() {
+            keys.push(key.to_vec());
+        }
+        ControlFlow::Continue(())
+    })?;
+    Ok(keys)
+}
+
+async fn forget(store: &StoreHandle) {
+    let before = WallClock.now() - KEPT;
+    let Ok(keys) = store.read(move |storage| old(storage, before)).await else {
+        return;
+    };
+    for some in keys.chunks(4_096) {
+        let writes = Writes::new().drop_keys(some.iter().cloned());
+        let _stored = store.commit(writes).await;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use std::sync::Arc;
+
+    use super::*;
+    use crate::http::doubles::Memory;
+
+    fn line(at: u64) -> Line {
+        Line {
+            at: Timestamp(at),
+            level: "info".to_owned(),
+            target: "x".to_owned(),
+            message: at.to_string(),
+            fields: Map::new(),
+        }
+    }
+
+    /// OP-50
+    #[test]
+    fn lines_come_newest_first_and_go_when_they_are_old() {
+        let storage = Arc::new(Memory::default());
+        let times = [5, 999, 1_000, 20_000_000_000];
+        for (number, at) in (1..).zip(times) {
+            let writes = Writes::new().edge(&key(Timestamp(at), number), &line(at));
+            storage.commit(&writes.batch()).unwrap();
+        }
+
+        let mut seen = Vec::new();
+        lines(&*storage, &mut |_, line| {
+            seen.push(line.at.0);
+            ControlFlow::Continue(())
+        })
+        .unwrap();
+        let gone = old(&*storage, Timestamp(1_000)).unwrap();
+
+        assert_eq!(seen, [20_000_000_000, 1_000, 999, 5]);
+        assert_eq!(gone.len(), 2);
+    }
+}

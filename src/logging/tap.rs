@@ -1,0 +1,233 @@
+//! Log lines for whoever watches, and for the store: taken where they are written, never waited for.
+
+use std::{
+    fmt,
+    sync::{
+        Arc, OnceLock,
+        atomic::{AtomicU64, Ordering},
+    },
+};
+
+use hivewright_actors::{
+    clock::{Clock, Timestamp},
+    live::{
+        Publisher,
+        event::{Event, Kind},
+    },
+};
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value, json};
+use tokio::sync::mpsc;
+use tracing::{
+    Level, Subscriber,
+    field::{Field, Visit},
+};
+use tracing_subscriber::layer::{Context, Layer};
+
+use super::Secrets;
+use crate::machine::WallClock;
+
+/// So many lines may wait for the store; more are counted and left out.
+const WAITING: usize = 1_024;
+/// So much of a text is kept, in characters.
+const LONGEST: usize = 4_000;
+
+/// A line of the log.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Line {
+    /// When.
+    pub at: Timestamp,
+    /// `error`, `warn`, `info`, `debug` or `trace`.
+    pub level: String,
+    /// The part of the program.
+    pub target: String,
+    /// What it says.
+    pub message: String,
+    /// With which values.
+    #[serde(default, skip_serializing_if = "Map::is_empty")]
+    pub fields: Map<String, Value>,
+}
+
+impl Line {
+    /// A value by its name, as text.
+    pub fn field(&self, name: &str) -> Option<&str> {
+        self.fields.get(name)?.as_str()
+    }
+}
+
+/// Where lines go, once there is somewhere.
+#[derive(Clone, Debug, Default)]
+pub struct Tap(Arc<OnceLock<Sink>>);
+
+#[derive(Debug)]
+struct Sink {
+    live: Publisher,
+    lines: mpsc::Sender<Line>,
+    left_out: Arc<AtomicU64>,
+}
+
+/// The other end of a tap.
+#[derive(Debug)]
+pub struct Lines {
+    /// The lines.
+    pub lines: mpsc::Receiver<Line>,
+    /// How many were left out since someone looked.
+    pub left_out: Arc<AtomicU64>,
+}
+
+impl Tap {
+    /// From now on whoever watches sees lines, and so does whoever holds the other end.
+    pub fn open(&self, live: Publisher) -> Lines {
+        let (sender, lines) = mpsc::channel(WAITING);
+        let left_out = Arc::new(AtomicU64::new(0));
+        let sink = Sink {
+            live,
+            lines: sender,
+            left_out: left_out.clone(),
+        };
+        // One that is open already stays so: its lines go where they went.
+        let _open = self.0.set(sink);
+        Lines { lines, left_out }
+    }
+}
+
+/// The layer that takes lines.
+#[derive(Clone, Debug)]
+pub(super) struct Taking {
+    pub(super) tap: Tap,
+    pub(super) secrets: Secrets,
+}
+
+impl<S: Subscriber> Layer<S> for Taking {
+    fn on_event(&self, event: &tracing::Event<'_>, _: Context<'_, S>) {
+        let Some(sink) = self.tap.0.get() else {
+            return;
+        };
+        let mut words = Words {
+            secrets: &self.secrets,
+            message: String::new(),
+            fields: Map::new(),
+        };
+        event.record(&mut words);
+        let line = Line {
+            at: WallClock.now(),
+            level: level(event.metadata().level()).to_owned(),
+            target: event.metadata().target().to_owned(),
+            message: words.message,
+            fields: words.fields,
+        };
+        sink.live.publish(told(&line));
+        if sink.lines.try_send(line).is_err() {
+            sink.left_out.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+}
+
+fn told(line: &Line) -> Event {
+    let event = Event::new(
+        Kind::Log,
+        json!({
+            "level": line.level,
+            "target": line.target,
+            "message": line.message,
+            "fields": line.fields,
+        }),
+    );
+    let event = match line.field("team") {
+        Some(team) => event.of_team(&team.into()),
+        None => event,
+    };
+    let task = line.field("task").or(line.field("task_id"));
+    event.of_task(task.map(Into::into).as_ref())
+}
+
+fn level(level: &Level) -> &'static str {
+    match *level {
+        Level::ERROR => "error",
+        Level::WARN => "warn",
+        Level::INFO => "info",
+        Level::DEBUG => "debug",
+        Level::TRACE => "trace",
+    }
+}
+
+struct Words<'a> {
+    secrets: &'a Secrets,
+    message: String,
+    fields: Map<String, Value>,
+}
+
+impl Words<'_> {
+    fn take(&mut self, field: &Field, text: &str) {
+        let text: String = self.secrets.scrub(text).chars().take(LONGEST).collect();
+        match field.name() {
+            "message" => self.message = text,
+            name => {
+                self.fields.insert(name.to_owned(), Value::String(text));
+            }
+        }
+    }
+}
+
+impl Visit for Words<'_> {
+    fn record_debug(&mut self, field: &Field, value: &dyn fmt::Debug) {
+        self.take(field, &format!("{value:?}"));
+    }
+
+    fn record_str(&mut self, field: &Field, value: &str) {
+        self.take(field, value);
+    }
+
+    fn record_u64(&mut self, field: &Field, value: u64) {
+        self.fields.insert(field.name().to_owned(), json!(value));
+    }
+
+    fn record_i64(&mut self, field: &Field, value: i64) {
+        self.fields.insert(field.name().to_owned(), json!(value));
+    }
+
+    fn record_bool(&mut self, field: &Field, value: bool) {
+        self.fields.insert(field.name().to_owned(), json!(value));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use hivewright_actors::live::watch::Filter;
+    use tracing_subscriber::prelude::*;
+
+    use super::*;
+
+    /// OP-50, OP-132
+    #[actix::test]
+    async fn lines_are_taken_without_secrets_and_never_waited_for() {
+        let live = Publisher::new(1, Arc::new(WallClock));
+        let mut watch = live.watch(None, Filter::default());
+        let (tap, secrets) = (Tap::default(), Secrets::default());
+        secrets.learn(["hunter2-hunter2".to_owned()]);
+        let mut lines = tap.open(live);
+        let subscriber = tracing_subscriber::registry().with(Taking { tap, secrets });
+
+        tracing::subscriber::with_default(subscriber, || {
+            tracing::warn!(team = "ops", count = 3, "the key hunter2-hunter2 is wrong");
+            for _ in 0..WAITING + 4 {
+                tracing::info!("more");
+            }
+        });
+
+        let line = lines.lines.try_recv().unwrap();
+        assert_eq!(
+            (line.level.as_str(), line.field("team")),
+            ("warn", Some("ops"))
+        );
+        assert!(!line.message.contains("hunter2"), "{}", line.message);
+        assert_eq!(line.fields["count"], json!(3));
+        assert_eq!(lines.left_out.load(Ordering::Relaxed), 5);
+        let batch = watch.take().unwrap();
+        // A flood of lines is what a watcher goes without first, and it is told so.
+        assert!(batch.after.is_some());
+        assert!(batch.events.len() < WAITING, "{}", batch.events.len());
+    }
+}

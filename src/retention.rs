@@ -1,0 +1,140 @@
+//! What retention has to know of the edges: the settings, the records that only they can read, the trash.
+
+use std::{fs, io, path::Path, time::SystemTime};
+
+use hivewright_actors::{
+    clock::Timestamp,
+    ids::TaskId,
+    scheduler::retention::keeping::{Cut, Keeping, Lot, Terms},
+};
+
+use crate::{
+    memory::rows,
+    settings::{home::Home, live::Live},
+    tools::org::idempotency,
+    vault::audit,
+};
+
+/// See [`Keeping`].
+#[derive(Clone, Debug)]
+pub struct Keeper {
+    live: Live,
+    home: Home,
+}
+
+impl Keeper {
+    /// For this home, by its settings as they are then.
+    pub fn new(live: Live, home: Home) -> Self {
+        Self { live, home }
+    }
+}
+
+impl Keeping for Keeper {
+    fn terms(&self) -> Result<Terms, String> {
+        match self.live.config_now() {
+            Ok(config) => Ok(config.retention),
+            Err(problems) => Err(problems.to_string()),
+        }
+    }
+
+    fn lots(&self, cut: Cut) -> Vec<Lot> {
+        let (start, end) = audit::before(cut.audit);
+        let audits = Lot {
+            start,
+            end,
+            is_old: Box::new(|_, _| true),
+        };
+        vec![audits, idempotency::lot(cut.now)]
+    }
+
+    fn chains(&self) -> Vec<u8> {
+        rows::prefix()
+    }
+
+    fn told_by(&self, key: &[u8], value: &[u8]) -> Option<TaskId> {
+        rows::told_by(key, value)
+    }
+
+    fn empty_trash(&self, before: Timestamp) {
+        let emptied = empty(&self.home.trash(), before);
+        if let Err(error) = emptied {
+            tracing::warn!(%error, "the trash cannot be emptied; look at the folder `trash` of the run dir");
+        }
+    }
+}
+
+/// Removes what was moved into a folder before a moment. One thing that stays keeps no other.
+fn empty(trash: &Path, before: Timestamp) -> io::Result<()> {
+    let entries = match fs::read_dir(trash) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+        entries => entries?,
+    };
+    let mut failed = None;
+    for entry in entries {
+        let entry = entry?;
+        let path = entry.path();
+        let found = entry.metadata()?;
+        if moved_at(&entry.file_name().to_string_lossy(), &found) >= before {
+            continue;
+        }
+        let removed = match found.is_dir() {
+            true => fs::remove_dir_all(&path),
+            false => fs::remove_file(&path),
+        };
+        match removed {
+            Ok(()) => tracing::info!(path = %path.display(), "removed from the trash"),
+            Err(error) => failed = Some(error),
+        }
+    }
+    failed.map_or(Ok(()), Err)
+}
+
+/// When something was put there: its name says so, or else when it was last changed.
+fn moved_at(name: &str, found: &fs::Metadata) -> Timestamp {
+    let said = name.rsplit('-').next().and_then(|moment| {
+        let moment = jiff::civil::DateTime::strptime("%Y%m%dT%H%M%SZ", moment).ok()?;
+        let moment = moment.to_zoned(jiff::tz::TimeZone::UTC).ok()?;
+        u64::try_from(moment.timestamp().as_millisecond()).ok()
+    });
+    let changed = || {
+        let changed = found.modified().ok()?;
+        let since = changed.duration_since(SystemTime::UNIX_EPOCH).ok()?;
+        u64::try_from(since.as_millis()).ok()
+    };
+    // What cannot be dated stays.
+    Timestamp(said.or_else(changed).unwrap_or(u64::MAX))
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use super::*;
+    use crate::settings::tests::place;
+
+    /// OR-97: seven days, whether or not something in a folder was changed since.
+    #[test]
+    fn the_trash_is_emptied_of_what_is_old() {
+        let place = place();
+        let trash = place.home.trash();
+        for name in [
+            "scouts-1-20231114T221320Z",
+            "scouts-2-20231121T221320Z",
+            "notes",
+        ] {
+            place.write(&trash.join(name).join("team-rules/a.md"), "rule");
+        }
+        place.write(&trash.join("old-1-20231114T221320Z"), "a file");
+
+        // 2023-11-20T00:00:00Z
+        empty(&trash, Timestamp(1_700_438_400_000)).unwrap();
+
+        let mut left: Vec<_> = fs::read_dir(&trash)
+            .unwrap()
+            .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+            .collect();
+        left.sort();
+        assert_eq!(left, ["notes", "scouts-2-20231121T221320Z"]);
+        empty(&place.home.run().join("nothing"), Timestamp(0)).unwrap();
+    }
+}

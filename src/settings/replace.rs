@@ -1,0 +1,83 @@
+//! The text of a settings file as it is, and another in its place: whole, or not at all.
+
+use std::{
+    fs::{self, File, OpenOptions},
+    io::{self, Read, Write},
+    os::unix::fs::OpenOptionsExt,
+    path::Path,
+};
+
+use super::yaml::MAX_BYTES;
+
+/// Reads a file that stands where it should: what a link leads to is not shown. Blocks.
+pub fn text(path: &Path) -> io::Result<String> {
+    if !fs::symlink_metadata(path)?.is_file() {
+        return Err(io::Error::other("is not a regular file"));
+    }
+    let mut options = OpenOptions::new();
+    let file = options
+        .read(true)
+        .custom_flags(libc::O_NOFOLLOW)
+        .open(path)?;
+    let mut text = String::new();
+    file.take(MAX_BYTES + 1).read_to_string(&mut text)?;
+    if text.len() as u64 > MAX_BYTES {
+        return Err(io::Error::other("is larger than 1 MiB"));
+    }
+    Ok(text)
+}
+
+/// Puts another text in a file's place and makes that durable. Until it is whole it is in `beside`,
+/// on the same file system, where nobody else can write. Blocks.
+pub fn replace(path: &Path, beside: &Path, text: &str) -> io::Result<()> {
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    let new = beside.join(format!(".{name}.new"));
+    match fs::remove_file(&new) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+        _ => {}
+    }
+    let written = write(&new, text).and_then(|()| fs::rename(&new, path));
+    if written.is_err() {
+        // Whatever is left of it is nobody's file.
+        let _ = fs::remove_file(&new);
+    }
+    written?;
+    let folder = path.parent().unwrap_or(Path::new("."));
+    File::open(folder)?.sync_all()
+}
+
+fn write(path: &Path, text: &str) -> io::Result<()> {
+    let mut options = OpenOptions::new();
+    let mut file = options
+        .write(true)
+        .create_new(true)
+        .mode(0o600)
+        .open(path)?;
+    file.write_all(text.as_bytes())?;
+    file.sync_all()
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use super::*;
+
+    #[test]
+    fn a_file_is_replaced_whole_and_links_are_not_followed() {
+        let folder = tempfile::tempdir().unwrap();
+        let (teams, team) = (folder.path(), folder.path().join("ops"));
+        fs::create_dir(&team).unwrap();
+        let (file, other) = (team.join("config.yaml"), teams.join("other"));
+        fs::write(&other, "not for you").unwrap();
+        std::os::unix::fs::symlink(&other, &file).unwrap();
+
+        let shown = text(&file);
+        replace(&file, teams, "description: new\n").unwrap();
+
+        assert!(shown.is_err());
+        assert_eq!(text(&file).unwrap(), "description: new\n");
+        assert_eq!(fs::read_to_string(&other).unwrap(), "not for you");
+        assert_eq!(fs::read_dir(teams).unwrap().count(), 2);
+    }
+}

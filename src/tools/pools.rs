@@ -1,0 +1,164 @@
+//! Pools: how many calls of a team run at once, by what they do.
+
+use std::{sync::Arc, time::Duration};
+
+use dashmap::DashMap;
+use hivewright_actors::{ids::TeamName, tool::ToolFault};
+use serde_json::json;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio_util::sync::CancellationToken;
+
+use super::{answer, contract::ToolError};
+
+/// So many everyday calls of a team run at once …
+pub const DAILY: usize = 5;
+/// … and so many that change what teams and triggers there are.
+const ORG: usize = 1;
+/// How long a call waits for its turn.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// Tools that change what there is, by class.
+const STRUCTURAL: [&str; 9] = [
+    "org.propose_change",
+    "org.shutdown_team",
+    "org.spawn_team",
+    "org.update_team",
+    "plugin.register",
+    "trigger.create_trigger",
+    "trigger.disable_trigger",
+    "trigger.enable_trigger",
+    "trigger.update_trigger",
+];
+/// Tools that are bounded otherwise, by class.
+const FREE: [&str; 6] = ["agent", "exec", "file.read", "file.write", "skill", "topic"];
+
+/// The calls of all teams. Cheap to clone.
+#[derive(Clone, Debug, Default)]
+pub struct Pools(Arc<DashMap<TeamName, Pool>>);
+
+#[derive(Clone, Debug)]
+struct Pool {
+    daily: Arc<Semaphore>,
+    org: Arc<Semaphore>,
+}
+
+impl Default for Pool {
+    fn default() -> Self {
+        Self {
+            daily: Arc::new(Semaphore::new(DAILY)),
+            org: Arc::new(Semaphore::new(ORG)),
+        }
+    }
+}
+
+/// How many calls of a team run.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Busy {
+    /// Everyday ones.
+    pub daily: usize,
+    /// Those that change what there is.
+    pub org: usize,
+}
+
+/// A place in a pool, until it is dropped. A call of a class that is bounded otherwise has none.
+#[derive(Debug)]
+pub struct Slot {
+    _permit: Option<OwnedSemaphorePermit>,
+}
+
+impl Pools {
+    /// How many calls of a team run.
+    pub fn busy(&self, team: &TeamName) -> Busy {
+        let pool = self.0.get(team).map(|pool| pool.clone());
+        pool.map_or_else(Busy::default, |pool| Busy {
+            daily: DAILY - pool.daily.available_permits(),
+            org: ORG - pool.org.available_permits(),
+        })
+    }
+
+    /// Waits for a place, in the order of asking. Without one the call does not run.
+    pub async fn enter(
+        &self,
+        team: &TeamName,
+        class: &str,
+        changes: bool,
+        cancel: &CancellationToken,
+    ) -> Result<Slot, ToolError> {
+        let structural = STRUCTURAL.contains(&class) || class == "trust" && changes;
+        if FREE.contains(&class) {
+            return Ok(Slot { _permit: None });
+        }
+        let pool = self.0.entry(team.clone()).or_default().clone();
+        let places = match structural {
+            true => pool.org,
+            false => pool.daily,
+        };
+        tokio::select! {
+            biased;
+            permit = places.acquire_owned() => Ok(Slot { _permit: permit.ok() }),
+            () = tokio::time::sleep(PATIENCE) => Err(busy()),
+            () = cancel.cancelled() => Err(ToolError::new(ToolFault::Cancelled, "Cancelled.")),
+        }
+    }
+}
+
+fn busy() -> ToolError {
+    let wait = json!({ "retry_after_ms": 5_000 });
+    let message = "too many calls of this team are under way, so this one did not run; try again";
+    answer::refuse_with("busy", message, wait)
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use super::*;
+
+    async fn enter(pools: &Pools, team: &str, class: &str) -> Result<Slot, ToolError> {
+        let cancel = CancellationToken::new();
+        pools.enter(&team.into(), class, true, &cancel).await
+    }
+
+    /// TO-132, TO-133, TO-135
+    #[tokio::test(start_paused = true)]
+    async fn a_full_pool_lets_nobody_in_until_somebody_leaves() {
+        let pools = Pools::default();
+        let mut inside = Vec::new();
+        for _ in 0..DAILY {
+            inside.push(enter(&pools, "news", "memory").await.unwrap());
+        }
+        let structural = enter(&pools, "news", "org.spawn_team").await.unwrap();
+
+        let refused = enter(&pools, "news", "org.query_team").await.unwrap_err();
+        let second = enter(&pools, "news", "trigger.create_trigger").await;
+
+        assert!(
+            refused.message.contains("\"retry_after_ms\":5000"),
+            "{refused}"
+        );
+        assert!(second.is_err());
+        assert_eq!(pools.busy(&"news".into()), Busy { daily: 5, org: 1 });
+        assert_eq!(pools.busy(&"other".into()), Busy::default());
+        enter(&pools, "other", "memory").await.unwrap();
+        enter(&pools, "news", "file.read").await.unwrap();
+        drop((inside.pop(), structural));
+        enter(&pools, "news", "vault").await.unwrap();
+        assert_eq!(pools.busy(&"news".into()), Busy { daily: 4, org: 0 });
+    }
+
+    /// TO-135: whoever waits gets the next place, in order.
+    #[tokio::test(start_paused = true)]
+    async fn a_call_waits_for_its_turn() {
+        let pools = Pools::default();
+        let first = enter(&pools, "news", "org.update_team").await.unwrap();
+        let waiting = tokio::spawn({
+            let pools = pools.clone();
+            async move { enter(&pools, "news", "org.update_team").await.is_ok() }
+        });
+        tokio::time::sleep(PATIENCE / 2).await;
+
+        drop(first);
+
+        assert!(waiting.await.unwrap());
+    }
+}

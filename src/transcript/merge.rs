@@ -1,0 +1,548 @@
+//! From events to messages: the one way in which a journal becomes a transcript.
+
+use std::collections::HashMap;
+
+use hivewright_actors::{
+    history::{Fact, HistoryEvent, Meta as Remark, Origin},
+    ids::{TaskId, TurnId},
+};
+
+use super::{Answers, Block, Message, Meta, Role, Tokens};
+
+/// Turns events into messages as they come. Turns may interleave.
+#[derive(Debug, Default)]
+pub struct Merge {
+    turns: HashMap<TurnId, Turn>,
+    done: Vec<Message>,
+}
+
+/// What is known of a turn.
+#[derive(Debug, Default)]
+struct Turn {
+    task: Option<TaskId>,
+    provider: Option<String>,
+    model: Option<String>,
+    /// The message of the model that is not over yet.
+    open: Option<Message>,
+    /// Its step is over: only calls of that step belong to it now.
+    counted: bool,
+    /// The last event was of the same kind as the block before it.
+    neighbours: bool,
+}
+
+impl Merge {
+    /// Takes in the next event.
+    pub fn push(&mut self, event: HistoryEvent) {
+        let HistoryEvent {
+            seq,
+            turn: id,
+            timestamp,
+            fact,
+            redacted: _,
+        } = event;
+        let turn = self.turns.entry(id.clone()).or_default();
+        let neighbours = std::mem::replace(&mut turn.neighbours, false);
+        let blank = |role, turn: &Turn| Message {
+            first: seq,
+            seq,
+            turn: id.clone(),
+            task_id: turn.task.clone(),
+            role,
+            timestamp: timestamp.0,
+            content: Vec::new(),
+            from: None,
+            meta: None,
+            answers: None,
+        };
+        match fact {
+            Fact::TurnStart {
+                task_ids,
+                provider,
+                model,
+                ..
+            } => {
+                turn.task = task_ids.into_iter().next();
+                turn.provider = Some(provider);
+                turn.model = Some(model);
+            }
+            Fact::User {
+                text,
+                from,
+                origin,
+                task_id,
+                ..
+            } => {
+                self.done.extend(turn.open.take());
+                let role = match origin {
+                    Origin::System => Role::System,
+                    Origin::Person | Origin::Task | Origin::Steer => Role::User,
+                };
+                self.done.push(Message {
+                    task_id: Some(task_id),
+                    content: vec![Block::Text { text }],
+                    from: Some(from),
+                    ..blank(role, turn)
+                });
+            }
+            Fact::AssistantText { text, .. } => {
+                let message = turn.speaking(&mut self.done, blank);
+                message.seq = seq;
+                match message.content.last_mut() {
+                    Some(Block::Text { text: before }) if neighbours => before.push_str(&text),
+                    _ => message.content.push(Block::Text { text }),
+                }
+                turn.neighbours = true;
+            }
+            Fact::AssistantThinking { text, .. } => {
+                let message = turn.speaking(&mut self.done, blank);
+                message.seq = seq;
+                match message.content.last_mut() {
+                    Some(Block::Thinking { thinking }) if neighbours => thinking.push_str(&text),
+                    _ => message.content.push(Block::Thinking { thinking: text }),
+                }
+                turn.neighbours = true;
+            }
+            Fact::ToolCall { id, name, args, .. } => {
+                // The journal has what a step cost before its calls.
+                let message = turn.calling(blank);
+                message.seq = seq;
+                message.content.push(Block::ToolCall {
+                    id,
+                    name,
+                    arguments: args,
+                });
+            }
+            Fact::ToolResult {
+                id,
+                name,
+                content,
+                fault,
+                duration_ms,
+                truncated,
+                ..
+            } => {
+                self.done.extend(turn.open.take());
+                self.done.push(Message {
+                    content: vec![Block::Text { text: content }],
+                    answers: Some(Answers {
+                        tool_call_id: id,
+                        tool_name: name,
+                        is_error: fault.is_some(),
+                        duration_ms,
+                        truncated,
+                    }),
+                    ..blank(Role::ToolResult, turn)
+                });
+            }
+            Fact::Meta(Remark::Usage {
+                model,
+                usage,
+                stop_reason,
+                ..
+            }) => {
+                let provider = turn.provider.clone();
+                if let Some(message) = &mut turn.open {
+                    message.seq = seq;
+                    message.meta = Some(Meta {
+                        provider,
+                        model: Some(model),
+                        usage: Some(Tokens::from(&usage)),
+                        stop_reason: Some(stop_reason),
+                    });
+                    turn.counted = true;
+                }
+            }
+            Fact::Meta(remark) => {
+                if let Some(text) = words(&remark) {
+                    self.done.extend(turn.open.take());
+                    self.done.push(Message {
+                        content: vec![Block::Text { text }],
+                        ..blank(Role::System, turn)
+                    });
+                }
+            }
+            Fact::TurnEnd { .. } => {
+                self.done.extend(turn.open.take());
+                self.turns.remove(&id);
+            }
+            Fact::TurnSuspended { message, .. } => {
+                self.done.extend(turn.open.take());
+                self.done.push(Message {
+                    content: vec![Block::Text { text: message }],
+                    ..blank(Role::System, turn)
+                });
+            }
+        }
+    }
+
+    /// The messages that are over, oldest first.
+    pub fn take(&mut self) -> Vec<Message> {
+        std::mem::take(&mut self.done)
+    }
+
+    /// How many messages are over.
+    pub fn len(&self) -> usize {
+        self.done.len()
+    }
+
+    /// None is over.
+    pub fn is_empty(&self) -> bool {
+        self.done.is_empty()
+    }
+
+    /// All messages, also those that are not over.
+    pub fn finish(mut self) -> Vec<Message> {
+        let open = self.turns.into_values().filter_map(|turn| turn.open);
+        let mut open: Vec<Message> = open.collect();
+        open.sort_by_key(|message| message.first);
+        self.done.extend(open);
+        self.done
+    }
+}
+
+impl Turn {
+    /// The message that text goes into.
+    fn speaking(
+        &mut self,
+        done: &mut Vec<Message>,
+        blank: impl Fn(Role, &Self) -> Message,
+    ) -> &mut Message {
+        if self.counted {
+            done.extend(self.open.take());
+        }
+        self.calling(blank)
+    }
+
+    /// The message that calls go into.
+    fn calling(&mut self, blank: impl Fn(Role, &Self) -> Message) -> &mut Message {
+        if self.open.is_none() {
+            self.counted = false;
+            let meta = Meta {
+                provider: self.provider.clone(),
+                model: self.model.clone(),
+                ..Meta::default()
+            };
+            let fresh = Message {
+                meta: Some(meta),
+                ..blank(Role::Assistant, self)
+            };
+            return self.open.insert(fresh);
+        }
+        match &mut self.open {
+            Some(message) => message,
+            None => unreachable!("made above"),
+        }
+    }
+}
+
+/// What a remark says to people, if it does.
+fn words(remark: &Remark) -> Option<String> {
+    match remark {
+        Remark::Retry(text) | Remark::Fallback(text) | Remark::Cancel(text) => Some(text.clone()),
+        Remark::Parked(reason) => Some(format!("Waiting: {}.", reason.as_str())),
+        Remark::Usage { .. }
+        | Remark::Spent { .. }
+        | Remark::Reset
+        | Remark::Approval { .. }
+        | Remark::NotBegun(_) => None,
+    }
+}
+
+/// The same messages with one of the model per turn: its reasoning, its calls, its words; then the
+/// results.
+pub fn group(messages: Vec<Message>) -> Vec<Message> {
+    let mut grouped: Vec<Message> = Vec::new();
+    let mut rest = messages.into_iter().peekable();
+    while let Some(first) = rest.next() {
+        let turn = first.turn.clone();
+        let mut of_turn = vec![first];
+        while let Some(next) = rest.next_if(|next| next.turn == turn) {
+            of_turn.push(next);
+        }
+        grouped.extend(group_turn(of_turn));
+    }
+    grouped
+}
+
+fn group_turn(messages: Vec<Message>) -> Vec<Message> {
+    let (mut before, mut results) = (Vec::new(), Vec::new());
+    let mut answer: Option<Message> = None;
+    let (mut thinking, mut calls, mut text) = (Vec::new(), Vec::new(), Vec::new());
+    for message in messages {
+        match message.role {
+            Role::User | Role::System => before.push(message),
+            Role::ToolResult => results.push(message),
+            Role::Assistant => {
+                for block in &message.content {
+                    match block {
+                        Block::Thinking { thinking: words } => thinking.push(words.clone()),
+                        Block::Text { text: words } => text.push(words.clone()),
+                        Block::ToolCall { .. } => calls.push(block.clone()),
+                    }
+                }
+                match &mut answer {
+                    None => answer = Some(message),
+                    Some(answer) => {
+                        answer.seq = message.seq;
+                        answer.meta = added(answer.meta.take(), message.meta);
+                    }
+                }
+            }
+        }
+    }
+    if let Some(mut answer) = answer {
+        answer.content = Vec::new();
+        if !thinking.is_empty() {
+            let thinking = thinking.join("\n\n");
+            answer.content.push(Block::Thinking { thinking });
+        }
+        answer.content.append(&mut calls);
+        if !text.is_empty() {
+            let text = text.join("\n\n");
+            answer.content.push(Block::Text { text });
+        }
+        before.push(answer);
+    }
+    before.extend(results);
+    before
+}
+
+/// What two messages cost together; the second says why the model stopped.
+fn added(first: Option<Meta>, second: Option<Meta>) -> Option<Meta> {
+    let (Some(first), Some(second)) = (&first, &second) else {
+        return first.or(second);
+    };
+    let usage = match (first.usage, second.usage) {
+        (Some(one), Some(other)) => Some(Tokens {
+            input: one.input + other.input,
+            output: one.output + other.output,
+            cache_read: one.cache_read + other.cache_read,
+            cache_write: one.cache_write + other.cache_write,
+            total_tokens: one.total_tokens + other.total_tokens,
+            cost: one.cost.zip(other.cost).map(|(one, other)| one + other),
+        }),
+        (one, other) => one.or(other),
+    };
+    Some(Meta {
+        usage,
+        ..second.clone()
+    })
+}
+
+/// Only what people and the model said to each other, as one text each.
+pub fn simple(messages: Vec<Message>) -> Vec<Message> {
+    let spoken = messages.into_iter().filter_map(|message| {
+        let text = message.text();
+        let speaks = matches!(message.role, Role::User | Role::Assistant);
+        (speaks && !text.is_empty()).then(|| Message {
+            content: vec![Block::Text { text }],
+            ..message
+        })
+    });
+    spoken.collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use hivewright_actors::{
+        clock::Timestamp,
+        task::{Ending, Label},
+        tool::Effect,
+        usage::Usage,
+    };
+    use serde_json::json;
+
+    use super::*;
+
+    fn merge(facts: Vec<Fact>) -> Vec<Message> {
+        let mut merge = Merge::default();
+        for (seq, fact) in (1..).zip(facts) {
+            merge.push(HistoryEvent {
+                seq,
+                turn: "turn-1".into(),
+                timestamp: Timestamp(seq),
+                fact,
+                redacted: false,
+            });
+        }
+        merge.finish()
+    }
+
+    fn user(text: &str) -> Fact {
+        Fact::User {
+            text: text.to_owned(),
+            from: "ann".to_owned(),
+            origin: Origin::Person,
+            label: Label::Trusted,
+            task_id: "task-1".into(),
+        }
+    }
+
+    fn text(text: &str) -> Fact {
+        Fact::AssistantText {
+            text: text.to_owned(),
+            step: 1,
+        }
+    }
+
+    fn thinking(text: &str) -> Fact {
+        Fact::AssistantThinking {
+            text: text.to_owned(),
+            step: 1,
+            block: None,
+        }
+    }
+
+    fn usage(input: u64) -> Fact {
+        Fact::Meta(Remark::Usage {
+            step: 1,
+            profile: "p".to_owned(),
+            model: "m".to_owned(),
+            usage: Usage {
+                input,
+                output: 1,
+                ..Usage::default()
+            },
+            stop_reason: "end".to_owned(),
+        })
+    }
+
+    fn call(id: &str) -> Fact {
+        Fact::ToolCall {
+            id: id.into(),
+            name: "read".to_owned(),
+            args: json!({"path": id}),
+            step: 1,
+            effect: Effect::Pure,
+            idempotency_key: String::new(),
+        }
+    }
+
+    fn result(id: &str) -> Fact {
+        Fact::ToolResult {
+            id: id.into(),
+            name: "read".to_owned(),
+            content: format!("content of {id}"),
+            fault: None,
+            duration_ms: 2,
+            truncated: false,
+            taints: false,
+        }
+    }
+
+    fn end() -> Fact {
+        Fact::TurnEnd {
+            outcome: Ending::Done,
+            code: None,
+            message: None,
+            text: String::new(),
+            steps: 2,
+            usage: Usage::default(),
+            duration_ms: 5,
+        }
+    }
+
+    fn a_turn() -> Vec<Fact> {
+        vec![
+            user("hello"),
+            thinking("hm"),
+            text("I look."),
+            usage(10),
+            call("a"),
+            call("b"),
+            result("b"),
+            result("a"),
+            text("Done"),
+            text(" now."),
+            usage(20),
+            end(),
+        ]
+    }
+
+    fn shape(messages: &[Message]) -> Vec<String> {
+        let block = |block: &Block| match block {
+            Block::Text { text } => text.clone(),
+            Block::Thinking { thinking } => format!("({thinking})"),
+            Block::ToolCall { id, .. } => format!("{id}()"),
+        };
+        let line = |message: &Message| {
+            let blocks: Vec<_> = message.content.iter().map(block).collect();
+            format!("{:?}: {}", message.role, blocks.join(" | "))
+        };
+        messages.iter().map(line).collect()
+    }
+
+    /// EN-44, EN-45
+    #[test]
+    fn ordered_messages_stand_as_they_were_emitted() {
+        let messages = merge(a_turn());
+
+        assert_eq!(
+            shape(&messages),
+            [
+                "User: hello",
+                "Assistant: (hm) | I look. | a() | b()",
+                "ToolResult: content of b",
+                "ToolResult: content of a",
+                "Assistant: Done now.",
+            ]
+        );
+        let costs: Vec<_> = messages
+            .iter()
+            .filter_map(|message| Some(message.meta.as_ref()?.usage?.input))
+            .collect();
+        assert_eq!(costs, [10, 20]);
+        assert_eq!((messages[1].first, messages[1].seq), (2, 6));
+    }
+
+    /// EN-44: text and thinking never mix, and what stands between parts them.
+    #[test]
+    fn only_neighbours_of_one_kind_are_joined() {
+        let messages = merge(vec![
+            text("a"),
+            text("b"),
+            thinking("c"),
+            text("d"),
+            call("x"),
+            text("e"),
+        ]);
+
+        assert_eq!(shape(&messages), ["Assistant: ab | (c) | d | x() | e"]);
+    }
+
+    /// EN-45
+    #[test]
+    fn a_turn_that_broke_off_still_has_its_message() {
+        assert_eq!(
+            shape(&merge(vec![user("hello"), text("I wa")])),
+            ["User: hello", "Assistant: I wa"]
+        );
+    }
+
+    /// EN-46, EN-126
+    #[test]
+    fn grouped_holds_the_same_in_one_message() {
+        let grouped = group(merge(a_turn()));
+
+        assert_eq!(
+            shape(&grouped),
+            [
+                "User: hello",
+                "Assistant: (hm) | a() | b() | I look.\n\nDone now.",
+                "ToolResult: content of b",
+                "ToolResult: content of a",
+            ]
+        );
+        let usage = grouped[1].meta.as_ref().and_then(|meta| meta.usage);
+        assert_eq!(usage.map(|usage| usage.input), Some(30));
+    }
+
+    /// EN-47
+    #[test]
+    fn simple_is_what_was_said() {
+        assert_eq!(
+            shape(&simple(merge(a_turn()))),
+            ["User: hello", "Assistant: I look.", "Assistant: Done now."]
+        );
+    }
+}

@@ -1,0 +1,185 @@
+//! Redaction: what was written down before a value became a secret.
+//!
+//! The commit that makes a value a secret also marks it. The store then takes it out of all it writes,
+//! and is made to look through all it has written. The mark goes last, so what a crash cuts off is done
+//! after the next start.
+
+use std::{
+    borrow::Cow,
+    sync::{Arc, PoisonError, RwLock, atomic::Ordering},
+};
+
+use dashmap::DashMap;
+use hivewright_actors::{
+    ids::{MAIN, TeamName},
+    org::tree::Tree,
+    store::redact::{Redactor, Texts},
+};
+
+use super::{Vault, error::VaultError, rows, rows::Change, scope::Scope, scrubbers::Scrubbers};
+use crate::{
+    memory,
+    scrub::{Mask, Scrubber},
+};
+
+impl Vault {
+    /// Takes values that have become secrets out of what was written before. A failure is told to the
+    /// log: it is tried again with the next secret, and after the next start.
+    pub async fn redact(&self) {
+        if let Err(error) = self.try_redact().await {
+            tracing::error!(%error, "what was written before a value became a secret may still hold it");
+        }
+    }
+
+    async fn try_redact(&self) -> Result<(), VaultError> {
+        let store = self.store()?;
+        // Whoever makes a secret now is waited for: a mark counts once its value is known here.
+        let turn = self.turn().await;
+        let marked = store.read(rows::to_redact).await?;
+        drop(turn);
+        // What nobody knows cannot be looked for.
+        if marked.is_empty() || self.locked().is_some() {
+            return Ok(());
+        }
+        let records = store.redact().await?;
+        if records > 0 {
+            tracing::info!(
+                records,
+                "values that are secrets now were taken out of what was written"
+            );
+            self.0.redactions.fetch_add(1, Ordering::AcqRel);
+        }
+        let mut done = Change::default();
+        for (scope, key) in &marked {
+            done.redacted(scope, key);
+        }
+        store.commit(done.writes()).await?;
+        Ok(())
+    }
+
+    /// Rises whenever something that was written has changed.
+    pub fn redactions(&self) -> u64 {
+        self.0.redactions.load(Ordering::Acquire)
+    }
+}
+
+/// The secrets of a team, of those above and below it, and of the service: what its records must not
+/// hold. Teams beside it are none of its business, and it is none of theirs.
+pub(super) struct Lineages {
+    vault: Vault,
+    everyone: Scrubbers,
+    tree: RwLock<Arc<Tree>>,
+    teams: DashMap<TeamName, Kept>,
+}
+
+/// Good for one version of the vault and one tree.
+#[derive(Clone)]
+struct Kept {
+    version: u64,
+    tree: Arc<Tree>,
+    texts: Scrubber,
+    names: Scrubber,
+}
+
+impl Lineages {
+    pub(super) fn new(vault: &Vault) -> Self {
+        Self {
+            vault: vault.clone(),
+            everyone: Scrubbers::new(vault.clone(), []),
+            tree: RwLock::default(),
+            teams: DashMap::new(),
+        }
+    }
+
+    fn of(&self, team: &TeamName) -> Kept {
+        let version = self.vault.version();
+        let tree = self.tree.read().unwrap_or_else(PoisonError::into_inner);
+        let tree = tree.clone();
+        let kept = self.teams.get(team).map(|kept| kept.clone());
+        if let Some(kept) = kept
+            && kept.version == version
+            && Arc::ptr_eq(&kept.tree, &tree)
+        {
+            return kept;
+        }
+        let mut masks = self.masks(team, &tree);
+        let texts = Scrubber::with(masks.clone());
+        masks.extend(masks.clone().iter().flat_map(Mask::words));
+        let kept = Kept {
+            version,
+            tree,
+            texts,
+            names: Scrubber::with(masks),
+        };
+        self.teams.insert(team.clone(), kept.clone());
+        kept
+    }
+
+    /// Own values first: where another team has the same value, this one knows it by its own key.
+    fn masks(&self, team: &TeamName, tree: &Tree) -> Vec<Mask> {
+        let mut line = vec![team.clone()];
+        line.extend(tree.ancestors(team.as_str()));
+        match team.as_str() {
+            // All teams are below it, also one that is just being made.
+            MAIN => line.extend(
+                self.vault
+                    .scopes()
+                    .into_iter()
+                    .filter_map(|scope| match scope {
+                        Scope::Team(team) => Some(team.name),
+                        Scope::System | Scope::Aside => None,
+                    }),
+            ),
+            name => {
+                line.push(MAIN.into());
+                let below = tree.subtree(name).into_iter().skip(1);
+                line.extend(below.map(|record| record.name.clone()));
+            }
+        }
+        let mut masks = Vec::new();
+        for (place, name) in line.iter().enumerate() {
+            if !line[..place].contains(name) {
+                masks.extend(self.vault.secrets_of_team(name));
+            }
+        }
+        masks.extend(self.vault.secrets_of([&Scope::System]));
+        masks
+    }
+}
+
+fn owned(text: Cow<'_, str>) -> Option<String> {
+    match text {
+        Cow::Owned(text) => Some(text),
+        Cow::Borrowed(_) => None,
+    }
+}
+
+impl Redactor for Lineages {
+    fn learn(&self, tree: Tree) {
+        let mut known = self.tree.write().unwrap_or_else(PoisonError::into_inner);
+        *known = Arc::new(tree);
+    }
+
+    fn suspects(&self, text: &str) -> bool {
+        let scrubber = self.everyone.names();
+        if scrubber.is_empty() {
+            return false;
+        }
+        // JSON inside JSON is escaped twice, and looks like none of the forms.
+        scrubber.suspects(text)
+            || (text.contains("\\\\")
+                && scrubber.suspects(&text.replace("\\\"", "\"").replace("\\\\", "\\")))
+    }
+
+    fn clean(&self, team: &TeamName, text: &str) -> Option<String> {
+        owned(self.of(team).texts.scrub_known(text))
+    }
+
+    fn clean_name(&self, team: &TeamName, name: &str) -> Option<String> {
+        owned(self.of(team).names.scrub_known(name))
+    }
+
+    fn edges(&self) -> &'static [Texts] {
+        memory::rows::TEXTS
+    }
+}

@@ -1,0 +1,335 @@
+//! The chat: streaming, stopping, reloading, several topics, delegated work.
+
+use serde_json::json;
+
+use super::{ONLINE, TURNS, answers, chat, has_no_complaints, send, until_last_turn_is};
+use crate::{
+    service::Service,
+    webdriver::{Browser, key},
+};
+
+/// OP-14, OP-64, OP-130
+#[tokio::test]
+async fn a_link_logs_in_once_and_leaves_no_code_in_the_address() {
+    let service = Service::start_working().await;
+    let Some(browser) = Browser::start().await else {
+        return;
+    };
+    let link = service.login_link().await;
+
+    browser.open(&link).await;
+    browser.until(ONLINE).await;
+
+    assert_eq!(browser.value("location.hash").await, "");
+    assert_eq!(browser.value("document.cookie").await, "");
+    assert!(browser.text("#demo").await.starts_with("Demo."));
+    has_no_complaints(&browser).await;
+
+    browser.forget_cookies().await;
+    browser.open(&link).await;
+    browser
+        .until("!document.querySelector('#login-error').hidden")
+        .await;
+
+    assert_eq!(
+        browser.value("document.querySelector('#app').hidden").await,
+        true
+    );
+    browser.close().await;
+}
+
+/// OP-51, OP-64, CH-59: words come one by one, tool calls in their place, the cost at the end.
+#[tokio::test]
+async fn an_answer_streams_in_with_its_tool_calls() {
+    let service = Service::start_working().await;
+    let Some(browser) = chat(&service).await else {
+        return;
+    };
+    browser
+        .run(
+            "window.lengths = new Set(); \
+             new MutationObserver(() => window.lengths.add(document.querySelector('.answer')?.textContent.length)) \
+             .observe(document.querySelector('#turns'), {subtree: true, childList: true, characterData: true})",
+        )
+        .await;
+
+    send(
+        &browser,
+        "#say First I write the note, word by word, and only then do I read it.\n\
+         #call write {\"file_path\":\"notes/hello.md\",\"content\":\"Hello\"}\n\
+         #then\n\
+         #call read {\"file_path\":\"notes/hello.md\"}\n\
+         #reply The note is written and was read again.",
+    )
+    .await;
+    until_last_turn_is(&browser, "done").await;
+
+    let order = "[...document.querySelectorAll('.answer > *')].map(block => block.tagName === 'DETAILS' \
+                 ? [block.dataset.state, ...['code', '.brief'].map(part => block.querySelector(`summary ${part}`).textContent)].join(' ') \
+                 : block.textContent)";
+    assert_eq!(
+        browser.value(order).await,
+        json!([
+            "First I write the note, word by word, and only then do I read it.",
+            "ok write notes/hello.md",
+            "ok read notes/hello.md",
+            "The note is written and was read again.",
+        ])
+    );
+    assert!(browser.value("window.lengths.size").await.as_u64().unwrap() >= 3);
+    assert!(browser.text(".usage").await.contains(" out · "));
+
+    browser.click(".tool:nth-child(3) summary").await;
+
+    let folded_out = browser.text(".tool:nth-child(3) .tool-body").await;
+    assert!(
+        folded_out.contains("\"file_path\": \"notes/hello.md\""),
+        "{folded_out}"
+    );
+    assert!(folded_out.contains("Hello"), "{folded_out}");
+    has_no_complaints(&browser).await;
+    browser.close().await;
+}
+
+/// OP-68, CH-49
+#[tokio::test]
+async fn ctrl_and_full_stop_ends_the_running_turn() {
+    let service = Service::start_working().await;
+    let Some(browser) = chat(&service).await else {
+        return;
+    };
+
+    send(
+        &browser,
+        "#say Waiting now.\n#wait 30000\n#reply Never said.",
+    )
+    .await;
+    until_last_turn_is(&browser, "running").await;
+    browser
+        .keys("#composer", &format!("{}.", key::CONTROL))
+        .await;
+    until_last_turn_is(&browser, "cancelled").await;
+    send(&browser, "#reply Still here.").await;
+    until_last_turn_is(&browser, "done").await;
+
+    let said = answers(&browser).await;
+    assert_eq!(said[1], json!(["#reply Still here.", ["Still here."]]));
+    assert!(!said[0][1].to_string().contains("Never said."), "{said}");
+    has_no_complaints(&browser).await;
+    browser.close().await;
+}
+
+/// OP-51, OP-67, CH-84: what was there before the reload is there after it, once.
+#[tokio::test]
+async fn a_reload_in_the_middle_of_a_turn_loses_and_repeats_nothing() {
+    let service = Service::start_working().await;
+    let Some(browser) = chat(&service).await else {
+        return;
+    };
+    let first = "#say The first part.\n#wait 6000\n#reply The first end.";
+
+    send(&browser, first).await;
+    browser
+        .until("document.querySelector('.answer').textContent.includes('The first part.')")
+        .await;
+    send(&browser, "#reply The second end.").await;
+    until_last_turn_is(&browser, "queued").await;
+    browser.reload().await;
+    browser.until(ONLINE).await;
+
+    let statuses = format!("{TURNS}.map(turn => turn.dataset.status)");
+    assert_eq!(browser.value(&statuses).await, json!(["running", "queued"]));
+    assert!(browser.text(".answer").await.contains("The first part."));
+
+    until_last_turn_is(&browser, "done").await;
+
+    let said = answers(&browser).await;
+    let texts = said[0][1].to_string();
+    assert_eq!(said.as_array().unwrap().len(), 2, "{said}");
+    assert_eq!(said[0][0], first);
+    assert_eq!(texts.matches("The first part.").count(), 1, "{said}");
+    assert_eq!(texts.matches("The first end.").count(), 1, "{said}");
+    assert_eq!(
+        said[1],
+        json!(["#reply The second end.", ["The second end."]])
+    );
+    has_no_complaints(&browser).await;
+    browser.close().await;
+}
+
+/// OP-65
+#[tokio::test]
+async fn markup_in_an_answer_stays_text() {
+    let service = Service::start_working().await;
+    let Some(browser) = chat(&service).await else {
+        return;
+    };
+
+    send(
+        &browser,
+        "#reply <img src=x> **strong** [bad](javascript:alert(1)) [good](https://example.org/)",
+    )
+    .await;
+    until_last_turn_is(&browser, "done").await;
+
+    let answer = "document.querySelector('.answer')";
+    assert_eq!(
+        browser.value(&format!("{answer}.textContent")).await,
+        "<img src=x> strong [bad](javascript:alert(1)) good (https://example.org/)"
+    );
+    let made = "[...document.querySelectorAll('.answer :is(img, strong, a)')].map(made => \
+                [made.tagName, made.getAttribute('href'), made.target, made.rel ?? ''])";
+    assert_eq!(
+        browser.value(made).await,
+        json!([
+            ["STRONG", null, null, ""],
+            ["A", "https://example.org/", "_blank", "noopener noreferrer"],
+        ])
+    );
+    has_no_complaints(&browser).await;
+    browser.close().await;
+}
+
+/// OP-66, OP-67
+#[tokio::test]
+async fn without_a_connection_sending_is_blocked_with_the_reason_and_the_text_is_kept() {
+    let service = Service::start_working().await;
+    let Some(browser) = chat(&service).await else {
+        return;
+    };
+
+    browser.unplug(true).await;
+    browser
+        .until("document.querySelector('#connection').dataset.state === 'offline'")
+        .await;
+    browser
+        .keys("#composer", &format!("#reply Back.{}", key::ENTER))
+        .await;
+
+    assert!(browser.text("#blocked").await.starts_with("Offline:"));
+    assert_eq!(
+        browser
+            .value("document.querySelector('#send').disabled")
+            .await,
+        true
+    );
+
+    browser.unplug(false).await;
+    browser.until(ONLINE).await;
+    browser.reload().await;
+    browser.until(ONLINE).await;
+    browser.click("#send").await;
+    until_last_turn_is(&browser, "done").await;
+
+    assert_eq!(
+        answers(&browser).await,
+        json!([["#reply Back.", ["Back."]]])
+    );
+    browser.close().await;
+}
+
+/// OP-51, CH-59: two topics stream at once, and neither gets a word of the other.
+#[tokio::test]
+async fn two_topics_answer_at_the_same_time() {
+    let service = Service::start_working().await;
+    let Some(browser) = chat(&service).await else {
+        return;
+    };
+    let said = |words: &str| {
+        format!("{TURNS}.at(-1)?.querySelector('.answer').textContent.includes('{words}')")
+    };
+    send(&browser, "tulips in the garden").await;
+    until_last_turn_is(&browser, "done").await;
+    browser.click("#new-topic").await;
+    send(&browser, "invoices before april").await;
+    until_last_turn_is(&browser, "done").await;
+    browser
+        .until("document.querySelectorAll('.topic').length === 2")
+        .await;
+
+    send(
+        &browser,
+        "#say Sorting invoices.\n#wait 6000\n#reply Invoices sorted.",
+    )
+    .await;
+    browser.until(&said("Sorting invoices.")).await;
+    browser.click(".topic:not([aria-current])").await;
+    send(
+        &browser,
+        "#say Watering tulips.\n#wait 3000\n#reply Tulips watered.",
+    )
+    .await;
+    browser.until(&said("Watering tulips.")).await;
+    browser
+        .until(
+            "[...document.querySelectorAll('.topic-marks')] \
+             .filter(mark => mark.textContent.includes('Running')).length === 2",
+        )
+        .await;
+    until_last_turn_is(&browser, "done").await;
+    let tulips = answers(&browser).await.to_string();
+    browser.click(".topic:not([aria-current])").await;
+    until_last_turn_is(&browser, "done").await;
+    let invoices = answers(&browser).await.to_string();
+
+    assert!(tulips.contains("Tulips watered."), "{tulips}");
+    assert!(!tulips.contains("nvoices sorted"), "{tulips}");
+    assert!(invoices.contains("Invoices sorted."), "{invoices}");
+    assert!(!invoices.contains("ulips"), "{invoices}");
+    has_no_complaints(&browser).await;
+    browser.close().await;
+}
+
+/// OP-51: what a turn gave to a team stands below it, with its state and its result.
+#[tokio::test]
+async fn delegated_work_is_nested_below_its_turn() {
+    let service = Service::start().await;
+    let team = json!({"name": "research", "description": "finds things out", "scope_accepts": ["research"]});
+    let (status, made) = service.api("POST", "/api/v1/teams", Some(team)).await;
+    assert_eq!(status, 201, "{made}");
+    let Some(browser) = chat(&service).await else {
+        return;
+    };
+
+    send(&browser, "delegate research: Find three books about bees").await;
+    until_last_turn_is(&browser, "done").await;
+    browser
+        .until("document.querySelector('.turn .given .pill')?.textContent === 'done'")
+        .await;
+
+    let card = browser.text(".given").await;
+    assert!(card.contains("research"), "{card}");
+    assert!(card.contains("Find three books about bees"), "{card}");
+    browser.click(".given-link").await;
+    browser
+        .until("document.querySelector('.chain')?.textContent.includes('research')")
+        .await;
+    has_no_complaints(&browser).await;
+    browser.close().await;
+}
+
+/// OP-69: the choice of a person wins over the system's, and is remembered.
+#[tokio::test]
+async fn colours_follow_the_system_until_a_person_chooses() {
+    let service = Service::start().await;
+    let Some(browser) = chat(&service).await else {
+        return;
+    };
+    let background = "getComputedStyle(document.body).backgroundColor";
+
+    browser.prefer("light").await;
+    let light = browser.value(background).await;
+    browser.prefer("dark").await;
+    browser
+        .until("document.documentElement.dataset.shade === 'dark'")
+        .await;
+    let dark = browser.value(background).await;
+    browser.click("#theme").await;
+    browser.reload().await;
+    browser.until(ONLINE).await;
+    let chosen = browser.value(background).await;
+
+    assert_ne!(light, dark);
+    assert_eq!(chosen, light);
+    browser.close().await;
+}

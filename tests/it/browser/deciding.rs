@@ -1,0 +1,129 @@
+//! What a person decides in the page: calls and questions, in the chat and in the inbox.
+
+use super::{
+    answers, asking, chat, furnished, go, has_no_complaints, send, until_last_turn_is, write,
+};
+
+/// OP-51, OP-55, OP-97: a held call is approved where it is asked, and runs.
+#[tokio::test]
+async fn a_call_is_approved_in_the_chat_and_runs() {
+    let service = asking().await;
+    let Some(browser) = chat(&service).await else {
+        return;
+    };
+
+    send(&browser, &write("a.txt")).await;
+    browser
+        .until("document.querySelector('[data-act=approve]')")
+        .await;
+    let card = browser.text("hw-approval").await;
+    let before = service.path("run/teams/main/a.txt").exists();
+    browser.click("[data-act=approve]").await;
+    until_last_turn_is(&browser, "done").await;
+    browser
+        .until("document.querySelector('hw-approval .ask-card')?.dataset.status === 'approved'")
+        .await;
+
+    assert!(card.contains("files are seen by everyone"), "{card}");
+    assert!(card.contains("\"file_path\": \"a.txt\""), "{card}");
+    assert!(!before);
+    assert!(service.path("run/teams/main/a.txt").exists());
+    let said = answers(&browser).await.to_string();
+    assert!(said.contains("Wrote"), "{said}");
+    // What is told of the decision makes no second card.
+    assert_eq!(
+        browser
+            .value("document.querySelectorAll('hw-approval').length")
+            .await,
+        1
+    );
+    has_no_complaints(&browser).await;
+    browser.close().await;
+}
+
+/// OP-36, OP-55: the note of a denial reaches the model.
+#[tokio::test]
+async fn a_call_is_denied_with_a_note_that_the_model_reads() {
+    let service = asking().await;
+    let Some(browser) = chat(&service).await else {
+        return;
+    };
+
+    send(&browser, &write("b.txt")).await;
+    browser
+        .until("document.querySelector('[data-act=deny]')")
+        .await;
+    browser.click("[data-act=deny]").await;
+    browser
+        .keys("dialog [name=note]", "not in this folder")
+        .await;
+    browser.click("dialog [type=submit]").await;
+    until_last_turn_is(&browser, "done").await;
+
+    let said = answers(&browser).await.to_string();
+    assert!(said.contains("not in this folder"), "{said}");
+    assert!(!service.path("run/teams/main/b.txt").exists());
+    has_no_complaints(&browser).await;
+    browser.close().await;
+}
+
+/// OP-55, OP-71: the inbox, its counts, and a decision that another took first.
+#[tokio::test]
+async fn the_inbox_counts_what_waits_and_says_who_was_first() {
+    let service = furnished().await;
+    let Some(browser) = chat(&service).await else {
+        return;
+    };
+    let waiting =
+        "document.querySelector(\".nav a[href='#/approvals'] .badge\")?.firstChild.textContent";
+
+    go(&browser, "#/approvals").await;
+    browser.until(&format!("{waiting} === '2'")).await;
+    browser
+        .until("document.querySelector('[data-act=approve]')")
+        .await;
+    assert!(
+        browser
+            .value("document.title")
+            .await
+            .as_str()
+            .unwrap()
+            .starts_with("(2)")
+    );
+
+    let (_, list) = service
+        .api("GET", "/api/v1/approvals?status=pending", None)
+        .await;
+    let held = &list["data"][0];
+    let path = format!("/api/v1/approvals/{}", held["id"].as_str().unwrap());
+    // The card is held as it is, as if the news had not come yet.
+    browser
+        .run("window.button = document.querySelector('[data-act=approve]')")
+        .await;
+    let word = serde_json::json!({"decision": "deny", "digest": held["digest"]});
+    let (status, _) = service.api("POST", &path, Some(word)).await;
+    assert_eq!(status, 200);
+    browser.run("window.button.click()").await;
+    browser
+        .until(
+            "document.querySelector('.toast[data-bad]')?.textContent.includes('already_resolved')",
+        )
+        .await;
+
+    go(&browser, "#/approvals/questions").await;
+    browser
+        .until("document.querySelector('hw-question [type=radio]')")
+        .await;
+    browser.click("hw-question .tick:nth-of-type(2)").await;
+    browser.click("hw-question [type=submit]").await;
+    browser
+        .until("document.querySelector('#view .empty')?.textContent.includes('No open question')")
+        .await;
+
+    let (_, questions) = service.api("GET", "/api/v1/questions", None).await;
+    assert_eq!(
+        questions["data"][0]["answer"]["selected"],
+        serde_json::json!(["Formal"])
+    );
+    browser.close().await;
+}

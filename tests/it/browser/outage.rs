@@ -1,0 +1,93 @@
+//! The server goes away while the page is open, and comes back.
+
+use super::{ONLINE, TURNS, answers, chat, go, has_no_complaints, send, until_last_turn_is};
+use crate::service::Service;
+
+/// OP-66, OP-67, OP-97, OP-98: offline is seen, nothing is lost, nothing comes twice.
+#[tokio::test]
+async fn a_killed_server_comes_back_to_the_same_page() {
+    let mut service = Service::start_working().await;
+    service.keep_port();
+    let Some(browser) = chat(&service).await else {
+        return;
+    };
+
+    send(
+        &browser,
+        "#say The part before.\n#wait 3000\n#reply The part after.",
+    )
+    .await;
+    browser
+        .until("document.querySelector('.answer')?.textContent.includes('The part before.')")
+        .await;
+    service.kill();
+    browser
+        .until("document.querySelector('#connection').dataset.state === 'offline'")
+        .await;
+    assert!(
+        browser
+            .text("#offline")
+            .await
+            .starts_with("Offline: the server cannot be reached.")
+    );
+    service.launch().await;
+    browser.until(ONLINE).await;
+    until_last_turn_is(&browser, "done").await;
+
+    let said = answers(&browser).await;
+    let texts = said[0][1].to_string();
+    assert_eq!(said.as_array().unwrap().len(), 1, "{said}");
+    assert_eq!(texts.matches("The part before.").count(), 1, "{said}");
+    assert_eq!(texts.matches("The part after.").count(), 1, "{said}");
+
+    // What the console says of the outage itself is no complaint.
+    browser.complaints().await;
+    send(&browser, "#reply Still here.").await;
+    browser
+        .until(&format!(
+            "{TURNS}.length === 2 && {TURNS}[1].dataset.status === 'done'"
+        ))
+        .await;
+    has_no_complaints(&browser).await;
+    browser.close().await;
+}
+
+/// OP-66: what changes something is refused with the reason while the server is away.
+#[tokio::test]
+async fn nothing_can_be_changed_while_the_server_is_away() {
+    let mut service = Service::start().await;
+    service.keep_port();
+    let Some(browser) = chat(&service).await else {
+        return;
+    };
+
+    go(&browser, "#/memory").await;
+    browser
+        .until("document.querySelector('#view .empty')")
+        .await;
+    browser.click("#view .page-head .primary").await;
+    browser.keys("dialog [name=key]", "tone").await;
+    browser
+        .keys("dialog [name=content]", "Short letters.")
+        .await;
+    service.kill();
+    browser
+        .until("document.querySelector('#connection').dataset.state === 'offline'")
+        .await;
+    browser.click("dialog [type=submit]").await;
+    browser
+        .until("!document.querySelector('dialog .problem').hidden")
+        .await;
+    let refused = browser.text("dialog .problem").await;
+    service.launch().await;
+    browser.until(ONLINE).await;
+    browser.click("dialog [type=submit]").await;
+    browser
+        .until("document.querySelector('#view h1')?.textContent === 'tone'")
+        .await;
+
+    assert!(refused.contains("cannot be reached"), "{refused}");
+    let (_, list) = service.api("GET", "/api/v1/memories", None).await;
+    assert_eq!(list["total"], 1);
+    browser.close().await;
+}

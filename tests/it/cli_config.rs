@@ -1,0 +1,62 @@
+//! `hivewright config`: settings are checked without a service.
+
+use serde_json::Value;
+
+use crate::service::Service;
+
+/// OP-82, OP-85, OP-86: all faults of all files, with their places, and nothing is started.
+#[actix::test]
+async fn config_check_names_every_fault_with_its_place() {
+    let home = Service::prepare()
+        .with_file("data/config/config.yaml", "server:\n  prot: 1\n")
+        .with_file("data/config/channels.yaml", "ws: {enabled: maybe}\n");
+
+    let done = home.run(&["config", "check"], "").await;
+    let json = home.run(&["config", "check", "--json"], "").await;
+
+    assert_eq!(done.code, Some(9), "{done:?}");
+    assert!(done.stdout.contains("config.yaml:2:"), "{done:?}");
+    assert!(done.stdout.contains("channels.yaml:1:"), "{done:?}");
+    assert!(done.stderr.contains("2 faults"), "{done:?}");
+    let document: Value = serde_json::from_str(&json.stdout).unwrap();
+    let fields: Vec<_> = document["data"]["problems"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|problem| problem["field"].as_str().unwrap())
+        .collect();
+    assert_eq!(fields, ["server.prot", "ws.enabled"]);
+}
+
+/// OP-82
+#[actix::test]
+async fn config_check_of_good_files_ends_well() {
+    let home = Service::prepare().with_file("data/config/config.yaml", "server: {port: 9}\n");
+
+    let done = home.run(&["config", "check"], "").await;
+
+    assert_eq!((done.code, done.stdout.as_str()), (Some(0), ""), "{done:?}");
+}
+
+/// OP-79: what cannot be taken back is asked for, and where nobody can answer it is not done.
+#[actix::test]
+async fn a_team_is_not_shut_down_without_a_yes() {
+    let service = Service::start().await;
+    let made = service
+        .run(&["teams", "create", "ops", "--scope", "works"], "")
+        .await;
+    assert_eq!(made.code, Some(0), "{made:?}");
+
+    let refused = service.run(&["teams", "shutdown", "ops"], "yes\n").await;
+    let (still, _) = service.api("GET", "/api/v1/teams/ops", None).await;
+    let done = service
+        .run(&["teams", "shutdown", "ops", "--yes"], "")
+        .await;
+    let (gone, _) = service.api("GET", "/api/v1/teams/ops", None).await;
+
+    assert_eq!(refused.code, Some(2), "{refused:?}");
+    assert!(refused.stderr.contains("--yes"), "{refused:?}");
+    assert_eq!(still, 200);
+    assert_eq!(done.code, Some(0), "{done:?}");
+    assert_eq!(gone, 404);
+}

@@ -1,0 +1,106 @@
+//! Work that waits for settings or a key, and goes on when they are put right.
+
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+
+use crate::{
+    fake_model::{FakeModel, KEY, Reply},
+    service::Service,
+};
+
+/// Whatever is waited for comes within this.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+fn providers(model: &FakeModel, key: &str) -> String {
+    let url = model.url();
+    format!(
+        "profiles: {{default: {{provider: anthropic, api_url: \"{url}\", api_key: {key}, model: m}}}}\n"
+    )
+}
+
+/// Asks until the answer fits.
+async fn until(service: &Service, path: &str, fits: impl Fn(&Value) -> bool) -> Value {
+    let end = Instant::now() + PATIENCE;
+    loop {
+        let (_, answer) = service.api("GET", path, None).await;
+        if fits(&answer) {
+            return answer;
+        }
+        assert!(Instant::now() < end, "{answer}\n{}", service.log());
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+}
+
+async fn notices(service: &Service, kind: &str) -> u64 {
+    let path = format!("/api/v1/inbox?kind={kind}");
+    let (_, inbox) = service.api("GET", &path, None).await;
+    let rows = inbox["data"].as_array().expect("rows").iter();
+    let counts = rows.map(|row| row["count"].as_u64().expect("a count"));
+    counts.sum()
+}
+
+/// SE-126: the key is refused, the operator is told, and the message is answered once the file names
+/// another key, with no word from anybody; over a restart too.
+#[actix::test]
+async fn a_message_waits_for_a_key_that_is_taken() {
+    let model = FakeModel::start();
+    model.otherwise(Reply::text("Here I am."));
+    let mut service = Service::prepare()
+        .with_file("data/config/providers.yaml", &providers(&model, "sk-wrong"))
+        .started()
+        .await;
+    let mut client = service.connect().await;
+    let channel = client.channel.clone().expect("a channel");
+
+    client.say("m1", "tulips in the garden").await;
+    let waits = |frame: &Value| frame["content"].to_string().contains("Waiting for a key");
+    client.until(waits).await;
+    assert_eq!(notices(&service, "login").await, 1);
+    let last_seq = client.last_seq;
+    service.kill();
+    service.launch().await;
+    let mut client = service.connect().await;
+    client.resume(&channel, last_seq).await;
+    until(&service, "/api/v1/tasks", |tasks| {
+        tasks["data"][0]["wait_reason"] == "login"
+    })
+    .await;
+
+    service.write("data/config/providers.yaml", &providers(&model, KEY));
+    let end = client.end_of("m1").await;
+
+    assert_eq!(end["content"], "Here I am.");
+    assert_eq!(notices(&service, "login").await, 1);
+}
+
+/// OR-24: a team is made while no profile can be used; its first work waits and is done when the file
+/// is right.
+#[actix::test]
+async fn work_waits_for_a_providers_file_that_is_right() {
+    let model = FakeModel::start();
+    model.otherwise(Reply::text("Ready."));
+    let service = Service::prepare()
+        .with_file(
+            "data/config/providers.yaml",
+            "profiles: {default: {provider: nobody}}\n",
+        )
+        .started()
+        .await;
+
+    let wish = json!({ "name": "research", "scope_accepts": ["web"], "description": "Finds out." });
+    let (status, made) = service.api("POST", "/api/v1/teams", Some(wish)).await;
+    assert_eq!(status, 201, "{made}");
+    let waiting = until(&service, "/api/v1/tasks?team=research", |tasks| {
+        tasks["data"][0]["wait_reason"] == "config"
+    })
+    .await;
+    assert_eq!(waiting["data"][0]["attempts"], 0, "{waiting}");
+    assert_eq!(notices(&service, "config_invalid").await, 1);
+    service.write("data/config/providers.yaml", &providers(&model, KEY));
+
+    until(&service, "/api/v1/tasks?team=research", |tasks| {
+        tasks["data"][0]["state"] == "done"
+    })
+    .await;
+}

@@ -1,0 +1,83 @@
+// CH-85, CH-89, OP-67: frames of the chat, also when they come twice.
+
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { Conversation } from "../../src/http/ui/views/chat/conversation.js";
+
+function storage() {
+  const kept = new Map();
+  return { getItem: (key) => kept.get(key) ?? null, setItem: (key, value) => kept.set(key, value), removeItem: (key) => kept.delete(key) };
+}
+
+const about = { channel_id: "ws:1", topic_id: "t-1", topic_name: "Topic", task_id: "task-1", ts: 5 };
+
+function frames(message_id) {
+  const of = { ...about, message_id };
+  return [
+    { ...of, seq: 1, type: "ack", content: "Let me see.", generated: true, position: 0 },
+    { ...of, seq: 2, type: "progress", kind: "text_delta", content: "Let me " },
+    { ...of, seq: 3, type: "progress", kind: "text_delta", content: "see." },
+    { ...of, seq: 5, type: "progress", kind: "tool_call", content: "Using read", tool: "read", call_id: "c", preview: "{}" },
+    { ...of, seq: 6, type: "progress", kind: "tool_result", content: "Used read", tool: "read", call_id: "c", ok: true, duration_ms: 7, preview: "text" },
+    { ...of, seq: 8, type: "progress", kind: "text_delta", content: "half a sen" },
+    { ...of, seq: 9, type: "progress", kind: "note", content: "Trying again", reset: true },
+    { ...of, seq: 10, type: "progress", kind: "text_delta", content: "The end" },
+    { ...of, seq: 12, type: "response", content: "The end.", status: "done" },
+    { ...about, seq: 13, type: "notification", content: "[team] Ready.", team: "team", status: "done", kind: "task" },
+  ];
+}
+
+test("a frame that comes twice changes nothing", () => {
+  const place = storage();
+  const conversation = new Conversation(place, "someone");
+  conversation.beginChannel("ws:1");
+  const turn = conversation.compose("question", "");
+  const all = frames(turn.id);
+
+  assert.ok(all.map((frame) => conversation.apply(frame)).every(Boolean));
+  const once = JSON.stringify(conversation.logs);
+  assert.ok(!all.map((frame) => conversation.apply(frame)).some(Boolean));
+  conversation.lastSeq = 0;
+  for (const frame of all) conversation.apply(frame);
+  conversation.save();
+
+  assert.equal(JSON.stringify(conversation.logs), once);
+  assert.equal(JSON.stringify(new Conversation(place, "someone").logs), once);
+  assert.deepEqual(conversation.turns("t-1").map((one) => one.blocks.map((block) => [block.kind, block.text ?? block.result])), [[["text", "Let me see."], ["tool", "text"], ["note", "Trying again"], ["text", "The end."]]]);
+  assert.equal(conversation.unacknowledged().length, 0);
+});
+
+test("another person sees nothing of it", () => {
+  const place = storage();
+  const conversation = new Conversation(place, "someone");
+  conversation.beginChannel("ws:1");
+  conversation.compose("question", "");
+  conversation.save();
+
+  const stranger = new Conversation(place, "another");
+
+  assert.deepEqual([stranger.channel, Object.keys(stranger.logs)], [null, []]);
+});
+
+test("what a person was asked for has one card, whatever is told of it", () => {
+  const conversation = new Conversation(storage(), "someone");
+  conversation.beginChannel("ws:1");
+  const asked = { ...about, type: "notification", kind: "approval", ref_id: "apr-1", team: "main", status: "pending", content: "May I?" };
+
+  conversation.apply({ ...asked, seq: 1 });
+  conversation.apply({ ...asked, seq: 2, status: "done", content: "Approved." });
+
+  assert.deepEqual(conversation.logs["t-1"].items.map((item) => [item.about, item.ref]), [["approval", "apr-1"]]);
+});
+
+test("what may have been accepted is not sent again unasked", () => {
+  const conversation = new Conversation(storage(), "someone");
+  conversation.beginChannel("ws:1");
+  const sent = conversation.compose("sent", "");
+  conversation.frameOf(sent);
+  const waiting = conversation.compose("never sent", "");
+
+  conversation.beginChannel("ws:2");
+
+  assert.deepEqual([sent.status, waiting.status], ["unconfirmed", "sending"]);
+});
