@@ -59,7 +59,7 @@ pub struct ActiveTurn {
 }
 
 /// What a turn has said and done.
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, schemars::JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Content {
     /// What it was asked.
@@ -73,7 +73,7 @@ pub struct Content {
 }
 
 /// A call of a turn.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, schemars::JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ActiveCall {
     /// The call.
@@ -86,6 +86,7 @@ pub struct ActiveCall {
     pub status: &'static str,
     /// When it was asked for.
     #[serde(serialize_with = "date")]
+    #[schemars(with = "String")]
     pub started_at: Timestamp,
     /// The beginning of its result.
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -823,6 +823,14 @@ pub fn open_questions(storage: &dyn Storage) -> Result<Found<Question>, StorageE
     marked(storage, &records::question_marks(), records::question_key)
 }
 
+/// The first key of the audit from a moment on, and the first one behind all.
+pub fn audits_since(moment: Timestamp) -> (Vec<u8>, Vec<u8>) {
+    let mut start = records::audits_prefix();
+    let end = records::after_prefix(&start);
+    start.extend(moment.0.to_be_bytes());
+    (start, end)
+}
+
 /// The audit, newest first, until the visitor has enough.
 pub fn audits(
     storage: &dyn Storage,

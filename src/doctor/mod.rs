@@ -1,13 +1,15 @@
 //! What could be wrong with an installation: each finding says what to do.
 
 use serde::Serialize;
+use utoipa::ToSchema;
 
 pub mod machine;
 pub mod models;
 pub mod settings;
 
 /// How good a thing is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, ToSchema)]
+#[schema(as = FindingState)]
 #[serde(rename_all = "snake_case")]
 pub enum State {
     /// As it should be.
@@ -19,7 +21,7 @@ pub enum State {
 }
 
 /// What was found at one place.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, ToSchema)]
 pub struct Finding {
     /// What was looked at.
     pub id: &'static str,

@@ -74,6 +74,7 @@ rights! {
     Login => Needs::Login,
     Read => Needs::Scope(Scope::Read),
     Operate => Needs::Scope(Scope::Operate),
+    Chat => Needs::Scope(Scope::Chat),
     Approve => Needs::Scope(Scope::Approve),
     Secrets => Needs::Scope(Scope::Secrets),
     Admin => Needs::Scope(Scope::Admin),

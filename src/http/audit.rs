@@ -1,29 +1,48 @@
 //! `/api/v1/audit`: who did what to the service.
 
-use std::ops::ControlFlow;
-
-use actix_web::{HttpRequest, HttpResponse, Resource, web};
-use hivewright_actors::{audit::Audit, store::reads};
+use actix_web::web;
+use hivewright_actors::{
+    audit::Audit,
+    store::{reads, records::decode},
+};
 use serde::Serialize;
+use utoipa::ToSchema;
 
 use super::{
     State,
-    auth::scope::Scope,
+    arguments::{Admin, Caller},
     error::ApiError,
-    json,
-    query::Query,
-    routes::{self, Methods},
+    json, listing,
+    operation::{Field, Operation},
+    reply::{Clean, Rows},
+    routes::{Resource, at},
 };
 
-/// Lists are counted so far.
-const MOST: usize = 10_001;
-
-pub(super) fn resource() -> Resource {
-    routes::resource("/api/v1/audit", Methods::new().get(list))
+pub(super) fn resources() -> Vec<Resource> {
+    vec![
+        at("/api/v1/audit").get(
+            Operation::new("Lists who did what to the service.")
+                .query(
+                    const {
+                        &[
+                            Field::text("actor", "Only what they did."),
+                            Field::text(
+                                "action",
+                                "Only this, such as `tokens.create`, or all of a kind, such as `tokens`.",
+                            ),
+                            Field::moment("since", "Not before."),
+                        ]
+                    },
+                )
+                .pages(&["-at"]),
+            list,
+        ),
+    ]
 }
 
 /// A line as answers show it.
-#[derive(Serialize)]
+#[derive(Serialize, ToSchema)]
+#[schema(as = AuditLine)]
 struct Row {
     id: String,
     at: Option<String>,
@@ -48,22 +67,22 @@ impl From<Audit> for Row {
     }
 }
 
-/// Newest first.
-async fn list(state: web::Data<State>, request: HttpRequest) -> Result<HttpResponse, ApiError> {
-    state.access.require(&request, Scope::Admin)?;
-    let query = Query::read(&request, &["actor", "action", "since", "limit", "offset"])?;
+async fn list(
+    state: web::Data<State>,
+    caller: Caller<Admin>,
+) -> Result<Clean<Rows<Row>>, ApiError> {
+    caller.all_teams()?;
+    let query = &caller.query;
     let (actor, action) = (
         query.text("actor").map(str::to_owned),
         query.text("action").map(str::to_owned),
     );
-    let since = query.moment("since", state.access.auth.now())?;
+    let since = query.moment("since", state.access.auth.now());
     let page = query.page()?;
     let found = state.spine.store.read(move |storage| {
-        let (mut rows, mut total) = (Vec::new(), 0);
-        reads::audits(storage, &mut |audit| {
-            if since.is_some_and(|since| audit.at < since) || total >= MOST {
-                return ControlFlow::Break(());
-            }
+        let (start, end) = reads::audits_since(since.unwrap_or_default());
+        listing::scan(storage, start, end, &page, |key, value| {
+            let audit: Audit = decode(key, value).ok()?;
             // `approval` means all that is done with approvals.
             let of_kind = |wanted: &String| {
                 let rest = audit.action.strip_prefix(wanted.as_str());
@@ -73,16 +92,9 @@ async fn list(state: web::Data<State>, request: HttpRequest) -> Result<HttpRespo
                 .as_ref()
                 .is_none_or(|name| audit.actor.as_str() == name)
                 && action.as_ref().is_none_or(of_kind);
-            if is_wanted {
-                if total >= page.offset && rows.len() < page.limit {
-                    rows.push(Row::from(audit));
-                }
-                total += 1;
-            }
-            ControlFlow::Continue(())
-        })?;
-        Ok((rows, total))
+            is_wanted.then(|| Row::from(audit))
+        })
     });
-    let (rows, total) = found.await.map_err(ApiError::internal)?;
-    Ok(json::clean(&state.secrets, &json::counted(&rows, total)))
+    let rows = found.await.map_err(ApiError::internal)?;
+    Ok(Clean::new(&state.secrets, rows))
 }

@@ -1,31 +1,41 @@
 //! `/api/v1/changes`: what teams changed about themselves after a person agreed, and the way back.
 
-use actix_web::{HttpRequest, HttpResponse, Resource, http::StatusCode, web};
-use serde::{Deserialize, Serialize};
+use actix_web::web;
+use serde::Serialize;
+use utoipa::ToSchema;
 
 use super::{
     State,
-    auth::scope::Scope,
+    arguments::{Caller, Json, Operate, Read},
     error::ApiError,
-    json::{self, Body},
-    query::Query,
-    routes::{self, Methods},
+    json, listing,
+    operation::{Field, Operation},
+    reply::{Data, Rows},
+    routes::{Resource, at},
+    teams::acting::Nothing,
 };
 use crate::changes::{Change, ChangeError};
 
-pub(super) fn resource() -> Resource {
-    routes::resource("/api/v1/changes", Methods::new().get(list))
-}
-
-pub(super) fn rollback() -> Resource {
-    routes::resource(
-        "/api/v1/changes/{id}/rollback",
-        Methods::new().post(roll_back),
-    )
+pub(super) fn resources() -> Vec<Resource> {
+    vec![
+        at("/api/v1/changes").get(
+            Operation::new("Lists what teams changed about themselves after a person agreed.")
+                .query(const { &[Field::text("team", "Only of this team.")] })
+                .pages(&["-at", "team", "file"]),
+            list,
+        ),
+        at("/api/v1/changes/{id}/rollback").post(
+            Operation::new("Puts back the text from before a change.")
+                .description("Refused if the file was changed since.")
+                .refuses(&[409]),
+            roll_back,
+        ),
+    ]
 }
 
 /// A change as answers show it.
-#[derive(Serialize)]
+#[derive(Serialize, ToSchema)]
+#[schema(as = SelfChange)]
 struct Row {
     id: String,
     team: String,
@@ -57,13 +67,6 @@ impl Row {
     }
 }
 
-#[derive(Deserialize)]
-struct Nothing {}
-
-impl Body for Nothing {
-    const FIELDS: &'static [&'static str] = &[];
-}
-
 fn refused(error: ChangeError) -> ApiError {
     match error {
         ChangeError::Unknown(_) => ApiError::not_found(error.to_string()),
@@ -74,27 +77,32 @@ fn refused(error: ChangeError) -> ApiError {
     }
 }
 
-async fn list(state: web::Data<State>, request: HttpRequest) -> Result<HttpResponse, ApiError> {
-    state.access.require(&request, Scope::Read)?;
-    let query = Query::read(&request, &["team", "limit", "offset"])?;
-    let page = query.page()?;
-    let team = query.text("team");
+async fn list(state: web::Data<State>, caller: Caller<Read>) -> Result<Rows<Row>, ApiError> {
+    let page = caller.query.page()?;
+    let team = caller.query.text("team");
     let changes = state.changes.list().await.map_err(refused)?;
-    let wanted = |change: &Change| team.is_none_or(|team| change.team.name.as_str() == team);
-    let rows: Vec<Row> = changes.into_iter().filter(wanted).map(Row::new).collect();
-    Ok(json::page(&rows, page))
+    let wanted = |change: &Change| {
+        let name = change.team.name.as_str();
+        caller.reaches(name) && team.is_none_or(|team| name == team)
+    };
+    let rows = changes.into_iter().filter(wanted).map(Row::new);
+    listing::page(rows, &page, |row| row.id.clone())
 }
 
 async fn roll_back(
     state: web::Data<State>,
-    request: HttpRequest,
+    caller: Caller<Operate>,
     id: web::Path<String>,
-    payload: web::Payload,
-) -> Result<HttpResponse, ApiError> {
-    let principal = state.access.require(&request, Scope::Operate)?;
-    json::no_query(&request)?;
-    let Nothing {} = json::read(&request, payload).await?;
-    let change = state.changes.roll_back(&id, principal.id()).await;
-    let change = change.map_err(refused)?;
-    Ok(json::data(StatusCode::OK, Row::new(change)))
+    Json(Nothing {}): Json<Nothing>,
+) -> Result<Data<Row>, ApiError> {
+    if caller.principal.teams().is_some() {
+        let changes = state.changes.list().await.map_err(refused)?;
+        let is_own =
+            |change: &Change| change.id == *id && caller.reaches(change.team.name.as_str());
+        if !changes.iter().any(is_own) {
+            return Err(refused(ChangeError::Unknown(id.into_inner())));
+        }
+    }
+    let change = state.changes.roll_back(&id, caller.principal.id()).await;
+    change.map(Row::new).map(Data).map_err(refused)
 }

@@ -1,24 +1,30 @@
 //! `/api/v1/channels`: the ways in and out, and how they stand.
 
-use actix_web::{HttpRequest, HttpResponse, Resource, web};
+use actix_web::web;
 use hivewright_actors::channel::CountConnections;
 use serde::Serialize;
+use utoipa::ToSchema;
 
 use super::{
     State,
     approvals::{PATIENCE, ask},
-    auth::scope::Scope,
+    arguments::{Caller, Read},
     error::ApiError,
-    json,
-    routes::{self, Methods},
+    listing,
+    operation::Operation,
+    reply::Rows,
+    routes::{Resource, at},
 };
 
-pub(super) fn resource() -> Resource {
-    routes::resource("/api/v1/channels", Methods::new().get(list))
+pub(super) fn resources() -> Vec<Resource> {
+    vec![at("/api/v1/channels").get(
+        Operation::new("Lists the ways in and out, and how they stand.").pages(&["type"]),
+        list,
+    )]
 }
 
 /// A kind of channel, as answers show it.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, ToSchema)]
 pub(super) struct Channel {
     #[serde(rename = "type")]
     kind: &'static str,
@@ -41,10 +47,10 @@ pub(super) fn all(state: &State, connected: usize) -> Vec<Channel> {
     }]
 }
 
-async fn list(state: web::Data<State>, request: HttpRequest) -> Result<HttpResponse, ApiError> {
-    state.access.require(&request, Scope::Read)?;
-    json::no_query(&request)?;
+async fn list(state: web::Data<State>, caller: Caller<Read>) -> Result<Rows<Channel>, ApiError> {
+    caller.all_teams()?;
     let connected = state.spine.channel.send(CountConnections).timeout(PATIENCE);
     let connected = ask(connected.await)?;
-    Ok(json::list(&all(&state, connected)))
+    let page = caller.query.page()?;
+    listing::page(all(&state, connected), &page, |row| row.kind.to_owned())
 }

@@ -2,18 +2,18 @@
 
 use std::{future::Future, pin::Pin, sync::Arc};
 
-use actix_web::{HttpRequest, HttpResponse, Resource, http::StatusCode, web};
-use hivewright_actors::{audit::Audit, store::records::Writes};
+use actix_web::{http::StatusCode, web};
 use serde::{Deserialize, Serialize};
-use serde_json::json;
+use utoipa::ToSchema;
 
 use super::{
     State,
-    auth::{principal::Principal, scope::Scope},
+    arguments::{Admin, Caller, Json, Read},
     error::ApiError,
-    json::{self, Body},
-    routes::{self, Methods},
-    teams::parts,
+    operation::Operation,
+    reply::{Clean, Data},
+    routes::{Resource, at},
+    teams::acting::Nothing,
 };
 use crate::{
     machine::sha256,
@@ -27,23 +27,34 @@ use crate::{
     },
 };
 
-pub(super) fn resource() -> Resource {
-    routes::resource("/api/v1/config", Methods::new().get(show))
-}
-
-pub(super) fn validation() -> Resource {
-    routes::resource("/api/v1/config/validate", Methods::new().post(validate))
-}
-
-pub(super) fn reloading() -> Resource {
-    routes::resource("/api/v1/config/reload", Methods::new().post(reload))
-}
-
-pub(super) fn of_team() -> Resource {
-    routes::resource(
-        "/api/v1/teams/{name}/config",
-        Methods::new().get(show_team).put(put_team),
-    )
+pub(super) fn resources() -> Vec<Resource> {
+    vec![
+        at("/api/v1/config").get(
+            Operation::new("Shows each setting with its value and where that comes from.")
+                .description("References stay references."),
+            show,
+        ),
+        at("/api/v1/config/validate").post(
+            Operation::new("Tries out a settings file, and writes nothing.")
+                .secret()
+                .example(r#"{"file": "config", "content": "server:\n  port: 8080\n"}"#),
+            validate,
+        ),
+        at("/api/v1/config/reload").post(
+            Operation::new("Reads the settings files again.")
+                .description("If one of them is wrong, all stays as it was.")
+                .refuses(&[422]),
+            reload,
+        ),
+        at("/api/v1/teams/{name}/config")
+            .get(Operation::new("Shows the file of a team."), show_team)
+            .put(
+                Operation::new("Replaces the file of a team, if the new one is valid.")
+                    .refuses(&[422])
+                    .example(r#"{"content": "description: Invoices\n"}"#),
+                put_team,
+            ),
+    ]
 }
 
 /// Reads the files again that count while the service runs, and tells what is wrong with them.
@@ -61,7 +72,8 @@ pub struct Files {
 }
 
 /// Something that is wrong, as answers show it.
-#[derive(Serialize)]
+#[derive(Serialize, ToSchema)]
+#[schema(as = SettingsFault)]
 struct Fault {
     file: String,
     path: String,
@@ -96,31 +108,54 @@ async fn looking<T: Send + 'static>(
     looked.await.map_err(ApiError::internal)
 }
 
-async fn show(state: web::Data<State>, request: HttpRequest) -> Result<HttpResponse, ApiError> {
-    state.access.require(&request, Scope::Read)?;
-    json::no_query(&request)?;
+/// The settings that count.
+#[derive(Serialize, ToSchema)]
+struct Settings {
+    fields: Vec<effective::Field>,
+    problems: Vec<Fault>,
+    warnings: Vec<Fault>,
+}
+
+/// What came of trying out a file.
+#[derive(Serialize, ToSchema)]
+#[schema(as = SettingsTried)]
+struct Tried {
+    valid: bool,
+    problems: Vec<Fault>,
+}
+
+/// What was read again.
+#[derive(Serialize, ToSchema)]
+#[schema(as = SettingsReloaded)]
+struct Reloaded {
+    reloaded: Vec<&'static str>,
+    problems: Vec<Fault>,
+}
+
+async fn show(
+    state: web::Data<State>,
+    caller: Caller<Read>,
+) -> Result<Clean<Data<Settings>>, ApiError> {
+    caller.all_teams()?;
     let (fields, report) = looking(&state, |files| {
         let report = load::check(&files.home, &files.environment);
         (effective::fields(&files.home), report)
     })
     .await?;
-    let warnings: Vec<Fault> = report.warnings.into_iter().map(Fault::from).collect();
-    let data = json!({
-        "fields": fields,
-        "problems": faults(report.problems),
-        "warnings": warnings,
-    });
-    Ok(json::clean(&state.secrets, &json!({ "data": data })))
+    let settings = Settings {
+        fields,
+        problems: faults(report.problems),
+        warnings: report.warnings.into_iter().map(Fault::from).collect(),
+    };
+    Ok(Clean::new(&state.secrets, Data(settings)))
 }
 
-#[derive(Deserialize)]
+#[derive(Deserialize, ToSchema)]
+#[schema(as = SettingsDraft)]
 struct Draft {
+    /// `config`, `providers`, `channels` or `team:<name>`.
     file: String,
     content: String,
-}
-
-impl Body for Draft {
-    const FIELDS: &'static [&'static str] = &["file", "content"];
 }
 
 fn file(name: &str) -> Result<File, ApiError> {
@@ -140,47 +175,35 @@ fn file(name: &str) -> Result<File, ApiError> {
 
 async fn validate(
     state: web::Data<State>,
-    request: HttpRequest,
-    payload: web::Payload,
-) -> Result<HttpResponse, ApiError> {
-    state.access.require(&request, Scope::Admin)?;
-    json::no_query(&request)?;
-    let draft: Draft = json::read(&request, payload).await?;
+    caller: Caller<Admin>,
+    Json(draft): Json<Draft>,
+) -> Result<Clean<Data<Tried>>, ApiError> {
+    caller.all_teams()?;
     let file = file(&draft.file)?;
     let found = looking(&state, move |files| {
         load::validate(&files.home, &files.environment, &file, &draft.content)
     });
     let problems = found.await?.err().unwrap_or_default();
-    let data = json!({ "valid": problems.0.is_empty(), "problems": faults(problems) });
-    Ok(json::clean(&state.secrets, &json!({ "data": data })))
-}
-
-#[derive(Deserialize)]
-struct Nothing {}
-
-impl Body for Nothing {
-    const FIELDS: &'static [&'static str] = &[];
+    let tried = Tried {
+        valid: problems.0.is_empty(),
+        problems: faults(problems),
+    };
+    Ok(Clean::new(&state.secrets, Data(tried)))
 }
 
 /// Team files, providers and limits are read again by themselves; this also reads the channels.
 async fn reload(
     state: web::Data<State>,
-    request: HttpRequest,
-    payload: web::Payload,
-) -> Result<HttpResponse, ApiError> {
-    let principal = state.access.require(&request, Scope::Admin)?;
-    json::no_query(&request)?;
-    let Nothing {} = json::read(&request, payload).await?;
+    caller: Caller<Admin>,
+    Json(Nothing {}): Json<Nothing>,
+) -> Result<Data<Reloaded>, ApiError> {
+    caller.all_teams()?;
     let outcome = (state.files.reload)().await;
-    let said = if outcome.is_ok() { "done" } else { "refused" };
-    audited(&state, &principal, "config.reload", "settings", said).await?;
-    match outcome {
-        Ok(()) => Ok(json::data(
-            StatusCode::OK,
-            json!({ "reloaded": ["config", "providers", "channels"], "problems": [] }),
-        )),
-        Err(problems) => Err(refused(&problems)),
-    }
+    outcome.map_err(|problems| refused(&problems))?;
+    Ok(Data(Reloaded {
+        reloaded: vec!["config", "providers", "channels"],
+        problems: Vec::new(),
+    }))
 }
 
 fn refused(problems: &Problems) -> ApiError {
@@ -191,22 +214,8 @@ fn refused(problems: &Problems) -> ApiError {
     )
 }
 
-async fn audited(
-    state: &State,
-    principal: &Principal,
-    action: &str,
-    target: &str,
-    outcome: &str,
-) -> Result<(), ApiError> {
-    let ids = &parts(state)?.ids;
-    let now = state.access.auth.now();
-    let audit = Audit::new(ids, now, principal.id(), action, target, "api", outcome);
-    let stored = state.spine.store.commit(Writes::new().audit(&audit)).await;
-    stored.map(drop).map_err(ApiError::internal)
-}
-
 /// The file of a team as answers show it.
-#[derive(Serialize)]
+#[derive(Serialize, ToSchema)]
 struct TeamConfig {
     team: String,
     content: String,
@@ -236,37 +245,31 @@ fn known(state: &State, team: &str) -> Result<String, ApiError> {
 
 async fn show_team(
     state: web::Data<State>,
-    request: HttpRequest,
+    caller: Caller<Read>,
     name: web::Path<String>,
-) -> Result<HttpResponse, ApiError> {
-    state.access.require(&request, Scope::Read)?;
-    json::no_query(&request)?;
+) -> Result<Clean<Data<TeamConfig>>, ApiError> {
+    caller.team(&name)?;
     let team = known(&state, &name)?;
     let found = looking(&state, move |files| read_team(files, &team)).await?;
     let found = found.map_err(ApiError::internal)?;
-    Ok(json::clean(&state.secrets, &json!({ "data": found })))
+    Ok(Clean::new(&state.secrets, Data(found)))
 }
 
-#[derive(Deserialize)]
+#[derive(Deserialize, ToSchema)]
+#[schema(as = TeamConfigText)]
 struct Text {
+    /// The whole file, in YAML.
     content: String,
-}
-
-impl Body for Text {
-    const FIELDS: &'static [&'static str] = &["content"];
 }
 
 async fn put_team(
     state: web::Data<State>,
-    request: HttpRequest,
+    caller: Caller<Admin>,
     name: web::Path<String>,
-    payload: web::Payload,
-) -> Result<HttpResponse, ApiError> {
-    let principal = state.access.require(&request, Scope::Admin)?;
-    json::no_query(&request)?;
-    let Text { content } = json::read(&request, payload).await?;
+    Json(Text { content }): Json<Text>,
+) -> Result<Clean<Data<TeamConfig>>, ApiError> {
+    caller.team(&name)?;
     let team = known(&state, &name)?;
-    let target = team.clone();
     let written = looking(&state, move |files| {
         let file = File::Team(team.clone());
         load::validate(&files.home, &files.environment, &file, &content)
@@ -276,11 +279,5 @@ async fn put_team(
         read_team(files, &team).map_err(ApiError::internal)
     })
     .await?;
-    let outcome = if written.is_ok() {
-        "written"
-    } else {
-        "refused"
-    };
-    audited(&state, &principal, "team.config", &target, outcome).await?;
-    Ok(json::clean(&state.secrets, &json!({ "data": written? })))
+    Ok(Clean::new(&state.secrets, Data(written?)))
 }

@@ -1,57 +1,76 @@
 //! `/api/v1/doctor`: what could be wrong with the installation.
 
-use actix_web::{HttpRequest, HttpResponse, Resource, web};
-use serde::Deserialize;
-use serde_json::json;
+use actix_web::web;
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
 
 use super::{
     State,
+    arguments::{Caller, Json, Read},
     auth::scope::Scope,
     error::ApiError,
-    json::{self, Body},
-    routes::{self, Methods},
+    operation::Operation,
+    reply::{Clean, Data},
+    routes::{Resource, at},
 };
 use crate::doctor::{Finding, machine, models, settings};
 
-pub(super) fn resource() -> Resource {
-    routes::resource(
-        "/api/v1/doctor",
-        Methods::new().get(look).post(look_closely),
-    )
+pub(super) fn resources() -> Vec<Resource> {
+    vec![
+        at("/api/v1/doctor")
+            .get(
+                Operation::new("Says what could be wrong with the installation."),
+                look,
+            )
+            .post(
+                Operation::new("Says what could be wrong, and looks closer if that is wanted.")
+                    .description(
+                        "With `deep` each model is asked a question, which costs money and needs the \
+                         scope `operate` too.",
+                    )
+                    .example(r#"{"deep": false}"#),
+                look_closely,
+            ),
+    ]
 }
 
-#[derive(Deserialize)]
+#[derive(Deserialize, ToSchema)]
+#[schema(as = DoctorWish)]
 struct Wish {
+    /// Asks each model a question.
     #[serde(default)]
     deep: bool,
 }
 
-impl Body for Wish {
-    const FIELDS: &'static [&'static str] = &["deep"];
+/// What was found.
+#[derive(Serialize, ToSchema)]
+#[schema(as = Findings)]
+struct Report {
+    checks: Vec<Finding>,
 }
 
-async fn look(state: web::Data<State>, request: HttpRequest) -> Result<HttpResponse, ApiError> {
-    state.access.require(&request, Scope::Read)?;
-    json::no_query(&request)?;
+async fn look(
+    state: web::Data<State>,
+    caller: Caller<Read>,
+) -> Result<Clean<Data<Report>>, ApiError> {
+    caller.all_teams()?;
     examined(&state, false).await
 }
 
 /// A deep look asks each model a question, which costs money.
 async fn look_closely(
     state: web::Data<State>,
-    request: HttpRequest,
-    payload: web::Payload,
-) -> Result<HttpResponse, ApiError> {
-    let principal = state.access.require(&request, Scope::Read)?;
-    json::no_query(&request)?;
-    let Wish { deep } = json::read(&request, payload).await?;
-    if deep && !principal.may(Scope::Operate) {
+    caller: Caller<Read>,
+    Json(Wish { deep }): Json<Wish>,
+) -> Result<Clean<Data<Report>>, ApiError> {
+    caller.all_teams()?;
+    if deep && !caller.principal.may(Scope::Operate) {
         return Err(ApiError::forbidden(Scope::Operate));
     }
     examined(&state, deep).await
 }
 
-async fn examined(state: &web::Data<State>, deep: bool) -> Result<HttpResponse, ApiError> {
+async fn examined(state: &web::Data<State>, deep: bool) -> Result<Clean<Data<Report>>, ApiError> {
     let files = state.clone();
     let looked = tokio::task::spawn_blocking(move || {
         let (home, environment) = (&files.files.home, &files.files.environment);
@@ -73,8 +92,7 @@ async fn examined(state: &web::Data<State>, deep: bool) -> Result<HttpResponse, 
         let home = &state.files.home;
         checks.extend(machine::sandbox(home, settings.config.as_ref()).await);
     }
-    let answer = json!({ "data": { "checks": checks } });
-    Ok(json::clean(&state.secrets, &answer))
+    Ok(Clean::new(&state.secrets, Data(Report { checks })))
 }
 
 fn service(state: &State) -> Finding {

@@ -3,7 +3,7 @@
 use std::{convert::Infallible, pin::Pin, time::Duration};
 
 use actix_web::{
-    HttpRequest, HttpResponse, Resource,
+    HttpRequest, HttpResponse,
     http::{Method, header},
     web::{self, Bytes},
 };
@@ -22,10 +22,12 @@ use serde::Serialize;
 
 use super::{
     State,
-    auth::scope::Scope,
+    arguments::{Caller, Read},
     error::ApiError,
+    operation::{Field, Operation},
     query::Query,
-    routes::{self, Methods},
+    reply::{EVENT_STREAM, EventStream},
+    routes::{Resource, at},
 };
 use crate::logging::Secrets;
 
@@ -34,38 +36,67 @@ const SIGN_OF_LIFE: Duration = Duration::from_secs(15);
 /// The place where a client that comes back left off.
 const LAST_EVENT_ID: &str = "last-event-id";
 
-pub(super) fn resource() -> Resource {
-    routes::resource("/api/v1/events", Methods::new().get(watch))
+pub(super) fn resources() -> Vec<Resource> {
+    vec![
+        at("/api/v1/events").get(
+            Operation::new("Sends what happens, as it happens.")
+                .description(
+                    "A stream of server-sent events that does not end by itself. `id` says where it is; \
+                     `Last-Event-ID`, which goes before `since`, is where a client left off. What cannot \
+                     be had any more is told by an event `gap`: then, and to begin with, \
+                     `/api/v1/snapshot` shows all there is.",
+                )
+                .query(
+                    const {
+                        &[
+                            Field::text("types", "Only of these types, with commas between them."),
+                            Field::text("team", "Only of this team."),
+                            Field::text("topic", "Only of this topic."),
+                            Field::text("task", "Only of this task."),
+                            Field::text("since", "Only after the event with this id."),
+                        ]
+                    },
+                ),
+            watch,
+        ),
+    ]
 }
 
-async fn watch(state: web::Data<State>, request: HttpRequest) -> Result<HttpResponse, ApiError> {
-    let principal = state.access.require(&request, Scope::Read)?;
-    let query = Query::read(&request, &["types", "team", "topic", "task", "since"])?;
-    let from = left_off(&request, &query)?;
+async fn watch(
+    state: web::Data<State>,
+    caller: Caller<Read>,
+    request: HttpRequest,
+) -> Result<EventStream, ApiError> {
+    let query = &caller.query;
+    match query.text("team") {
+        Some(team) => caller.team(team)?,
+        None => caller.all_teams()?,
+    }
+    let from = left_off(&request, query)?;
     let filter = Filter {
-        kinds: kinds(&query)?,
+        kinds: kinds(query)?,
         team: query.text("team").map(Into::into),
         topic: query.text("topic").map(Into::into),
         task: query.text("task").map(Into::into),
     };
     let mut answer = HttpResponse::Ok();
     answer
-        .insert_header((header::CONTENT_TYPE, "text/event-stream"))
+        .insert_header((header::CONTENT_TYPE, EVENT_STREAM))
         // Whatever stands between may neither keep nor gather it.
         .insert_header((header::CACHE_CONTROL, "no-store, no-transform"))
         .insert_header(("x-accel-buffering", "no"));
     if request.method() == Method::HEAD {
-        return Ok(answer.finish());
+        return Ok(EventStream(answer.finish()));
     }
     let watch = state.spine.live.watch(from, filter);
     let listener = Listener {
         boot: watch.boot(),
         watch,
         secrets: state.secrets.clone(),
-        ended: Box::pin(principal.ended()),
+        ended: Box::pin(caller.principal.ended()),
         sign: tokio::time::interval(SIGN_OF_LIFE),
     };
-    Ok(answer.streaming(chunks(listener)))
+    Ok(EventStream(answer.streaming(chunks(listener))))
 }
 
 /// One open stream.

@@ -1,26 +1,21 @@
 //! `/api/v1/logs`: what the service wrote to its log.
 
-use std::ops::ControlFlow;
-
-use actix_web::{HttpRequest, HttpResponse, Resource, web};
+use actix_web::web;
 use serde::Serialize;
 use serde_json::{Map, Value, json};
+use utoipa::ToSchema;
 
 use super::{
     State,
-    approvals::choice,
-    auth::scope::Scope,
+    approvals::words,
+    arguments::{Caller, Read},
     error::ApiError,
-    json,
-    query::Query,
-    routes::{self, Methods},
+    json, listing,
+    operation::{Field, Operation},
+    reply::{Clean, Rows},
+    routes::{Resource, at},
 };
 use crate::logging::{keeper, tap::Line};
-
-/// Lists are counted so far.
-const MOST: usize = 10_001;
-/// No list looks at more lines than this.
-const FURTHEST: usize = 100_000;
 
 /// From the worst to the least.
 const LEVELS: [(&str, usize); 5] = [
@@ -31,12 +26,29 @@ const LEVELS: [(&str, usize); 5] = [
     ("trace", 4),
 ];
 
-pub(super) fn resource() -> Resource {
-    routes::resource("/api/v1/logs", Methods::new().get(list))
+pub(super) fn resources() -> Vec<Resource> {
+    vec![
+        at("/api/v1/logs").get(
+            Operation::new("Lists what the service wrote to its log in the last 14 days.")
+                .query(
+                    const {
+                        &[
+                            Field::word("level", || words(&LEVELS), "Only this, and worse."),
+                            Field::text("team", "Only about this team."),
+                            Field::moment("since", "Not before."),
+                            Field::text("q", "Only with this in it."),
+                        ]
+                    },
+                )
+                .pages(&["-at"]),
+            list,
+        ),
+    ]
 }
 
 /// A line as answers show it.
-#[derive(Serialize)]
+#[derive(Serialize, ToSchema)]
+#[schema(as = LogLine)]
 struct Row {
     id: String,
     at: Option<String>,
@@ -49,6 +61,7 @@ struct Row {
     task_id: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     request_id: Option<String>,
+    #[schema(value_type = Object)]
     fields: Map<String, Value>,
 }
 
@@ -74,41 +87,31 @@ fn rank(level: &str) -> usize {
     known.map_or(LEVELS.len(), |(_, rank)| *rank)
 }
 
-/// Newest first. A level means that and worse.
-async fn list(state: web::Data<State>, request: HttpRequest) -> Result<HttpResponse, ApiError> {
-    state.access.require(&request, Scope::Read)?;
-    let known = ["level", "team", "since", "q", "limit", "offset"];
-    let query = Query::read(&request, &known)?;
-    let worst = choice(&query, "level", &LEVELS)?;
+async fn list(state: web::Data<State>, caller: Caller<Read>) -> Result<Clean<Rows<Row>>, ApiError> {
+    let query = &caller.query;
+    match query.text("team") {
+        Some(team) => caller.team(team)?,
+        None => caller.all_teams()?,
+    }
+    let worst = query.word("level", &LEVELS);
     let team = query.text("team").map(str::to_owned);
-    let words = query.text("q").map(str::to_lowercase);
-    let since = query.moment("since", state.access.auth.now())?;
+    let text = query.text("q").map(str::to_lowercase);
+    let since = query.moment("since", state.access.auth.now());
     let page = query.page()?;
     let found = state.spine.store.read(move |storage| {
-        let (mut rows, mut total, mut looked) = (Vec::new(), 0, 0);
-        keeper::lines(storage, &mut |id, line| {
-            looked += 1;
-            let is_old = since.is_some_and(|since| line.at < since);
-            if is_old || total >= MOST || looked > FURTHEST {
-                return ControlFlow::Break(());
-            }
-            let says = |words: &String| {
-                let text = format!("{} {} {}", line.target, line.message, json!(line.fields));
-                text.to_lowercase().contains(words.as_str())
+        let (start, end) = keeper::since(since.unwrap_or_default());
+        listing::scan(storage, start, end, &page, |key, value| {
+            let (id, line) = keeper::line(key, value)?;
+            let says = |text: &String| {
+                let whole = format!("{} {} {}", line.target, line.message, json!(line.fields));
+                whole.to_lowercase().contains(text.as_str())
             };
             let is_wanted = worst.is_none_or(|worst| rank(&line.level) <= worst)
                 && (team.is_none() || line.field("team") == team.as_deref())
-                && words.as_ref().is_none_or(says);
-            if is_wanted {
-                if total >= page.offset && rows.len() < page.limit {
-                    rows.push(Row::new(id, line));
-                }
-                total += 1;
-            }
-            ControlFlow::Continue(())
-        })?;
-        Ok((rows, total))
+                && text.as_ref().is_none_or(says);
+            is_wanted.then(|| Row::new(id, line))
+        })
     });
-    let (rows, total) = found.await.map_err(ApiError::internal)?;
-    Ok(json::clean(&state.secrets, &json::counted(&rows, total)))
+    let rows = found.await.map_err(ApiError::internal)?;
+    Ok(Clean::new(&state.secrets, rows))
 }

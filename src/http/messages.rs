@@ -2,32 +2,33 @@
 
 use std::time::Duration;
 
-use actix_web::{HttpRequest, HttpResponse, Resource, http::StatusCode, web};
+use actix_web::{Either, HttpRequest, http::StatusCode, web};
 use hivewright_actors::{
     channel_type::ChannelType,
     event::ErrorBody,
     ids::{ChannelId, MAIN, MessageId, TaskId, TopicId},
     live::{
-        event::{Data, Kind as Told},
+        event::{Data as Details, Kind as Told},
         watch::{Filter, Watch},
     },
-    router::saying::{Accepted, Say, Wanted},
+    router::saying::{self, Say, Wanted},
     store::reads,
     task::{Kind, Options, Priority, Task},
 };
 use serde::{Deserialize, Serialize};
-use serde_json::json;
 use tokio::time::Instant;
+use utoipa::ToSchema;
 
 use super::{
     State,
     access::Upgrade,
     approvals::{PATIENCE, ask},
+    arguments::{Caller, Chat, Json, Read},
     auth::scope::Scope,
     error::ApiError,
-    json::{self, Body},
-    query::Query,
-    routes::{self, Methods},
+    operation::{Field, Operation},
+    reply::{Accepted, Clean, Data},
+    routes::{Resource, at},
     tasks::giving::{self, LONGEST, Work},
     teams::parts,
 };
@@ -35,45 +36,68 @@ use super::{
 /// Nobody waits longer for an answer, in seconds.
 const LONGEST_WAIT: u64 = 300;
 
-pub(super) fn resource() -> Resource {
-    routes::resource("/api/v1/messages", Methods::new().post(send))
+pub(super) fn resources() -> Vec<Resource> {
+    vec![
+        at("/api/v1/messages").post(
+            Operation::new("Says something to a team.")
+                .description(
+                    "Answers once it is stored; with `wait_s` once there is a reply, if that comes in \
+                     time. A `topic` is made if there is none of that name. Another team than the main \
+                     one needs the scope `operate` too.",
+                )
+                .refuses(&[404, 409])
+                .example(r#"{"content": "How are you?", "topic": "small talk", "wait_s": 20}"#),
+            send,
+        ),
+        at("/api/v1/messages/{id}").get(
+            Operation::new("Says what became of a message.").query(
+                const {
+                    &[Field::text(
+                        "channel",
+                        "Where it was said, unless that was here.",
+                    )]
+                },
+            ),
+            show,
+        ),
+    ]
 }
 
-pub(super) fn one() -> Resource {
-    routes::resource("/api/v1/messages/{id}", Methods::new().get(show))
-}
-
-#[derive(Deserialize)]
+#[derive(Deserialize, ToSchema)]
+#[schema(as = NewMessage)]
 struct Words {
+    #[schema(min_length = 1, max_length = 100_000)]
     content: String,
+    /// Without one it is the main team.
     team: Option<String>,
     topic_id: Option<String>,
+    /// The name of a topic, instead of its id.
     topic: Option<String>,
+    /// Where it is said; without one it is the channel of the caller.
     channel_id: Option<String>,
+    /// How long to wait for the reply, in seconds.
     #[serde(default)]
+    #[schema(maximum = 300)]
     wait_s: u64,
 }
 
-impl Body for Words {
-    const FIELDS: &'static [&'static str] = &[
-        "content",
-        "team",
-        "topic_id",
-        "topic",
-        "channel_id",
-        "wait_s",
-    ];
-}
+/// A message that has its reply, or one that goes on.
+type Sent = Either<Clean<Data<Row>>, Clean<Accepted<Row>>>;
 
 /// A message as answers show it.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = Message)]
 struct Row {
+    #[schema(value_type = String)]
     message_id: MessageId,
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<String>)]
     channel_id: Option<ChannelId>,
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<String>)]
     task_id: Option<TaskId>,
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<String>)]
     topic_id: Option<TopicId>,
     state: String,
     /// Whether it started a turn, waits for one, or waits for something else.
@@ -84,7 +108,8 @@ struct Row {
 }
 
 /// The answer to a message.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = MessageReply)]
 struct Reply {
     text: String,
     status: String,
@@ -134,13 +159,12 @@ fn own_channel(upgrade: &Upgrade) -> ChannelId {
 
 async fn send(
     state: web::Data<State>,
+    caller: Caller<Chat>,
     request: HttpRequest,
-    payload: web::Payload,
-) -> Result<HttpResponse, ApiError> {
-    state.access.require(&request, Scope::Chat)?;
+    Json(words): Json<Words>,
+) -> Result<Sent, ApiError> {
+    caller.team(words.team.as_deref().unwrap_or(MAIN))?;
     let upgrade = state.access.upgrade(&request)?;
-    json::no_query(&request)?;
-    let words: Words = json::read(&request, payload).await?;
     if state.service.is_draining() {
         return Err(ApiError::draining());
     }
@@ -180,7 +204,7 @@ async fn send(
         id: message.clone(),
     });
     let accepted = ask(said.timeout(PATIENCE).await)?.map_err(refused)?;
-    let Accepted { task, reply, .. } = accepted;
+    let saying::Accepted { task, reply, .. } = accepted;
     let Some(task) = task else {
         let row = Row {
             state: "done".to_owned(),
@@ -192,7 +216,7 @@ async fn send(
             }),
             ..Row::new(message, Some(channel), None)
         };
-        return Ok(json::clean(&state.secrets, &json!({ "data": row })));
+        return Ok(Either::Left(Clean::new(&state.secrets, Data(row))));
     };
     let task = fate.of(&task, waits, until).await?;
     let row = Row::new(message, Some(channel), Some(&task));
@@ -206,7 +230,7 @@ async fn to_team(
     words: Words,
     fate: &mut Fate,
     until: Instant,
-) -> Result<HttpResponse, ApiError> {
+) -> Result<Sent, ApiError> {
     if !upgrade.principal.may(Scope::Operate) {
         return Err(ApiError::forbidden(Scope::Operate));
     }
@@ -231,14 +255,12 @@ async fn to_team(
 }
 
 /// The end is told to those who waited for it; others hear that it was taken in.
-fn answer(state: &State, mut row: Row, waits: bool) -> HttpResponse {
+fn answer(state: &State, mut row: Row, waits: bool) -> Sent {
     row.reply = row.reply.filter(|_| waits);
-    let is_over = row.reply.is_some();
-    let mut answer = json::clean(&state.secrets, &json!({ "data": row }));
-    if !is_over {
-        *answer.status_mut() = StatusCode::ACCEPTED;
+    match row.reply.is_some() {
+        true => Either::Left(Clean::new(&state.secrets, Data(row))),
+        false => Either::Right(Clean::new(&state.secrets, Accepted(row))),
     }
-    answer
 }
 
 /// Follows a task by what is told of it.
@@ -287,7 +309,7 @@ impl Fate {
     /// Waits until something is told of the task, or may have been.
     async fn news_of(&mut self, id: &TaskId) {
         while let Some(batch) = self.watch.next().await {
-            let of_task = |data: &Data| matches!(data, Data::Task(task) if task.id == *id);
+            let of_task = |data: &Details| matches!(data, Details::Task(task) if task.id == *id);
             let told = batch.events.iter().any(|told| of_task(&told.event.data));
             if told || batch.before.is_some() || batch.after.is_some() {
                 return;
@@ -329,13 +351,11 @@ fn refused(error: ErrorBody) -> ApiError {
 
 async fn show(
     state: web::Data<State>,
-    request: HttpRequest,
+    caller: Caller<Read>,
     id: web::Path<String>,
-) -> Result<HttpResponse, ApiError> {
-    let principal = state.access.require(&request, Scope::Read)?;
-    let query = Query::read(&request, &["channel"])?;
-    let own = format!("api:{}", principal.id());
-    let channel = ChannelId::from(query.text("channel").unwrap_or(&own));
+) -> Result<Clean<Data<Row>>, ApiError> {
+    let own = format!("api:{}", caller.principal.id());
+    let channel = ChannelId::from(caller.query.text("channel").unwrap_or(&own));
     let message = MessageId::from(id.as_str());
     let (at, of) = (channel.clone(), message.clone());
     let found = state.spine.store.read(move |storage| {
@@ -351,7 +371,13 @@ async fn show(
         }
     });
     let found = found.await.map_err(ApiError::internal)?;
-    let task = found.ok_or_else(|| ApiError::not_found("there is no such message"))?;
+    let is_reached = |task: &Option<Task>| {
+        let team = task.as_ref().map_or(MAIN, |task| task.lane.team.as_str());
+        caller.reaches(team)
+    };
+    let task = found
+        .filter(is_reached)
+        .ok_or_else(|| ApiError::not_found("there is no such message"))?;
     let row = Row::new(message, Some(channel), task.as_ref());
-    Ok(json::clean(&state.secrets, &json!({ "data": row })))
+    Ok(Clean::new(&state.secrets, Data(row)))
 }

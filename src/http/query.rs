@@ -206,8 +206,8 @@ impl Query {
         self.page_by(sorts.first().copied().unwrap_or("id"))
     }
 
-    /// A place in an order that begins with 1.
-    pub(super) fn place(&self, name: &str) -> Option<u64> {
+    /// A whole number.
+    pub(super) fn number(&self, name: &str) -> Option<u64> {
         self.text(name)?.parse().ok()
     }
 

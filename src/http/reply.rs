@@ -2,7 +2,7 @@
 
 use actix_web::{
     Either, HttpRequest, HttpResponse, Responder,
-    body::BoxBody,
+    body::{BoxBody, MessageBody},
     http::{
         StatusCode,
         header::{HeaderName, HeaderValue},
@@ -13,13 +13,18 @@ use utoipa::{
     ToSchema,
     openapi::{
         RefOr,
-        schema::{Array, ObjectBuilder, Schema, SchemaType, Type},
+        schema::{AnyOfBuilder, Array, Object, ObjectBuilder, Schema, SchemaType, Type},
     },
 };
 
 use super::operation::Draft;
+use crate::logging::Secrets;
 
 const JSON: &str = "application/json";
+/// Of events, as browsers read them.
+pub(super) const EVENT_STREAM: &str = "text/event-stream";
+/// Of JSON, one document a line.
+pub(super) const LINES: &str = "application/x-ndjson";
 /// Lists are counted so far.
 pub(super) const MOST_COUNTED: usize = 10_000;
 
@@ -32,6 +37,9 @@ pub(super) trait Reply: Sized + 'static {
 
 /// One thing.
 pub(super) struct Data<T>(pub(super) T);
+
+/// One thing, if there is any.
+pub(super) struct Maybe<T>(pub(super) Option<T>);
 
 /// A thing that was just made.
 pub(super) struct Created<T>(pub(super) T);
@@ -56,6 +64,21 @@ pub(super) struct Dressed<R> {
     pub(super) headers: Vec<(HeaderName, HeaderValue)>,
 }
 
+/// A reply with words of models and tools in it, without what must not be seen.
+pub(super) struct Clean<R> {
+    reply: R,
+    secrets: Secrets,
+}
+
+impl<R> Clean<R> {
+    pub(super) fn new(secrets: &Secrets, reply: R) -> Self {
+        Self {
+            reply,
+            secrets: secrets.clone(),
+        }
+    }
+}
+
 /// A JSON document without the envelope of the API.
 pub(super) struct Bare<T>(pub(super) T);
 
@@ -67,6 +90,12 @@ pub(super) struct Unavailable<T>(pub(super) T);
 
 /// Something that is not JSON, whole.
 pub(super) struct Content(pub(super) HttpResponse);
+
+/// Events, each sent when it happens: `text/event-stream`.
+pub(super) struct EventStream(pub(super) HttpResponse);
+
+/// JSON documents, one a line, sent as they are read: `application/x-ndjson`.
+pub(super) struct Lines(pub(super) HttpResponse);
 
 #[derive(Serialize)]
 struct Envelope<T> {
@@ -102,6 +131,23 @@ impl<T: Serialize + ToSchema + 'static> Reply for Data<T> {
 
     fn describe(draft: &mut Draft) {
         enveloped::<T>(draft, StatusCode::OK);
+    }
+}
+
+impl<T: Serialize + ToSchema + 'static> Reply for Maybe<T> {
+    fn respond(self) -> HttpResponse {
+        json(StatusCode::OK, Envelope { data: self.0 })
+    }
+
+    fn describe(draft: &mut Draft) {
+        let either = AnyOfBuilder::new()
+            .item(draft.schema::<T>())
+            .item(Object::with_type(Type::Null));
+        let schema = ObjectBuilder::new()
+            .property("data", Schema::AnyOf(either.build()))
+            .required("data");
+        let schema: RefOr<Schema> = Schema::Object(schema.build()).into();
+        draft.answers.push((200, Some((JSON, schema))));
     }
 }
 
@@ -187,6 +233,23 @@ impl<R: Reply> Reply for Dressed<R> {
     }
 }
 
+impl<R: Reply> Reply for Clean<R> {
+    fn respond(self) -> HttpResponse {
+        let (response, body) = self.reply.respond().into_parts();
+        match body.try_into_bytes() {
+            Ok(bytes) => {
+                let text = String::from_utf8_lossy(&bytes);
+                response.set_body(BoxBody::new(self.secrets.scrub_known(&text)))
+            }
+            Err(body) => response.set_body(body),
+        }
+    }
+
+    fn describe(draft: &mut Draft) {
+        R::describe(draft);
+    }
+}
+
 impl<T: Serialize + ToSchema + 'static> Reply for Bare<T> {
     fn respond(self) -> HttpResponse {
         json(StatusCode::OK, self.0)
@@ -232,6 +295,32 @@ impl Reply for Content {
     }
 }
 
+/// What is said of an answer that is text of some kind.
+fn textual(draft: &mut Draft, kind: &'static str) {
+    let text: RefOr<Schema> = Schema::Object(Object::with_type(Type::String)).into();
+    draft.answers.push((200, Some((kind, text))));
+}
+
+impl Reply for EventStream {
+    fn respond(self) -> HttpResponse {
+        self.0
+    }
+
+    fn describe(draft: &mut Draft) {
+        textual(draft, EVENT_STREAM);
+    }
+}
+
+impl Reply for Lines {
+    fn respond(self) -> HttpResponse {
+        self.0
+    }
+
+    fn describe(draft: &mut Draft) {
+        textual(draft, LINES);
+    }
+}
+
 impl<L: Reply, R: Reply> Reply for Either<L, R> {
     fn respond(self) -> HttpResponse {
         match self {
@@ -263,13 +352,17 @@ macro_rules! responders {
 
 responders!(
     Data<T: Serialize>,
+    Maybe<T: Serialize>,
     Created<T: Serialize>,
     Accepted<T: Serialize>,
     Done,
     Rows<T: Serialize>,
     Dressed<R: Reply>,
+    Clean<R: Reply>,
     Bare<T: Serialize>,
     BareAccepted<T: Serialize>,
     Unavailable<T: Serialize>,
     Content,
+    EventStream,
+    Lines,
 );

@@ -1,75 +1,212 @@
 //! `/api/v1/sessions`: what was said and done, as transcripts.
 
-use std::{cmp::Reverse, ops::ControlFlow};
+use std::ops::ControlFlow;
 
 use actix_web::{
-    HttpRequest, HttpResponse, Resource,
+    HttpResponse,
     http::header,
     web::{self, Bytes},
 };
 use futures_util::{Stream, stream};
 use hivewright_actors::{
-    ids::{TeamKey, TeamName, TopicId},
+    ids::{CallId, TaskId, TeamKey, TeamName, TopicId, TurnId},
     storage::{Order, StorageError},
     store::{StoreHandle, sessions},
     task::Lane,
 };
 use serde::Serialize;
-use serde_json::json;
+use utoipa::ToSchema;
 
 use super::{
     State,
-    approvals::choice,
-    auth::scope::Scope,
+    approvals::words,
+    arguments::{Caller, Read},
     error::ApiError,
-    json,
+    listing::Gathering,
+    operation::{Field, Operation},
     query::Query,
-    routes::{self, Methods},
+    reply::{Bare, Clean, LINES, Lines, Rows},
+    routes::{Resource, at},
 };
 use crate::{
     logging::Secrets,
     transcript::{
-        lines,
+        Block, Message, Meta, Role, lines,
         merge::Merge,
         page::{self, Layout, View, Wish},
     },
 };
 
-/// A list looks at this many sessions.
-const MOST: usize = 10_000;
 /// An export reads this many events at a time.
 const PIECE: usize = 200;
+/// So many messages are shown unless told otherwise.
+const USUAL: usize = 50;
+/// The last event that can be named: beyond it, numbers in JSON are not exact.
+const LAST: u64 = (1 << 53) - 1;
 
-pub(super) fn resource() -> Resource {
-    routes::resource("/api/v1/sessions", Methods::new().get(list))
-}
+const VIEWS: [(&str, View); 2] = [("simple", View::Simple), ("full", View::Full)];
+const LAYOUTS: [(&str, Layout); 2] = [("ordered", Layout::Ordered), ("grouped", Layout::Grouped)];
 
-pub(super) fn history() -> Resource {
-    routes::resource("/api/v1/sessions/{id}/history", Methods::new().get(show))
-}
+const VIEW: Field = Field::word(
+    "view",
+    || words(&VIEWS),
+    "Only what was said, or all; `simple` if it is not given.",
+);
+const LAYOUT: Field = Field::word(
+    "layout",
+    || words(&LAYOUTS),
+    "As it happened, or one message of the model for each turn; `ordered` if it is not given.",
+);
+const AFTER: Field = Field::number("after", 0, LAST, "Only what comes after this event.");
+const BEFORE: Field = Field::number("before", 0, LAST, "Only what comes before this event.");
+const LIMIT: Field = Field::number("limit", 1, 200, "The most messages; 50 if it is not given.");
 
-pub(super) fn export() -> Resource {
-    routes::resource("/api/v1/sessions/{id}/export", Methods::new().get(hand_out))
-}
-
-pub(super) fn of_team() -> Resource {
-    routes::resource(
-        "/api/v1/teams/{name}/history",
-        Methods::new().get(show_of_team),
-    )
+pub(super) fn resources() -> Vec<Resource> {
+    vec![
+        at("/api/v1/sessions").get(
+            Operation::new("Lists journals, the one used last first.")
+                .query(
+                    const {
+                        &[
+                            Field::text("team", "Only of this team."),
+                            Field::text("topic", "Only of this topic."),
+                            Field::moment("since", "Not used since before."),
+                        ]
+                    },
+                )
+                .pages(&["-updated_at"]),
+            list,
+        ),
+        at("/api/v1/sessions/{id}/history").get(
+            Operation::new("Shows a part of what was said and done, oldest first.")
+                .description(
+                    "Without a place these are the newest messages. `next_after` goes on with what \
+                     comes then, `prev_before` with what came before; that is null at the beginning.",
+                )
+                .query(const { &[VIEW, LAYOUT, AFTER, BEFORE, LIMIT] }),
+            show,
+        ),
+        at("/api/v1/sessions/{id}/export").get(
+            Operation::new("Sends a whole transcript, one JSON object a line."),
+            hand_out,
+        ),
+        at("/api/v1/teams/{name}/history").get(
+            Operation::new("Shows a part of what a team said and did, oldest first.")
+                .description("Without a session it is the one that was used last.")
+                .query(
+                    const {
+                        &[
+                            VIEW,
+                            LAYOUT,
+                            AFTER,
+                            BEFORE,
+                            LIMIT,
+                            Field::text("session_id", "In this session."),
+                            Field::text("session_key", "In the session `main` or `topic:<id>`."),
+                        ]
+                    },
+                ),
+            show_of_team,
+        ),
+    ]
 }
 
 /// A session as answers show it.
-#[derive(Serialize)]
+#[derive(Serialize, ToSchema)]
+#[schema(as = Journal)]
 struct Row {
     id: String,
+    #[schema(value_type = String)]
     team: TeamName,
+    /// How often the name of the team was given.
     generation: u32,
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<String>)]
     topic_id: Option<TopicId>,
     created_at: String,
     updated_at: String,
     events: u64,
+}
+
+/// A part of a transcript.
+#[derive(Serialize, ToSchema)]
+struct Transcript {
+    /// Oldest first.
+    data: Vec<Said>,
+    session: Row,
+    /// What comes next comes after this event.
+    next_after: u64,
+    /// What came before is before this event; null at the beginning.
+    prev_before: Option<u64>,
+}
+
+/// A message of a transcript as answers show it.
+#[derive(Serialize, ToSchema)]
+#[schema(as = TranscriptMessage)]
+#[serde(rename_all = "camelCase")]
+struct Said {
+    /// The number of its last event.
+    seq: u64,
+    #[schema(value_type = String)]
+    turn: TurnId,
+    #[serde(rename = "task_id", skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<String>)]
+    task_id: Option<TaskId>,
+    role: Role,
+    /// When, in milliseconds since 1970.
+    timestamp: u64,
+    content: Vec<Block>,
+    /// Whose words they are.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    from: Option<String>,
+    /// What made it, and what that cost.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    meta: Option<Meta>,
+    /// The call that it answers.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<String>)]
+    tool_call_id: Option<CallId>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    tool_name: Option<String>,
+    /// The call failed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    is_error: Option<bool>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    duration_ms: Option<u64>,
+    /// There was more.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    truncated: Option<bool>,
+}
+
+impl From<Message> for Said {
+    fn from(message: Message) -> Self {
+        let said = Self {
+            seq: message.seq,
+            turn: message.turn,
+            task_id: message.task_id,
+            role: message.role,
+            timestamp: message.timestamp,
+            content: message.content,
+            from: message.from,
+            meta: message.meta,
+            tool_call_id: None,
+            tool_name: None,
+            is_error: None,
+            duration_ms: None,
+            truncated: None,
+        };
+        let Some(answers) = message.answers else {
+            return said;
+        };
+        Self {
+            tool_call_id: Some(answers.tool_call_id),
+            tool_name: Some(answers.tool_name),
+            is_error: Some(answers.is_error),
+            duration_ms: Some(answers.duration_ms),
+            truncated: answers.truncated.then_some(true),
+            ..said
+        }
+    }
 }
 
 impl From<sessions::Session> for Row {
@@ -86,48 +223,47 @@ impl From<sessions::Session> for Row {
     }
 }
 
-/// The one used last first.
-async fn list(state: web::Data<State>, request: HttpRequest) -> Result<HttpResponse, ApiError> {
-    state.access.require(&request, Scope::Read)?;
-    let query = Query::read(&request, &["team", "topic", "since", "limit", "offset"])?;
+async fn list(state: web::Data<State>, caller: Caller<Read>) -> Result<Rows<Row>, ApiError> {
+    let query = &caller.query;
     let team = query.text("team").map(str::to_owned);
     let topic: Option<TopicId> = query.text("topic").map(Into::into);
-    let since = query.moment("since", state.access.auth.now())?;
+    let since = query.moment("since", state.access.auth.now());
     let page = query.page()?;
+    let teams = caller.principal.teams().map(<[String]>::to_vec);
     let found = state.spine.store.read(move |storage| {
-        let mut found = Vec::new();
-        let mut looked = 0;
+        let mut gathering = Gathering::new(&page);
         sessions::sessions(storage, team.as_deref(), &mut |session| {
-            looked += 1;
+            let is = |name: &String| session.lane.team.as_str() == name;
+            let is_reached = teams.as_ref().is_none_or(|teams| teams.iter().any(is));
             let is_late = since.is_none_or(|since| session.updated_at >= since);
-            if is_late && (topic.is_none() || session.lane.topic == topic) {
-                found.push(session);
+            if is_reached && is_late && (topic.is_none() || session.lane.topic == topic) {
+                let id = session.lane.session_id(session.generation);
+                gathering.see(session.updated_at, &id);
             }
-            match looked < MOST {
-                true => ControlFlow::Continue(()),
-                false => ControlFlow::Break(()),
-            }
+            ControlFlow::Continue(())
         })?;
-        Ok(found)
+        gathering.rows(&page, |id| {
+            let Some((lane, generation)) = Lane::of_session(id) else {
+                return Ok(None);
+            };
+            let session = sessions::session(storage, &lane, generation)?;
+            Ok(session.map(Row::from))
+        })
     });
-    let mut found = found.await.map_err(ApiError::internal)?;
-    found.sort_by_key(|session| Reverse((session.updated_at, session.events)));
-    let rows: Vec<Row> = found.into_iter().map(Row::from).collect();
-    Ok(json::page(&rows, page))
+    found.await.map_err(ApiError::internal)
 }
 
-const PART: [&str; 5] = ["view", "layout", "after", "before", "limit"];
-
-fn wish(query: &Query) -> Result<Wish, ApiError> {
-    let views = [("simple", View::Simple), ("full", View::Full)];
-    let layouts = [("ordered", Layout::Ordered), ("grouped", Layout::Grouped)];
-    Ok(Wish {
-        view: choice(query, "view", &views)?.unwrap_or(View::Simple),
-        layout: choice(query, "layout", &layouts)?.unwrap_or(Layout::Ordered),
-        after: query.place("after")?,
-        before: query.place("before")?,
-        limit: query.page()?.limit,
-    })
+fn wish(query: &Query) -> Wish {
+    let limit = query.number("limit");
+    Wish {
+        view: query.word("view", &VIEWS).unwrap_or(View::Simple),
+        layout: query.word("layout", &LAYOUTS).unwrap_or(Layout::Ordered),
+        after: query.number("after"),
+        before: query.number("before"),
+        limit: limit
+            .and_then(|limit| usize::try_from(limit).ok())
+            .unwrap_or(USUAL),
+    }
 }
 
 fn lane_of(id: &str) -> Result<(Lane, u32), ApiError> {
@@ -138,28 +274,32 @@ fn missing(id: &str) -> ApiError {
     ApiError::not_found(format!("there is no session `{id}`"))
 }
 
+/// The session of a team that the caller reaches.
+fn reached<R>(caller: &Caller<R>, id: &str) -> Result<(Lane, u32), ApiError> {
+    let (lane, generation) = lane_of(id)?;
+    match caller.reaches(lane.team.as_str()) {
+        true => Ok((lane, generation)),
+        false => Err(missing(id)),
+    }
+}
+
 async fn show(
     state: web::Data<State>,
-    request: HttpRequest,
+    caller: Caller<Read>,
     id: web::Path<String>,
-) -> Result<HttpResponse, ApiError> {
-    state.access.require(&request, Scope::Read)?;
-    let query = Query::read(&request, &PART)?;
-    let wish = wish(&query)?;
-    let (lane, generation) = lane_of(&id)?;
-    part(&state, lane, generation, wish).await
+) -> Result<Clean<Bare<Transcript>>, ApiError> {
+    let (lane, generation) = reached(&caller, &id)?;
+    part(&state, lane, generation, wish(&caller.query)).await
 }
 
 /// The session of a team by its id or key; without either, the one that every team has.
 async fn show_of_team(
     state: web::Data<State>,
-    request: HttpRequest,
+    caller: Caller<Read>,
     name: web::Path<String>,
-) -> Result<HttpResponse, ApiError> {
-    state.access.require(&request, Scope::Read)?;
-    let known = [&PART[..], &["session_id", "session_key"]].concat();
-    let query = Query::read(&request, &known)?;
-    let wish = wish(&query)?;
+) -> Result<Clean<Bare<Transcript>>, ApiError> {
+    caller.team(&name)?;
+    let query = &caller.query;
     let unknown = || ApiError::not_found(format!("there is no team `{name}`"));
     let team = state.service.team(&name).ok_or_else(unknown)?;
     let (lane, generation) = match (query.text("session_id"), query.text("session_key")) {
@@ -170,7 +310,7 @@ async fn show_of_team(
     if lane.team != team.name {
         return Err(missing(&lane.session_id(generation)));
     }
-    part(&state, lane, generation, wish).await
+    part(&state, lane, generation, wish(query)).await
 }
 
 fn of_key(team: &TeamKey, key: &str) -> Result<(Lane, u32), ApiError> {
@@ -215,7 +355,7 @@ async fn part(
     lane: Lane,
     generation: u32,
     wish: Wish,
-) -> Result<HttpResponse, ApiError> {
+) -> Result<Clean<Bare<Transcript>>, ApiError> {
     let id = lane.session_id(generation);
     let read = state.spine.store.read(move |storage| {
         let session = sessions::session(storage, &lane, generation)?;
@@ -223,13 +363,13 @@ async fn part(
     });
     let (session, page) = read.await.map_err(ApiError::internal)?;
     let session = session.ok_or_else(|| missing(&id))?;
-    let answer = json!({
-        "data": page.messages,
-        "session": Row::from(session),
-        "next_after": page.next_after,
-        "prev_before": page.prev_before,
-    });
-    Ok(json::clean(&state.secrets, &answer))
+    let transcript = Transcript {
+        data: page.messages.into_iter().map(Said::from).collect(),
+        session: Row::from(session),
+        next_after: page.next_after,
+        prev_before: page.prev_before,
+    };
+    Ok(Clean::new(&state.secrets, Bare(transcript)))
 }
 
 /// An export under way.
@@ -246,12 +386,10 @@ struct Export {
 
 async fn hand_out(
     state: web::Data<State>,
-    request: HttpRequest,
+    caller: Caller<Read>,
     id: web::Path<String>,
-) -> Result<HttpResponse, ApiError> {
-    state.access.require(&request, Scope::Read)?;
-    json::no_query(&request)?;
-    let (lane, generation) = lane_of(&id)?;
+) -> Result<Lines, ApiError> {
+    let (lane, generation) = reached(&caller, &id)?;
     let of = lane.clone();
     let session = state
         .spine
@@ -269,13 +407,14 @@ async fn hand_out(
         seen: 0,
         merge: Some(Merge::default()),
     };
-    Ok(HttpResponse::Ok()
-        .insert_header((header::CONTENT_TYPE, "application/x-ndjson"))
+    let answer = HttpResponse::Ok()
+        .insert_header((header::CONTENT_TYPE, LINES))
         .insert_header((
             header::CONTENT_DISPOSITION,
             format!("attachment; filename=\"{file}\""),
         ))
-        .streaming(chunks(export)))
+        .streaming(chunks(export));
+    Ok(Lines(answer))
 }
 
 fn chunks(export: Export) -> impl Stream<Item = Result<Bytes, StorageError>> {

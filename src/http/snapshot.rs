@@ -1,37 +1,50 @@
 //! `/api/v1/snapshot`: all that a watcher needs to begin with, and where it goes on from there.
 
-use actix_web::{HttpRequest, HttpResponse, Resource, web};
-use hivewright_actors::{channel::CountConnections, live::turns::ActiveTurn};
+use actix_web::web;
+use hivewright_actors::{
+    channel::CountConnections,
+    ids::{TaskId, TeamName, TopicId, TurnId},
+    live::turns::{ActiveTurn, Content},
+    usage::Usage,
+};
 use serde::Serialize;
-use serde_json::json;
+use utoipa::ToSchema;
 
 use super::{
     State,
     approvals::{self, PATIENCE, ask},
-    auth::scope::Scope,
+    arguments::{Caller, Read},
     channels::{self, Channel},
     error::ApiError,
     jobs::Job,
-    json,
+    operation::Operation,
     overview::{self, Overview, Stored},
     questions,
-    routes::{self, Methods},
+    reply::{Clean, Data},
+    routes::{Resource, at},
     teams::{self, Node},
     topics::{self, Topic},
 };
+use crate::vocabulary;
 
 /// A snapshot during which something changed is taken again, so often.
 const TRIES: usize = 4;
 /// Topics in it, those with the newest activity.
 const TOPICS: usize = 200;
 
-pub(super) fn resource() -> Resource {
-    routes::resource("/api/v1/snapshot", Methods::new().get(show))
+pub(super) fn resources() -> Vec<Resource> {
+    vec![at("/api/v1/snapshot").get(
+        Operation::new("Shows all that a watcher of events needs to begin with.").description(
+            "Events of the same `boot` with a `seq` up to the one here are in it already.",
+        ),
+        show,
+    )]
 }
 
 /// Everything at one place in the order of events.
-#[derive(Serialize)]
+#[derive(Serialize, ToSchema)]
 struct Snapshot {
+    /// The process that it is of.
     boot: u64,
     /// All events up to here are in it.
     seq: u64,
@@ -46,26 +59,73 @@ struct Snapshot {
     jobs: Vec<Job>,
 }
 
-/// A turn under way, and which process its number is of.
-#[derive(Serialize)]
+/// A turn under way.
+#[derive(Serialize, ToSchema)]
+#[schema(as = RunningTurn)]
 pub(super) struct Running {
+    /// The process that `seq` is of.
     boot: u64,
-    #[serde(flatten)]
-    turn: ActiveTurn,
+    #[schema(value_type = Option<String>)]
+    task_id: Option<TaskId>,
+    #[schema(value_type = String)]
+    turn: TurnId,
+    #[schema(value_type = String)]
+    team: TeamName,
+    session_id: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<String>)]
+    topic_id: Option<TopicId>,
+    /// When it began, or went on.
+    started_at: String,
+    /// From 1.
+    step: u32,
+    /// `running` or `waiting`.
+    state: &'static str,
+    /// What it waits for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    wait_reason: Option<&'static str>,
+    /// What it cost so far.
+    #[schema(schema_with = vocabulary::of::<Usage>)]
+    usage: Usage,
+    sdk: String,
+    model: String,
+    /// The newest event that is in here.
+    seq: u64,
+    /// What it has said and done.
+    #[schema(schema_with = vocabulary::of::<Content>)]
+    active_turn: Content,
 }
 
 impl Running {
     pub(super) fn new(boot: u64, turn: ActiveTurn) -> Self {
-        Self { boot, turn }
+        Self {
+            boot,
+            started_at: turn.started_at.date(),
+            task_id: turn.task_id,
+            turn: turn.turn,
+            team: turn.team,
+            session_id: turn.session_id,
+            topic_id: turn.topic_id,
+            step: turn.step,
+            state: turn.state,
+            wait_reason: turn.wait_reason,
+            usage: turn.usage,
+            sdk: turn.sdk,
+            model: turn.model,
+            seq: turn.seq,
+            active_turn: turn.active_turn,
+        }
     }
 }
 
 /// What is read after the place is at least as new as the place. If nothing but passing words came
 /// meanwhile it is exactly that; otherwise it is taken again, and at last given as it is: events
 /// tell what is, not what is added, so that one which is in it already changes nothing.
-async fn show(state: web::Data<State>, request: HttpRequest) -> Result<HttpResponse, ApiError> {
-    state.access.require(&request, Scope::Read)?;
-    json::no_query(&request)?;
+async fn show(
+    state: web::Data<State>,
+    caller: Caller<Read>,
+) -> Result<Clean<Data<Snapshot>>, ApiError> {
+    caller.all_teams()?;
     let mut tries = 1;
     let snapshot = loop {
         let snapshot = take(&state).await?;
@@ -74,7 +134,7 @@ async fn show(state: web::Data<State>, request: HttpRequest) -> Result<HttpRespo
         }
         tries += 1;
     };
-    Ok(json::clean(&state.secrets, &json!({ "data": snapshot })))
+    Ok(Clean::new(&state.secrets, Data(snapshot)))
 }
 
 async fn take(state: &web::Data<State>) -> Result<Snapshot, ApiError> {

@@ -60,26 +60,26 @@ pub(super) fn resources() -> Vec<Resource> {
     vec![
         at("/api/v1/tasks")
             .get(
-            Operation::new("Lists tasks, open and ended.")
-                .description("Messages are not listed once they are answered.")
-                .query(
-                    const {
-                        &[
-                            Field::word("state", || STATES.to_vec(), "Only in this state."),
-                            Field::text("team", "Only of this team."),
-                            Field::text("type", "Only of this type, such as `delegate`."),
-                            Field::text("priority", "Only of this priority."),
-                            Field::text("topic", "Only of this topic."),
-                            Field::text("root", "Only what came of this task."),
-                            Field::moment("since", "Not made before."),
-                            Field::moment("until", "Not made after."),
-                            Field::text("q", "Only with this in id, body or result."),
-                        ]
-                    },
-                )
-                .pages(&["-created_at"]),
-            list,
-        )
+                Operation::new("Lists tasks, open and ended.")
+                    .description("Messages are not listed once they are answered.")
+                    .query(
+                        const {
+                            &[
+                                Field::word("state", || STATES.to_vec(), "Only in this state."),
+                                Field::text("team", "Only of this team."),
+                                Field::text("type", "Only of this type, such as `delegate`."),
+                                Field::text("priority", "Only of this priority."),
+                                Field::text("topic", "Only of this topic."),
+                                Field::text("root", "Only what came of this task."),
+                                Field::moment("since", "Not made before."),
+                                Field::moment("until", "Not made after."),
+                                Field::text("q", "Only with this in id, body or result."),
+                            ]
+                        },
+                    )
+                    .pages(&["-created_at"]),
+                list,
+            )
             .post(
                 Operation::new("Gives work to a team.")
                     .description(
@@ -87,7 +87,7 @@ pub(super) fn resources() -> Vec<Resource> {
                          `X-Source-Channel` names a channel that hears of the end.",
                     )
                     .refuses(&[404, 409, 503])
-                    .example(r#"{"team": "billing", "task": "Send the invoices.", "priority": "high", "deadline": "2h"}"#),
+                    .example(r#"{"team": "billing", "task": "Send the invoices."}"#),
                 giving::create,
             ),
         at("/api/v1/tasks/stats").get(

@@ -2,7 +2,7 @@
 
 use std::{cmp::Reverse, collections::HashMap};
 
-use actix_web::{HttpRequest, HttpResponse, Resource, http::StatusCode, web};
+use actix_web::{http::StatusCode, web};
 use hivewright_actors::{
     event::TopicState,
     ids::{ChannelId, MAIN, TopicId},
@@ -14,44 +14,74 @@ use hivewright_actors::{
     task::Lane,
 };
 use serde::{Deserialize, Serialize};
-use serde_json::json;
+use utoipa::ToSchema;
 
 use super::{
     State,
-    approvals::{PATIENCE, ask, choice},
-    auth::scope::Scope,
+    approvals::{PATIENCE, ask, words},
+    arguments::{Caller, Json, Operate, Read},
     error::ApiError,
-    json::{self, Body},
-    query::Query,
-    routes::{self, Methods},
+    json, listing,
+    operation::{Field, Operation},
+    reply::{Clean, Data, Maybe, Rows},
+    routes::{Resource, at},
     snapshot::Running,
 };
+use crate::vocabulary;
 
 /// No list holds more than these, those with the newest activity.
 const MOST: usize = 10_200;
 
-pub(super) fn resource() -> Resource {
-    routes::resource("/api/v1/topics", Methods::new().get(list))
-}
+const STATES: [(&str, TopicState); 3] = [
+    ("active", TopicState::Active),
+    ("idle", TopicState::Idle),
+    ("done", TopicState::Done),
+];
 
-pub(super) fn one() -> Resource {
-    routes::resource(
-        "/api/v1/topics/{id}",
-        Methods::new().get(show).patch(change),
-    )
-}
-
-pub(super) fn live() -> Resource {
-    routes::resource("/api/v1/topics/{id}/live", Methods::new().get(running))
+pub(super) fn resources() -> Vec<Resource> {
+    vec![
+        at("/api/v1/topics").get(
+            Operation::new("Lists conversations of all channels.")
+                .query(
+                    const {
+                        &[
+                            Field::text(
+                                "channel",
+                                "Only of this channel, or of channels of this type.",
+                            ),
+                            Field::word("state", || words(&STATES), "Only in this state."),
+                            Field::text("q", "Only with this in the name."),
+                        ]
+                    },
+                )
+                .pages(&["-last_activity", "-created_at", "name"]),
+            list,
+        ),
+        at("/api/v1/topics/{id}/live").get(
+            Operation::new("Shows the turn under way in a topic; null if there is none."),
+            running,
+        ),
+        at("/api/v1/topics/{id}")
+            .get(Operation::new("Shows a topic."), show)
+            .patch(
+                Operation::new("Renames a topic, closes it, or opens it again.")
+                    .refuses(&[409])
+                    .example(r#"{"name": "billing", "state": "done"}"#),
+                change,
+            ),
+    ]
 }
 
 /// A topic as answers show it.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, ToSchema)]
 pub(super) struct Topic {
+    #[schema(value_type = String)]
     id: TopicId,
+    #[schema(value_type = String)]
     channel_id: ChannelId,
     channel_type: String,
     name: String,
+    #[schema(schema_with = vocabulary::of::<TopicState>)]
     state: TopicState,
     created_at: Option<String>,
     last_activity: Option<String>,
@@ -149,15 +179,15 @@ async fn open_work(state: &State) -> Result<Vec<OpenWork>, ApiError> {
     open.map_err(ApiError::internal)
 }
 
-async fn list(state: web::Data<State>, request: HttpRequest) -> Result<HttpResponse, ApiError> {
-    state.access.require(&request, Scope::Read)?;
-    let query = Query::read(&request, &["channel", "state", "q", "limit", "offset"])?;
-    let states = [
-        ("active", TopicState::Active),
-        ("idle", TopicState::Idle),
-        ("done", TopicState::Done),
-    ];
-    let standing = choice(&query, "state", &states)?;
+/// Only the main team works in topics.
+fn admit<R>(caller: &Caller<R>) -> Result<(), ApiError> {
+    caller.team(MAIN)
+}
+
+async fn list(state: web::Data<State>, caller: Caller<Read>) -> Result<Rows<Topic>, ApiError> {
+    admit(&caller)?;
+    let query = &caller.query;
+    let standing = query.word("state", &STATES);
     let channel = query.text("channel").map(str::to_owned);
     let words = query.text("q").map(str::to_lowercase);
     let page = query.page()?;
@@ -170,7 +200,7 @@ async fn list(state: web::Data<State>, request: HttpRequest) -> Result<HttpRespo
     })
     .await?;
     topics.retain(|topic| standing.is_none_or(|state| topic.state == state));
-    Ok(json::page(&topics, page))
+    listing::page(topics, &page, |topic| topic.id.to_string())
 }
 
 /// A topic by its id.
@@ -185,54 +215,47 @@ async fn known(state: &web::Data<State>, id: &str) -> Result<Topic, ApiError> {
 
 async fn show(
     state: web::Data<State>,
-    request: HttpRequest,
+    caller: Caller<Read>,
     id: web::Path<String>,
-) -> Result<HttpResponse, ApiError> {
-    state.access.require(&request, Scope::Read)?;
-    json::no_query(&request)?;
-    Ok(json::data(StatusCode::OK, known(&state, &id).await?))
+) -> Result<Data<Topic>, ApiError> {
+    admit(&caller)?;
+    known(&state, &id).await.map(Data)
 }
 
 /// The states that a topic can be given.
-#[derive(Clone, Copy, Deserialize, PartialEq, Eq)]
+#[derive(Clone, Copy, Deserialize, PartialEq, Eq, ToSchema)]
+#[schema(as = TopicWish)]
 #[serde(rename_all = "snake_case")]
 enum Wanted {
     Active,
     Done,
 }
 
-#[derive(Deserialize)]
+#[derive(Deserialize, ToSchema)]
+#[schema(as = TopicChange)]
 struct Change {
     name: Option<String>,
+    /// `done` closes it, `active` opens it again.
     state: Option<Wanted>,
-}
-
-impl Body for Change {
-    const FIELDS: &'static [&'static str] = &["name", "state"];
 }
 
 async fn change(
     state: web::Data<State>,
-    request: HttpRequest,
+    caller: Caller<Operate>,
     id: web::Path<String>,
-    payload: web::Payload,
-) -> Result<HttpResponse, ApiError> {
-    state.access.require(&request, Scope::Operate)?;
-    json::no_query(&request)?;
-    let Change {
-        name,
-        state: wanted,
-    } = json::read(&request, payload).await?;
+    Json(wish): Json<Change>,
+) -> Result<Data<Topic>, ApiError> {
+    admit(&caller)?;
     let topic = known(&state, &id).await?;
     let change = ChangeTopic {
         channel: topic.channel_id,
         topic: topic.id,
-        name,
-        closed: wanted.map(|wanted| wanted == Wanted::Done),
+        name: wish.name,
+        closed: wish.state.map(|wanted| wanted == Wanted::Done),
     };
     let changed = state.spine.router.send(change).timeout(PATIENCE).await;
     ask(changed)?.map_err(|refusal| refused(&refusal))?;
-    Ok(json::data(StatusCode::OK, known(&state, &id).await?))
+    known(&state, &id).await.map(Data)
 }
 
 fn refused(refusal: &NotChanged) -> ApiError {
@@ -252,11 +275,10 @@ fn refused(refusal: &NotChanged) -> ApiError {
 
 async fn running(
     state: web::Data<State>,
-    request: HttpRequest,
+    caller: Caller<Read>,
     id: web::Path<String>,
-) -> Result<HttpResponse, ApiError> {
-    state.access.require(&request, Scope::Read)?;
-    json::no_query(&request)?;
+) -> Result<Clean<Maybe<Running>>, ApiError> {
+    admit(&caller)?;
     let topic = TopicId::from(id.as_str());
     let boot = state.spine.live.mark().boot;
     let turn = state.spine.live.turn_of(&topic);
@@ -264,5 +286,5 @@ async fn running(
         known(&state, &id).await?;
     }
     let turn = turn.map(|turn| Running::new(boot, turn));
-    Ok(json::clean(&state.secrets, &json!({ "data": turn })))
+    Ok(Clean::new(&state.secrets, Maybe(turn)))
 }

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use actix_web::{HttpRequest, HttpResponse, Resource, web};
+use actix_web::web;
 use hivewright_actors::{
     budget::{Caps, Day, Spent, Tally},
     clock::Timestamp,
@@ -10,24 +10,51 @@ use hivewright_actors::{
     store::reads,
 };
 use serde::Serialize;
+use utoipa::ToSchema;
 
 use super::{
     State,
-    approvals::choice,
-    auth::scope::Scope,
+    approvals::words,
+    arguments::{Caller, Read},
     error::ApiError,
-    json,
+    listing,
+    operation::{Field, Operation},
     query::Query,
-    routes::{self, Methods},
+    reply::Rows,
+    routes::{Resource, at},
     teams::parts,
 };
+use crate::vocabulary;
 
-pub(super) fn resource() -> Resource {
-    routes::resource("/api/v1/usage", Methods::new().get(list))
-}
-
-pub(super) fn budgets() -> Resource {
-    routes::resource("/api/v1/usage/budgets", Methods::new().get(list_budgets))
+pub(super) fn resources() -> Vec<Resource> {
+    vec![
+        at("/api/v1/usage").get(
+            Operation::new("Says what model calls have come to.")
+                .description("The most expensive come first, days in their order.")
+                .query(
+                    const {
+                        &[
+                            Field::word(
+                                "group",
+                                || words(&GROUPS),
+                                "What calls are told apart by; `team` if it is not given.",
+                            ),
+                            Field::text(
+                                "from",
+                                "The first day, such as `2026-01-31`, or `7d` ago.",
+                            ),
+                            Field::text("to", "The last day."),
+                        ]
+                    },
+                )
+                .pages(&["-usd", "key", "requests"]),
+            list,
+        ),
+        at("/api/v1/usage/budgets").get(
+            Operation::new("Lists what teams may spend, and have spent today.").pages(&["team"]),
+            list_budgets,
+        ),
+    ]
 }
 
 /// What calls are told apart by.
@@ -49,24 +76,55 @@ const GROUPS: [(&str, Group); 5] = [
 ];
 
 /// What calls of one kind have come to.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = Usage)]
 struct Row {
+    /// The name of a team, a profile, a model or a task, or a day.
     key: String,
-    #[serde(flatten)]
-    tally: Tally,
+    /// Tokens read by the model, cached ones not counted.
+    input: u64,
+    /// Tokens written by the model.
+    output: u64,
+    cache_read: u64,
+    cache_write: u64,
+    /// How many calls.
+    requests: u64,
+    /// As far as prices are known.
+    usd: f64,
     /// Which part of what was read came from the cache.
     cached_share: f64,
 }
 
-/// The most expensive first; days in their order.
-async fn list(state: web::Data<State>, request: HttpRequest) -> Result<HttpResponse, ApiError> {
-    state.access.require(&request, Scope::Read)?;
-    let query = Query::read(&request, &["group", "from", "to", "limit", "offset"])?;
-    let group = choice(&query, "group", &GROUPS)?.unwrap_or(Group::Team);
+impl Row {
+    fn new(key: String, tally: Tally) -> Self {
+        Self {
+            key,
+            input: tally.input,
+            output: tally.output,
+            cache_read: tally.cache_read,
+            cache_write: tally.cache_write,
+            requests: tally.requests,
+            usd: tally.usd,
+            cached_share: tally.cached_share(),
+        }
+    }
+}
+
+async fn list(state: web::Data<State>, caller: Caller<Read>) -> Result<Rows<Row>, ApiError> {
+    let query = &caller.query;
+    let group = query.word("group", &GROUPS).unwrap_or(Group::Team);
+    let page = match group {
+        Group::Day => query.page_by("key")?,
+        _ => query.page()?,
+    };
     let now = state.access.auth.now();
-    let first = day(&state, &query, "from", now)?.unwrap_or(0);
-    let last = day(&state, &query, "to", now)?.unwrap_or(u32::MAX);
-    let page = query.page()?;
+    let first = day(&state, query, "from", now)?.unwrap_or(0);
+    let last = day(&state, query, "to", now)?.unwrap_or(u32::MAX);
+    // Whose a task was is not counted.
+    if group == Group::Task {
+        caller.all_teams()?;
+    }
+    let teams = caller.principal.teams().map(<[String]>::to_vec);
     let tallies = state.spine.store.read(move |storage| {
         let mut tallies: HashMap<String, Tally> = HashMap::new();
         if group == Group::Task {
@@ -77,6 +135,10 @@ async fn list(state: web::Data<State>, request: HttpRequest) -> Result<HttpRespo
             return Ok(tallies);
         }
         reads::calls(storage, first, last, &mut |day, caller, tally| {
+            let is = |name: &String| caller.team.as_str() == name;
+            if !teams.as_ref().is_none_or(|teams| teams.iter().any(is)) {
+                return;
+            }
             let key = match group {
                 Group::Team => caller.team.to_string(),
                 Group::Profile => caller.profile,
@@ -88,24 +150,8 @@ async fn list(state: web::Data<State>, request: HttpRequest) -> Result<HttpRespo
         Ok(tallies)
     });
     let tallies = tallies.await.map_err(ApiError::internal)?;
-    let mut rows: Vec<Row> = tallies
-        .into_iter()
-        .map(|(key, tally)| Row {
-            key,
-            cached_share: tally.cached_share(),
-            tally,
-        })
-        .collect();
-    rows.sort_by(|one, other| match group {
-        Group::Day => one.key.cmp(&other.key),
-        _ => {
-            let usd = other.tally.usd.total_cmp(&one.tally.usd);
-            let tokens = |row: &Row| row.tally.spent().tokens;
-            usd.then_with(|| tokens(other).cmp(&tokens(one)))
-                .then_with(|| one.key.cmp(&other.key))
-        }
-    });
-    Ok(json::page(&rows, page))
+    let rows = tallies.into_iter().map(|(key, tally)| Row::new(key, tally));
+    listing::page(rows, &page, |row| row.key.clone())
 }
 
 fn date(number: u32) -> String {
@@ -127,27 +173,34 @@ fn day(state: &State, query: &Query, name: &str, now: Timestamp) -> Result<Optio
     // A moment has a date in it too, which is not that of the operator's time zone.
     match date.filter(|_| query.text(name).is_some_and(|text| text.len() == 10)) {
         Some(date) => Ok(Some(date)),
-        None => Ok(query
-            .moment(name, now)?
-            .map(|moment| state.days.day_of(moment).number)),
+        None => {
+            let moment = query.moment(name, now);
+            if moment.is_none() && query.text(name).is_some() {
+                let reason = "expected a day such as 2026-01-31, or a time ago such as 7d";
+                return Err(ApiError::invalid_field(name, reason));
+            }
+            Ok(moment.map(|moment| state.days.day_of(moment).number))
+        }
     }
 }
 
 /// What a team may spend, and has.
-#[derive(Serialize)]
+#[derive(Serialize, ToSchema)]
 struct Budget {
+    #[schema(value_type = String)]
     team: TeamName,
+    #[schema(schema_with = vocabulary::of::<Caps>)]
     caps: Caps,
     /// By it and all teams below it, today.
+    #[schema(schema_with = vocabulary::of::<Spent>)]
     spent: Spent,
 }
 
 async fn list_budgets(
     state: web::Data<State>,
-    request: HttpRequest,
-) -> Result<HttpResponse, ApiError> {
-    state.access.require(&request, Scope::Read)?;
-    json::no_query(&request)?;
+    caller: Caller<Read>,
+) -> Result<Rows<Budget>, ApiError> {
+    let page = caller.query.page()?;
     let files = state.clone();
     let read = tokio::task::spawn_blocking(move || {
         let parts = parts(&files)?;
@@ -162,6 +215,7 @@ async fn list_budgets(
         });
         Ok::<_, ApiError>(budgets.collect::<Vec<_>>())
     });
-    let budgets = read.await.map_err(ApiError::internal)??;
-    Ok(json::list(&budgets))
+    let mut budgets = read.await.map_err(ApiError::internal)??;
+    budgets.retain(|budget| caller.reaches(budget.team.as_str()));
+    listing::page(budgets, &page, |budget| budget.team.to_string())
 }

@@ -69,22 +69,17 @@ fn key(at: Timestamp, number: u64) -> EdgeKey {
     EdgeKey::new(KIND, format!("{:015}-{number:010}", at.0))
 }
 
-/// The lines, newest first, with their names, until the visitor has enough. Blocks.
-pub fn lines(
-    storage: &dyn Storage,
-    visit: &mut dyn FnMut(String, Line) -> ControlFlow<()>,
-) -> Result<(), StorageError> {
-    let start = EdgeKey::prefix(KIND);
-    let end = after_prefix(&start);
-    storage.scan(&start, &end, Order::Falling, &mut |key, value| match value
-        .and_then(|value| decode(key, value))
-    {
-        Ok(line) => visit(
-            String::from_utf8_lossy(&key[start.len()..]).into_owned(),
-            line,
-        ),
-        Err(_) => ControlFlow::Continue(()),
-    })
+/// The first key of the lines from a moment on, and the first one behind all.
+pub fn since(moment: Timestamp) -> (Vec<u8>, Vec<u8>) {
+    let end = after_prefix(&EdgeKey::prefix(KIND));
+    (key(moment, 0).bytes(), end)
+}
+
+/// A line and its name, from its row.
+pub fn line(key: &[u8], value: &[u8]) -> Option<(String, Line)> {
+    let name = key.strip_prefix(EdgeKey::prefix(KIND).as_slice())?;
+    let line = decode(key, value).ok()?;
+    Some((String::from_utf8_lossy(name).into_owned(), line))
 }
 
 /// The keys of lines that are too old, or too many.

@@ -2,11 +2,13 @@
 
 use serde::Serialize;
 use serde_json::{Value as Json, json};
+use utoipa::ToSchema;
 
 use super::{
     home::Home,
     yaml::{self, Node, Value},
 };
+use crate::vocabulary;
 
 /// What ends the path of a field that holds a secret, unless it is a reference.
 const SECRETS: [&str; 5] = ["api_key", "token", "secret", "password", "key"];
@@ -14,7 +16,8 @@ const SECRETS: [&str; 5] = ["api_key", "token", "secret", "password", "key"];
 const HIDDEN: &str = "(hidden)";
 
 /// Where the value of a field comes from.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, ToSchema)]
+#[schema(as = SettingSource)]
 #[serde(rename_all = "snake_case")]
 pub enum Source {
     /// Nobody wrote it.
@@ -24,13 +27,15 @@ pub enum Source {
 }
 
 /// A field with its value. References stand as they were written.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, ToSchema)]
+#[schema(as = Setting)]
 pub struct Field {
     /// `config`, `providers` or `channels`.
     pub file: &'static str,
     /// The way to it, such as `server.port`.
     pub path: String,
     /// What it is.
+    #[schema(schema_with = vocabulary::of::<Json>)]
     pub value: Json,
     /// Where that comes from.
     pub source: Source,

@@ -10,9 +10,11 @@ use hivewright_actors::{
 };
 use serde::Serialize;
 use serde_json::Value;
+use utoipa::ToSchema;
 
 /// Who a message is from.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, ToSchema)]
+#[schema(as = TranscriptRole)]
 #[serde(rename_all = "camelCase")]
 pub enum Role {
     /// A person, or another team.
@@ -57,7 +59,8 @@ pub struct Message {
 }
 
 /// A part of a message.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, ToSchema)]
+#[schema(as = TranscriptBlock)]
 #[serde(tag = "type", rename_all = "camelCase")]
 pub enum Block {
     /// Words.
@@ -73,6 +76,7 @@ pub enum Block {
     /// A call of a tool.
     ToolCall {
         /// The call.
+        #[schema(value_type = String)]
         id: CallId,
         /// The tool.
         name: String,
@@ -82,7 +86,8 @@ pub enum Block {
 }
 
 /// What made a message of the model.
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, ToSchema)]
+#[schema(as = TranscriptMeta)]
 #[serde(rename_all = "camelCase")]
 pub struct Meta {
     /// The model API.
@@ -100,7 +105,8 @@ pub struct Meta {
 }
 
 /// What a message of the model cost.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, ToSchema)]
+#[schema(as = TranscriptTokens)]
 #[serde(rename_all = "camelCase")]
 pub struct Tokens {
     /// Read.

@@ -2,25 +2,27 @@
 
 use std::time::Duration;
 
-use actix_web::{HttpRequest, HttpResponse, http::StatusCode, web};
+use actix_web::{HttpRequest, http::StatusCode, web};
 use hivewright_actors::{
     ids::{ChannelId, MAIN, TaskId, TeamName},
     queue::submit::{Submission, Submit},
     store::{reads, records::Writes},
     task::{Cause, Kind, Lane, OnResult, Options, Priority, Source, Task},
 };
-use serde::Deserialize;
-use serde_json::json;
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
 
 use crate::{
     http::{
         State,
-        auth::{principal::Principal, scope::Scope},
+        arguments::{Caller, Json, Operate},
+        auth::principal::Principal,
         error::ApiError,
-        json::{self, Body},
+        reply::Accepted,
         teams::{acting::refused, parts},
     },
     settings::units,
+    vocabulary,
 };
 
 /// The longest text of a task, in characters.
@@ -30,28 +32,40 @@ const MOST_STEPS: u32 = 500;
 /// Where notices about the work go.
 const SOURCE_CHANNEL: &str = "x-source-channel";
 
-#[derive(Deserialize)]
-struct Wish {
+#[derive(Deserialize, ToSchema)]
+#[schema(as = NewTask)]
+pub(super) struct Wish {
     team: String,
+    /// What is to be done.
+    #[schema(min_length = 1, max_length = 100_000)]
     task: String,
     #[serde(default)]
+    #[schema(schema_with = vocabulary::of::<Priority>)]
     priority: Priority,
+    /// How long it may take, such as `30m`.
     deadline: Option<String>,
+    /// The most model calls.
+    #[schema(minimum = 1, maximum = 500)]
     max_steps: Option<u32>,
 }
 
-impl Body for Wish {
-    const FIELDS: &'static [&'static str] = &["team", "task", "priority", "deadline", "max_steps"];
+/// Work that was given.
+#[derive(Serialize, ToSchema)]
+#[schema(as = GivenTask)]
+pub(super) struct Given {
+    #[schema(value_type = String)]
+    id: TaskId,
+    team: String,
+    state: &'static str,
 }
 
 pub(super) async fn create(
     state: web::Data<State>,
+    caller: Caller<Operate>,
     request: HttpRequest,
-    payload: web::Payload,
-) -> Result<HttpResponse, ApiError> {
-    let principal = state.access.require(&request, Scope::Operate)?;
-    json::no_query(&request)?;
-    let wish: Wish = json::read(&request, payload).await?;
+    Json(wish): Json<Wish>,
+) -> Result<Accepted<Given>, ApiError> {
+    caller.team(&wish.team)?;
     let options = Options {
         max_steps: steps(wish.max_steps)?,
         ..Options::default()
@@ -71,11 +85,12 @@ pub(super) async fn create(
         options,
         source: source_channel(&state, &request).await?,
     };
-    let id = give(&state, &principal, work, "task").await?;
-    Ok(json::data(
-        StatusCode::ACCEPTED,
-        json!({ "id": id, "team": wish.team, "state": "accepted" }),
-    ))
+    let id = give(&state, &caller.principal, work, "task").await?;
+    Ok(Accepted(Given {
+        id,
+        team: wish.team,
+        state: "accepted",
+    }))
 }
 
 fn steps(wanted: Option<u32>) -> Result<Option<u32>, ApiError> {

@@ -1,24 +1,33 @@
 //! How many tasks there are, by what they are.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, ops::ControlFlow};
 
-use actix_web::{HttpRequest, HttpResponse, http::StatusCode, web};
+use actix_web::web;
 use hivewright_actors::{store::reads, task::Task};
 use serde::Serialize;
+use utoipa::ToSchema;
 
-use super::MOST;
-use crate::http::{State, auth::scope::Scope, error::ApiError, json};
+use crate::http::{
+    State,
+    arguments::{Caller, Read},
+    error::ApiError,
+    reply::Data,
+};
+
+/// So many tasks that have ended are counted, the last ones.
+const MOST: usize = 2_000;
 
 /// Counts by word.
 type Counts = BTreeMap<String, usize>;
 
 /// How many tasks there are.
-#[derive(Debug, Default, Serialize)]
-struct Stats {
-    by_state: Counts,
-    by_type: Counts,
-    by_priority: Counts,
-    by_team: Counts,
+#[derive(Debug, Default, Serialize, ToSchema)]
+#[schema(as = TaskStats)]
+pub(super) struct Stats {
+    by_state: BTreeMap<String, usize>,
+    by_type: BTreeMap<String, usize>,
+    by_priority: BTreeMap<String, usize>,
+    by_team: BTreeMap<String, usize>,
     open: usize,
     /// With those that ended lately.
     all: usize,
@@ -44,21 +53,22 @@ impl Stats {
 
 pub(super) async fn show(
     state: web::Data<State>,
-    request: HttpRequest,
-) -> Result<HttpResponse, ApiError> {
-    state.access.require(&request, Scope::Read)?;
-    json::no_query(&request)?;
+    caller: Caller<Read>,
+) -> Result<Data<Stats>, ApiError> {
+    caller.all_teams()?;
     let stats = state.spine.store.read(|storage| {
         let mut stats = Stats::default();
-        for task in reads::open_tasks(storage)?.rows {
+        reads::each_open_task(storage, &mut |task| stats.count(&task))?;
+        let (since, mut ended) = (Default::default(), 0);
+        reads::each_ended_task(storage, since, |_| true, &mut |_, task| {
             stats.count(&task);
-        }
-        let since = Default::default();
-        for task in reads::ended_tasks(storage, since, MOST, |_| true, |_| true)? {
-            stats.count(&task);
-        }
+            ended += 1;
+            match ended < MOST {
+                true => ControlFlow::Continue(()),
+                false => ControlFlow::Break(()),
+            }
+        })?;
         Ok(stats)
     });
-    let stats = stats.await.map_err(ApiError::internal)?;
-    Ok(json::data(StatusCode::OK, stats))
+    stats.await.map(Data).map_err(ApiError::internal)
 }

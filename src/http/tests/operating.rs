@@ -369,8 +369,11 @@ async fn a_team_file_is_read_and_replaced_if_it_is_valid() {
     assert_eq!(after["content"], "description: mine\n");
     assert_ne!(after["revision"], before["revision"]);
     assert_eq!(bench.look("/api/v1/teams/nobody/config").await.status, 404);
-    let audit = bench.look("/api/v1/audit?action=team.config").await.json();
-    assert_eq!(column(&audit, "outcome"), ["written", "refused"]);
+    let audit = bench.look("/api/v1/audit?action=teams.config").await.json();
+    // The clock stands: lines of one moment have no order.
+    let mut outcomes = column(&audit, "outcome");
+    outcomes.sort();
+    assert_eq!(outcomes, ["422", "ok"]);
 }
 
 /// OP-102
