@@ -1,8 +1,12 @@
 //! `/api/v1/memories`: what teams remember, for operators.
 
 use actix_web::{Either, web};
-use hivewright_actors::ids::{MemoryId, TeamKey};
+use hivewright_actors::{
+    clock::Timestamp,
+    ids::{MemoryId, TeamKey},
+};
 use serde::{Deserialize, Deserializer, Serialize};
+use serde_json::{Value, json};
 use utoipa::ToSchema;
 
 use super::{
@@ -22,7 +26,7 @@ use crate::{
         entry::{Actor, Entry, Key, Remark, Review, beginning},
         kind::Kind,
         provenance::Provenance,
-        reading::{Browse, Found},
+        reading::{Browse, Found, Sort},
     },
     vocabulary,
 };
@@ -276,6 +280,13 @@ async fn list(state: web::Data<State>, caller: Caller<Read>) -> Result<Rows<Row>
         true => query.page_by("-score")?,
         false => query.page()?,
     };
+    let by_score = page.sort.field == "score";
+    // What fits words has no place of its own: a list of it goes on by how many were seen.
+    let place = page.after.as_ref();
+    let seen = place.filter(|_| by_score).and_then(Value::as_u64);
+    let seen = seen.and_then(|seen| usize::try_from(seen).ok());
+    let after = place.filter(|_| !by_score).and_then(changed);
+    let offset = seen.unwrap_or(page.offset);
     let browse = Browse {
         team: query.text("team").map(Into::into),
         teams: caller.principal.teams().map(<[String]>::to_vec),
@@ -284,10 +295,25 @@ async fn list(state: web::Data<State>, caller: Caller<Read>) -> Result<Rows<Row>
         review: query.text("review").and_then(state_of_review),
         active: query.flag("active"),
         words: query.text("q").map(ToOwned::to_owned),
-        limit: usize::MAX,
-        offset: 0,
+        sort: match (by_score, page.sort.falling) {
+            (true, true) => Sort::Best,
+            (true, false) => Sort::Worst,
+            (false, true) => Sort::Newest,
+            (false, false) => Sort::Oldest,
+        },
+        after,
+        // One more says whether there are more.
+        limit: page.limit + 1,
+        offset,
     };
-    let found = state.memory.browse(browse).await?.rows;
+    let mut found = state.memory.browse(browse).await?;
+    let goes_on = found.rows.len() > page.limit;
+    found.rows.truncate(page.limit);
+    let last = found.rows.last().filter(|_| goes_on);
+    let last = last.map(|last| match by_score {
+        true => json!(offset.saturating_add(page.limit)),
+        false => json!([last.entry.updated_at.0, last.entry.id]),
+    });
     let shown = |found: Found| {
         let snippet = match searched {
             true => found.snippet.as_str(),
@@ -299,9 +325,17 @@ async fn list(state: web::Data<State>, caller: Caller<Read>) -> Result<Rows<Row>
             ..Row::of(&found.entry)
         }
     };
-    listing::page(found.into_iter().map(shown), &page, |row| {
-        row.id.to_string()
+    Ok(Rows {
+        data: found.rows.into_iter().map(shown).collect(),
+        total: found.total,
+        next_cursor: last.map(|place| page.cursor(place)),
     })
+}
+
+/// When the version was changed after which a list goes on, and its id.
+fn changed(place: &Value) -> Option<(Timestamp, MemoryId)> {
+    let (at, id) = (place[0].as_u64()?, place[1].as_str()?);
+    Some((Timestamp(at), id.into()))
 }
 
 /// Its versions, if the caller reaches the team.

@@ -7,6 +7,7 @@ use std::{
 };
 
 use hivewright_actors::{
+    clock::Timestamp,
     ids::{MemoryId, TeamKey, TeamName},
     storage::{Storage, StorageError},
 };
@@ -19,8 +20,8 @@ use super::{
     inject::{choose, lay_out},
     kind::Kind,
     rows,
-    search::{Hit, Index, SNIPPET, snippet},
-    sift::{Best, sift},
+    search::{Hit, Index, SNIPPET, order, snippet},
+    sift::{Best, Sieve, sift},
 };
 
 /// What is looked for by words.
@@ -84,15 +85,73 @@ pub struct Browse {
     pub review: Option<Review>,
     /// Only those that are active, or are not.
     pub active: Option<bool>,
-    /// Only those with some of these words, the best first; else the newest first.
+    /// Only those with some of these words.
     pub words: Option<String>,
+    /// In which order.
+    pub sort: Sort,
+    /// Only what comes after a version that was changed then; by age only.
+    pub after: Option<(Timestamp, MemoryId)>,
     /// The most rows.
     pub limit: usize,
     /// How many to leave out before them.
     pub offset: usize,
 }
 
+/// In which order an operator sees versions.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Sort {
+    /// The best match first; among equals, and without words, the newest.
+    #[default]
+    Best,
+    /// The other way round.
+    Worst,
+    /// What was changed last first.
+    Newest,
+    /// The other way round.
+    Oldest,
+}
+
+impl Sort {
+    /// Over the versions of one team.
+    fn within(self) -> fn(&Hit, &Hit) -> Ordering {
+        match self {
+            Self::Best => order,
+            Self::Worst => |a: &Hit, b: &Hit| order(b, a),
+            Self::Newest => |a: &Hit, b: &Hit| age(b, a),
+            Self::Oldest => age,
+        }
+    }
+
+    /// Over those of all teams.
+    fn across(self) -> fn(&(TeamKey, Hit), &(TeamKey, Hit)) -> Ordering {
+        match self {
+            Self::Best => place,
+            Self::Worst => |a: &(TeamKey, Hit), b: &(TeamKey, Hit)| place(b, a),
+            Self::Newest => |a: &(TeamKey, Hit), b: &(TeamKey, Hit)| age(&b.1, &a.1),
+            Self::Oldest => |a: &(TeamKey, Hit), b: &(TeamKey, Hit)| age(&a.1, &b.1),
+        }
+    }
+}
+
+/// What was changed first comes first.
+fn age(a: &Hit, b: &Hit) -> Ordering {
+    (a.updated_at, &a.id).cmp(&(b.updated_at, &b.id))
+}
+
 impl Browse {
+    /// It comes after the place where the list goes on.
+    fn is_beyond(&self, entry: &Entry) -> bool {
+        let Some((at, id)) = &self.after else {
+            return true;
+        };
+        let order = (entry.updated_at, &entry.id).cmp(&(*at, id));
+        match self.sort {
+            Sort::Newest => order.is_lt(),
+            Sort::Oldest => order.is_gt(),
+            Sort::Best | Sort::Worst => true,
+        }
+    }
+
     fn wants(&self, entry: &Entry) -> bool {
         self.key.as_ref().is_none_or(|key| *key == entry.key)
             && self.kind.is_none_or(|kind| kind == entry.kind)
@@ -190,7 +249,12 @@ impl Memory {
         let read = self.store().await.read(move |storage| {
             let words = Some(query.words.as_str());
             let of_kind = |entry: &Entry| query.kind.is_none_or(|kind| kind == entry.kind);
-            let (hits, _) = sift(storage, &team, words, query.most, |_| true, of_kind)?;
+            let sieve = Sieve {
+                words,
+                most: query.most,
+                order,
+            };
+            let (hits, _) = sift(storage, &team, sieve, |_| true, of_kind, |_| true)?;
             let hits = hits.into_iter().map(|hit| (team.clone(), hit));
             shown(storage, hits, words)
         });
@@ -269,7 +333,7 @@ impl Memory {
     pub async fn browse(&self, browse: Browse) -> Result<Page<Found>, MemoryError> {
         let (offset, limit) = (browse.offset, browse.limit);
         let most = offset.saturating_add(limit);
-        let mut best = Best::new(most, place);
+        let mut best = Best::new(most, browse.sort.across());
         let mut total = 0;
         let browse = Arc::new(browse);
         for team in self.store().await.read(rows::teams).await? {
@@ -291,14 +355,13 @@ impl Memory {
             let read = self.store().await.read(move |storage| {
                 let among = |entry: &Entry| browse.active != Some(true) || is_found(entry);
                 let wanted = |entry: &Entry| browse.wants(entry);
-                sift(
-                    storage,
-                    &owner,
-                    browse.words.as_deref(),
+                let beyond = |entry: &Entry| browse.is_beyond(entry);
+                let sieve = Sieve {
+                    words: browse.words.as_deref(),
                     most,
-                    among,
-                    wanted,
-                )
+                    order: browse.sort.within(),
+                };
+                sift(storage, &owner, sieve, among, wanted, beyond)
             });
             let (hits, wanted) = read.await?;
             total += wanted;

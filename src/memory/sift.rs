@@ -10,7 +10,7 @@ use hivewright_actors::{
 use super::{
     entry::Entry,
     rows,
-    search::{Count, Hit, order},
+    search::{Count, Hit},
 };
 
 /// The best of many. Of the others nothing is kept.
@@ -51,16 +51,28 @@ impl<T> Best<T> {
     }
 }
 
-/// The best versions of a team, and how many are wanted in all. `among` are those that words are
-/// weighed against. Without words each has the score 0. Blocks.
+/// What is kept of a team's versions.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Sieve<'a> {
+    /// Without words each has the score 0.
+    pub(super) words: Option<&'a str>,
+    /// At most so many …
+    pub(super) most: usize,
+    /// … by this order.
+    pub(super) order: fn(&Hit, &Hit) -> Ordering,
+}
+
+/// The first versions of a team among those `beyond` a place, and how many are wanted in all. `among`
+/// are those that words are weighed against. Blocks.
 pub(super) fn sift(
     storage: &dyn Storage,
     team: &TeamKey,
-    words: Option<&str>,
-    most: usize,
+    sieve: Sieve<'_>,
     among: impl Fn(&Entry) -> bool,
     wanted: impl Fn(&Entry) -> bool,
+    beyond: impl Fn(&Entry) -> bool,
 ) -> Result<(Vec<Hit>, usize), StorageError> {
+    let Sieve { words, most, order } = sieve;
     let mut count = words.map(Count::new);
     if let Some(count) = &mut count {
         rows::of_team(storage, team, &mut |entry| {
@@ -82,7 +94,9 @@ pub(super) fn sift(
         if let Some(hit) = hit {
             total += 1;
             highest = highest.max(hit.score);
-            best.push(hit);
+            if beyond(&entry) {
+                best.push(hit);
+            }
         }
     })?;
     let mut hits = best.sorted();
