@@ -108,6 +108,21 @@ fn every_list_has_the_same_envelope_and_the_same_way_of_paging() {
     }
 }
 
+/// OP-07: also of what comes bit by bit.
+#[test]
+fn what_streams_is_described_by_its_type() {
+    let document = document();
+
+    for (path, kind) in [
+        ("/api/v1/events", "text/event-stream"),
+        ("/api/v1/sessions/{id}/export", "application/x-ndjson"),
+    ] {
+        let answer = &document["paths"][path]["get"]["responses"]["200"];
+        let kinds: Vec<&String> = answer["content"].as_object().unwrap().keys().collect();
+        assert_eq!(kinds, [kind], "{path}");
+    }
+}
+
 /// OP-07
 #[actix::test]
 async fn the_description_is_served_to_whoever_is_logged_in() {

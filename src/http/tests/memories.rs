@@ -350,3 +350,43 @@ async fn what_cannot_be_saved_is_refused_with_its_field() {
         assert_eq!(answer.refusal(), (404, "not_found".to_owned()));
     }
 }
+
+/// OP-02: pages follow each other, by age and by how well they fit, whatever is added meanwhile.
+#[actix::test]
+async fn a_list_goes_on_where_it_was_left() {
+    let bench = Bench::new().await;
+    let save = async |key: &str| {
+        bench.clock.turn(Duration::from_secs(1));
+        let body = json!({"team": "main", "key": key, "content": "tea", "type": "context"});
+        bench.remember(body).await;
+    };
+    for key in ["a", "b", "c", "d", "e"] {
+        save(key).await;
+    }
+    let after = |list: &Value| list["next_cursor"].as_str().unwrap().to_owned();
+
+    let first = bench.memories("?limit=2").await;
+    save("f").await;
+    let second = bench
+        .memories(&format!("?limit=2&cursor={}", after(&first)))
+        .await;
+    let last = bench
+        .memories(&format!("?limit=2&cursor={}", after(&second)))
+        .await;
+    let oldest = bench.memories("?limit=1&sort=updated_at").await;
+    let best = bench.memories("?q=tea&limit=4").await;
+    let others = bench
+        .memories(&format!("?q=tea&limit=4&cursor={}", after(&best)))
+        .await;
+
+    assert_eq!(keys(&first), ["e", "d"]);
+    assert_eq!(keys(&second), ["c", "b"]);
+    assert_eq!(keys(&last), ["a"]);
+    assert_eq!(last["total"], 6);
+    assert!(last.get("next_cursor").is_none());
+    assert_eq!(keys(&oldest), ["a"]);
+    let mut found = [keys(&best), keys(&others)].concat();
+    found.sort_unstable();
+    assert_eq!(found, ["a", "b", "c", "d", "e", "f"]);
+    assert!(others.get("next_cursor").is_none());
+}

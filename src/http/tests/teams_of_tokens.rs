@@ -134,6 +134,32 @@ async fn a_token_for_another_team_changes_nothing_of_this_one() {
         ("POST", "/api/v1/backups".to_owned(), json!({})),
         (
             "POST",
+            "/api/v1/tasks".to_owned(),
+            json!({"team": "main", "task": "Tidy up."}),
+        ),
+        (
+            "POST",
+            "/api/v1/messages".to_owned(),
+            json!({"content": "Hello."}),
+        ),
+        (
+            "PATCH",
+            "/api/v1/topics/t-1".to_owned(),
+            json!({"state": "done"}),
+        ),
+        (
+            "PUT",
+            "/api/v1/teams/main/config".to_owned(),
+            json!({"content": "description: mine\n"}),
+        ),
+        ("POST", "/api/v1/config/reload".to_owned(), json!({})),
+        (
+            "POST",
+            "/api/v1/changes/chg-0/rollback".to_owned(),
+            json!({}),
+        ),
+        (
+            "POST",
             "/api/v1/policies".to_owned(),
             json!({"resource": "tool:bash", "effect": "allow"}),
         ),
@@ -164,6 +190,21 @@ async fn a_token_for_another_team_changes_nothing_of_this_one() {
             .collect()
     };
     assert_eq!(added(&bench.stored()), Vec::<String>::new());
+}
+
+/// OP-11, SC-14: events are those of a team that is named.
+#[actix::test]
+async fn a_token_for_some_teams_hears_of_those_only() {
+    let bench = Bench::new().await;
+    let own = bench.token_for("own", "main").await;
+    let status = async |query: &str| {
+        let path = format!("/api/v1/events?{query}");
+        bench.get(&path, &own).await.status
+    };
+
+    assert_eq!(status("team=main").await, 200);
+    assert_eq!(status("team=elsewhere").await, 403);
+    assert_eq!(status("").await, 403);
 }
 
 /// OP-11, SC-01
