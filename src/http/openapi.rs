@@ -5,7 +5,10 @@ use std::{
     sync::OnceLock,
 };
 
-use actix_web::{HttpResponse, http::Method};
+use actix_web::{
+    HttpRequest, HttpResponse, HttpResponseBuilder,
+    http::{Method, header},
+};
 use serde_json::{Value, json};
 use utoipa::openapi::{
     Components, ContentBuilder, HeaderBuilder, InfoBuilder, OpenApi, OpenApiBuilder, Ref, RefOr,
@@ -26,7 +29,7 @@ use super::{
     arguments::{Caller, Login},
     error::{ApiError, Refusal},
     operation::{Draft, Field, Form, Needs, Operation, Paging},
-    page_of_docs,
+    page, page_of_docs,
     query::{OF_PAGES, SORT},
     reply::Content,
     routes::{Resource, at},
@@ -56,46 +59,67 @@ never stands in a URL.
 
 pub(super) fn resources() -> Vec<Resource> {
     vec![
-        at("/api/v1/openapi.json")
-            .get(
-                Operation::new("Describes all routes, in OpenAPI 3.1."),
-                show,
-            )
-            .compressed(),
-        at("/api/v1/docs")
-            .get(Operation::new("Describes all routes, as a page."), read)
-            .compressed(),
+        at("/api/v1/openapi.json").get(
+            Operation::new("Describes all routes, in OpenAPI 3.1."),
+            show,
+        ),
+        at("/api/v1/docs").get(Operation::new("Describes all routes, as a page."), read),
     ]
 }
 
-async fn show(_: Caller<Login>) -> Result<Content, ApiError> {
-    let document = text()?;
-    Ok(Content(
-        HttpResponse::Ok().content_type(JSON).body(document),
-    ))
+/// A text that does not change while the program runs. It holds no secret that the length of its
+/// compressed form could give away.
+struct Fixed {
+    plain: String,
+    packed: Vec<u8>,
 }
 
-async fn read(_: Caller<Login>) -> Result<Content, ApiError> {
+impl Fixed {
+    fn new(plain: String) -> Self {
+        Self {
+            packed: ui::pack(plain.as_bytes()),
+            plain,
+        }
+    }
+
+    /// In the form that a client can read.
+    fn answer(&'static self, request: &HttpRequest, mut response: HttpResponseBuilder) -> Content {
+        response.insert_header((header::VARY, "Accept-Encoding"));
+        Content(match page::takes_gzip(request) {
+            true => response
+                .insert_header((header::CONTENT_ENCODING, "gzip"))
+                .body(self.packed.as_slice()),
+            false => response.body(self.plain.as_str()),
+        })
+    }
+}
+
+async fn show(_: Caller<Login>, request: HttpRequest) -> Result<Content, ApiError> {
+    let mut response = HttpResponse::Ok();
+    response.content_type(JSON);
+    Ok(text()?.answer(&request, response))
+}
+
+async fn read(_: Caller<Login>, request: HttpRequest) -> Result<Content, ApiError> {
+    static PAGE: OnceLock<Fixed> = OnceLock::new();
     let mut response = HttpResponse::Ok();
     for (name, value) in ui::security_headers() {
         response.insert_header((name, value));
     }
-    let document: Value = serde_json::from_str(text()?).map_err(ApiError::internal)?;
-    let page = page_of_docs::render(&document);
-    Ok(Content(
-        response.content_type("text/html; charset=utf-8").body(page),
-    ))
+    response.content_type("text/html; charset=utf-8");
+    let document: Value = serde_json::from_str(&text()?.plain).map_err(ApiError::internal)?;
+    let page = PAGE.get_or_init(|| Fixed::new(page_of_docs::render(&document)));
+    Ok(page.answer(&request, response))
 }
 
-/// It does not change while the program runs.
-fn text() -> Result<&'static str, ApiError> {
-    static TEXT: OnceLock<String> = OnceLock::new();
+fn text() -> Result<&'static Fixed, ApiError> {
+    static TEXT: OnceLock<Fixed> = OnceLock::new();
     if let Some(text) = TEXT.get() {
         return Ok(text);
     }
     let text = document(super::table()).0.to_json();
     let text = text.map_err(ApiError::internal)?;
-    Ok(TEXT.get_or_init(|| text))
+    Ok(TEXT.get_or_init(|| Fixed::new(text)))
 }
 
 /// The document, and names that more than one schema has.

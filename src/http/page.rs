@@ -59,7 +59,7 @@ async fn serve(request: HttpRequest) -> Result<Content, ApiError> {
 }
 
 /// Whether a client says that it can read the compressed form.
-fn takes_gzip(request: &HttpRequest) -> bool {
+pub(super) fn takes_gzip(request: &HttpRequest) -> bool {
     let accepted = request.headers().get(header::ACCEPT_ENCODING);
     let accepted = accepted.and_then(|value| value.to_str().ok());
     accepted.unwrap_or_default().split(',').any(|coding| {

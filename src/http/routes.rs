@@ -7,8 +7,7 @@ use actix_web::{
     dev::{ServiceFactory, ServiceRequest},
     guard,
     http::Method,
-    middleware::{self, Compress},
-    web,
+    middleware, web,
 };
 
 use super::{
@@ -25,7 +24,6 @@ pub(super) struct Resource {
     pub(super) path: &'static str,
     pub(super) operations: Vec<(Method, Operation)>,
     routes: Vec<Route>,
-    compressed: bool,
     deep: bool,
 }
 
@@ -38,7 +36,6 @@ pub(super) fn at(path: &'static str) -> Resource {
         path,
         operations: Vec::new(),
         routes: Vec::new(),
-        compressed: false,
         deep: false,
     }
 }
@@ -89,14 +86,6 @@ impl Resource {
         R: Reply + Responder,
     {
         self.add(Method::DELETE, web::delete(), operation, handler)
-    }
-
-    /// Answers may be compressed: they hold no secret that their length could give away.
-    pub(super) fn compressed(self) -> Self {
-        Self {
-            compressed: true,
-            ..self
-        }
     }
 
     /// Its last parameter is all the rest of a path.
@@ -159,10 +148,7 @@ impl Resource {
             .fold(web::resource(path), actix_web::Resource::route)
             .app_data(Here(self.operations))
             .default_service(web::to(other));
-        match self.compressed {
-            true => scope.service(resource.wrap(Compress::default())),
-            false => scope.service(resource),
-        }
+        scope.service(resource)
     }
 }
 

@@ -47,15 +47,16 @@ impl Asset {
 
     /// The file, compressed.
     pub fn packed(&self) -> &[u8] {
-        self.packed.get_or_init(|| {
-            let mut encoder = GzEncoder::new(Vec::new(), Compression::best());
-            let written = encoder
-                .write_all(self.bytes)
-                .and_then(|()| encoder.finish());
-            // Memory takes whatever is written to it.
-            written.unwrap_or_default()
-        })
+        self.packed.get_or_init(|| pack(self.bytes))
     }
+}
+
+/// The same, compressed.
+pub fn pack(bytes: &[u8]) -> Vec<u8> {
+    let mut encoder = GzEncoder::new(Vec::new(), Compression::best());
+    let written = encoder.write_all(bytes).and_then(|()| encoder.finish());
+    // Memory takes whatever is written to it.
+    written.unwrap_or_default()
 }
 
 macro_rules! files {
