@@ -119,9 +119,12 @@ impl KeyFiles {
         self.write(Place::New, key)
     }
 
-    /// Keeps the key in use under another name. Blocks.
+    /// Keeps the key in use under another name, if it is still there. Blocks.
     pub(super) fn set_aside(&self) -> Result<(), VaultError> {
-        self.rename(Place::Current, Place::Old)
+        match self.path(Place::Current).is_some_and(|path| path.exists()) {
+            true => self.rename(Place::Current, Place::Old),
+            false => Ok(()),
+        }
     }
 
     /// Puts the new key into use. Blocks.
@@ -131,9 +134,7 @@ impl KeyFiles {
 
     /// Ends a rotation whose new key is the one that fits. Blocks.
     pub(super) fn finish(&self) -> Result<(), VaultError> {
-        if self.path(Place::Current).is_some_and(|path| path.exists()) {
-            self.set_aside()?;
-        }
+        self.set_aside()?;
         self.put_in_use()
     }
 
@@ -162,15 +163,23 @@ impl KeyFiles {
             return Err(VaultError::NotOurKey);
         };
         let text = hex(key.bytes());
-        let written = OpenOptions::new()
-            .write(true)
-            .create_new(true)
-            .mode(0o600)
-            .open(&path)
+        // A crash leaves a part beside, never half a key under the name of a whole one.
+        let part = path.with_extension("key.part");
+        let written = remove_if_there(&part)
+            .and_then(|()| {
+                OpenOptions::new()
+                    .write(true)
+                    .create_new(true)
+                    .mode(0o600)
+                    .open(&part)
+            })
             .and_then(|mut file| {
                 writeln!(file, "{}", *text)?;
                 file.sync_all()
-            });
+            })
+            // Nothing that is there is overwritten.
+            .and_then(|()| fs::hard_link(&part, &path))
+            .and_then(|()| fs::remove_file(&part));
         match written {
             Ok(()) => self.sync(&path),
             Err(source) => Err(VaultError::File { path, source }),
@@ -194,6 +203,13 @@ impl KeyFiles {
                 path: path.to_owned(),
                 source,
             })
+    }
+}
+
+fn remove_if_there(path: &Path) -> io::Result<()> {
+    match fs::remove_file(path) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+        _ => Ok(()),
     }
 }
 

@@ -125,6 +125,8 @@ impl Vault {
     pub async fn rotate_master(&self, actor: &Actor) -> Result<Rotated, VaultError> {
         let row = self.row(&Scope::System, None, Action::Rotate, actor);
         let turn = self.turn().await;
+        let finished = self.finish_rotation().await;
+        self.or_record(finished, row.clone()).await?;
         let begun = Rotation::new(&self.state(), &self.0.files, &row);
         let mut rotation = self.or_record(begun, row).await?;
         let store = self.store()?;
@@ -135,6 +137,7 @@ impl Vault {
                 self.apply(vec![Effect::Master(rotation.key.clone())]);
             }
         }
+        self.apply(vec![Effect::MasterInUse]);
         drop(turn);
         tracing::info!(
             data_keys = rotation.data_keys,
@@ -143,6 +146,20 @@ impl Vault {
         Ok(Rotated {
             data_keys: rotation.data_keys,
         })
+    }
+
+    /// Ends a rotation whose files could not be put in place: the key in use is only in the file that
+    /// the next one would write.
+    async fn finish_rotation(&self) -> Result<(), VaultError> {
+        if self.state().place != Place::New {
+            return Ok(());
+        }
+        let files = self.0.files.clone();
+        tokio::task::spawn_blocking(move || files.finish())
+            .await
+            .unwrap_or(Err(VaultError::NotReady))?;
+        self.apply(vec![Effect::MasterInUse]);
+        Ok(())
     }
 
     /// Removes the key that the last rotation replaced; false if there is none. Backups from before

@@ -65,8 +65,10 @@ pub(super) enum Effect {
     Forget(Scope),
     /// A reference was expanded.
     Used(Scope, String, Timestamp),
-    /// There is another master key.
+    /// There is another master key, in the file that a rotation wrote.
     Master(Key),
+    /// The file of the master key has its name.
+    MasterInUse,
 }
 
 impl Effect {
@@ -82,7 +84,7 @@ impl Effect {
             }
             Self::Drop(scope, key) => is_secret(scope, key),
             Self::Forget(scope) => state.has_secrets(scope),
-            Self::DataKey(..) | Self::Used(..) | Self::Master(_) => false,
+            Self::DataKey(..) | Self::Used(..) | Self::Master(_) | Self::MasterInUse => false,
         }
     }
 }
@@ -257,8 +259,9 @@ impl State {
             }
             Effect::Master(key) => {
                 self.master = Ok(key);
-                self.place = Place::Current;
+                self.place = Place::New;
             }
+            Effect::MasterInUse => self.place = Place::Current,
         }
     }
 }

@@ -46,6 +46,7 @@ pub(super) fn unlock(files: &KeyFiles, stored: &Stored) -> Result<Unlocked, Vaul
         Place::New => {
             tracing::warn!("a rotation of the master key was cut off; it is finished now");
             files.finish()?;
+            unlocked.place = Place::Current;
         }
         Place::Old => tracing::warn!(
             "the store is from before the last rotation of the master key; the replaced key is used"

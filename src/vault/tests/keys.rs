@@ -204,6 +204,30 @@ async fn a_rotation_that_is_cut_off_within_a_step_loses_nothing() {
     assert_whole(&bench, "without the commit").await;
 }
 
+/// MV-58, MV-74: a rotation whose files could not be put in place is ended by the next one, before that
+/// writes a key of its own.
+#[actix::test]
+async fn a_rotation_whose_files_were_stuck_is_ended_by_the_next() {
+    let mut bench = filled().await;
+    let in_the_way = bench.key_file(".old");
+    fs::create_dir(&in_the_way).unwrap();
+    fs::write(in_the_way.join("file"), "").unwrap();
+    let by = operator();
+
+    let stuck = bench.vault.rotate_master(&by).await;
+    assert_whole(&bench, "while its files are stuck").await;
+    fs::remove_dir_all(&in_the_way).unwrap();
+    bench.disk.break_down(true);
+    let next = bench.vault.rotate_master(&by);
+    let next = tokio::time::timeout(std::time::Duration::from_secs(1), next).await;
+    bench.disk.break_down(false);
+    bench.restart();
+
+    assert!(stuck.is_err());
+    assert!(!matches!(next, Ok(Ok(_))));
+    assert_whole(&bench, "after the next was cut off").await;
+}
+
 /// MV-58: a backup from before a rotation can still be used.
 #[actix::test]
 async fn a_store_from_before_the_rotation_opens_with_the_replaced_key() {

@@ -24,6 +24,10 @@ const AUDIT: &str = "return axe.run(document, {runOnly: ['wcag2a', 'wcag2aa', 'w
 const TOO_WIDE: &str = "[document.documentElement, document.querySelector('#view')] \
     .filter(part => part.scrollWidth > part.clientWidth).length";
 
+/// Nothing is on its way from one colour or place to another: what passes is not what is seen.
+const STILL: &str = "document.getAnimations().every(one => one.playState !== 'running' \
+    || one.effect.getComputedTiming().iterations === Infinity)";
+
 /// OP-69, OP-70, OP-129: no serious finding, no sideways scrolling.
 #[tokio::test]
 async fn every_view_passes_an_accessibility_check_in_all_sizes() {
@@ -59,6 +63,7 @@ async fn every_view_passes_an_accessibility_check_in_all_sizes() {
             browser
                 .until("!document.querySelector('#view .loading')")
                 .await;
+            browser.until(STILL).await;
             let place = format!("{hash} at {width}, {colours}");
             if browser.value(TOO_WIDE).await != 0 {
                 found.push(format!("{place}: too wide"));
