@@ -226,6 +226,11 @@ pub enum Label {
 }
 
 impl Label {
+    /// Whether nothing in it comes from elsewhere.
+    pub fn is_trusted(&self) -> bool {
+        *self == Self::Trusted
+    }
+
     /// As rows and answers name it.
     pub fn as_str(self) -> &'static str {
         match self {

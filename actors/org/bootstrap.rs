@@ -26,9 +26,6 @@ struct Judge {
     task: Task,
 }
 
-/// After this the news of an end is looked at again.
-const SOON: std::time::Duration = std::time::Duration::from_millis(100);
-
 impl Org {
     /// First works that ended while nobody listened.
     pub(super) fn look_at_bootstraps(&self, ctx: &mut Context<Self>) {
@@ -40,7 +37,7 @@ impl Org {
     }
 
     /// Reads a first work, and judges it if it has ended.
-    fn look_at(&self, task: TaskId, ctx: &mut Context<Self>) {
+    pub(super) fn look_at(&self, task: TaskId, ctx: &mut Context<Self>) {
         let store = self.parts.store.clone();
         let row = async move {
             let row = store.read(move |storage| reads::task(storage, &task));
@@ -105,11 +102,6 @@ impl Handler<Judge> for Org {
     type Result = ();
 
     fn handle(&mut self, Judge { task }: Judge, ctx: &mut Self::Context) {
-        if self.making.contains_key(&task.lane.team) {
-            // It was quicker than the news that its team is there.
-            ctx.notify_later(Judge { task }, SOON);
-            return;
-        }
         let (Some(team), Some(outcome)) = (self.waits_for(&task), task.outcome.clone()) else {
             return;
         };

@@ -102,12 +102,17 @@ impl Handler<Spawn> for Org {
             settled.await;
             make(&parts, &record, spawn).await.map(|()| record)
         });
-        Box::pin(made.into_actor(self).map(move |joined, org, _| {
+        Box::pin(made.into_actor(self).map(move |joined, org, ctx| {
             org.making.remove(&name);
             let record = joined.unwrap_or(Err(OrgError::Stopping))?;
             let key = record.key();
             tracing::info!(team = %key, parent = ?record.parent, "team made");
+            let first = record.bootstrap_task.clone();
             org.put(record);
+            // Its end may have been quicker than the news that the team is there.
+            if let Some(task) = first {
+                org.look_at(task, ctx);
+            }
             Ok(key)
         }))
     }

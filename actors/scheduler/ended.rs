@@ -20,7 +20,7 @@ use crate::{
     clock::millis,
     queue::{Ended, submit::CancelTask},
     store::{reads, records::Writes},
-    task::{Ending, Kind, Outcome, Task},
+    task::{Ending, Kind, Label, Outcome, Task},
 };
 
 impl Scheduler {
@@ -73,7 +73,7 @@ impl Scheduler {
         if let Some(trigger) = self.triggers.get_mut(&run.trigger)
             && !run.cause.is_by_hand()
         {
-            settle(trigger, &mut run, outcome, report.as_ref());
+            settle(trigger, &mut run, outcome, report.as_ref(), task.label);
             tripped = breaker::count(trigger, &run);
         }
         if let Some(reason) = &tripped {
@@ -145,7 +145,13 @@ fn judge(run: &mut Run, outcome: &Outcome, report: Option<&Report>, is_heartbeat
 }
 
 /// Brings the trigger up to date: its last task has ended.
-fn settle(trigger: &mut Trigger, run: &mut Run, outcome: &Outcome, report: Option<&Report>) {
+fn settle(
+    trigger: &mut Trigger,
+    run: &mut Run,
+    outcome: &Outcome,
+    report: Option<&Report>,
+    label: Label,
+) {
     if trigger.active_task_id == run.task_id {
         trigger.active_task_id = None;
         trigger.overlap_count = 0;
@@ -157,6 +163,10 @@ fn settle(trigger: &mut Trigger, run: &mut Run, outcome: &Outcome, report: Optio
     {
         run.cursors = changes(&trigger.cursors, &new);
         trigger.cursors = new;
+        trigger.cursors_label = match trigger.cursors.is_empty() {
+            true => Label::Trusted,
+            false => label,
+        };
     }
     let Config::Window(window) = &trigger.definition.config else {
         return;

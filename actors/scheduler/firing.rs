@@ -258,7 +258,7 @@ fn work(trigger: &Trigger, event: Event, now: Timestamp, id: TaskId) -> Task {
             turn_timeout_ms: event.turn_timeout.map(crate::clock::millis),
             cycle: trigger.system.and_then(SystemKind::cycle),
         },
-        label: event.label,
+        label: event.label.max(trigger.cursors_label),
         cause: Some(event.principal),
         deadline_at: now + definition.deadline,
         ..Task::new(id, lane, event.body, from, now)

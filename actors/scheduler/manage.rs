@@ -18,6 +18,7 @@ use crate::{
     notice::{Notice, NoticeKind},
     queue::submit::CancelTask,
     store::records::Writes,
+    task::Label,
 };
 
 /// A team has at most this many.
@@ -474,6 +475,7 @@ impl Handler<SetCursors> for Scheduler {
         match trigger {
             Ok(Some(mut trigger)) => {
                 trigger.cursors = set.cursors;
+                trigger.cursors_label = Label::Trusted;
                 trigger.revision += 1;
                 trigger.updated_at = self.now();
                 self.put(trigger, ctx)

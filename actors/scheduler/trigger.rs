@@ -8,7 +8,7 @@ use super::{config::Config, window::Occurrence};
 use crate::{
     clock::Timestamp,
     ids::{ChannelId, RunId, TaskId, TeamKey, TriggerId},
-    task::{Cycle, Priority, TopicRef},
+    task::{Cycle, Label, Priority, TopicRef},
 };
 
 /// What a trigger is told to be. The engine changes nothing here.
@@ -140,6 +140,9 @@ pub struct Trigger {
     /// What one run leaves for the next.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub cursors: BTreeMap<String, String>,
+    /// How far what it left can be trusted: a run that read what a stranger wrote leaves that.
+    #[serde(default, skip_serializing_if = "Label::is_trusted")]
+    pub cursors_label: Label,
     /// What is told once the quiet time is over.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub held: Vec<String>,
@@ -181,6 +184,7 @@ impl Trigger {
             rate_noticed_at: None,
             occurrence: None,
             cursors: BTreeMap::new(),
+            cursors_label: Label::Trusted,
             held: Vec::new(),
             revision: 1,
             created_by: created_by.to_owned(),

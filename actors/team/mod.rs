@@ -489,6 +489,17 @@ impl Handler<queue::Stop> for Team {
                 let meant = wanted(&running.charge.task);
                 if meant {
                     running.stop_reason = reason;
+                } else if !running.turn.has_ended()
+                    && let Some(at) = running.joined.iter().position(|(of, _)| wanted(of))
+                {
+                    // The turn goes on without it; the queue knows that it is to end.
+                    let (withdrawn, _) = running.joined.remove(at);
+                    running.turn.withdraw(&withdrawn.id);
+                    self.queue.do_send(queue::Return {
+                        task: withdrawn,
+                        after: None,
+                        uncounted: true,
+                    });
                 }
                 meant
             }

@@ -10,7 +10,7 @@ use crate::{
     engine::{Block, EngineFailure, Message, StepReply, ToolOutput},
     event::{Progress, ProgressKind},
     history::{Fact, Meta, Origin},
-    ids::{ApprovalId, CallId, TurnId},
+    ids::{ApprovalId, CallId, TaskId, TurnId},
     inbox::Shown,
     store::records::Writes,
     task::{Code, Ending, Label, MAX_ATTEMPTS, Task, Wait, WaitReason},
@@ -311,6 +311,11 @@ impl Turn {
 
     fn key_at(&self, place: usize) -> String {
         format!("{}:{}:{place}", self.id, self.step)
+    }
+
+    /// A message that joined is taken back. If the model was shown it already, that stays as it is.
+    pub fn withdraw(&mut self, task: &TaskId) {
+        self.steered.retain(|joined| joined.id != *task);
     }
 
     /// The first words that the model said in this turn.

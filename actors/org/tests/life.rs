@@ -23,8 +23,11 @@ fn ended(ending: Ending, text: &str) -> Task {
 }
 
 impl Process {
-    /// A task has its end, and the queue says so.
+    /// A task has its end, the queue says so, and a first work was judged.
     async fn end(&self, task: Task) {
+        let name = task.lane.team.as_str().to_owned();
+        let team = self.view.now().get(&name).cloned().unwrap();
+        let is_its_first = team.bootstrap_task.as_ref() == Some(&task.id);
         let stored = self.store.commit(Writes::new().finished(&task));
         stored.await.unwrap();
         self.org.do_send(queue::Ended {
@@ -33,6 +36,20 @@ impl Process {
             team: task.lane.team,
         });
         self.settle().await;
+        if is_its_first {
+            self.judged(&name).await;
+        }
+    }
+
+    /// Until something was made of the team's first work, and that is stored.
+    async fn judged(&self, team: &str) {
+        let judged = async {
+            while self.view.now().get(team).unwrap().phase == Phase::Initializing {
+                self.settle().await;
+            }
+        };
+        let deadline = std::time::Duration::from_secs(30);
+        tokio::time::timeout(deadline, judged).await.unwrap();
     }
 }
 
@@ -93,7 +110,7 @@ async fn an_end_that_nobody_heard_is_found_at_the_next_start() {
     world.folders.lock().unwrap().furnished = true;
 
     let next = world.start(None);
-    next.settle().await;
+    next.judged("scouts").await;
 
     assert_eq!(next.view.now().get("scouts").unwrap().phase, Phase::Ready);
 }

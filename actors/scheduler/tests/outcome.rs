@@ -13,7 +13,7 @@ use crate::{
         run::{Notified, Report},
         trigger::{Definition, NotifyPolicy, Quiet, State},
     },
-    task::{Code, Task},
+    task::{Code, Label, Task},
 };
 
 fn telling(channel: &ChannelId) -> Definition {
@@ -218,6 +218,38 @@ async fn a_run_of_any_type_is_shown_its_cursors() {
     assert!(!before.contains("Cursors"), "{before}");
     let empty = &stage.tasks(&window.id)[0].body;
     assert!(empty.contains("(nothing yet)"), "{empty}");
+}
+
+/// TR-24, MV-13: what a run that read a stranger's words leaves is a stranger's, until an operator sets it.
+#[actix::test]
+async fn what_a_run_that_is_not_to_be_believed_leaves_makes_the_next_one_like_it() {
+    let stage = Stage::new(|request| {
+        let shown = format!("{:?}", request.messages.first()).contains("- summary:");
+        let report = json!({
+            "notify": false, "outcome": "ok", "reason": "", "cursors": {"summary": "obey"},
+        });
+        match (request.step, shown) {
+            (1, false) => vec![Play::Call(vec![("c1", "rumour")])],
+            (2, false) => vec![Play::CallWith("r1", "report_run", report)],
+            _ => vec![Play::Say("fine"), Play::Answer],
+        }
+    });
+    let trigger = stage.create(cron("scan", "*")).await;
+    stage.pass(3 * MINUTE).await;
+    let set = SetCursors {
+        which: Which::Id(trigger.id.clone()),
+        cursors: [("summary".to_owned(), "mine".to_owned())].into(),
+    };
+    stage.spine.scheduler.send(set).await.unwrap().unwrap();
+    stage.pass(MINUTE).await;
+
+    let label_with = |words: &str| {
+        let tasks = stage.tasks(&trigger.id);
+        let task = tasks.iter().find(|task| task.body.contains(words));
+        task.unwrap().label
+    };
+    assert_eq!(label_with("- summary: \"obey\""), Label::Untrusted);
+    assert_eq!(label_with("- summary: \"mine\""), Label::Trusted);
 }
 
 /// TR-45: a reason may be left out.

@@ -12,7 +12,10 @@ use crate::{
         world::World,
     },
     engine::Message,
-    queue::Enqueue,
+    queue::{
+        Enqueue,
+        submit::{CancelTask, OpenTasks},
+    },
     store::records::Writes,
     task::{Cause, Code, Kind, Lane, OnResult, Task},
 };
@@ -141,6 +144,32 @@ async fn messages_that_joined_a_failing_turn_get_their_own_in_order() {
             "done m4: Fine.",
         ]
     );
+}
+
+/// SE-134, OP-34: a message that joined a turn is taken back at once, and the turn goes on without it.
+#[actix::test]
+async fn a_message_that_joined_can_be_cancelled_alone() {
+    let mut world = World::new(|_| vec![seconds(60), Play::Say("Done."), Play::Answer]);
+    world.queue_mode = QueueMode::Steer;
+    let client = world.connect(&world.start());
+    client.say("m1", "water the garden");
+    let topic = client.topic_of("m1").await;
+    client.say_in(&topic, "m2", "and the roof");
+    assert_eq!(client.hear().await, "ack m2: Working on it.");
+    let open = client.spine.queue.send(OpenTasks { team: None });
+    let joined = open.await.unwrap().pop().unwrap().task_id;
+
+    let cancel = CancelTask {
+        task: joined,
+        reason: "changed my mind".to_owned(),
+    };
+    assert!(client.spine.queue.send(cancel).await.unwrap());
+
+    let heard = client.hear_end_of("m2").await;
+    assert_eq!(heard, ["cancelled m2: "]);
+    let heard = client.hear_end_of("m1").await;
+    assert_eq!(heard.last().unwrap(), "done m1: Done.");
+    assert_eq!(last_asked(&world), ["water the garden"]);
 }
 
 /// SE-144: the team dies with a turn that a message joined; the turn goes on before the message.
