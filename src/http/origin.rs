@@ -3,7 +3,10 @@
 //! A page of someone else must not be able to use the browser of a person who is logged in here,
 //! nor to make its own host name mean this machine.
 
-use std::net::IpAddr;
+use std::{
+    net::IpAddr,
+    sync::{Arc, PoisonError, RwLock, RwLockReadGuard},
+};
 
 use actix_web::{
     HttpRequest,
@@ -23,20 +26,24 @@ const FORWARDED_FOR: HeaderName = header::X_FORWARDED_FOR;
 const FORWARDED_HOST: HeaderName = header::X_FORWARDED_HOST;
 const FORWARDED_PROTO: HeaderName = header::X_FORWARDED_PROTO;
 
-/// Knows the names and origins that are ours.
+/// Knows the names and origins that are ours. Clones know the same.
 #[derive(Clone, Debug)]
 pub struct Gate {
-    hosts: Vec<String>,
-    origins: Vec<String>,
-    /// Origins of others that were named on purpose.
-    guests: Vec<String>,
+    names: Arc<RwLock<Names>>,
     proxies: Vec<Network>,
     tls: bool,
 }
 
-impl Gate {
-    /// As the settings say.
-    pub fn new(server: &Server) -> Self {
+#[derive(Debug)]
+struct Names {
+    hosts: Vec<String>,
+    origins: Vec<String>,
+    /// Origins of others that were named on purpose.
+    guests: Vec<String>,
+}
+
+impl Names {
+    fn of(server: &Server) -> Self {
         let named = || server.public_url.iter().chain(&server.allowed_origins);
         Self {
             hosts: named()
@@ -44,9 +51,27 @@ impl Gate {
                 .collect(),
             origins: named().map(Origin::text).collect(),
             guests: server.allowed_origins.iter().map(Origin::text).collect(),
+        }
+    }
+}
+
+impl Gate {
+    /// As the settings say.
+    pub fn new(server: &Server) -> Self {
+        Self {
+            names: Arc::new(RwLock::new(Names::of(server))),
             proxies: server.trusted_proxies.clone(),
             tls: server.tls.is_some(),
         }
+    }
+
+    /// Goes by other names and origins from now on.
+    pub fn rename(&self, server: &Server) {
+        *self.names.write().unwrap_or_else(PoisonError::into_inner) = Names::of(server);
+    }
+
+    fn names(&self) -> RwLockReadGuard<'_, Names> {
+        self.names.read().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// We encrypt connections ourselves.
@@ -81,7 +106,8 @@ impl Gate {
     /// The origin of another page that was named on purpose.
     pub fn guest<'a>(&self, request: &'a HttpRequest) -> Option<&'a str> {
         let origin = text(request, &header::ORIGIN)?;
-        self.guests
+        self.names()
+            .guests
             .iter()
             .any(|guest| guest == origin)
             .then_some(origin)
@@ -152,13 +178,13 @@ impl Gate {
 
     fn is_ours(&self, host: &str) -> bool {
         let name = name_of(host).to_ascii_lowercase();
-        is_loopback(&name) || self.hosts.contains(&name)
+        is_loopback(&name) || self.names().hosts.contains(&name)
     }
 
     fn is_allowed(&self, request: &HttpRequest, host: &str, origin: &str) -> bool {
         let own = format!("{}://{host}", self.scheme(request)).parse::<Origin>();
         let is_own = own.is_ok_and(|own| own.text() == origin);
-        is_own || self.origins.iter().any(|allowed| allowed == origin)
+        is_own || self.names().origins.iter().any(|allowed| allowed == origin)
     }
 }
 

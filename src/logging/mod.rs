@@ -6,9 +6,10 @@ use std::{
 };
 
 use tracing_subscriber::{
-    EnvFilter,
+    EnvFilter, Registry,
     fmt::{self, MakeWriter},
     prelude::*,
+    reload,
 };
 
 pub mod keeper;
@@ -82,12 +83,29 @@ impl Known {
     }
 }
 
+/// How much is logged.
+#[derive(Clone, Debug)]
+pub struct Level(reload::Handle<EnvFilter, Registry>);
+
+impl Level {
+    /// From now on.
+    pub fn set(&self, level: &str) {
+        // There is nothing to set if another service of this process was first.
+        drop(self.0.reload(filter(level)));
+    }
+}
+
+/// What is of interest to an operator at a level.
+fn filter(level: &str) -> EnvFilter {
+    EnvFilter::new(format!("{level},sled=warn,hyper=warn,reqwest=warn"))
+}
+
 /// Starts logging to standard error. A second call changes nothing.
 ///
 /// Lines also go where the tap leads, once it is open.
-pub fn start(level: &str, secrets: Secrets) -> Tap {
+pub fn start(level: &str, secrets: Secrets) -> (Tap, Level) {
     let tap = Tap::default();
-    let filter = EnvFilter::new(format!("{level},sled=warn,hyper=warn,reqwest=warn"));
+    let (filter, handle) = reload::Layer::new(filter(level));
     let lines = fmt::layer().with_writer(Lines(secrets.clone()));
     let taking = Taking {
         tap: tap.clone(),
@@ -101,7 +119,7 @@ pub fn start(level: &str, secrets: Secrets) -> Tap {
     };
     // Tests start several services in one process; the first one's settings hold.
     drop(started);
-    tap
+    (tap, Level(handle))
 }
 
 /// What takes lines and writes none, for tests.

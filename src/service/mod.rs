@@ -22,11 +22,13 @@ use hivewright_actors::{
         self, Publisher,
         event::{Event, Kind},
     },
+    notice::NoticeKind,
     org::{self, inboxes::Inboxes, tree::Tree, view::OrgView, waiting::Waiting, work::Actors},
     queue::{self, schedule::Limits},
     router::{self, gate::Identify, rate::Rate, resolve},
     scheduler::{self, board::Board},
     spine::{self, Ports, Spine, Threads},
+    store::records::Writes,
     supervisor,
 };
 
@@ -85,19 +87,22 @@ use crate::{
     vault::scrubbers::Scrubbers,
 };
 
+mod backups;
 mod cures;
 pub mod error;
 mod facts;
+mod folder;
 mod listener;
 mod reload;
 pub(crate) mod systemd;
 mod vault;
 
+use backups::Backups;
 use cures::Cures;
 use error::{ServiceError, machine};
 use facts::{Facts, back_up};
 use listener::Listener;
-use reload::{Reload, Running};
+use reload::{Dials, Reload, Running, notify};
 
 /// How long running turns have to reach their next commit point.
 const DRAIN: Duration = Duration::from_secs(30);
@@ -159,7 +164,7 @@ impl Service {
         config.server.port = options.port.unwrap_or(config.server.port);
         config.server.check_exposure()?;
         let secrets = Secrets::default();
-        let tap = logging::start(config.log.level.as_str(), secrets.clone());
+        let (tap, log) = logging::start(config.log.level.as_str(), secrets.clone());
         let mut notices: Vec<String> = warnings.iter().map(ToString::to_string).collect();
 
         let sandbox = Sandbox::new(SandboxSettings {
@@ -178,6 +183,7 @@ impl Service {
                 layer.cure()
             ));
         }
+        let sandbox = Arc::new(sandbox);
         let vault = vault::open(&home, &options.environment, storage.clone(), &secrets).await?;
         let environment = options.environment.clone().with_vault(vault.clone());
         let (channels, distrust, warnings) = load::load_channels(&home, &environment);
@@ -251,7 +257,7 @@ impl Service {
             toolbox,
             memory: memory.clone(),
             changes: changes.clone(),
-            sandbox: Arc::new(sandbox),
+            sandbox: sandbox.clone(),
             agents: Some(Arc::new(agents.clone())),
             demo: demo.clone(),
             secrets: secrets.clone(),
@@ -377,9 +383,28 @@ impl Service {
 
         gate.open(spine.router.clone());
         line.open(spine.approvals.clone());
+        let gate = Gate::new(&config.server);
+        let (told, names) = (spine.store.clone(), ids.clone());
+        let backups = Backups::start(
+            storage.clone(),
+            home.clone(),
+            config.backup.clone(),
+            move |why| {
+                let text = format!("The regular backup failed and is tried again: {why}");
+                notify(&told, &names, NoticeKind::Report, text, Writes::new());
+            },
+        );
+        let settings_held = settings_now.clone();
         let reload = Reload::start(
             Running {
                 live: settings_now,
+                vault: &vault,
+                dials: Dials {
+                    log,
+                    gate: gate.clone(),
+                    sandbox,
+                    backups,
+                },
                 home: home.clone(),
                 environment: environment.clone(),
                 spine: &spine,
@@ -408,16 +433,12 @@ impl Service {
             .await
             .map_err(|error| machine("identities cannot be opened", error))?;
         spine.router.do_send(Identify(Arc::new(identities.clone())));
-        let backups = backup_home(&home, &config);
-        let archived = storage.clone();
+        let (archived, kept_in) = (storage.clone(), home.clone());
         let state = http::State {
             limits: http::limits::Limits::default(),
             strangers: http::record::Strangers::default(),
             repeats: http::idempotency::Repeats::default(),
-            access: Access {
-                auth,
-                gate: Gate::new(&config.server),
-            },
+            access: Access { auth, gate },
             identities,
             spine: spine.clone(),
             memory,
@@ -446,7 +467,11 @@ impl Service {
                 reload: reload.order(),
             },
             days: Arc::new(local),
-            backups: Arc::new(move |file, progress| back_up(&archived, &backups, file, progress)),
+            backups: Arc::new(move |file, progress| {
+                let config = settings_held.config_held().unwrap_or_default();
+                let layout = backups::layout(&kept_in, &config.backup);
+                back_up(&archived, &layout, file, progress)
+            }),
             started: Instant::now(),
         };
         let door = Door {
@@ -457,7 +482,8 @@ impl Service {
         };
         let listener = Listener::open(&config.server, web::Data::new(state), door)?;
         let url = public_url(&config.server, listener.address);
-        let address_file = home.run().join("service.json");
+        reload.listens_at(listener.address);
+        let address_file = address_file(&home);
         write_address(&address_file, &url)
             .map_err(|error| machine("the address file cannot be written", error))?;
         forget_replaced(backup_home(&home, &config));
@@ -591,11 +617,7 @@ async fn open_store(
 
 /// The folders of the store and its backups.
 pub(crate) fn backup_home(home: &Home, config: &config::Config) -> storage::Home {
-    let mut layout = storage::Home::new(home.data(), home.run());
-    if let Some(folder) = &config.backup.dir {
-        layout.backups = folder.clone();
-    }
-    layout
+    backups::layout(home, &config.backup)
 }
 
 /// After a good start, what an upgrade or a restore replaced is kept for one more day.
@@ -672,6 +694,11 @@ fn router_settings(channels: &Channels) -> router::Settings {
 }
 
 /// Tells the commands of this home where the service is.
+/// Where commands of this machine look up how to reach the service.
+fn address_file(home: &Home) -> PathBuf {
+    home.run().join("service.json")
+}
+
 fn write_address(file: &std::path::Path, url: &str) -> io::Result<()> {
     use std::os::unix::fs::OpenOptionsExt;
     let text = serde_json::json!({ "pid": std::process::id(), "url": url }).to_string();

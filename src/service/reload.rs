@@ -2,8 +2,9 @@
 //! count at once if nothing is wrong with any of them.
 
 use std::{
+    net::SocketAddr,
     sync::{
-        Arc, Mutex, PoisonError,
+        Arc, Mutex, OnceLock, PoisonError,
         atomic::{AtomicBool, AtomicU64, Ordering},
     },
     time::Duration,
@@ -19,37 +20,47 @@ use hivewright_actors::{
     router::Reconfigure,
     scheduler::ring::SetZone,
     spine::Spine,
-    store::records::Writes,
+    store::{StoreHandle, records::Writes},
 };
 use serde_json::json;
 use tokio::{
     signal::unix::{Signal, SignalKind, signal},
-    sync::{mpsc, oneshot},
+    sync::{Notify, mpsc, oneshot},
     task::JoinHandle,
+    time::Instant,
 };
 
-use super::router_settings;
+use super::{
+    address_file, backups::Backups, folder::Ear, public_url, router_settings, write_address,
+};
 use crate::{
     days::LocalTime,
-    http,
+    http::{self, origin::Gate},
+    logging::Level,
     machine::WallClock,
+    sandbox::process::Sandbox,
     settings::{
         channels::{self, WebSocket},
-        config::Config,
+        config::{self, Config},
         file_cache::Stamp,
         home::Home,
         live::Live,
         load,
+        network::Origin,
         problem::Problems,
         references::Environment,
         zone::Zone,
     },
+    vault::Vault,
 };
 
 /// What is one set: all of it counts, or nothing.
 const FILES: [&str; 3] = ["config.yaml", "providers.yaml", "channels.yaml"];
 /// A file that did not change for this long has been written.
 const SETTLES_AFTER: Duration = Duration::from_millis(500);
+/// Files that lie elsewhere, behind a link or on another machine, change without a sound. They are
+/// looked at this often.
+const LOOKS_ANYWAY: Duration = Duration::from_secs(10);
 
 /// How the channels stand, for those who ask.
 #[derive(Debug, Default)]
@@ -91,6 +102,7 @@ type Order = oneshot::Sender<Result<(), Problems>>;
 /// Looks after the settings files; ends when it is dropped.
 pub(super) struct Reload {
     channels: Arc<Channels>,
+    address: Arc<OnceLock<SocketAddr>>,
     orders: mpsc::UnboundedSender<Order>,
     task: JoinHandle<()>,
 }
@@ -119,6 +131,22 @@ pub(super) struct Running<'a> {
     pub(super) channels: &'a channels::Channels,
     /// The operator's time zone.
     pub(super) local: LocalTime,
+    /// Tells when a secret changes that the files may name.
+    pub(super) vault: &'a Vault,
+    /// What is set anew in place.
+    pub(super) dials: Dials,
+}
+
+/// What takes a new setting while it runs.
+pub(super) struct Dials {
+    /// How much is logged.
+    pub(super) log: Level,
+    /// Under which names the service is reached.
+    pub(super) gate: Gate,
+    /// Where commands run.
+    pub(super) sandbox: Arc<Sandbox>,
+    /// Makes backups.
+    pub(super) backups: Backups,
 }
 
 impl Reload {
@@ -126,7 +154,22 @@ impl Reload {
     pub(super) fn start(running: Running<'_>, fault: Option<Problems>) -> Self {
         let channels = Arc::new(Channels::default());
         channels.set(running.channels);
+        let secrets = Arc::new(Notify::new());
+        let changed = secrets.clone();
+        running.vault.on_change(move |_| changed.notify_one());
+        let address = Arc::new(OnceLock::new());
         let mut watch = Watch {
+            ear: Ear::at(
+                running
+                    .home
+                    .config_file()
+                    .parent()
+                    .unwrap_or(&running.home.data()),
+            ),
+            secrets,
+            dials: running.dials,
+            address: address.clone(),
+            public_url: running.config.server.public_url.clone(),
             applied: stamps(&running.home),
             vault: running.environment.vault_version(),
             live: running.live,
@@ -145,6 +188,7 @@ impl Reload {
         let (orders, mut ordered) = mpsc::unbounded_channel();
         Self {
             channels,
+            address,
             orders,
             task: actix::spawn(async move { watch.run(&mut ordered).await }),
         }
@@ -159,6 +203,11 @@ impl Reload {
             // Whoever looks after them is gone only when the service stops.
             Box::pin(async move { outcome.await.unwrap_or(Ok(())) })
         })
+    }
+
+    /// Where the service listens: commands are told when it gets another name.
+    pub(super) fn listens_at(&self, address: SocketAddr) {
+        let _once = self.address.set(address);
     }
 
     /// How the channels stand.
@@ -180,6 +229,13 @@ fn stamps(home: &Home) -> Stamps {
 }
 
 struct Watch {
+    /// Hears of changes in the folder of the files.
+    ear: Ear,
+    /// Is told when a secret changes.
+    secrets: Arc<Notify>,
+    dials: Dials,
+    address: Arc<OnceLock<SocketAddr>>,
+    public_url: Option<Origin>,
     live: Live,
     home: Home,
     environment: Environment,
@@ -201,24 +257,38 @@ impl Watch {
     async fn run(&mut self, ordered: &mut mpsc::UnboundedReceiver<Order>) {
         let mut hangup = signal(SignalKind::hangup()).ok();
         let mut seen = self.applied;
+        let mut due = Instant::now() + LOOKS_ANYWAY;
+        let mut was_heard = false;
         loop {
-            let mut order = None;
-            let told = tokio::select! {
-                () = tokio::time::sleep(SETTLES_AFTER) => false,
-                () = heard(&mut hangup) => true,
+            let (mut told, mut order) = (false, None);
+            tokio::select! {
+                () = self.ear.hears() => {
+                    was_heard = true;
+                    due = Instant::now() + SETTLES_AFTER;
+                    continue;
+                }
+                () = tokio::time::sleep_until(due) => {}
+                () = self.secrets.notified() => {}
+                () = heard(&mut hangup) => told = true,
                 Some(wanted) = ordered.recv() => {
                     order = Some(wanted);
-                    true
+                    told = true;
                 }
-            };
-            // One look at three files of the home: too little to bother another thread with.
-            let now = stamps(&self.home);
-            let has_settled = now == seen;
-            seen = now;
+            }
+            let is_quiet = was_heard && Instant::now() >= due;
             let vault = self.environment.vault_version();
-            let has_other_secrets = vault != self.vault && load::channels_use_vault(&self.home);
+            let (now, uses_vault) = self.look(vault != self.vault).await;
             self.vault = vault;
-            if told || has_other_secrets || (has_settled && now != self.applied) {
+            let has_settled = is_quiet || now == seen;
+            seen = now;
+            let is_new = now != self.applied;
+            was_heard &= !is_quiet;
+            due = Instant::now()
+                + match was_heard || (is_new && !has_settled) {
+                    true => SETTLES_AFTER,
+                    false => LOOKS_ANYWAY,
+                };
+            if told || uses_vault || (has_settled && is_new) {
                 self.applied = now;
                 let outcome = self.reread().await;
                 if let Some(order) = order {
@@ -226,6 +296,16 @@ impl Watch {
                 }
             }
         }
+    }
+
+    /// The state of the files, and whether one names a secret that may have changed.
+    async fn look(&self, has_other_secrets: bool) -> (Stamps, bool) {
+        let home = self.home.clone();
+        let look = tokio::task::spawn_blocking(move || {
+            let uses = has_other_secrets && load::channels_use_vault(&home);
+            (stamps(&home), uses)
+        });
+        look.await.unwrap_or((self.applied, false))
     }
 
     async fn reread(&mut self) -> Result<(), Problems> {
@@ -270,6 +350,11 @@ impl Watch {
         self.spine.queue.do_send(Allow {
             running: config.runtime.max_running_turns,
         });
+        self.dials.log.set(config.log.level.as_str());
+        self.dials.gate.rename(&config.server);
+        self.dials.sandbox.set_memory(config.sandbox.memory);
+        self.dials.backups.set(&config.backup);
+        self.tell_name(config);
         let pending = self.started.needs_restart(config);
         if pending != self.pending && !pending.is_empty() {
             let text = format!(
@@ -280,6 +365,27 @@ impl Watch {
             self.notify(NoticeKind::Report, text, Writes::new());
         }
         self.pending = pending;
+    }
+
+    /// Commands of this machine are told under which name the service is reached.
+    fn tell_name(&mut self, config: &Config) {
+        let Some(address) = self.address.get().copied() else {
+            return;
+        };
+        if config.server.public_url == self.public_url {
+            return;
+        }
+        self.public_url.clone_from(&config.server.public_url);
+        let server = config::Server {
+            public_url: self.public_url.clone(),
+            ..self.started.server.clone()
+        };
+        let (file, url) = (address_file(&self.home), public_url(&server, address));
+        tokio::task::spawn_blocking(move || {
+            if let Err(error) = write_address(&file, &url) {
+                tracing::error!(%error, "the address file cannot be written");
+            }
+        });
     }
 
     /// Tells whoever looks, and puts it into the operator's inbox.
@@ -297,18 +403,29 @@ impl Watch {
     }
 
     fn notify(&self, kind: NoticeKind, text: String, writes: Writes) {
-        let notice = Notice {
-            id: self.ids.notice(),
-            kind,
-            team: None,
-            text,
-            refs: Vec::new(),
-            at: WallClock.now(),
-            read: false,
-        };
-        // The store takes it in now; nobody waits until it is safe.
-        drop(self.spine.store.commit(writes.notice(&notice)));
+        notify(&self.spine.store, &self.ids, kind, text, writes);
     }
+}
+
+/// Puts something into the operator's inbox.
+pub(super) fn notify(
+    store: &StoreHandle,
+    ids: &Ids,
+    kind: NoticeKind,
+    text: String,
+    writes: Writes,
+) {
+    let notice = Notice {
+        id: ids.notice(),
+        kind,
+        team: None,
+        text,
+        refs: Vec::new(),
+        at: WallClock.now(),
+        read: false,
+    };
+    // The store takes it in now; nobody waits until it is safe.
+    drop(store.commit(writes.notice(&notice)));
 }
 
 async fn heard(hangup: &mut Option<Signal>) {

@@ -270,11 +270,26 @@ impl Default for Sandbox {
     }
 }
 
-/// Where backups go.
-#[derive(Clone, Debug, Default, PartialEq)]
+/// The shortest and the longest time between two backups that the service makes by itself.
+const APART: RangeInclusive<Duration> =
+    Duration::from_secs(60 * 60)..=Duration::from_secs(365 * 24 * 60 * 60);
+
+/// When backups are made, and where they go.
+#[derive(Clone, Debug, PartialEq)]
 pub struct Backup {
+    /// None makes none by itself.
+    pub every: Option<Duration>,
     /// None is `backups/` in the run dir.
     pub dir: Option<PathBuf>,
+}
+
+impl Default for Backup {
+    fn default() -> Self {
+        Self {
+            every: Some(Duration::from_secs(24 * 60 * 60)),
+            dir: None,
+        }
+    }
 }
 
 /// The shortest duration that is not nothing.
@@ -394,9 +409,14 @@ fn read_root(root: &mut Section<'_>, folder: &Path) -> Config {
             }
         }),
         backup: root.section("backup", |backup| {
-            let by_hand = "this version makes no backups by itself; use `hivewright backup`";
-            backup.retired("every", by_hand);
+            let every = backup.get("every", Backup::default().every, |field| {
+                match field.duration(Duration::ZERO..=*APART.end())? {
+                    Duration::ZERO => Some(None),
+                    _ => field.duration(APART).map(Some),
+                }
+            });
             Backup {
+                every,
                 dir: path(backup, "dir", folder),
             }
         }),
@@ -408,22 +428,14 @@ impl Config {
     pub fn needs_restart(&self, other: &Self) -> Vec<&'static str> {
         let (one, two) = (&self.server, &other.server);
         let fields = [
-            ("log.level", self.log != other.log),
             ("server.bind", one.bind != two.bind),
             ("server.port", one.port != two.port),
-            ("server.public_url", one.public_url != two.public_url),
             ("server.tls", one.tls != two.tls),
             (
                 "server.trusted_proxies",
                 one.trusted_proxies != two.trusted_proxies,
             ),
-            (
-                "server.allowed_origins",
-                one.allowed_origins != two.allowed_origins,
-            ),
             ("store.durability", self.store != other.store),
-            ("sandbox.memory", self.sandbox != other.sandbox),
-            ("backup.dir", self.backup != other.backup),
         ];
         let differ = fields.into_iter().filter(|(_, differs)| *differs);
         differ.map(|(field, _)| field).collect()

@@ -542,6 +542,19 @@ async fn a_memory_hog_is_bounded() {
     }
 }
 
+/// SC-45, OR-12 `sandbox.memory`: another limit counts for the next command.
+#[tokio::test]
+async fn another_limit_of_memory_counts_from_the_next_command() {
+    let world = World::new().await;
+
+    let before = world.bash("ulimit -d").await;
+    world.sandbox.set_memory(64 << 20);
+    let after = world.bash("ulimit -d").await;
+
+    assert_eq!(before, ok("exit_code: 0\nstdout:\n262144"));
+    assert_eq!(after, ok("exit_code: 0\nstdout:\n65536"));
+}
+
 /// TO-15, TO-63
 #[tokio::test]
 async fn a_flood_of_output_is_cut() {

@@ -399,13 +399,55 @@ async fn settings_count_while_the_service_runs() {
 
     service.write("data/config/config.yaml", "tasks: {turn_timeot: 5m}\n");
     assert!(inbox("tasks.turn_timeot").await);
-    service.write("data/config/config.yaml", "log: {level: debug}\n");
-    assert!(inbox("log.level changed and counts only after a restart").await);
+    service.write("data/config/config.yaml", "store: {durability: process}\n");
+    assert!(inbox("store.durability changed and counts only after a restart").await);
     service.write("data/config/config.yaml", "tasks: {turn_timeout: 1s}\n");
     let mut client = service.connect().await;
     let end = client.ask("#wait 60000").await;
 
     assert_eq!(end["code"], "deadline", "{end}");
+}
+
+/// OR-12 `server.public_url`, `server.allowed_origins`, `log.level`, OP-16: names and levels count without a restart.
+#[actix::test]
+async fn other_names_and_another_log_level_count_while_the_service_runs() {
+    let service = Service::start().await;
+    let url = service.url();
+    let known_as = async |host: &str| {
+        let request = http().get(format!("{url}/healthz")).header("Host", host);
+        request.send().await.unwrap().status().as_u16()
+    };
+    let reload = async |settings: &str| {
+        service.write("data/config/config.yaml", settings);
+        let reload = http().post(format!("{url}/api/v1/config/reload"));
+        let reload = reload.bearer_auth(service.token()).json(&json!({}));
+        assert_eq!(reload.send().await.unwrap().status().as_u16(), 200);
+    };
+    let times_read = || {
+        service
+            .log()
+            .matches("the settings were read again")
+            .count()
+    };
+    assert_eq!(known_as("hive.example.org").await, 421);
+
+    reload("server: {public_url: 'https://hive.example.org'}\n").await;
+
+    assert_eq!(known_as("hive.example.org").await, 200);
+    assert_eq!(times_read(), 1);
+    let told = async {
+        while service.url() != "https://hive.example.org" {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    };
+    tokio::time::timeout(PATIENCE, told).await.unwrap();
+
+    reload("server: {allowed_origins: ['https://tools.example.net']}\nlog: {level: warn}\n").await;
+    reload("server: {allowed_origins: ['https://tools.example.net']}\nlog: {level: error}\n").await;
+
+    assert_eq!(known_as("hive.example.org").await, 421);
+    assert_eq!(known_as("tools.example.net").await, 200);
+    assert_eq!(times_read(), 1);
 }
 
 /// SE-143: work that waits for money goes on when the cap in the file is raised.

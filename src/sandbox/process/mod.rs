@@ -6,7 +6,10 @@ use std::{
     os::unix::fs::DirBuilderExt,
     path::{Path, PathBuf},
     process::Stdio,
-    sync::Arc,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
     time::Duration,
 };
 
@@ -109,6 +112,7 @@ pub enum SandboxError {
 pub struct Sandbox {
     settings: SandboxSettings,
     layers: Layers,
+    memory: AtomicU64,
 }
 
 impl Sandbox {
@@ -130,7 +134,16 @@ impl Sandbox {
 
     /// A sandbox on a machine that is said to have these layers.
     pub fn with_layers(settings: SandboxSettings, layers: Layers) -> Self {
-        Self { settings, layers }
+        Self {
+            memory: AtomicU64::new(settings.memory),
+            settings,
+            layers,
+        }
+    }
+
+    /// The next command and those after it may hold so many bytes.
+    pub fn set_memory(&self, memory: u64) {
+        self.memory.store(memory, Ordering::Relaxed);
     }
 
     /// What this machine offers.
@@ -188,6 +201,7 @@ impl Sandbox {
     ) -> Result<(Plan, Scratch), SandboxError> {
         let (workspace, layers) = (Arc::clone(workspace), self.layers);
         let settings = self.settings.clone();
+        let memory = self.memory.load(Ordering::Relaxed);
         let (plan, scratch, exposed) = blocking(move || {
             let exposed = exposed(&settings.private, &workspace);
             let scratch = Scratch::make(&settings.scratch)?;
@@ -197,7 +211,7 @@ impl Sandbox {
                 scratch: scratch.path.clone(),
                 namespaces: layers.namespaces,
                 keep_top: !(layers.namespaces && governed),
-                memory: settings.memory,
+                memory,
                 processes: PROCESSES,
                 file_size: FILE_SIZE,
                 env,

@@ -352,7 +352,6 @@ fn documented_keys_that_do_nothing_here_are_refused_with_the_reason() {
         "store.jetstream: unknown key: this version keeps its data in sled",
         "sessions: unknown key: this version does not have what it sets",
         "sandbox.network_form: unknown key: this version does not have",
-        "backup.every: unknown key: this version makes no backups by itself",
         "plugins: unknown key: this version does not have what it sets",
     ] {
         assert!(problems.contains(expected), "{expected}\n{problems}");

@@ -1,0 +1,194 @@
+//! Backups that the service makes by itself.
+
+use std::{
+    sync::Arc,
+    time::{Duration, SystemTime},
+};
+
+use tokio::{
+    sync::watch,
+    task::{JoinHandle, spawn_blocking},
+    time::Instant,
+};
+
+use crate::{
+    settings::{config, home::Home},
+    storage::{self, sled::SledStorage},
+};
+
+/// A service that has just started has other things to do.
+const FIRST_AFTER: Duration = Duration::from_secs(5 * 60);
+/// One that failed is tried again after this.
+const AGAIN_AFTER: Duration = Duration::from_secs(60 * 60);
+
+/// Where backups go, and how often they are made. Ends when the last clone is dropped.
+#[derive(Clone)]
+pub(super) struct Backups(Arc<Inner>);
+
+struct Inner {
+    settings: watch::Sender<config::Backup>,
+    task: JoinHandle<()>,
+}
+
+impl Drop for Inner {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}
+
+impl Backups {
+    /// Makes them as these settings say, and tells of each that could not be made.
+    pub(super) fn start(
+        storage: Arc<SledStorage>,
+        home: Home,
+        settings: config::Backup,
+        on_failure: impl Fn(String) + 'static,
+    ) -> Self {
+        let (settings, heard) = watch::channel(settings);
+        let task = actix::spawn(keep(storage, home, heard, on_failure));
+        Self(Arc::new(Inner { settings, task }))
+    }
+
+    /// Goes by other settings from now on.
+    pub(super) fn set(&self, settings: &config::Backup) {
+        self.0.settings.send_if_modified(|present| {
+            let differs = present != settings;
+            present.clone_from(settings);
+            differs
+        });
+    }
+}
+
+async fn keep(
+    storage: Arc<SledStorage>,
+    home: Home,
+    mut settings: watch::Receiver<config::Backup>,
+    on_failure: impl Fn(String),
+) {
+    let mut not_before = Instant::now() + FIRST_AFTER;
+    loop {
+        let now = settings.borrow_and_update().clone();
+        let layout = layout(&home, &now);
+        let due = async {
+            let Some(every) = now.every else {
+                return std::future::pending().await;
+            };
+            let age = newest_age(layout.clone()).await;
+            let left = age.map_or(Duration::ZERO, |age| every.saturating_sub(age));
+            tokio::time::sleep_until((Instant::now() + left).max(not_before)).await;
+        };
+        tokio::select! {
+            () = due => {}
+            changed = settings.changed() => match changed {
+                Ok(()) => continue,
+                Err(_) => return,
+            },
+        }
+        let (archived, layout) = (storage.clone(), layout.clone());
+        let made = spawn_blocking(move || storage::backup::create(&archived, &layout, &|_| {}));
+        match made.await {
+            Ok(Ok(file)) => tracing::info!(file = %file.display(), "backup made"),
+            Ok(Err(error)) => {
+                tracing::error!(%error, "the regular backup failed");
+                on_failure(error.to_string());
+                not_before = Instant::now() + AGAIN_AFTER;
+            }
+            Err(error) => {
+                tracing::error!(%error, "the regular backup failed");
+                not_before = Instant::now() + AGAIN_AFTER;
+            }
+        }
+    }
+}
+
+/// The folders of the store and its backups.
+pub(super) fn layout(home: &Home, settings: &config::Backup) -> storage::Home {
+    let mut layout = storage::Home::new(home.data(), home.run());
+    if let Some(folder) = &settings.dir {
+        layout.backups.clone_from(folder);
+    }
+    layout
+}
+
+/// How long ago the newest regular backup was made. None if there is none.
+async fn newest_age(layout: storage::Home) -> Option<Duration> {
+    let look = spawn_blocking(move || {
+        let newest = storage::backup::list(&layout.backups).ok()?;
+        let made = newest.first()?.metadata().ok()?.modified().ok()?;
+        Some(SystemTime::now().duration_since(made).unwrap_or_default())
+    });
+    look.await.ok().flatten()
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use std::{cell::Cell, path::Path, rc::Rc};
+
+    use super::*;
+    use crate::{
+        settings::{home::Flags, references::Environment},
+        storage::sled::Durability,
+    };
+
+    const DAY: Duration = Duration::from_secs(24 * 60 * 60);
+
+    fn every(every: Option<Duration>, dir: &Path) -> config::Backup {
+        config::Backup {
+            every,
+            dir: Some(dir.to_owned()),
+        }
+    }
+
+    /// The backup that is made next, taken away. With the time that passed until it was there.
+    async fn next(folder: &Path) -> Duration {
+        let began = Instant::now();
+        loop {
+            if let Some(made) = storage::backup::list(folder).unwrap().first() {
+                std::fs::remove_file(made).unwrap();
+                return began.elapsed();
+            }
+            tokio::time::sleep(Duration::from_secs(30)).await;
+        }
+    }
+
+    /// SC-109, OR-12 `backup.every`, `backup.dir`
+    #[actix::test]
+    async fn backups_are_made_in_time_where_the_settings_say() {
+        let place = tempfile::tempdir().unwrap();
+        let flags = Flags {
+            home: Some(place.path().to_owned()),
+            ..Flags::default()
+        };
+        let home = Home::new(&flags, &Environment::fixed([])).unwrap();
+        home.prepare().unwrap();
+        let layout = layout(&home, &config::Backup::default());
+        let storage = storage::open::open(&layout, Durability::Process, &|_| {}).unwrap();
+        let (one, two) = (place.path().join("one"), place.path().join("two"));
+        let failures = Rc::new(Cell::new(0));
+        let count = failures.clone();
+        tokio::time::pause();
+        let backups = Backups::start(Arc::new(storage), home, every(Some(DAY), &one), move |_| {
+            count.set(count.get() + 1)
+        });
+
+        let first = next(&one).await;
+        assert!((FIRST_AFTER..DAY).contains(&first), "{first:?}");
+
+        backups.set(&every(None, &two));
+        tokio::time::sleep(3 * DAY).await;
+        assert_eq!(
+            storage::backup::list(&two).unwrap(),
+            Vec::<std::path::PathBuf>::new()
+        );
+
+        backups.set(&every(Some(DAY), &two));
+        next(&two).await;
+
+        std::fs::write(place.path().join("file"), "").unwrap();
+        backups.set(&every(Some(DAY), &place.path().join("file/below")));
+        tokio::time::sleep(2 * AGAIN_AFTER).await;
+        assert!((1..=3).contains(&failures.get()), "{}", failures.get());
+    }
+}
