@@ -215,23 +215,22 @@ impl Turn {
 
     /// The message that calls go into.
     fn calling(&mut self, blank: impl Fn(Role, &Self) -> Message) -> &mut Message {
-        if self.open.is_none() {
-            self.counted = false;
-            let meta = Meta {
-                provider: self.provider.clone(),
-                model: self.model.clone(),
-                ..Meta::default()
-            };
-            let fresh = Message {
-                meta: Some(meta),
-                ..blank(Role::Assistant, self)
-            };
-            return self.open.insert(fresh);
-        }
-        match &mut self.open {
+        let message = match self.open.take() {
             Some(message) => message,
-            None => unreachable!("made above"),
-        }
+            None => {
+                self.counted = false;
+                let meta = Meta {
+                    provider: self.provider.clone(),
+                    model: self.model.clone(),
+                    ..Meta::default()
+                };
+                Message {
+                    meta: Some(meta),
+                    ..blank(Role::Assistant, self)
+                }
+            }
+        };
+        self.open.insert(message)
     }
 }
 
