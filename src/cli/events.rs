@@ -96,9 +96,13 @@ impl Follower {
         &mut self,
         read: impl AsyncFn(&Service) -> Result<T, Failure>,
     ) -> Result<T, Failure> {
+        let mut patience = Patience::new();
         loop {
             match read(&self.service).await {
-                Err(failure) if failure.exit == Exit::NotReachable => self.come_back().await?,
+                Err(failure) if failure.exit == Exit::NotReachable => {
+                    patience.bear(failure).await?;
+                    self.come_back().await?;
+                }
                 answer => return answer,
             }
         }
