@@ -1,9 +1,10 @@
 //! `hivewright logs`: what the service reports.
 
-use std::collections::VecDeque;
+use std::{collections::VecDeque, time::Duration};
 
 use clap::{Args, ValueEnum};
 use serde_json::{Map, Value};
+use tokio::time::{Instant, timeout_at};
 
 use super::{
     Context,
@@ -14,6 +15,8 @@ use super::{
 };
 
 const PATH: &str = "/api/v1/logs";
+/// A line is kept within this time. Those from right before the stream began are not there sooner.
+const KEPT_AFTER: Duration = Duration::from_secs(3);
 
 /// Show what the service reports, oldest first
 #[derive(Clone, Debug, PartialEq, Args)]
@@ -109,18 +112,28 @@ async fn follow(arguments: Arguments, context: &Context) -> Result<(), Failure> 
     ];
     let mut follower = Follower::open(context, given(fields)).await?;
     let mut shown = Shown::default();
+    // When to look once more at what is kept, and from which moment on.
+    let mut late: Option<(Instant, Option<String>)> = None;
     loop {
-        let rows = match follower.next().await? {
-            Step::Begin => {
-                let from = shown.newest.clone();
+        let step = match &late {
+            Some((at, _)) => timeout_at(*at, follower.next()).await.ok().transpose()?,
+            None => Some(follower.next().await?),
+        };
+        let begins = step == Some(Step::Begin);
+        let rows = match step {
+            Some(Step::Event { data, .. }) if wanted(&data, &arguments) => vec![as_row(data)],
+            Some(Step::Event { .. }) => continue,
+            Some(Step::Begin) | None => {
+                let from = match late.take() {
+                    Some((_, from)) if !begins => from,
+                    _ => shown.newest.clone(),
+                };
                 let read =
                     async |service: &Service| kept(service, &arguments, from.as_deref()).await;
                 let answer = follower.read(read).await?;
                 let rows = answer["data"].as_array().into_iter().flatten().rev();
                 rows.cloned().collect()
             }
-            Step::Event { data, .. } if wanted(&data, &arguments) => vec![as_row(data)],
-            Step::Event { .. } => continue,
         };
         for row in rows.iter().filter(|row| shown.is_news(row)) {
             let line = match screen.json {
@@ -130,6 +143,9 @@ async fn follow(arguments: Arguments, context: &Context) -> Result<(), Failure> 
             if !screen.follow(&line) {
                 return Ok(());
             }
+        }
+        if begins {
+            late = Some((Instant::now() + KEPT_AFTER, shown.newest.clone()));
         }
     }
 }

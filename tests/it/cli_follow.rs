@@ -270,7 +270,7 @@ async fn a_session_is_followed_word_for_word() {
         .filter(|(role, _)| role == "assistant")
         .map(|(_, words)| words.as_str())
         .collect();
-    assert_eq!(answers, ["second answer", "third answer"]);
+    assert_eq!(answers, ["first answer", "second answer", "third answer"]);
 }
 
 /// OP-84: a reader that has gone away has seen enough.
