@@ -9,7 +9,7 @@ use super::{
     ask::confirm,
     failure::{Exit, Failure},
     screen::{Screen, printable},
-    service::Service,
+    service::{Service, given},
     table::{moment, table},
 };
 
@@ -88,10 +88,7 @@ pub(super) async fn run(arguments: Arguments, context: &Context) -> Result<(), F
                 ("kind", kind),
                 ("limit", Some(limit.to_string())),
             ];
-            let fields = fields
-                .into_iter()
-                .filter_map(|(name, value)| Some((name, value?)));
-            let answer = service.search("/api/v1/approvals", fields).await?;
+            let answer = service.search("/api/v1/approvals", given(fields)).await?;
             if screen.json {
                 return screen.document(&answer);
             }

@@ -64,6 +64,8 @@ mod tests {
         let asked = "\nCOMP_WORDS=(hivewright teams sh); COMP_CWORD=2; _hivewright hivewright sh teams\n\
             printf '%s\\n' \"${COMPREPLY[@]}\"\n\
             COMP_WORDS=(hivewright teams pause --n); COMP_CWORD=3; _hivewright hivewright --n pause\n\
+            printf '%s\\n' \"${COMPREPLY[@]}\"\n\
+            COMP_WORDS=(hivewright history t); COMP_CWORD=2; _hivewright hivewright t history\n\
             printf '%s\\n' \"${COMPREPLY[@]}\"\n";
         let mut input = bash.stdin.take().unwrap();
         input.write_all(script(For::Bash).as_bytes()).unwrap();
@@ -74,7 +76,7 @@ mod tests {
         let words = String::from_utf8(output.stdout).unwrap();
         assert_eq!(
             words.split_whitespace().collect::<Vec<_>>(),
-            ["show", "shutdown", "--now", "--no-color"]
+            ["show", "shutdown", "--now", "--no-color", "tail"]
         );
     }
 

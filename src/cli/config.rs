@@ -1,4 +1,4 @@
-//! `hivewright config`: the settings files, without starting anything.
+//! `hivewright config`: the settings files, with and without a service.
 
 use clap::{Args, Subcommand};
 use serde_json::{Value, json};
@@ -7,12 +7,14 @@ use super::{
     Context,
     failure::{Exit, Failure},
     screen::{Tone, complain},
+    service::Service,
+    table::table,
 };
-use crate::settings::{load, problem::Problem};
+use crate::settings::{effective, load, problem::Problem};
 
-/// Check the settings files
+/// Check and show the settings
 #[derive(Debug, PartialEq, Args)]
-#[command(after_help = "Example:\n  hivewright config check")]
+#[command(after_help = "Examples:\n  hivewright config check\n  hivewright config show server")]
 pub(super) struct Arguments {
     #[command(subcommand)]
     pub(super) action: Action,
@@ -26,12 +28,79 @@ pub(super) enum Action {
         hivewright config check\n  \
         hivewright config check --json && systemctl reload hivewright")]
     Check,
+    /// Show each setting with its value and where that comes from; references stay references
+    #[command(after_help = "Examples:\n  \
+        hivewright config show\n  \
+        hivewright config show server.port\n  \
+        hivewright config show --changed --json")]
+    Show {
+        /// Only this one, or all below it, such as `server`
+        field: Option<String>,
+        /// Only what a file says
+        #[arg(long)]
+        changed: bool,
+    },
 }
 
-pub(super) fn run(arguments: &Arguments, context: &Context) -> Result<(), Failure> {
+pub(super) async fn run(arguments: Arguments, context: &Context) -> Result<(), Failure> {
     match arguments.action {
         Action::Check => check(context),
+        Action::Show { field, changed } => show(field.as_deref(), changed, context).await,
     }
+}
+
+/// A service tells its own settings; without one those are meant that it would start with.
+async fn show(field: Option<&str>, changed: bool, context: &Context) -> Result<(), Failure> {
+    let screen = context.screen;
+    let mut answer = match Service::if_running(context)? {
+        Some(service) => service.get("/api/v1/config").await?,
+        None => {
+            let report = load::check(&context.home, &context.environment);
+            json!({"data": {
+                "fields": effective::fields(&context.home),
+                "problems": listed(&report.problems.0),
+                "warnings": listed(&report.warnings),
+            }})
+        }
+    };
+    let rows = answer["data"]["fields"].as_array_mut();
+    let rows = rows.ok_or_else(|| Failure::failed("the service's answer holds no settings"))?;
+    rows.retain(|row| {
+        let path = row["path"].as_str().unwrap_or_default();
+        field.is_none_or(|field| is_below(path, field)) && (!changed || row["source"] == "file")
+    });
+    if let (Some(field), true) = (field, rows.is_empty()) {
+        let message = format!("there is no setting `{field}`; `hivewright config show` shows all");
+        return Err(Failure::new(Exit::NotFound, message));
+    }
+    let text = table(["FIELD", "VALUE", "FROM"], rows.iter().map(cells));
+    let problems = answer["data"]["problems"].as_array();
+    if problems.is_some_and(|problems| !problems.is_empty()) {
+        screen.remark("there are faults in the files: `hivewright config check` names them");
+    }
+    if screen.json {
+        return screen.document(&answer);
+    }
+    screen.write(&text);
+    Ok(())
+}
+
+/// The field itself, or one inside it.
+fn is_below(path: &str, field: &str) -> bool {
+    let rest = path.strip_prefix(field);
+    rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
+}
+
+fn cells(row: &Value) -> [String; 3] {
+    let text = |value: &Value| match value {
+        Value::String(text) => text.clone(),
+        other => other.to_string(),
+    };
+    let from = match (&row["source"], row["line"].as_u64()) {
+        (source, Some(line)) if source == "file" => format!("{}.yaml:{line}", text(&row["file"])),
+        (source, _) => text(source),
+    };
+    [text(&row["path"]), text(&row["value"]), from]
 }
 
 fn check(context: &Context) -> Result<(), Failure> {
@@ -77,7 +146,7 @@ fn listed(problems: &[Problem]) -> Vec<Value> {
             "file": problem.file,
             "line": problem.line,
             "column": problem.column,
-            "field": problem.path,
+            "path": problem.path,
             "message": problem.reason,
         })
     };

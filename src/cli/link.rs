@@ -27,8 +27,8 @@ use super::{
     service::Service,
 };
 
-/// The service pings more often than this.
-const SILENCE: Duration = Duration::from_secs(60);
+/// The service gives a sign of life more often than this.
+pub(super) const SILENCE: Duration = Duration::from_secs(60);
 /// How long a lost service may take to come back.
 const ABSENCE: Duration = Duration::from_secs(60);
 const FIRST_PAUSE: Duration = Duration::from_millis(100);
@@ -191,21 +191,41 @@ impl Worker {
 
     /// Tries again until the service is there, or was away for too long.
     async fn reconnect(&mut self) -> Result<Socket, Failure> {
-        let end = Instant::now() + ABSENCE;
-        let mut pause = FIRST_PAUSE;
+        let mut patience = Patience::new();
         loop {
             match connect(&self.context, &mut self.line).await {
                 Ok(socket) => return Ok(socket),
-                Err(failure) => {
-                    let passing = matches!(failure.exit, Exit::NotReachable | Exit::TimedOut);
-                    if !passing || Instant::now() >= end {
-                        return Err(failure);
-                    }
-                }
+                Err(failure) => patience.bear(failure).await?,
             }
-            sleep(pause).await;
-            pause = (pause * 2).min(LONGEST_PAUSE);
         }
+    }
+}
+
+/// How long a lost service is waited for.
+#[derive(Debug)]
+pub(super) struct Patience {
+    end: Instant,
+    pause: Duration,
+}
+
+impl Patience {
+    /// It was lost just now.
+    pub(super) fn new() -> Self {
+        Self {
+            end: Instant::now() + ABSENCE,
+            pause: FIRST_PAUSE,
+        }
+    }
+
+    /// Waits until the next try. The failure is back if there is to be none.
+    pub(super) async fn bear(&mut self, failure: Failure) -> Result<(), Failure> {
+        let passing = matches!(failure.exit, Exit::NotReachable | Exit::TimedOut);
+        if !passing || Instant::now() >= self.end {
+            return Err(failure);
+        }
+        sleep(self.pause).await;
+        self.pause = (self.pause * 2).min(LONGEST_PAUSE);
+        Ok(())
     }
 }
 

@@ -11,20 +11,25 @@ use crate::settings::{
 
 mod approvals;
 mod ask;
+mod audit;
 mod backup;
 mod chat;
 mod completions;
 mod config;
 mod doctor;
+mod errand;
+mod events;
 mod exchange;
 pub mod failure;
 mod hidden;
+mod history;
 mod identity;
 mod import;
 mod inbox;
 mod init;
 mod line;
 mod link;
+mod logs;
 mod memory;
 mod policy;
 mod progress;
@@ -43,6 +48,7 @@ mod token;
 mod transcript;
 mod trigger;
 mod trust;
+mod usage;
 mod vault;
 
 use failure::{Exit, Failure};
@@ -122,6 +128,10 @@ enum Command {
     Questions(questions::Arguments),
     Policy(policy::Arguments),
     Inbox(inbox::Arguments),
+    History(history::Arguments),
+    Usage(usage::Arguments),
+    Logs(logs::Arguments),
+    Audit(audit::Arguments),
     Backup(backup::Arguments),
     Restore(restore::Arguments),
     Import(import::Arguments),
@@ -230,10 +240,14 @@ fn dispatch(command: Option<Command>, context: Context) -> Result<(), Failure> {
         Some(Command::Questions(arguments)) => wait_for(questions::run(arguments, &context)),
         Some(Command::Policy(arguments)) => wait_for(policy::run(arguments, &context)),
         Some(Command::Inbox(arguments)) => wait_for(inbox::run(arguments, &context)),
+        Some(Command::History(arguments)) => wait_for(history::run(arguments, &context)),
+        Some(Command::Usage(arguments)) => wait_for(usage::run(arguments, &context)),
+        Some(Command::Logs(arguments)) => wait_for(logs::run(arguments, &context)),
+        Some(Command::Audit(arguments)) => wait_for(audit::run(arguments, &context)),
         Some(Command::Backup(arguments)) => wait_for(backup::run(arguments, &context)),
         Some(Command::Restore(arguments)) => wait_for(restore::run(arguments, &context)),
         Some(Command::Import(arguments)) => wait_for(import::run(arguments, &context)),
-        Some(Command::Config(arguments)) => config::run(&arguments, &context),
+        Some(Command::Config(arguments)) => wait_for(config::run(arguments, &context)),
         Some(Command::Completions(arguments)) => completions::run(arguments, &context),
     }
 }

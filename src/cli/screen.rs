@@ -98,6 +98,12 @@ impl Screen {
         let _gone = out.write_all(text.as_bytes()).and_then(|()| out.flush());
     }
 
+    /// A line of a result that goes on, shown at once. False if nobody reads it any more.
+    pub(super) fn follow(&self, line: &str) -> bool {
+        let mut out = io::stdout().lock();
+        writeln!(out, "{line}").and_then(|()| out.flush()).is_ok()
+    }
+
     /// The whole result, as one document on one line.
     pub(super) fn document(&self, document: &impl Serialize) -> Result<(), Failure> {
         let text = serde_json::to_string(document)

@@ -6,10 +6,11 @@ use std::{
 };
 
 use clap::Args;
+use hivewright_actors::ids::MAIN;
 use tokio::time::timeout;
 
 use super::{
-    Context,
+    Context, errand,
     exchange::{Exchange, Heard},
     failure::{Exit, Failure},
     line::Words,
@@ -17,14 +18,18 @@ use super::{
     transcript::{Print, plain},
 };
 
-/// Say one thing to the main team and print the answer
+/// Say one thing to a team and print the answer
 #[derive(Debug, PartialEq, Args)]
 #[command(after_help = "Examples:\n  \
     hivewright send \"What is new?\"\n  \
+    hivewright send \"What have you found?\" --team research\n  \
     git log -5 | hivewright send - --wait 60")]
 pub(super) struct Arguments {
     /// What to say; `-` reads it from standard input
     pub(super) text: String,
+    /// The team to say it to [default: main]
+    #[arg(long)]
+    pub(super) team: Option<String>,
     /// The topic to say it in, by its id; otherwise the service finds one
     #[arg(long, value_name = "ID")]
     pub(super) topic: Option<String>,
@@ -34,23 +39,32 @@ pub(super) struct Arguments {
 }
 
 pub(super) async fn run(arguments: Arguments, context: &Context) -> Result<(), Failure> {
-    let content = match arguments.text.as_str() {
-        "-" => tokio::task::spawn_blocking(read_input)
-            .await
-            .unwrap_or_else(|error| Err(Failure::system("reading was cut off", error)))?,
-        text => text.to_owned(),
+    let Arguments {
+        text,
+        team,
+        topic,
+        wait,
+    } = arguments;
+    let content = words(text).await?;
+    let answering = async {
+        match team.filter(|team| team != MAIN) {
+            Some(_) if topic.is_some() => {
+                let message = "only the main team works in topics; leave `--topic` out";
+                Err(Failure::new(Exit::Usage, message))
+            }
+            Some(team) => errand::run(&team, &content, context).await,
+            None => {
+                let words = Words {
+                    id: message_id()?,
+                    content,
+                    topic,
+                };
+                answer(words, context).await
+            }
+        }
     };
-    if content.trim().is_empty() {
-        return Err(Failure::new(Exit::Usage, "there is nothing to say"));
-    }
-    let words = Words {
-        id: message_id()?,
-        content,
-        topic: arguments.topic,
-    };
-    let answering = answer(words, context);
     let limited = async {
-        match arguments.wait {
+        match wait {
             None => answering.await,
             Some(seconds) => timeout(Duration::from_secs(seconds), answering)
                 .await
@@ -73,6 +87,20 @@ fn too_late(seconds: u64) -> Failure {
             "no answer within {seconds} s; what was accepted goes on, its answer will be in the history"
         ),
     )
+}
+
+/// What to say, which may stand on standard input.
+pub(super) async fn words(text: String) -> Result<String, Failure> {
+    let words = match text.as_str() {
+        "-" => tokio::task::spawn_blocking(read_input)
+            .await
+            .unwrap_or_else(|error| Err(Failure::system("reading was cut off", error)))?,
+        _ => text,
+    };
+    match words.trim().is_empty() {
+        true => Err(Failure::new(Exit::Usage, "there is nothing to say")),
+        false => Ok(words),
+    }
 }
 
 /// All of standard input. Blocks.

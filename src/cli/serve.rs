@@ -11,6 +11,9 @@ use clap::Args;
 use super::{Context, failure::Failure};
 use crate::{ServeOptions, service::Service};
 
+/// Ten lines hold these, one that there are more, and four others.
+const MOST_NOTICES: usize = 5;
+
 /// Run the service in the foreground (the default)
 #[derive(Debug, Default, PartialEq, Args)]
 #[command(after_help = "Example:\n  hivewright serve --port 9000 --open")]
@@ -39,12 +42,7 @@ pub(super) fn run(arguments: Arguments, context: Context) -> Result<(), Failure>
 /// Says how to reach the service. The link logs in once, so it is shown to a person only.
 fn announce(service: &Service) {
     let mut lines = vec![format!("Hivewright serves on {}", service.url)];
-    lines.extend(
-        service
-            .notices
-            .iter()
-            .map(|notice| format!("Notice: {notice}")),
-    );
+    lines.extend(noticed(&service.notices));
     if service.demo {
         lines.push(
             "No model is configured, so the offline demo answers: set ANTHROPIC_API_KEY or \
@@ -65,6 +63,20 @@ fn announce(service: &Service) {
     let _ = writeln!(std::io::stdout(), "{}", lines.join("\n"));
 }
 
+/// What the operator should know, one line each. If that is too much for a glance, the rest is for
+/// the doctor.
+fn noticed(notices: &[String]) -> Vec<String> {
+    let mut lines: Vec<String> = notices
+        .iter()
+        .take(MOST_NOTICES)
+        .map(|notice| format!("Notice: {}", notice.replace('\n', " ")))
+        .collect();
+    if let more @ 1.. = notices.len().saturating_sub(MOST_NOTICES) {
+        lines.push(format!("and {more} more: see `hivewright doctor`"));
+    }
+    lines
+}
+
 fn open(service: &Service) {
     announce(service);
     let browser = Command::new("xdg-open")
@@ -75,5 +87,23 @@ fn open(service: &Service) {
         .spawn();
     if let Err(error) = browser {
         tracing::warn!(%error, "no browser could be opened; use the link");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// OP-74
+    #[test]
+    fn many_notices_are_cut_to_a_few_lines() {
+        let many: Vec<String> = (1..=8).map(|number| format!("fault\n{number}")).collect();
+
+        let lines = noticed(&many);
+
+        assert_eq!(lines.len(), MOST_NOTICES + 1);
+        assert_eq!(lines[0], "Notice: fault 1");
+        assert_eq!(lines[MOST_NOTICES], "and 3 more: see `hivewright doctor`");
+        assert_eq!(noticed(&many[..5]).len(), 5);
     }
 }

@@ -189,6 +189,22 @@ impl Service {
         Ok(answer.status().is_success())
     }
 
+    /// Asks for something that comes bit by bit, and may go on for ever. `from` is where an earlier
+    /// stream of events was left.
+    pub(super) async fn stream(
+        &self,
+        path: &str,
+        fields: impl IntoIterator<Item = (&'static str, String)>,
+        from: Option<&str>,
+    ) -> Result<Response, Failure> {
+        let mut request = self.signed(self.client.get(self.filtered(path, fields)));
+        if let Some(from) = from {
+            request = request.header("Last-Event-ID", from);
+        }
+        let answer = tokio::time::timeout(PATIENCE, self.send(request));
+        answer.await.unwrap_or_else(|_| Err(self.silent()))
+    }
+
     /// Asks for a connection that goes on as something else than HTTP.
     pub(super) async fn upgrade(&self, key: &str) -> Result<Response, Failure> {
         let request = self
@@ -215,7 +231,10 @@ impl Service {
     ) -> Url {
         let mut url = self.url.clone();
         url.set_path(path);
-        url.query_pairs_mut().extend_pairs(fields);
+        let mut fields = fields.into_iter().peekable();
+        if fields.peek().is_some() {
+            url.query_pairs_mut().extend_pairs(fields);
+        }
         url
     }
 
@@ -282,6 +301,14 @@ impl Service {
             ),
         )
     }
+}
+
+/// The fields that were named.
+pub(super) fn given<const N: usize>(
+    fields: [(&'static str, Option<String>); N],
+) -> impl Iterator<Item = (&'static str, String)> {
+    let fields = fields.into_iter();
+    fields.filter_map(|(name, value)| Some((name, value?)))
 }
 
 fn not_reachable(what: &str, remedy: &str) -> Failure {

@@ -4,60 +4,95 @@ use std::{collections::BTreeMap, fmt::Write, time::Duration};
 
 use clap::Args;
 use serde::Deserialize;
-use serde_json::Value;
+use serde_json::{Value, json};
+use tokio::time::{Instant, timeout_at};
 
 use super::{
     Context,
-    failure::{Exit, Failure},
+    events::{Follower, until_stopped},
+    failure::Failure,
     screen::{Screen, Tone},
     service::Service,
 };
 use crate::settings::units::about;
 
-/// How often `--watch` looks.
-const PAUSE: Duration = Duration::from_secs(2);
+/// What is told of anything that the overview counts.
+const KINDS: &str = "team.changed,task.changed,trigger.changed,channel.changed,approval.changed,\
+                     question.changed,inbox.changed,usage.changed,drain";
+/// What changes within this time is shown at once.
+const TOGETHER: Duration = Duration::from_millis(250);
 
 /// Show how the service is
 #[derive(Debug, PartialEq, Args)]
-#[command(after_help = "Example:\n  hivewright status --json")]
+#[command(after_help = "Examples:\n  hivewright status --json\n  hivewright status --watch")]
 pub(super) struct Arguments {
-    /// Look again every two seconds, until Ctrl-C
+    /// Show it again whenever something changes, until Ctrl-C
     #[arg(long)]
     pub(super) watch: bool,
 }
 
 pub(super) async fn run(arguments: Arguments, context: &Context) -> Result<(), Failure> {
-    let service = Service::find(context)?;
-    show(&service, context.screen, false).await?;
-    if !arguments.watch {
-        return Ok(());
+    if arguments.watch {
+        return until_stopped(watch(context)).await;
     }
-    let watching = async {
-        loop {
-            tokio::time::sleep(PAUSE).await;
-            show(&service, context.screen, true).await?;
-        }
-    };
-    tokio::select! {
-        ended = watching => ended,
-        _ = tokio::signal::ctrl_c() => Err(Failure::new(Exit::Interrupted, "")),
-    }
-}
-
-async fn show(service: &Service, screen: Screen, again: bool) -> Result<(), Failure> {
+    let (service, screen) = (Service::find(context)?, context.screen);
     let answer = service.get("/api/v1/overview").await?;
     if screen.json {
         return screen.document(&answer);
     }
-    let overview = Overview::read(&answer)?;
-    let text = overview.render(service.url().as_str(), screen);
-    let clear = match (again, screen.live) {
-        (true, true) => "\x1b[H\x1b[J",
-        (true, false) => "\n",
-        (false, _) => "",
-    };
-    screen.write(&format!("{clear}{text}"));
+    screen.write(&Overview::read(&answer)?.render(service.url().as_str(), screen));
     Ok(())
+}
+
+async fn watch(context: &Context) -> Result<(), Failure> {
+    let screen = context.screen;
+    let mut follower = Follower::open(context, [("types", KINDS.to_owned())]).await?;
+    let mut before = None;
+    loop {
+        follower.next().await?;
+        let until = Instant::now() + TOGETHER;
+        while before.is_some()
+            && let Ok(step) = timeout_at(until, follower.next()).await
+        {
+            step?;
+        }
+        let answer = follower.read(async |service| service.get("/api/v1/snapshot").await);
+        let overview = answer.await?["data"]["overview"].take();
+        if before
+            .as_ref()
+            .is_some_and(|before| *before == timeless(&overview))
+        {
+            continue;
+        }
+        let first = before.replace(timeless(&overview)).is_none();
+        let answer = json!({ "data": overview });
+        let line = match screen.json {
+            true => answer.to_string(),
+            false => {
+                let clear = match (first, screen.live) {
+                    (false, true) => "\x1b[H\x1b[J",
+                    (false, false) => "\n",
+                    (true, _) => "",
+                };
+                let url = follower.service().url().as_str();
+                let text = Overview::read(&answer)?.render(url, screen);
+                format!("{clear}{}", text.trim_end())
+            }
+        };
+        if !screen.follow(&line) {
+            return Ok(());
+        }
+    }
+}
+
+/// Without what changes all the time.
+fn timeless(overview: &Value) -> Value {
+    let mut overview = overview.clone();
+    if let Some(fields) = overview.as_object_mut() {
+        fields.remove("uptime_s");
+        fields.remove("store_bytes");
+    }
+    overview
 }
 
 /// What the service says about itself. A part that it does not count is left out.

@@ -3,6 +3,8 @@
 /// One event of a stream.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Event {
+    /// Its place in the stream; empty if the server gave none.
+    pub(crate) id: String,
     /// Its type; empty if the server gave none.
     pub(crate) name: String,
     /// Its data lines, joined.
@@ -68,6 +70,7 @@ impl Parser {
         let (field, value) = line.split_once(':').unwrap_or((line, ""));
         let value = value.strip_prefix(' ').unwrap_or(value);
         match field {
+            "id" => self.event.id = value.to_owned(),
             "event" => self.event.name = value.to_owned(),
             "data" => {
                 if std::mem::replace(&mut self.has_data, true) {
@@ -75,7 +78,7 @@ impl Parser {
                 }
                 self.event.data.push_str(value);
             }
-            // Comments have an empty field; `id` and `retry` are for clients that reconnect.
+            // Comments have an empty field; when to come back is for clients to know.
             _ => {}
         }
         None
@@ -97,6 +100,7 @@ mod tests {
         Event {
             name: name.into(),
             data: data.into(),
+            ..Event::default()
         }
     }
 
@@ -113,7 +117,11 @@ mod tests {
         let events =
             read(&[b"\xef\xbb\xbf: hello\n\nid: 7\nretry: 5\nevent: a\ndata: 1\n\nevent: b\n\n"]);
 
-        assert_eq!(events, [event("a", "1")]);
+        let numbered = Event {
+            id: "7".into(),
+            ..event("a", "1")
+        };
+        assert_eq!(events, [numbered]);
     }
 
     #[test]

@@ -23,7 +23,7 @@ async fn config_check_names_every_fault_with_its_place() {
         .as_array()
         .unwrap()
         .iter()
-        .map(|problem| problem["field"].as_str().unwrap())
+        .map(|problem| problem["path"].as_str().unwrap())
         .collect();
     assert_eq!(fields, ["server.prot", "ws.enabled"]);
 }

@@ -8,7 +8,7 @@ use super::{
     Context,
     failure::{Exit, Failure},
     send::read_input,
-    service::Service,
+    service::{Service, given},
 };
 
 mod difference;
@@ -388,13 +388,6 @@ async fn input(content: &str) -> Result<String, Failure> {
     tokio::task::spawn_blocking(read_input)
         .await
         .unwrap_or_else(|error| Err(Failure::system("reading was cut off", error)))
-}
-
-fn given<const N: usize>(
-    fields: [(&'static str, Option<String>); N],
-) -> impl Iterator<Item = (&'static str, String)> {
-    let fields = fields.into_iter();
-    fields.filter_map(|(name, value)| Some((name, value?)))
 }
 
 fn named(review: Review) -> &'static str {

@@ -7,7 +7,7 @@ use serde_json::{Map, Value, json};
 use super::{
     Context,
     failure::{Exit, Failure},
-    service::Service,
+    service::{Service, given},
 };
 
 mod form;
@@ -42,6 +42,12 @@ pub(super) enum Action {
         /// Only of this type
         #[arg(long = "type", value_name = "TYPE")]
         kind: Option<String>,
+        /// Only those that this subagent works for
+        #[arg(long, value_name = "NAME")]
+        subagent: Option<String>,
+        /// Only those with these words in name or task
+        #[arg(long, value_name = "WORDS")]
+        query: Option<String>,
     },
     /// Show all of a trigger
     #[command(after_help = "Example:\n  hivewright trigger show news/morning")]
@@ -162,13 +168,22 @@ pub(super) async fn run(arguments: Arguments, context: &Context) -> Result<(), F
 
 async fn ask(action: &Action, service: &Service) -> Result<Value, Failure> {
     match action {
-        Action::List { team, state, kind } => {
-            let fields = [("team", team), ("state", state), ("type", kind)];
-            let given = fields
-                .into_iter()
-                .filter_map(|(name, value)| Some((name, value.clone()?)));
-            let fields = given.chain([("limit", "200".to_owned())]);
-            service.search(PATH, fields).await
+        Action::List {
+            team,
+            state,
+            kind,
+            subagent,
+            query,
+        } => {
+            let fields = [
+                ("team", team.clone()),
+                ("state", state.clone()),
+                ("type", kind.clone()),
+                ("subagent", subagent.clone()),
+                ("q", query.clone()),
+                ("limit", Some("200".to_owned())),
+            ];
+            service.search(PATH, given(fields)).await
         }
         Action::Show { which } => service.get(&path(service, which, "").await?).await,
         Action::Create {

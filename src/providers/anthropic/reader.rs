@@ -308,8 +308,8 @@ mod tests {
         for event in events {
             result = result.and_then(|()| {
                 let event = sse::Event {
-                    name: String::new(),
                     data: event.to_string(),
+                    ..sse::Event::default()
                 };
                 reading.on(&event, &mut listener)
             });

@@ -34,10 +34,10 @@ fn read(chunks: &[Value]) -> (Result<Answer, Fault>, Vec<EngineEvent>) {
     for chunk in chunks {
         result = result.and_then(|()| {
             let event = sse::Event {
-                name: String::new(),
                 data: chunk
                     .as_str()
                     .map_or_else(|| chunk.to_string(), str::to_owned),
+                ..sse::Event::default()
             };
             reading.on(&event, &mut listener)
         });

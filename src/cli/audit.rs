@@ -1,0 +1,74 @@
+//! `hivewright audit`: who did what to the service.
+
+use clap::Args;
+use serde::Deserialize;
+use serde_json::Value;
+
+use super::{
+    Context,
+    failure::Failure,
+    service::{Service, given},
+    table::{moment, table},
+};
+
+/// List who did what to the service, newest first
+#[derive(Debug, PartialEq, Args)]
+#[command(after_help = "Examples:\n  \
+    hivewright audit --since 24h\n  \
+    hivewright audit --actor ci --action tasks.cancel")]
+pub(super) struct Arguments {
+    /// Only what they did: the name of a token, or `operator`
+    #[arg(long, value_name = "NAME")]
+    actor: Option<String>,
+    /// Only this, such as tokens.create, or all of a kind, such as tokens
+    #[arg(long)]
+    action: Option<String>,
+    /// Only since a date such as 2026-01-31T12:00:00Z, or since so long ago, such as 24h
+    #[arg(long)]
+    since: Option<String>,
+    /// How many, 1 to 200
+    #[arg(long, default_value_t = 50)]
+    limit: u32,
+}
+
+pub(super) async fn run(arguments: Arguments, context: &Context) -> Result<(), Failure> {
+    let service = Service::find(context)?;
+    let fields = [
+        ("actor", arguments.actor),
+        ("action", arguments.action),
+        ("since", arguments.since),
+        ("limit", Some(arguments.limit.to_string())),
+    ];
+    let answer = service.search("/api/v1/audit", given(fields)).await?;
+    if context.screen.json {
+        return context.screen.document(&answer);
+    }
+    context.screen.write(&listed(&answer)?);
+    Ok(())
+}
+
+#[derive(Debug, Deserialize)]
+struct Row {
+    at: Option<String>,
+    actor: String,
+    action: String,
+    target: String,
+    from: String,
+    outcome: String,
+}
+
+fn listed(answer: &Value) -> Result<String, Failure> {
+    let rows: Vec<Row> = serde_json::from_value(answer["data"].clone())
+        .map_err(|error| Failure::system("the service's answer cannot be read", error))?;
+    let rows = rows.into_iter().map(|row| {
+        [
+            row.at.as_deref().map(moment).unwrap_or_default(),
+            row.actor,
+            row.action,
+            row.target,
+            row.from,
+            row.outcome,
+        ]
+    });
+    Ok(table(["AT", "WHO", "WHAT", "OF", "FROM", "OUTCOME"], rows))
+}

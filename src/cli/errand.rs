@@ -1,0 +1,50 @@
+//! Words for another team than the main one: what they became is read once it has ended.
+
+use serde_json::{Value, json};
+
+use super::{
+    Context,
+    events::{Follower, Step},
+    failure::Failure,
+};
+
+const PATH: &str = "/api/v1/messages";
+
+/// Says something to a team, and prints the answer.
+pub(super) async fn run(team: &str, content: &str, context: &Context) -> Result<(), Failure> {
+    let fields = [("types", "task.changed"), ("team", team)];
+    let fields = fields.map(|(name, value)| (name, value.to_owned()));
+    // Opened before anything is said, so that the end is not missed.
+    let mut follower = Follower::open(context, fields).await?;
+    let wish = json!({"content": content, "team": team});
+    let said = follower.service().post(PATH, &wish).await?;
+    let id = said["data"]["message_id"].as_str().unwrap_or_default();
+    let path = format!("{PATH}/{id}");
+    loop {
+        match follower.next().await? {
+            Step::Event { data, .. } if data["task_id"] != id => continue,
+            Step::Event { .. } | Step::Begin => {}
+        }
+        let answer = follower.read(async |service| service.get(&path).await);
+        let answer = answer.await?;
+        if answer["data"]["reply"].is_object() {
+            return tell(&answer, context);
+        }
+    }
+}
+
+fn tell(answer: &Value, context: &Context) -> Result<(), Failure> {
+    let screen = context.screen;
+    let reply = &answer["data"]["reply"];
+    let text = reply["text"].as_str().unwrap_or_default();
+    if reply["status"] != "done" {
+        let status = reply["status"].as_str().unwrap_or_default();
+        let code = reply["code"].as_str().unwrap_or(status);
+        return Err(Failure::failed(format!("{text} ({code})")));
+    }
+    if screen.json {
+        return screen.document(answer);
+    }
+    screen.say(&screen.harmless(text));
+    Ok(())
+}

@@ -1,0 +1,239 @@
+//! Tasks as they go on.
+
+use std::collections::BTreeMap;
+
+use serde::Deserialize;
+use serde_json::Value;
+
+use super::{PATH, path};
+use crate::cli::{
+    Context,
+    events::{Follower, Step},
+    failure::Failure,
+    screen::{Screen, printable},
+    service::{Service, given},
+    table::moment,
+};
+
+/// What a task that has not ended can be in.
+const OPEN: [&str; 3] = ["running", "waiting", "accepted"];
+/// Tells of every change of a task.
+const KIND: &str = "task.changed";
+
+/// Whether a task has ended, by the name of its state.
+fn is_final(state: &str) -> bool {
+    !OPEN.contains(&state)
+}
+
+/// A task at one moment, from its row or from an event about it.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+struct Seen {
+    id: String,
+    team: String,
+    state: String,
+    #[serde(default)]
+    wait_reason: Option<String>,
+    #[serde(default)]
+    attempts: u32,
+    #[serde(default)]
+    body: String,
+    /// When the event was; rows have none.
+    #[serde(default)]
+    at: Option<String>,
+    created_at: Option<String>,
+}
+
+impl Seen {
+    fn read(row: &Value) -> Result<Self, Failure> {
+        Self::deserialize(row)
+            .map_err(|error| Failure::system("the service's answer cannot be read", error))
+    }
+
+    fn same(&self, other: &Self) -> bool {
+        let standing = |seen: &Self| (seen.state.clone(), seen.wait_reason.clone(), seen.attempts);
+        standing(self) == standing(other)
+    }
+
+    fn line(&self) -> String {
+        let state = match &self.wait_reason {
+            Some(reason) => format!("{} ({reason})", self.state),
+            None => self.state.clone(),
+        };
+        let at = self.at.as_ref().or(self.created_at.as_ref());
+        let at = at.map(|at| moment(at)).unwrap_or_default();
+        let words = self.body.split_whitespace().collect::<Vec<_>>().join(" ");
+        let words: String = words.chars().take(50).collect();
+        let line = format!("{at}  {}  {}  {state}  {words}", self.id, self.team);
+        printable(line.trim_end())
+    }
+}
+
+/// What was shown of each task that has not ended.
+#[derive(Debug, Default)]
+struct Shown(BTreeMap<String, Seen>);
+
+impl Shown {
+    /// Notes how a task is now, and says whether that is news.
+    fn is_news(&mut self, seen: &Seen) -> bool {
+        let known = match is_final(&seen.state) {
+            true => self.0.remove(&seen.id),
+            false => self.0.insert(seen.id.clone(), seen.clone()),
+        };
+        !known.is_some_and(|known| known.same(seen))
+    }
+}
+
+/// Shows how a task is, if that is news. False if nobody reads it any more.
+fn tell(row: &Value, shown: &mut Shown, screen: Screen) -> Result<bool, Failure> {
+    let seen = Seen::read(row)?;
+    Ok(match (shown.is_news(&seen), screen.json) {
+        (false, _) => true,
+        (true, true) => screen.follow(&row.to_string()),
+        (true, false) => screen.follow(&seen.line()),
+    })
+}
+
+/// Follows one task to its end.
+pub(super) async fn one(id: &str, context: &Context) -> Result<(), Failure> {
+    let screen = context.screen;
+    let path = path(id, "")?;
+    let found = Service::find(context)?.get(&path).await?;
+    let team = found["data"]["team"].as_str().map(str::to_owned);
+    let fields = [
+        ("types", Some(KIND.to_owned())),
+        ("team", team),
+        ("task", Some(id.to_owned())),
+    ];
+    let mut follower = Follower::open(context, given(fields)).await?;
+    let mut shown = Shown::default();
+    loop {
+        follower.next().await?;
+        let answer = follower.read(async |service| service.get(&path).await);
+        let row = answer.await?["data"].take();
+        if !tell(&row, &mut shown, screen)? {
+            return Ok(());
+        }
+        if is_final(row["state"].as_str().unwrap_or_default()) {
+            return end(&row, screen);
+        }
+    }
+}
+
+/// What came of a task.
+fn end(row: &Value, screen: Screen) -> Result<(), Failure> {
+    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+    let outcome = &row["outcome"];
+    let result = text(&outcome["result"]);
+    if !screen.json && !result.is_empty() {
+        screen.say(&screen.harmless(&result));
+    }
+    if row["state"] == "done" {
+        return Ok(());
+    }
+    let (code, why) = (
+        text(&outcome["error"]["code"]),
+        text(&outcome["error"]["message"]),
+    );
+    let reason = match (code.as_str(), why.as_str()) {
+        ("", _) => String::new(),
+        (code, "") => format!(": {code}"),
+        (code, why) => format!(": {code}: {why}"),
+    };
+    // Its last line has been written; an error would be one more.
+    let message = match screen.json {
+        true => String::new(),
+        false => format!("{} is {}{reason}", text(&row["id"]), text(&row["state"])),
+    };
+    Err(Failure::failed(message))
+}
+
+/// Follows all tasks, or those of a team.
+pub(super) async fn all(team: Option<String>, context: &Context) -> Result<(), Failure> {
+    let screen = context.screen;
+    let fields = [("types", Some(KIND.to_owned())), ("team", team.clone())];
+    let mut follower = Follower::open(context, given(fields)).await?;
+    let mut shown = Shown::default();
+    loop {
+        let rows = match follower.next().await? {
+            Step::Event { data, .. } => vec![data],
+            Step::Begin => {
+                let known: Vec<String> = shown.0.keys().cloned().collect();
+                let team = team.clone();
+                let read = async |service: &Service| open(service, team.clone(), &known).await;
+                follower.read(read).await?
+            }
+        };
+        for row in &rows {
+            if !tell(row, &mut shown, screen)? {
+                return Ok(());
+            }
+        }
+    }
+}
+
+/// All that is open, and what became of that which was.
+async fn open(
+    service: &Service,
+    team: Option<String>,
+    known: &[String],
+) -> Result<Vec<Value>, Failure> {
+    let mut rows = Vec::new();
+    for state in OPEN {
+        let fields = [
+            ("state", Some(state.to_owned())),
+            ("team", team.clone()),
+            ("limit", Some("200".to_owned())),
+        ];
+        let mut answer = service.search(PATH, given(fields)).await?;
+        if let Value::Array(more) = answer["data"].take() {
+            rows.extend(more);
+        }
+    }
+    for id in known {
+        if !rows.iter().any(|row| row["id"] == id.as_str()) {
+            rows.push(service.get(&path(id, "")?).await?["data"].take());
+        }
+    }
+    Ok(rows)
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use serde_json::json;
+
+    use super::*;
+
+    fn seen(state: &str) -> Seen {
+        Seen::read(&json!({
+            "id": "task-1", "team": "ops", "state": state, "body": "Dig\na hole.", "attempts": 1,
+            "created_at": "2026-11-14T23:46:40.000Z",
+        }))
+        .unwrap()
+    }
+
+    /// OP-79: events may tell what was read already.
+    #[test]
+    fn a_change_is_told_once() {
+        let mut shown = Shown::default();
+
+        let states = ["accepted", "accepted", "running", "running", "done"];
+        let told = states.map(|state| shown.is_news(&seen(state)));
+
+        assert_eq!(told, [true, false, true, false, true]);
+        assert!(shown.0.is_empty());
+    }
+
+    #[test]
+    fn a_line_says_when_which_and_how() {
+        let mut waiting = seen("waiting");
+        waiting.wait_reason = Some("approval".to_owned());
+        waiting.at = Some("2026-11-14T23:50:00.000Z".to_owned());
+
+        assert_eq!(
+            waiting.line(),
+            "2026-11-14 23:50 UTC  task-1  ops  waiting (approval)  Dig a hole."
+        );
+    }
+}
