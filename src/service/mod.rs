@@ -95,7 +95,7 @@ mod vault;
 
 use cures::Cures;
 use error::{ServiceError, machine};
-use facts::{Facts, back_up};
+use facts::{Archive, Facts};
 use listener::Listener;
 use reload::{Reload, Running};
 
@@ -264,7 +264,7 @@ impl Service {
         });
         let publisher = Publisher::new(boot, Arc::new(WallClock));
         let prompts = turns.clone();
-        let explained = turns.clone();
+        let (explained, equipped) = (turns.clone(), turns.clone());
         let roster: office::Roster = Arc::new(move |team| prompts.subagents(team));
         let outlook = Outlook::new(home.clone(), turns.prompts(), view.clone());
         let commits = metrics.clone();
@@ -284,6 +284,7 @@ impl Service {
             ids: ids.clone(),
             on_hindrance,
             ledger: ledger.clone(),
+            grants: rules.grants(),
             days: Arc::new(local.clone()),
             secrets: Arc::new(vault.clone()),
             digester: sha256,
@@ -408,8 +409,6 @@ impl Service {
             .await
             .map_err(|error| machine("identities cannot be opened", error))?;
         spine.router.do_send(Identify(Arc::new(identities.clone())));
-        let backups = backup_home(&home, &config);
-        let archived = storage.clone();
         let state = http::State {
             limits: http::limits::Limits::default(),
             strangers: http::record::Strangers::default(),
@@ -427,6 +426,7 @@ impl Service {
             explainer: Arc::new(move |team, tool, args, subject| {
                 explained.explain(team, tool, args, subject)
             }),
+            equipment: Arc::new(move |team, ancestors| equipped.equipment(team, ancestors)),
             vault: vault.clone(),
             desk,
             callers: Callers::default(),
@@ -446,7 +446,10 @@ impl Service {
                 reload: reload.order(),
             },
             days: Arc::new(local),
-            backups: Arc::new(move |file, progress| back_up(&archived, &backups, file, progress)),
+            backups: Arc::new(Archive {
+                storage: storage.clone(),
+                layout: backup_home(&home, &config),
+            }),
             started: Instant::now(),
         };
         let door = Door {
