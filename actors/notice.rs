@@ -2,6 +2,7 @@
 
 use std::{
     collections::HashMap,
+    fmt,
     hash::{DefaultHasher, Hash, Hasher},
 };
 
@@ -81,6 +82,17 @@ pub enum NoticeKind {
 }
 
 impl Notice {
+    /// It differs from another in nothing but when it was said, and of what.
+    pub fn says_the_same(&self, other: &Self) -> bool {
+        (self.kind, &self.team, &self.text) == (other.kind, &other.team, &other.text)
+    }
+
+    fn says(&self) -> u64 {
+        let mut says = DefaultHasher::new();
+        (self.kind, &self.team, &self.text).hash(&mut says);
+        says.finish()
+    }
+
     /// Work stood still: what was done about it.
     pub fn stall(
         id: NoticeId,
@@ -119,69 +131,111 @@ pub struct Gathered {
     pub read: bool,
 }
 
-/// A notice without its words: enough to tell which say the same.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// A notice without its words: enough to tell which say the same, and small.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Brief {
-    /// Its name.
-    pub id: NoticeId,
-    /// When.
-    pub at: Timestamp,
-    /// An operator has seen it.
-    pub read: bool,
+    at: Timestamp,
     says: u64,
+    read: bool,
 }
 
 impl From<&Notice> for Brief {
     fn from(notice: &Notice) -> Self {
-        let mut says = DefaultHasher::new();
-        (notice.kind, &notice.team, &notice.text).hash(&mut says);
         Self {
-            id: notice.id.clone(),
             at: notice.at,
+            says: notice.says(),
             read: notice.read,
-            says: says.finish(),
         }
     }
 }
 
 /// Notices that say the same within ten minutes, without their words.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Group {
-    /// Their ids, oldest first. The first stands for all.
-    pub ids: Vec<NoticeId>,
+    says: u64,
     /// When the first came.
     pub at: Timestamp,
     /// When the last came.
     pub last_at: Timestamp,
     /// All were read.
     pub read: bool,
+    /// How many there are.
+    pub count: usize,
 }
 
-/// Counts equal notices into one, oldest first.
-pub fn groups(mut briefs: Vec<Brief>) -> Vec<Group> {
-    briefs.sort_by_key(|brief| brief.at);
-    let mut groups: Vec<Group> = Vec::new();
-    let mut newest: HashMap<u64, usize> = HashMap::new();
+impl Group {
+    /// What tells it from others.
+    pub fn name(&self) -> String {
+        let Self { says, at, .. } = *self;
+        Name { says, at }.to_string()
+    }
+}
+
+/// The name of a group: what it says, and since when.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Name {
+    says: u64,
+    at: Timestamp,
+}
+
+impl Name {
+    /// Reads one as it was written.
+    pub fn parse(text: &str) -> Option<Self> {
+        let (says, at) = text.split_once('.')?;
+        Some(Self {
+            says: u64::from_str_radix(says, 16).ok()?,
+            at: Timestamp(at.parse().ok()?),
+        })
+    }
+
+    /// A notice belongs to the group.
+    pub fn holds(&self, notice: &Notice) -> bool {
+        self.at <= notice.at && notice.at.since(self.at) < SAME && notice.says() == self.says
+    }
+}
+
+impl fmt::Display for Name {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:016x}.{}", self.says, self.at.0)
+    }
+}
+
+/// Counts equal notices into one. Holds those groups only that may still grow.
+pub fn groups(mut briefs: Vec<Brief>, visit: &mut dyn FnMut(Group)) {
+    briefs.sort_unstable_by_key(|brief| brief.at);
+    let mut growing: HashMap<u64, Group> = HashMap::new();
+    let mut swept = Timestamp::default();
     for brief in briefs {
-        let known = newest.get(&brief.says).copied();
-        match known.and_then(|place| groups.get_mut(place)) {
+        let fresh = Group {
+            says: brief.says,
+            at: brief.at,
+            last_at: brief.at,
+            read: brief.read,
+            count: 1,
+        };
+        match growing.get_mut(&brief.says) {
             Some(group) if brief.at.since(group.at) < SAME => {
                 group.last_at = brief.at;
                 group.read &= brief.read;
-                group.ids.push(brief.id);
+                group.count += 1;
             }
-            _ => {
-                newest.insert(brief.says, groups.len());
-                groups.push(Group {
-                    at: brief.at,
-                    last_at: brief.at,
-                    read: brief.read,
-                    ids: vec![brief.id],
-                });
+            Some(group) => visit(std::mem::replace(group, fresh)),
+            None => {
+                growing.insert(brief.says, fresh);
             }
         }
+        if brief.at.since(swept) >= SAME {
+            swept = brief.at;
+            growing.retain(|_, group| {
+                let grows = brief.at.since(group.at) < SAME;
+                if !grows {
+                    visit(*group);
+                }
+                grows
+            });
+        }
     }
-    groups
+    growing.into_values().for_each(visit);
 }
 
 /// Counts equal notices into one, newest first. `notices` are in the order of time.
@@ -190,8 +244,7 @@ pub fn gather(notices: Vec<Notice>) -> Vec<Gathered> {
     for notice in notices {
         let same = |known: &&mut Gathered| {
             let first = &known.first;
-            (first.kind, &first.team, &first.text) == (notice.kind, &notice.team, &notice.text)
-                && notice.at.since(first.at) < SAME
+            first.says_the_same(&notice) && notice.at.since(first.at) < SAME
         };
         match gathered.iter_mut().rev().find(same) {
             Some(known) => {
@@ -239,8 +292,10 @@ mod tests {
         ];
 
         let briefs: Vec<Brief> = notices.iter().rev().map(Brief::from).collect();
-        let counted: Vec<usize> = groups(briefs).iter().map(|group| group.ids.len()).collect();
-        assert_eq!(counted, [2, 1, 1]);
+        let mut counted = Vec::new();
+        groups(briefs, &mut |group| counted.push((group.at.0, group.count)));
+        counted.sort_unstable();
+        assert_eq!(counted, [(0, 2), (60_000, 1), (600_000, 1)]);
         let gathered: Vec<_> = gather(notices)
             .into_iter()
             .map(|group| {

@@ -72,6 +72,8 @@ pub struct Ports {
     pub secrets: Arc<dyn SecretSink>,
     /// Makes the digest of what a person decides on.
     pub digester: Digester,
+    /// What was decided on in advance.
+    pub grants: approvals::grants::Grants,
     /// How long a decision is waited for.
     pub approvals_last: Duration,
     /// Counts.
@@ -277,6 +279,7 @@ impl Spine {
                         clock: ports.clock.clone(),
                         ids: ports.ids.clone(),
                         desk: desk.clone(),
+                        grants: ports.grants,
                         ledger: ports.ledger.clone(),
                         days: ports.days.clone(),
                     },

@@ -69,6 +69,30 @@ pub struct Source {
     pub message: Option<MessageId>,
     /// The topic it belongs to.
     pub topic: Option<TopicRef>,
+    /// Another channel that hears of the work: all but the answer goes there.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub notify: Option<ChannelId>,
+}
+
+impl Source {
+    /// A channel, with no message that waits for an answer.
+    pub fn channel(channel: ChannelId) -> Self {
+        Self {
+            channel,
+            message: None,
+            topic: None,
+            notify: None,
+        }
+    }
+
+    /// Where what comes of this work belongs, beside its answer.
+    pub fn of_what_follows(&self) -> Self {
+        match &self.notify {
+            // The topic is one of the channel that gets the answer.
+            Some(channel) => Self::channel(channel.clone()),
+            None => self.clone(),
+        }
+    }
 }
 
 /// What kind of work a task is.

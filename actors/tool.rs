@@ -95,6 +95,9 @@ pub struct Asking {
     /// The secrets it would use, with their versions.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub secrets: BTreeMap<String, u64>,
+    /// Stands for the form of the tool. Without one no grant is good for it.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub schema: String,
 }
 
 /// What is known of a call before it runs.
@@ -264,7 +267,7 @@ impl Caller {
             kind: task.kind,
             subagent: task.options.subagent.clone(),
             cycle: task.options.cycle,
-            source: task.source.clone(),
+            source: task.source.as_ref().map(Source::of_what_follows),
             lineage: task.lineage_below(),
             cause: task.caused_by(),
             deadline_at: task.deadline_at,

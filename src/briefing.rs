@@ -50,6 +50,7 @@ use crate::{
     vault::{Vault, scrubbers::Scrubbers},
 };
 
+mod equipment;
 mod explain;
 mod part;
 #[cfg(test)]

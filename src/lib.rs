@@ -11,6 +11,7 @@ pub mod doctor;
 pub mod engines;
 pub mod http;
 pub mod import;
+mod json_size;
 pub mod logging;
 pub mod machine;
 pub mod memory;

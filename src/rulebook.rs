@@ -7,6 +7,7 @@ use std::{
 };
 
 use hivewright_actors::{
+    approvals::grants::Grants,
     audit::Audit,
     clock::{Clock, Timestamp},
     ids::{Ids, PrincipalId},
@@ -76,6 +77,8 @@ pub struct Rulebook(Arc<Inner>);
 #[derive(Default)]
 struct Inner {
     live: Option<Live>,
+    /// What was decided on in advance.
+    grants: Grants,
     /// Held by whoever changes the rules.
     rules: Mutex<Rules>,
     /// What calls are judged by.
@@ -100,6 +103,7 @@ impl Rulebook {
         let stored = read(storage)?;
         let book = Self(Arc::new(Inner {
             live: Some(live),
+            grants: Grants::read(storage)?,
             rules: Mutex::new(Rules {
                 stored,
                 ..Rules::default()
@@ -152,6 +156,11 @@ impl Rulebook {
     pub fn now(&self) -> Arc<Policy> {
         let policy = self.0.policy.read();
         policy.unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// What was decided on in advance.
+    pub fn grants(&self) -> Grants {
+        self.0.grants.clone()
     }
 
     /// The time by which rules run out.

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use super::{
     question::{Answer, AnswerKind, Question, QuestionStatus},
-    record::{Approval, Decider, Digester, Status, Word},
+    record::{Approval, Choice, Decider, Digester, Status, Word},
     refusal::{NotAnswered, NotDecided},
 };
 use crate::{
@@ -187,7 +187,7 @@ impl Book {
             return Some(Err(refusal));
         }
         let mut approval = self.take(&approval.id.clone())?;
-        approval.decide(word.choice, &word.by, &word.via, word.note.clone(), now);
+        approval.decide(word, now);
         self.remember(approval.clone());
         Some(Ok(Said::New(approval)))
     }
@@ -226,6 +226,9 @@ pub(super) fn repeated(approval: &Approval, word: &Word) -> Result<Said, NotDeci
         let digest = word.digest.as_ref();
         vote.by == word.by.principal.as_str()
             && vote.choice == word.choice
+            && approval
+                .resolution
+                .is_none_or(|resolution| resolution == word.resolution)
             && digest.is_none_or(|digest| *digest == vote.digest)
     });
     match approval.status {
@@ -240,9 +243,12 @@ fn admit(approval: &Approval, word: &Word, digester: Digester) -> Result<(), Not
     if word.digest.as_ref().is_some_and(other) || !approval.is_intact(digester) {
         return Err(NotDecided::DigestMismatch);
     }
-    match approval.may_decide(&word.by) {
-        true => Ok(()),
-        false => Err(NotDecided::NotAllowed),
+    if !approval.may_decide(&word.by) {
+        return Err(NotDecided::NotAllowed);
+    }
+    match word.choice {
+        Choice::Approve => Ok(word.resolution.suits(approval)?),
+        Choice::Deny => Ok(()),
     }
 }
 

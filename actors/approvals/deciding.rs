@@ -3,15 +3,16 @@
 use actix::{ActorFutureExt, Context, Handler, ResponseActFuture, WrapFuture};
 
 use super::{
-    Approvals, Decide,
+    Approvals, Decide, Revoke,
     book::{Said, repeated},
-    record::{Approval, Status},
+    grants::NotGrantable,
+    record::{Approval, Resolution, Status},
     refusal::NotDecided,
 };
 use crate::{
     audit::Audit,
     ids::ChannelId,
-    store::{reads, records::Writes},
+    store::{StoreError, reads, records::Writes},
 };
 
 type Answer = Result<Approval, NotDecided>;
@@ -37,9 +38,15 @@ impl Approvals {
         };
         self.to.desk.release(&approval.short_id);
         let granted = self.grant(&mut approval);
+        let standing = self
+            .to
+            .grants
+            .make(&approval, &self.to.ids, self.to.clock.now());
+        let (grant, kept) = standing.unzip();
         let writes = self
             .ending(&approval, decide.channel.as_ref())
             .and(granted)
+            .and(kept.unwrap_or_default())
             .audit(&self.audit(&approval, decide));
         let committed = self.to.store.commit(writes);
         Box::pin(committed.into_actor(self).map(move |result, this, _| {
@@ -48,6 +55,9 @@ impl Approvals {
             }
             let (by, status) = (approval.resolved_by.as_deref(), approval.status.as_str());
             tracing::info!(id = %approval.id, team = %approval.team, by, status, "approval decided");
+            if let Some(grant) = grant {
+                this.to.grants.keep(grant);
+            }
             this.settled(result, approval.clone());
             Ok(approval)
         }))
@@ -103,6 +113,10 @@ impl Approvals {
     fn say(&mut self, decide: &Decide) -> Option<Result<Said, NotDecided>> {
         let digester = self.to.desk.digester();
         let now = self.to.clock.now();
+        let asks_for_more = !matches!(decide.word.resolution, Resolution::Once);
+        if asks_for_more && self.to.grants.is_full(now) {
+            return Some(Err(NotGrantable::TooMany.into()));
+        }
         self.book.decide(&decide.word, digester, now)
     }
 }
@@ -116,5 +130,30 @@ impl Handler<Decide> for Approvals {
             Some(said) => self.decided(said, &decide),
             None => self.look_up(decide),
         }
+    }
+}
+
+impl Handler<Revoke> for Approvals {
+    type Result = ResponseActFuture<Self, Result<bool, StoreError>>;
+
+    fn handle(&mut self, Revoke { grant, by }: Revoke, _: &mut Context<Self>) -> Self::Result {
+        let Some(writes) = self.to.grants.revoke(&grant) else {
+            return Box::pin(actix::fut::ready(Ok(false)));
+        };
+        let audit = Audit::new(
+            &self.to.ids,
+            self.to.clock.now(),
+            &by,
+            "grant.revoke",
+            grant,
+            "api",
+            "revoked",
+        );
+        let committed = self.to.store.commit(writes.audit(&audit));
+        Box::pin(
+            committed
+                .into_actor(self)
+                .map(|stored, _, _| stored.map(|_| true)),
+        )
     }
 }

@@ -108,6 +108,7 @@ impl Desk {
             scrubbed: shown.is_some_and(|shown| shown != wish.arguments),
             cwd: asking.cwd.clone(),
             secrets: asking.secrets.clone(),
+            schema: asking.schema.clone(),
             summary: asking.summary.clone(),
             diff: asking.diff.clone(),
             rule: (!asking.rule.is_empty()).then(|| asking.rule.clone()),

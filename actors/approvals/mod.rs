@@ -6,7 +6,7 @@ use crate::{
     budget::{Days, Ledger},
     channel::{Channel, Deliver},
     clock::{Clock, Timestamp},
-    ids::{ChannelId, Ids, QuestionId, TeamKey},
+    ids::{ChannelId, Ids, PrincipalId, QuestionId, TeamKey},
     queue::{Ended, submit::Submit},
     store::{Numbered, StoreError, StoreHandle, records::Writes},
 };
@@ -22,6 +22,7 @@ pub mod card;
 mod deciding;
 pub mod desk;
 mod granting;
+pub mod grants;
 pub mod question;
 pub mod record;
 pub mod recover;
@@ -32,6 +33,7 @@ mod tests;
 
 use book::{Book, Expired};
 use desk::Desk;
+use grants::Grants;
 use question::{Answer, Question};
 use record::{Approval, Decider, Status, Word};
 use recover::Recovered;
@@ -59,6 +61,16 @@ pub struct Decide {
     pub word: Word,
     /// The conversation they say it in.
     pub channel: Option<ChannelId>,
+}
+
+/// Takes back a grant at once. The answer comes once this is stored: whether there was one.
+#[derive(Clone, Debug, Message)]
+#[rtype(result = "Result<bool, StoreError>")]
+pub struct Revoke {
+    /// The grant.
+    pub grant: String,
+    /// Who.
+    pub by: PrincipalId,
 }
 
 /// Asks the operator. The answer comes once the question is stored.
@@ -127,6 +139,8 @@ pub struct Neighbours {
     pub ids: Ids,
     /// Where requests are written.
     pub desk: Desk,
+    /// What was decided on in advance.
+    pub grants: Grants,
     /// What teams may spend.
     pub ledger: Ledger,
     /// Which day it is.
@@ -289,7 +303,9 @@ impl Handler<Disbanded> for Approvals {
         }
         let writes = questions
             .iter()
-            .fold(Writes::new(), |writes, question| writes.question(question));
+            .fold(self.to.grants.revoke_team(&team), |writes, question| {
+                writes.question(question)
+            });
         if !writes.is_empty() {
             let committed = self.to.store.commit(writes);
             ctx.spawn(committed.into_actor(self).map(|_, _, _| ()));

@@ -58,6 +58,9 @@ pub struct Approval {
     /// The secrets it would use, with their versions.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub secrets: BTreeMap<String, u64>,
+    /// Stands for the form of the tool.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub schema: String,
     /// What would happen, in one sentence.
     pub summary: String,
     /// What would change.
@@ -82,7 +85,7 @@ pub struct Approval {
     pub nonce: String,
     /// What became of it.
     pub status: Status,
-    /// For what an approval is good; so far only for this one call.
+    /// For what an approval is good.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub resolution: Option<Resolution>,
     /// Who said what.
@@ -147,6 +150,10 @@ impl Status {
 pub enum Resolution {
     /// One execution of exactly this.
     Once,
+    /// So many of them.
+    Uses(u32),
+    /// Any number.
+    Always,
 }
 
 /// What became of an approved call.
@@ -240,6 +247,8 @@ pub struct Word {
     pub which: String,
     /// Their choice.
     pub choice: Choice,
+    /// For what it is good, if they approve.
+    pub resolution: Resolution,
     /// The digest that they saw, if the way they decide on shows it.
     pub digest: Option<String>,
     /// What they have to say.
@@ -362,27 +371,22 @@ impl Approval {
     }
 
     /// The decision. It is the caller's to see that there was none.
-    pub(super) fn decide(
-        &mut self,
-        choice: Choice,
-        by: &Decider,
-        via: &str,
-        note: Option<String>,
-        now: Timestamp,
-    ) {
+    pub(super) fn decide(&mut self, word: &Word, now: Timestamp) {
+        let Word { choice, by, .. } = word;
+        let choice = *choice;
         self.votes.push(Vote {
             by: by.principal.to_string(),
             choice,
             digest: self.digest.clone(),
             at: now,
         });
-        self.resolution = (choice == Choice::Approve).then_some(Resolution::Once);
-        self.note = note.filter(|note| !note.is_empty());
+        self.resolution = (choice == Choice::Approve).then_some(word.resolution);
+        self.note = word.note.clone().filter(|note| !note.is_empty());
         let status = match choice {
             Choice::Approve => Status::Approved,
             Choice::Deny => Status::Denied,
         };
-        self.end(status, Some((by.principal.as_str(), via)), now);
+        self.end(status, Some((by.principal.as_str(), &word.via)), now);
     }
 
     /// It ends, by somebody or by itself.

@@ -1,6 +1,7 @@
 //! Refusals: why a decision or an answer does not count.
 
 use super::{
+    grants::NotGrantable,
     question::{Question, Unfit},
     record::Approval,
 };
@@ -25,6 +26,9 @@ pub enum NotDecided {
     /// They caused the task, and the risk is high.
     #[error("whoever caused the task cannot decide this: its risk is high")]
     NotAllowed,
+    /// It can be decided on alone, and not in advance for others.
+    #[error(transparent)]
+    NotGrantable(#[from] NotGrantable),
     /// It cannot be looked up.
     #[error("the approval cannot be read")]
     Unreadable,

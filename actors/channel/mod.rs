@@ -116,6 +116,11 @@ pub struct HangUp {
 #[rtype(result = "()")]
 pub struct Shutdown;
 
+/// Closes all connections, for their clients to come again. Returns how many there were.
+#[derive(Debug, Message)]
+#[rtype(result = "usize")]
+pub struct Reconnect;
+
 /// How many connections there are.
 #[derive(Debug, Message)]
 #[rtype(result = "usize")]
@@ -158,6 +163,13 @@ impl Channel {
     pub fn publishing(mut self, live: Publisher) -> Self {
         self.live = Some(live);
         self
+    }
+
+    fn hang_up_all(&self, closing: Closing) {
+        let sockets = self.conversations.values();
+        for socket in sockets.filter_map(|conversation| conversation.socket.as_ref()) {
+            socket.tell(Item::Close(closing));
+        }
     }
 
     fn connections(&self) -> usize {
@@ -472,11 +484,17 @@ impl Handler<Shutdown> for Channel {
     type Result = ();
 
     fn handle(&mut self, Shutdown: Shutdown, _: &mut Self::Context) {
-        for conversation in self.conversations.values() {
-            if let Some(socket) = &conversation.socket {
-                socket.tell(Item::Close(Closing::Shutdown));
-            }
-        }
+        self.hang_up_all(Closing::Shutdown);
+    }
+}
+
+impl Handler<Reconnect> for Channel {
+    type Result = MessageResult<Reconnect>;
+
+    fn handle(&mut self, Reconnect: Reconnect, _: &mut Self::Context) -> Self::Result {
+        let connections = self.connections();
+        self.hang_up_all(Closing::Reconnect);
+        MessageResult(connections)
     }
 }
 

@@ -47,6 +47,8 @@ pub enum Closing {
     BadText,
     /// Its sender is kept out.
     Denied,
+    /// The operator wants all clients to come again.
+    Reconnect,
 }
 
 /// What waits for one connection.

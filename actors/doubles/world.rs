@@ -269,6 +269,7 @@ impl World {
             clock: self.clock.clone(),
             ids: self.ids.clone(),
             on_hindrance: Arc::new(|_| ()),
+            grants: Default::default(),
             ledger,
             days: Arc::new(OneDay),
             secrets: Arc::new(NoVault),

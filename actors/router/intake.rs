@@ -35,7 +35,7 @@ impl Router {
         channel: &ChannelId,
         content: String,
         topic: Option<String>,
-        id: Option<MessageId>,
+        (id, notify): (Option<MessageId>, Option<ChannelId>),
         ctx: &mut Context<Self>,
     ) {
         let now = self.to.clock.now();
@@ -76,6 +76,7 @@ impl Router {
             admission: Some(passed.admission),
             label: passed.label,
             cause: passed.cause,
+            notify,
         };
         if let Some(known) = known {
             return self.repeated(channel, &message, known, ctx);
@@ -305,6 +306,7 @@ impl Router {
                     id: topic.id.clone(),
                     name: topic.name.clone(),
                 }),
+                notify: message.notify.clone(),
             }),
             acked: message.acked,
             label: message.label,

@@ -426,7 +426,7 @@ impl Handler<Receive> for Router {
     fn handle(&mut self, Receive { channel, inbound }: Receive, ctx: &mut Self::Context) {
         match inbound {
             Inbound::Message { content, topic, id } => {
-                self.receive(&channel, content, topic, id, ctx);
+                self.receive(&channel, content, topic, (id, None), ctx);
             }
             Inbound::TopicList => self.list_topics(&channel),
             Inbound::Cancel { topic, queued } => self.cancel(&channel, topic, queued, ctx),

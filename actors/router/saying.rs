@@ -26,6 +26,8 @@ pub struct Say {
     pub topic: Option<Wanted>,
     /// The name of the message.
     pub id: MessageId,
+    /// Another channel that hears of the work. It is the caller's to see that they may name it.
+    pub notify: Option<ChannelId>,
 }
 
 /// A topic that the sender chose.
@@ -83,6 +85,7 @@ impl Router {
             content,
             topic,
             id,
+            notify,
         } = say;
         let now = self.to.clock.now();
         let conversation = self.conversations.entry(channel.clone());
@@ -107,7 +110,7 @@ impl Router {
             Some(Wanted::Name(name)) => Some(self.topic_named(&channel, &name)?.to_string()),
         };
         self.waiters.insert((channel.clone(), id.clone()), waiter);
-        self.receive(&channel, content, topic, Some(id), ctx);
+        self.receive(&channel, content, topic, (Some(id), notify), ctx);
         Ok(())
     }
 

@@ -7,7 +7,7 @@ use crate::{
     approvals::{
         Decide, List, ListQuestions, Reply, card,
         question::{Answer, Question},
-        record::{Approval, Choice, Decider, Word},
+        record::{Approval, Choice, Decider, Resolution, Word},
         refusal::{NotAnswered, NotDecided},
     },
     audit::Audit,
@@ -19,14 +19,14 @@ use crate::{
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Verdict {
     List,
-    Approve(String),
+    Approve(String, Resolution),
     Deny(String, String),
     Answer(String, String),
     /// Not the whole command: this is how it goes.
     Misspelt(&'static str),
 }
 
-const APPROVE: &str = "Say /approve <id>: it lets one call run, once. /approvals lists what waits.";
+const APPROVE: &str = "Say /approve <id>: it lets one call run, once; /approve <id> <n>: as many like it. /approvals lists what waits.";
 const DENY: &str = "Say /deny <id> <why>: the team reads why. /approvals lists what waits.";
 const ANSWER: &str = "Say /answer <id> <text>. /approvals lists what waits.";
 const NOT_AUTHORIZED: &str = "Not authorized.";
@@ -40,14 +40,24 @@ pub(super) fn parse(word: &str, rest: &str) -> Option<Verdict> {
     let (id, more) = (id.to_owned(), more.to_owned());
     Some(match word {
         "/approvals" if rest.is_empty() => Verdict::List,
-        "/approve" if !id.is_empty() && more.is_empty() => Verdict::Approve(id),
-        "/approve" => Verdict::Misspelt(APPROVE),
+        "/approve" => match uses(&more) {
+            Some(resolution) if !id.is_empty() => Verdict::Approve(id, resolution),
+            _ => Verdict::Misspelt(APPROVE),
+        },
         "/deny" if !more.is_empty() => Verdict::Deny(id, more),
         "/deny" => Verdict::Misspelt(DENY),
         "/answer" if !more.is_empty() => Verdict::Answer(id, more),
         "/answer" => Verdict::Misspelt(ANSWER),
         _ => return None,
     })
+}
+
+/// For how many calls an approval is good. For any number only where that is shown before.
+fn uses(text: &str) -> Option<Resolution> {
+    match text {
+        "" => Some(Resolution::Once),
+        number => number.parse().ok().map(Resolution::Uses),
+    }
 }
 
 impl Router {
@@ -79,11 +89,13 @@ impl Router {
                 self.respond(&message, usage.to_owned(), Writes::new(), ctx);
             }
             Verdict::List => self.list_waiting(message, ctx),
-            Verdict::Approve(which) => {
-                self.decide_on(which, Choice::Approve, None, by, message, ctx)
+            Verdict::Approve(which, resolution) => {
+                let choice = (Choice::Approve, resolution);
+                self.decide_on(which, choice, None, by, message, ctx);
             }
             Verdict::Deny(which, note) => {
-                self.decide_on(which, Choice::Deny, Some(note), by, message, ctx);
+                let choice = (Choice::Deny, Resolution::Once);
+                self.decide_on(which, choice, Some(note), by, message, ctx);
             }
             Verdict::Answer(question, text) => {
                 let answer = self.to.approvals.send(Reply {
@@ -106,7 +118,7 @@ impl Router {
     fn decide_on(
         &mut self,
         which: String,
-        choice: Choice,
+        (choice, resolution): (Choice, Resolution),
         note: Option<String>,
         by: Decider,
         message: Undecided,
@@ -121,6 +133,7 @@ impl Router {
             word: Word {
                 which,
                 choice,
+                resolution,
                 digest: None,
                 note,
                 by,
@@ -154,7 +167,7 @@ impl Router {
     fn refused(&self, verdict: &Verdict, by: &Decider, message: &Undecided) -> Writes {
         let (action, target) = match verdict {
             Verdict::List | Verdict::Misspelt(_) => ("approval.list", ""),
-            Verdict::Approve(which) | Verdict::Deny(which, _) => {
+            Verdict::Approve(which, _) | Verdict::Deny(which, _) => {
                 ("approval.decide", which.as_str())
             }
             Verdict::Answer(which, _) => ("question.answer", which.as_str()),

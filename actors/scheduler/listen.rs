@@ -46,6 +46,7 @@ impl Scheduler {
                     channel: heard.channel.clone(),
                     message: None,
                     topic: heard.topic.clone(),
+                    notify: None,
                 }),
                 remember: true,
                 ..Pending::timed(cause, heard.at, order)

@@ -1,14 +1,18 @@
 //! Reads: what the spine looks up, by type. All of them block: see `StoreHandle::read`.
 
-use std::{collections::HashSet, ops::ControlFlow, time::Duration};
+use std::{
+    collections::{HashMap, HashSet},
+    ops::ControlFlow,
+    time::Duration,
+};
 
 use serde::{Deserialize, de::DeserializeOwned};
 
 use super::{
     records::{
-        self, ChannelRow, Interaction, MessageRow, Said, Undecided, channel_key, decode,
-        finished_key, interaction_prefix, journal_prefix, message_prefix, number_at_end,
-        outbox_prefix, task_key, task_prefix, topic_prefix, undecided_prefix,
+        self, ChannelRow, ERRORS, Interaction, MessageRow, Said, TeamError, Undecided, began_key,
+        channel_key, decode, finished_key, interaction_prefix, journal_prefix, message_prefix,
+        number_at_end, outbox_prefix, task_key, task_prefix, topic_prefix, undecided_prefix,
     },
     scan_prefix,
 };
@@ -210,6 +214,21 @@ pub struct LaneHistory {
     pub recent: Vec<Line>,
 }
 
+/// What went wrong last in each team that something went wrong in, by the team's key.
+pub fn team_errors(storage: &dyn Storage) -> Result<HashMap<String, TeamError>, StorageError> {
+    let prefix = records::prefix(&ERRORS);
+    let mut errors = HashMap::new();
+    scan_prefix(storage, &prefix, Order::Rising, &mut |key, value| {
+        let name = String::from_utf8_lossy(key.get(prefix.len()..).unwrap_or_default());
+        // One that cannot be read is not missed.
+        if let Ok(error) = value.and_then(|value| decode::<TeamError>(key, value)) {
+            errors.insert(name.into_owned(), error);
+        }
+        ControlFlow::Continue(())
+    })?;
+    Ok(errors)
+}
+
 /// The end of a lane's journal, and what was last said in its channel.
 pub fn lane(
     storage: &dyn Storage,
@@ -236,6 +255,8 @@ pub fn lane(
     if let Some(error) = damaged {
         return Err(error);
     }
+    let began: Option<Timestamp> = one(storage, &began_key(lane, generation))?;
+    let not_before = began.map_or(not_before, |began| began.max(not_before));
     let recent = match channel {
         Some(channel) => recent(
             storage,
@@ -584,37 +605,61 @@ pub fn calls(
     to: u32,
     visit: &mut dyn FnMut(u32, Caller, Tally),
 ) -> Result<(), StorageError> {
-    tallies(storage, "use", from, to, &mut |day, rest, tally| {
-        let mut parts = rest.splitn(3, '\0');
-        if let (Some(team), Some(profile), Some(model)) = (parts.next(), parts.next(), parts.next())
-        {
-            let caller = Caller {
-                team: team.into(),
-                profile: profile.to_owned(),
-                model: model.to_owned(),
-            };
-            visit(day, caller, tally);
-        }
-    })
+    let order = Order::Rising;
+    tallies(
+        storage,
+        "use",
+        (from, to),
+        order,
+        &mut |day, rest, tally| {
+            let mut parts = rest.splitn(3, '\0');
+            if let (Some(team), Some(profile), Some(model)) =
+                (parts.next(), parts.next(), parts.next())
+            {
+                let caller = Caller {
+                    team: team.into(),
+                    profile: profile.to_owned(),
+                    model: model.to_owned(),
+                };
+                visit(day, caller, tally);
+            }
+        },
+    )
 }
 
-/// What the calls for each task have come to on the days from one to another.
+/// What the calls for each task have come to on the days from one to another, the last day first.
 pub fn task_calls(
     storage: &dyn Storage,
     from: u32,
     to: u32,
-    visit: &mut dyn FnMut(TaskId, Tally),
+    visit: &mut dyn FnMut(u32, TaskId, Tally),
 ) -> Result<(), StorageError> {
-    tallies(storage, "use-task", from, to, &mut |_, task, tally| {
-        visit(task.into(), tally);
-    })
+    let order = Order::Falling;
+    tallies(
+        storage,
+        "use-task",
+        (from, to),
+        order,
+        &mut |day, task, tally| {
+            visit(day, task.into(), tally);
+        },
+    )
+}
+
+/// What the calls for a task have come to on a day.
+pub fn task_calls_on(
+    storage: &dyn Storage,
+    day: &str,
+    task: &str,
+) -> Result<Option<Tally>, StorageError> {
+    one(storage, &records::join(&["use-task", day, task]))
 }
 
 fn tallies(
     storage: &dyn Storage,
     kind: &str,
-    from: u32,
-    to: u32,
+    (from, to): (u32, u32),
+    order: Order,
     visit: &mut dyn FnMut(u32, &str, Tally),
 ) -> Result<(), StorageError> {
     let start = records::join(&[kind, &from.to_string()]);
@@ -623,7 +668,7 @@ fn tallies(
     if start >= end {
         return Ok(());
     }
-    storage.scan(&start, &end, Order::Rising, &mut |key, value| {
+    storage.scan(&start, &end, order, &mut |key, value| {
         let named = std::str::from_utf8(&key[skip..]).ok();
         let parts = named.and_then(|name| name.split_once('\0'));
         if let Some((day, rest)) = parts

@@ -30,7 +30,7 @@ use crate::{
         trust::Decision,
     },
     storage::{Batch, StorageError},
-    task::{Cause, Kind, Label, Lane, Task},
+    task::{Cause, Code, Ending, Kind, Label, Lane, Task},
 };
 
 /// The version of all records below. A change of their form raises it and adds a migration.
@@ -108,6 +108,11 @@ impl Writes {
         self
     }
 
+    /// The conversation of a lane begins anew.
+    pub fn began(self, lane: &Lane, generation: u32, at: Timestamp) -> Self {
+        self.put(began_key(lane, generation), &at)
+    }
+
     /// An open task, with its present lease.
     pub fn task(self, task: &Task) -> Self {
         let fence = Write::Fence {
@@ -126,11 +131,20 @@ impl Writes {
         })
         .put(finished_key(&task.id), task)
         .indexed(task)
+        .blamed(task)
         .with(Write::Fence {
             task: task.id.clone(),
             lease: None,
         })
         .tell(facts::task(task))
+    }
+
+    /// What went wrong last in a team is to be seen at a glance.
+    fn blamed(self, task: &Task) -> Self {
+        match TeamError::of(task) {
+            Some(error) => self.put(error_key(&task.team()), &error),
+            None => self,
+        }
     }
 
     /// Lists of finished work don't show messages, so those pay nothing for it.
@@ -476,6 +490,41 @@ pub struct Undecided {
     /// Who is behind it, if that is not simply its sender.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cause: Option<Cause>,
+    /// Another channel that hears of the work.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub notify: Option<ChannelId>,
+}
+
+/// What went wrong last in a team.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TeamError {
+    /// The task that ended so.
+    pub task_id: TaskId,
+    /// For programs.
+    pub code: Option<Code>,
+    /// For people.
+    pub message: String,
+    /// When.
+    pub at: Timestamp,
+}
+
+impl TeamError {
+    /// What is wrong with a task that nobody meant to end so.
+    fn of(task: &Task) -> Option<Self> {
+        let outcome = task.outcome.as_ref()?;
+        match outcome.ending {
+            Ending::Failed | Ending::Dead | Ending::Expired => Some(Self {
+                task_id: task.id.clone(),
+                code: outcome.code,
+                message: outcome
+                    .message
+                    .clone()
+                    .unwrap_or_else(|| format!("the task is {}", outcome.ending.as_str())),
+                at: outcome.finished_at,
+            }),
+            Ending::Done | Ending::Cancelled => None,
+        }
+    }
 }
 
 /// A channel that has been used, and who may use it again.
@@ -598,6 +647,18 @@ pub fn after_prefix(prefix: &[u8]) -> Vec<u8> {
         }
     }
     end
+}
+
+/// What the keys of all errors of teams begin with.
+pub(super) const ERRORS: [&str; 1] = ["team_error"];
+
+fn error_key(team: &TeamKey) -> Vec<u8> {
+    join(&[ERRORS[0], &team.to_string()])
+}
+
+/// When the conversation of a lane was begun anew.
+pub(super) fn began_key(lane: &Lane, generation: u32) -> Vec<u8> {
+    join(&["began", &lane.session_id(generation)])
 }
 
 pub(super) fn task_key(id: &TaskId) -> Vec<u8> {

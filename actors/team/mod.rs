@@ -24,6 +24,7 @@ use crate::{
 
 mod ack;
 mod aloud;
+pub mod anew;
 mod calls;
 mod commits;
 mod holds;

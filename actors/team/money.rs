@@ -20,7 +20,7 @@ use crate::{
     ids::{CallId, TopicId, TurnId},
     notice::{Notice, NoticeKind},
     store::records::Writes,
-    task::{Ancestor, Wait, WaitReason},
+    task::{Ancestor, Source, Wait, WaitReason},
     tool::{Args, Asking},
     usage::Usage,
 };
@@ -169,7 +169,8 @@ impl Team {
                 read: false,
             };
             writes = writes.warned(day, &near.team).notice(&notice);
-            if let Some(source) = &running.charge.task.source {
+            let source = running.charge.task.source.as_ref();
+            if let Some(source) = source.map(Source::of_what_follows) {
                 let body = Body::Notification(Notification {
                     content: format!("[{}] {near}.", near.team),
                     team: near.team,

@@ -10,6 +10,7 @@ mod delegate;
 #[path = "../../tests/it/delegations.rs"]
 #[allow(dead_code)]
 mod delegations;
+mod lists;
 mod overhead;
 mod process;
 mod queue;
@@ -45,13 +46,14 @@ fn main() {
     if wanted.first().is_some_and(|first| first == start::ARGUMENT) {
         return start::serve(&wanted[1..]);
     }
-    let sections: [(&str, Section); 6] = [
+    let sections: [(&str, Section); 7] = [
         ("queue", queue::measure),
         ("chat", chat::measure),
         ("delegate", delegate::measure),
         ("overhead", overhead::measure),
         ("start", start::measure),
         ("streams", streams::measure),
+        ("lists", lists::measure),
     ];
     let mut report = Report::default();
     for (name, measure) in sections {

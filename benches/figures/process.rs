@@ -67,9 +67,24 @@ impl Process {
 
     /// Resident memory, in bytes.
     pub(crate) fn memory(&self) -> u64 {
+        self.status("VmRSS:")
+    }
+
+    /// The peak counts from now on.
+    pub(crate) fn forget_peak(&self) {
+        let file = format!("/proc/{}/clear_refs", self.0.id());
+        std::fs::write(file, "5").expect("the peak is forgotten");
+    }
+
+    /// The most resident memory so far, in bytes.
+    pub(crate) fn peak_memory(&self) -> u64 {
+        self.status("VmHWM:")
+    }
+
+    fn status(&self, field: &str) -> u64 {
         let status = std::fs::read_to_string(format!("/proc/{}/status", self.0.id()));
         let status = status.expect("status");
-        let line = status.lines().find(|line| line.starts_with("VmRSS:"));
+        let line = status.lines().find(|line| line.starts_with(field));
         let kilobytes = line.and_then(|line| line.split_whitespace().nth(1));
         kilobytes.expect("memory").parse::<u64>().expect("a number") * 1024
     }

@@ -7,11 +7,11 @@ use hivewright_actors::{
 };
 use serde_json::{Map, Value};
 
+use crate::json_size;
+
 #[cfg(test)]
 mod tests;
 
-/// Deeper nesting is not taken for JSON.
-const MAX_DEPTH: u32 = 64;
 /// The longest id that a client may give, in characters.
 const MAX_ID: usize = 128;
 /// So much of an unknown type is repeated to the client, in characters.
@@ -93,12 +93,8 @@ impl From<Refusal> for ErrorBody {
 ///
 /// What the client is to be told.
 pub fn parse(text: &str) -> Result<ClientFrame, Refusal> {
-    if is_too_deep(text) {
-        return Err(Refusal::new(
-            "invalid_json",
-            "invalid JSON: nested too deep",
-        ));
-    }
+    json_size::check(text.as_bytes())
+        .map_err(|error| Refusal::new("invalid_json", format!("invalid JSON: {error}")))?;
     let frame: Value = serde_json::from_str(text)
         .map_err(|error| Refusal::new("invalid_json", format!("invalid JSON: {error}")))?;
     let Value::Object(mut fields) = frame else {
@@ -221,29 +217,4 @@ fn unknown_type(found: &str, fields: &Map<String, Value>) -> Refusal {
 fn is_client_id(text: &str) -> bool {
     (1..=MAX_ID).contains(&text.chars().take(MAX_ID + 1).count())
         && !text.chars().any(char::is_control)
-}
-
-/// Counts brackets before anything is built. What is wrong otherwise, the parser finds.
-fn is_too_deep(text: &str) -> bool {
-    let mut depth = 0_u32;
-    let mut in_string = false;
-    let mut bytes = text.bytes();
-    while let Some(byte) = bytes.next() {
-        match byte {
-            b'"' => in_string = !in_string,
-            // The next one is escaped, be it a quote or the rest of a code.
-            b'\\' if in_string => {
-                bytes.next();
-            }
-            b'[' | b'{' if !in_string => {
-                depth += 1;
-                if depth > MAX_DEPTH {
-                    return true;
-                }
-            }
-            b']' | b'}' if !in_string => depth = depth.saturating_sub(1),
-            _ => {}
-        }
-    }
-    false
 }

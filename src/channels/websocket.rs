@@ -323,6 +323,7 @@ impl StreamHandler<Item> for Connection {
                     Closing::TakenOver => (CloseCode::Other(4409), "resumed elsewhere"),
                     Closing::TooBig => (CloseCode::Size, "frame too large"),
                     Closing::BadText => (CloseCode::Invalid, "invalid UTF-8"),
+                    Closing::Reconnect => (CloseCode::Restart, "connect again"),
                     Closing::Denied => (CloseCode::Other(4403), "denied"),
                 };
                 self.close(code, reason, ctx);

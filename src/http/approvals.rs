@@ -6,6 +6,7 @@ use actix_web::{HttpRequest, http::StatusCode, web};
 use hivewright_actors::{
     approvals::{
         Decide, List,
+        grants::{Covers, MOST_USES, NotGrantable},
         record::{Approval, Choice, Decider, Execution, Resolution, Status, Word},
         refusal::NotDecided,
     },
@@ -16,14 +17,16 @@ use hivewright_actors::{
     task::{Cause, Label, Lineage},
 };
 use serde::{Deserialize, Serialize};
-use serde_json::{Value, json};
+use serde_json::Value;
 use utoipa::ToSchema;
 
 use super::{
     State,
     arguments::{Approve, Caller, Json, Read},
+    auth::scope::Scope,
+    batch,
     error::ApiError,
-    json,
+    grants, json,
     listing::{self, Gathering},
     operation::{Field, Operation},
     reply::{Data, Rows},
@@ -50,6 +53,15 @@ pub(super) fn resources() -> Vec<Resource> {
                 .pages(&["created_at", "expires_at"]),
             list,
         ),
+        at("/api/v1/approvals/batch").post(
+            Operation::new("Decides on several calls, each by itself.")
+                .description("Each item succeeds or fails alone, and has its own answer.")
+                .recorded()
+                .example(
+                    r#"{"items": [{"id": "bcdfgh", "decision": "deny", "digest": "…"}]}"#,
+                ),
+            decide_several,
+        ),
         at("/api/v1/approvals/{id}")
             .get(
                 Operation::new("Shows an approval, named by its id or its short id."),
@@ -59,9 +71,11 @@ pub(super) fn resources() -> Vec<Resource> {
                 Operation::new("Approves a call, or denies it.")
                     .description(
                         "`digest` repeats what was shown: if the call has changed since, nothing is \
-                         decided. A note reaches the team.",
+                         decided. A note reaches the team. With `uses` the approval is good for more \
+                         calls than this one: those that equal the row's `grant` in everything. \
+                         `always` needs the scope `admin` too.",
                     )
-                    .refuses(&[409])
+                    .refuses(&[409, 422])
                     .recorded()
                     .example(r#"{"decision": "deny", "digest": "…", "note": "not on a Friday"}"#),
                 decide,
@@ -126,6 +140,8 @@ pub(super) struct Row {
     /// What became of the call.
     #[schema(schema_with = vocabulary::of::<Execution>)]
     execution: Execution,
+    /// What would be granted beyond this one call by `uses` or `always`; null if nothing can be.
+    grant: Option<grants::Shown>,
 }
 
 /// One person's word.
@@ -140,6 +156,7 @@ struct Vote {
 impl Row {
     pub(super) fn new(approval: Approval, now: Timestamp) -> Self {
         let pending = approval.is_pending(now);
+        let grantable = Covers::of(&approval).ok().filter(|_| pending);
         let votes = approval.votes.into_iter().map(|vote| Vote {
             by: vote.by,
             choice: vote.choice,
@@ -181,6 +198,34 @@ impl Row {
             time_left_ms: pending.then(|| millis(approval.expires_at.since(now))),
             resolved_at: approval.resolved_at.and_then(json::date),
             execution: approval.execution,
+            grant: grantable.map(grants::Shown::from),
+        }
+    }
+}
+
+/// For how many calls an approval is good.
+#[derive(Deserialize, ToSchema)]
+#[serde(untagged)]
+#[schema(as = ApprovalUses)]
+enum Uses {
+    /// So many, within 24 hours.
+    Number(u32),
+    /// `always`.
+    Word(Always),
+}
+
+#[derive(Deserialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+enum Always {
+    Always,
+}
+
+impl From<&Uses> for Resolution {
+    fn from(uses: &Uses) -> Self {
+        match uses {
+            Uses::Number(1) => Self::Once,
+            Uses::Number(number) => Self::Uses(*number),
+            Uses::Word(Always::Always) => Self::Always,
         }
     }
 }
@@ -192,14 +237,51 @@ struct Verdict {
     decision: Choice,
     /// As it was shown.
     digest: String,
-    /// For how many calls: one.
+    /// For how many calls like this: one, if it is not given.
     #[serde(default)]
-    #[schema(value_type = Option<u32>, minimum = 1, maximum = 1)]
-    uses: Option<Value>,
+    uses: Option<Uses>,
     /// For the team.
     #[serde(default)]
     #[schema(max_length = 2000)]
     note: Option<String>,
+}
+
+#[derive(Deserialize, ToSchema)]
+#[schema(as = ApprovalDecisions)]
+struct Verdicts {
+    /// One to a hundred decisions.
+    #[schema(min_items = 1, max_items = 100)]
+    items: Vec<Item>,
+}
+
+#[derive(Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+#[schema(as = ApprovalDecisionItem)]
+struct Item {
+    /// The approval, by its id or its short id.
+    id: String,
+    #[schema(schema_with = vocabulary::of::<Choice>)]
+    decision: Choice,
+    /// As it was shown.
+    digest: String,
+    /// For how many calls like this: one, if it is not given.
+    #[serde(default)]
+    uses: Option<Uses>,
+    /// For the team.
+    #[serde(default)]
+    #[schema(max_length = 2000)]
+    note: Option<String>,
+}
+
+/// What came of one of several decisions.
+#[derive(Serialize, ToSchema)]
+#[schema(as = DecidedItem)]
+struct Decided {
+    id: String,
+    /// What a request for this alone would have been answered with.
+    status: u16,
+    approval: Option<Row>,
+    error: Option<batch::Fault>,
 }
 
 /// The longest note, in characters.
@@ -290,12 +372,59 @@ async fn decide(
     id: web::Path<String>,
     Json(verdict): Json<Verdict>,
 ) -> Result<Data<Row>, ApiError> {
-    if caller.principal.teams().is_some() {
-        find(&state, &caller, &id).await?;
+    let decided = say(&state, &caller, via(&request), id.into_inner(), verdict);
+    decided.await.map(Data)
+}
+
+async fn decide_several(
+    state: web::Data<State>,
+    caller: Caller<Approve>,
+    request: HttpRequest,
+    Json(Verdicts { items }): Json<Verdicts>,
+) -> Result<Data<Vec<Decided>>, ApiError> {
+    batch::check(&items)?;
+    let via = via(&request);
+    let mut answers = Vec::with_capacity(items.len());
+    for item in items {
+        let verdict = Verdict {
+            decision: item.decision,
+            digest: item.digest,
+            uses: item.uses,
+            note: item.note,
+        };
+        let decided = say(&state, &caller, via, item.id.clone(), verdict).await;
+        let (status, approval, error) = batch::told(decided);
+        answers.push(Decided {
+            id: item.id,
+            status,
+            approval,
+            error,
+        });
     }
-    if verdict.uses.is_some_and(|uses| uses != json!(1)) {
-        let reason = "one call is approved at a time; leave it out";
-        return Err(ApiError::invalid_field("uses", reason));
+    Ok(Data(answers))
+}
+
+/// Decides on one approval, by one of its names.
+async fn say(
+    state: &State,
+    caller: &Caller<Approve>,
+    via: &'static str,
+    which: String,
+    verdict: Verdict,
+) -> Result<Row, ApiError> {
+    if caller.principal.teams().is_some() {
+        find(state, caller, &which).await?;
+    }
+    let resolution = verdict.uses.as_ref().map_or(Resolution::Once, From::from);
+    match resolution {
+        Resolution::Uses(uses) if !(1..=MOST_USES).contains(&uses) => {
+            let reason = format!("expected a whole number from 1 to {MOST_USES}, or `always`");
+            return Err(ApiError::invalid_field("uses", reason));
+        }
+        Resolution::Always if !caller.principal.may(Scope::Admin) => {
+            return Err(ApiError::forbidden(Scope::Admin).about("uses"));
+        }
+        _ => {}
     }
     let long = |note: &String| note.chars().count() > LONGEST_NOTE;
     if verdict.note.as_ref().is_some_and(long) {
@@ -303,12 +432,13 @@ async fn decide(
         return Err(ApiError::invalid_field("note", reason));
     }
     let word = Word {
-        which: id.into_inner(),
+        which,
         choice: verdict.decision,
+        resolution,
         digest: Some(verdict.digest),
         note: verdict.note,
         by: Decider::new(caller.principal.id().clone()),
-        via: via(&request).to_owned(),
+        via: via.to_owned(),
     };
     let decide = Decide {
         word,
@@ -316,7 +446,7 @@ async fn decide(
     };
     let decided = state.spine.approvals.send(decide).timeout(PATIENCE).await;
     match ask(decided)? {
-        Ok(approval) => Ok(Data(Row::new(approval, state.access.auth.now()))),
+        Ok(approval) => Ok(Row::new(approval, state.access.auth.now())),
         Err(refusal) => Err(refused(refusal)),
     }
 }
@@ -329,6 +459,8 @@ fn refused(refusal: NotDecided) -> ApiError {
         NotDecided::AlreadyResolved(approval) => conflict("already_resolved", told(&approval)),
         NotDecided::Expired(_) => conflict("expired", message),
         NotDecided::DigestMismatch => conflict("digest_mismatch", message),
+        NotDecided::NotGrantable(NotGrantable::TooMany) => conflict("conflict", message),
+        NotDecided::NotGrantable(_) => ApiError::unfit("uses", message),
         NotDecided::NotAllowed => ApiError::new(StatusCode::FORBIDDEN, "forbidden", message),
         other => ApiError::internal(other),
     }

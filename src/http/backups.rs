@@ -1,8 +1,9 @@
-//! `/api/v1/backups`: makes backups.
+//! `/api/v1/backups`: makes backups, and lists them.
 
-use std::path::PathBuf;
+use std::{io, path::PathBuf};
 
 use actix_web::web;
+use hivewright_actors::clock::Timestamp;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
@@ -10,27 +11,53 @@ use super::{
     State,
     arguments::{Admin, Caller, Json},
     error::ApiError,
-    jobs::Progress,
+    jobs::Work,
+    json, listing,
     operation::Operation,
-    reply::Accepted,
+    reply::{Accepted, Rows},
     routes::{Resource, at},
 };
 
-/// Makes a backup: in the file, or where backups go. Returns the file, or why there is none.
-///
-/// Blocks for long. Reports progress as it goes.
-pub type BackupRunner =
-    dyn Fn(Option<PathBuf>, &dyn Fn(Progress)) -> Result<PathBuf, String> + Send + Sync;
+/// Makes backups and knows those that are kept. All of it blocks.
+pub trait Backups: Send + Sync + 'static {
+    /// Makes one: in the file, or where backups go. Returns the file, or why there is none. Takes
+    /// long, reports how far it is, and leaves nothing behind if it is cancelled.
+    fn make(&self, file: Option<PathBuf>, work: &Work) -> Result<PathBuf, String>;
+
+    /// Those that are where backups go, newest first. There are never many.
+    fn list(&self) -> io::Result<Vec<Backup>>;
+}
+
+/// A backup that is kept.
+pub struct Backup {
+    /// Where.
+    pub file: PathBuf,
+    /// How large.
+    pub bytes: u64,
+    /// When it was complete.
+    pub made: Timestamp,
+}
 
 pub(super) fn resources() -> Vec<Resource> {
     vec![
-        at("/api/v1/backups").post(
-            Operation::new("Makes a backup, as a job that goes on after the answer.")
-                .description("`file` is an absolute path; without it the backup goes where all go.")
-                .refuses(&[409])
-                .example("{}"),
-            create,
-        ),
+        at("/api/v1/backups")
+            .get(
+                Operation::new("Lists the backups that are kept where all go.").pages(&[
+                    "-created_at",
+                    "file",
+                    "bytes",
+                ]),
+                list,
+            )
+            .post(
+                Operation::new("Makes a backup, as a job that goes on after the answer.")
+                    .description(
+                        "`file` is an absolute path; without it the backup goes where all go.",
+                    )
+                    .refuses(&[409])
+                    .example("{}"),
+                create,
+            ),
     ]
 }
 
@@ -50,6 +77,30 @@ struct Started {
     job_id: String,
 }
 
+/// A backup as answers show it.
+#[derive(Serialize, ToSchema)]
+#[schema(as = Backup)]
+struct Row {
+    file: String,
+    bytes: u64,
+    created_at: Option<String>,
+}
+
+async fn list(state: web::Data<State>, caller: Caller<Admin>) -> Result<Rows<Row>, ApiError> {
+    caller.all_teams()?;
+    let page = caller.query.page()?;
+    let backups = state.backups.clone();
+    let kept = web::block(move || backups.list()).await;
+    let kept = kept.map_err(ApiError::internal)?;
+    let rows = kept.map_err(ApiError::internal)?.into_iter();
+    let rows = rows.map(|backup| Row {
+        file: backup.file.display().to_string(),
+        bytes: backup.bytes,
+        created_at: json::date(backup.made),
+    });
+    listing::page(rows, &page, |row| row.file.clone())
+}
+
 async fn create(
     state: web::Data<State>,
     caller: Caller<Admin>,
@@ -62,9 +113,9 @@ async fn create(
             "expected an absolute path: the service does not know where you are",
         ));
     }
-    let runner = state.backups.clone();
-    let job = state.jobs.start("backup", move |progress| {
-        let file = runner(file, progress)?;
+    let backups = state.backups.clone();
+    let job = state.jobs.start("backup", move |work| {
+        let file = backups.make(file, work)?;
         Ok(file.display().to_string())
     });
     let id = job.ok_or_else(|| ApiError::conflict("a backup is being made already"))?;

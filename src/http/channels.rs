@@ -1,26 +1,34 @@
 //! `/api/v1/channels`: the ways in and out, and how they stand.
 
 use actix_web::web;
-use hivewright_actors::channel::CountConnections;
+use hivewright_actors::channel::{CountConnections, Reconnect};
 use serde::Serialize;
 use utoipa::ToSchema;
 
 use super::{
     State,
     approvals::{PATIENCE, ask},
-    arguments::{Caller, Read},
+    arguments::{Caller, Operate, Read},
     error::ApiError,
     listing,
     operation::Operation,
-    reply::Rows,
+    reply::{Data, Rows},
     routes::{Resource, at},
 };
 
 pub(super) fn resources() -> Vec<Resource> {
-    vec![at("/api/v1/channels").get(
-        Operation::new("Lists the ways in and out, and how they stand.").pages(&["type"]),
-        list,
-    )]
+    vec![
+        at("/api/v1/channels").get(
+            Operation::new("Lists the ways in and out, and how they stand.").pages(&["type"]),
+            list,
+        ),
+        at("/api/v1/channels/{type}/reconnect").post(
+            Operation::new("Ends all connections of a channel, so that they are made anew.")
+                .description("Clients of `ws` come back by themselves, and miss nothing.")
+                .refuses(&[409]),
+            reconnect,
+        ),
+    ]
 }
 
 /// A kind of channel, as answers show it.
@@ -45,6 +53,35 @@ pub(super) fn all(state: &State, connected: usize) -> Vec<Channel> {
         connected,
         error: state.service.channels_fault(),
     }]
+}
+
+/// Connections that were ended.
+#[derive(Serialize, ToSchema)]
+#[schema(as = Reconnected)]
+struct Ended {
+    #[serde(rename = "type")]
+    kind: &'static str,
+    /// How many there were.
+    connections: usize,
+}
+
+async fn reconnect(
+    state: web::Data<State>,
+    caller: Caller<Operate>,
+    kind: web::Path<String>,
+) -> Result<Data<Ended>, ApiError> {
+    caller.all_teams()?;
+    let known = all(&state, 0).into_iter().find(|row| row.kind == *kind);
+    let row = known.ok_or_else(|| ApiError::not_found("there is no channel of this type"))?;
+    if row.state == "off" {
+        let way_out = "the channel is off; turn it on in `config/channels.yaml`";
+        return Err(ApiError::conflict(way_out));
+    }
+    let ended = state.spine.channel.send(Reconnect).timeout(PATIENCE);
+    Ok(Data(Ended {
+        kind: row.kind,
+        connections: ask(ended.await)?,
+    }))
 }
 
 async fn list(state: web::Data<State>, caller: Caller<Read>) -> Result<Rows<Channel>, ApiError> {

@@ -18,9 +18,14 @@ use hivewright_actors::{
 };
 
 #[derive(Debug, Default)]
-pub(crate) struct Memory(Mutex<BTreeMap<Vec<u8>, Vec<u8>>>);
+pub(crate) struct Memory(Mutex<BTreeMap<Vec<u8>, Vec<u8>>>, AtomicU64);
 
 impl Memory {
+    /// How many rows scans have shown so far.
+    pub(crate) fn shown(&self) -> u64 {
+        self.1.load(Ordering::Relaxed)
+    }
+
     /// All that is stored, as text.
     pub(crate) fn text(&self) -> String {
         let map = self.0.lock().unwrap();
@@ -65,7 +70,10 @@ impl Storage for Memory {
                 .map(|(key, value)| (key.clone(), value.clone()))
                 .collect()
         };
-        let mut show = |(key, value): &(Vec<u8>, Vec<u8>)| visit(key, Ok(value));
+        let mut show = |(key, value): &(Vec<u8>, Vec<u8>)| {
+            self.1.fetch_add(1, Ordering::Relaxed);
+            visit(key, Ok(value))
+        };
         let _: ControlFlow<()> = match order {
             Order::Rising => rows.iter().try_for_each(&mut show),
             Order::Falling => rows.iter().rev().try_for_each(&mut show),

@@ -261,6 +261,21 @@ impl ApiError {
         })
     }
 
+    /// The status it is answered with.
+    pub(super) fn status(&self) -> StatusCode {
+        self.status
+    }
+
+    /// For programs.
+    pub(super) fn code(&self) -> &'static str {
+        self.code
+    }
+
+    /// What is to blame.
+    pub(super) fn field(&self) -> Option<&str> {
+        self.field.as_deref()
+    }
+
     /// The same, with what to do instead.
     pub fn hint(self, hint: impl Into<String>) -> Self {
         Self {

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use actix_web::web;
 use hivewright_actors::{
     ids::NoticeId,
-    notice::{Brief, Gathered, Notice, NoticeKind, gather, groups},
+    notice::{Brief, Gathered, Name, Notice, NoticeKind, gather, groups},
     store::{reads, records::Writes},
 };
 use serde::Serialize;
@@ -95,31 +95,51 @@ async fn list(state: web::Data<State>, caller: Caller<Operate>) -> Result<Rows<R
     let page = query.page()?;
     let seen = Seen::by(&caller);
     let rows = state.spine.store.read(move |storage| {
+        let wanted =
+            |notice: &Notice| seen.holds(notice) && kind.is_none_or(|wanted| notice.kind == wanted);
         let mut briefs = Vec::new();
         reads::each_notice(storage, &mut |notice| {
-            if seen.holds(&notice) && kind.is_none_or(|wanted| notice.kind == wanted) {
+            if wanted(&notice) {
                 briefs.push(Brief::from(&notice));
             }
         })?;
         let mut gathering = Gathering::new(&page);
-        let mut groups_by_id = HashMap::new();
-        for group in groups(briefs) {
-            let (false, Some(first)) = (unread && group.read, group.ids.first()) else {
-                continue;
-            };
-            let at = match page.sort.field {
-                "at" => group.at,
-                _ => group.last_at,
-            };
-            gathering.see(at, first.as_str());
-            groups_by_id.insert(first.to_string(), group.ids);
-        }
-        gathering.rows(&page, |id| {
-            let mut notices = Vec::new();
-            for id in groups_by_id.remove(id).unwrap_or_default() {
-                notices.extend(reads::notice(storage, &id)?);
+        groups(briefs, &mut |group| {
+            if !(unread && group.read) {
+                let at = match page.sort.field {
+                    "at" => group.at,
+                    _ => group.last_at,
+                };
+                gathering.see(at, &group.name());
             }
-            Ok(gather(notices).pop().map(Row::from))
+        });
+        // The words are read for the page alone.
+        let mut members: HashMap<String, Vec<Notice>> = HashMap::new();
+        let places = gathering.rows(&page, |name| {
+            members.insert(name.to_owned(), Vec::new());
+            Ok(Some(name.to_owned()))
+        })?;
+        let shown: Vec<Name> = members
+            .keys()
+            .filter_map(|name| Name::parse(name))
+            .collect();
+        reads::each_notice(storage, &mut |notice| {
+            if let Some(name) = shown.iter().find(|name| name.holds(&notice))
+                && wanted(&notice)
+                && let Some(members) = members.get_mut(&name.to_string())
+            {
+                members.push(notice);
+            }
+        })?;
+        let data = places.data.iter().filter_map(|name| {
+            let mut notices = members.remove(name)?;
+            notices.sort_by_key(|notice| notice.at);
+            gather(notices).pop().map(Row::from)
+        });
+        Ok(Rows {
+            data: data.collect(),
+            total: places.total,
+            next_cursor: places.next_cursor,
         })
     });
     rows.await.map_err(ApiError::internal)
@@ -130,21 +150,24 @@ async fn read_one(
     caller: Caller<Operate>,
     id: web::Path<String>,
 ) -> Result<Done, ApiError> {
-    let (seen, id) = (Seen::by(&caller), id.into_inner());
+    let (seen, id) = (Seen::by(&caller), NoticeId::from(id.as_str()));
     let meant = state.spine.store.read(move |storage| {
-        let mut briefs = Vec::new();
+        let Some(meant) = reads::notice(storage, &id)?.filter(|notice| seen.holds(notice)) else {
+            return Ok(None);
+        };
+        let mut equal = Vec::new();
         reads::each_notice(storage, &mut |notice| {
-            if seen.holds(&notice) {
-                briefs.push(Brief::from(&notice));
+            if notice.says_the_same(&meant) {
+                equal.push(notice);
             }
         })?;
-        let mut groups = groups(briefs).into_iter();
-        let meant = groups.find(|group| group.ids.iter().any(|known| known.as_str() == id));
-        Ok(meant.map(|group| group.ids))
+        equal.sort_by_key(|notice| notice.at);
+        let mut groups = gather(equal).into_iter();
+        Ok(groups.find(|group| group.ids.contains(&id)))
     });
     let meant = meant.await.map_err(ApiError::internal)?;
     let meant = meant.ok_or_else(|| ApiError::not_found("there is no such notice"))?;
-    mark(&state, meant).await?;
+    mark(&state, meant.ids).await?;
     Ok(Done)
 }
 

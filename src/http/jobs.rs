@@ -1,11 +1,11 @@
 //! `/api/v1/jobs`: work that takes longer than a request.
 
 use std::{
-    collections::VecDeque,
+    collections::{HashMap, VecDeque},
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
-use actix_web::web;
+use actix_web::{http::StatusCode, web};
 use hivewright_actors::{
     clock::{Clock, Timestamp},
     live::{
@@ -14,6 +14,7 @@ use hivewright_actors::{
     },
 };
 use serde::Serialize;
+use tokio_util::sync::CancellationToken;
 use utoipa::ToSchema;
 
 use super::{
@@ -22,7 +23,7 @@ use super::{
     error::ApiError,
     json, listing,
     operation::{Field, Operation},
-    reply::{Data, Rows},
+    reply::{Accepted, Data, Rows},
     routes::{Resource, at},
 };
 
@@ -37,7 +38,7 @@ pub(super) fn resources() -> Vec<Resource> {
                     const {
                         &[Field::word(
                             "state",
-                            || vec!["running", "done", "failed"],
+                            || vec!["running", "done", "failed", "cancelled"],
                             "Only in this state.",
                         )]
                     },
@@ -46,6 +47,14 @@ pub(super) fn resources() -> Vec<Resource> {
             list,
         ),
         at("/api/v1/jobs/{id}").get(Operation::new("Says how far a job is."), show),
+        at("/api/v1/jobs/{id}/cancel").post(
+            Operation::new("Asks a job to stop at the next safe point, leaving nothing half done.")
+                .description(
+                    "It is `cancelled` once it has stopped. One that is done or has failed stays so.",
+                )
+                .refuses(&[409]),
+            cancel,
+        ),
     ]
 }
 
@@ -59,6 +68,8 @@ pub enum JobState {
     Done,
     /// Ended badly: `message` says why.
     Failed,
+    /// Stopped because somebody wanted it to.
+    Cancelled,
 }
 
 /// How much of a job is done.
@@ -97,6 +108,35 @@ pub struct Jobs {
     clock: Arc<dyn Clock>,
     live: Publisher,
     list: Arc<Mutex<VecDeque<Job>>>,
+    /// Of those at work, by id: how they are asked to stop.
+    stops: Arc<Mutex<HashMap<String, CancellationToken>>>,
+}
+
+/// A job, as whoever does it sees it.
+pub struct Work {
+    jobs: Jobs,
+    id: String,
+    stop: CancellationToken,
+}
+
+impl Work {
+    /// Tells how far it is.
+    pub fn report(&self, progress: Progress) {
+        self.jobs.update(&self.id, |job| job.progress = progress);
+    }
+
+    /// It is to stop where nothing is left half done.
+    pub fn is_cancelled(&self) -> bool {
+        self.stop.is_cancelled()
+    }
+}
+
+/// What came of asking a job to stop.
+pub enum Stopping {
+    /// It will, or has.
+    Heard(Job),
+    /// It ended before.
+    Over(Job),
 }
 
 impl Jobs {
@@ -106,16 +146,17 @@ impl Jobs {
             clock,
             live,
             list: Arc::default(),
+            stops: Arc::default(),
         }
     }
 
     /// Starts blocking work on a thread of its own; none if one of its kind is at work already.
     ///
-    /// The work is told where to report progress, and returns what is to be said of it.
+    /// The work returns what is to be said of it.
     pub fn start(
         &self,
         kind: &'static str,
-        work: impl FnOnce(&dyn Fn(Progress)) -> Result<String, String> + Send + 'static,
+        work: impl FnOnce(&Work) -> Result<String, String> + Send + 'static,
     ) -> Option<String> {
         let id = {
             let mut list = self.lock();
@@ -139,17 +180,32 @@ impl Jobs {
             }
             id
         };
-        let (jobs, name) = (self.clone(), id.clone());
+        let at_work = Work {
+            jobs: self.clone(),
+            id: id.clone(),
+            stop: CancellationToken::new(),
+        };
+        self.stops().insert(id.clone(), at_work.stop.clone());
         tokio::task::spawn_blocking(move || {
             // A panic must not leave it running for ever.
             let mut ending = Ending {
-                jobs: &jobs,
-                id: &name,
+                work: &at_work,
                 outcome: Err("the job failed unexpectedly".to_owned()),
             };
-            ending.outcome = work(&|progress| jobs.update(&name, |job| job.progress = progress));
+            ending.outcome = work(&at_work);
         });
         Some(id)
+    }
+
+    /// Asks a job to stop. None: there is no such job.
+    pub fn cancel(&self, id: &str) -> Option<Stopping> {
+        let job = self.get(id)?;
+        match self.stops().get(id) {
+            Some(stop) => stop.cancel(),
+            None if job.state == JobState::Cancelled => {}
+            None => return Some(Stopping::Over(self.get(id).unwrap_or(job))),
+        }
+        Some(Stopping::Heard(job))
     }
 
     /// A job by its name.
@@ -173,6 +229,10 @@ impl Jobs {
         self.live.publish(Event::new(Kind::JobProgress, told));
     }
 
+    fn stops(&self) -> MutexGuard<'_, HashMap<String, CancellationToken>> {
+        self.stops.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     fn lock(&self) -> MutexGuard<'_, VecDeque<Job>> {
         self.list.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -185,25 +245,28 @@ impl std::fmt::Debug for Jobs {
 }
 
 struct Ending<'a> {
-    jobs: &'a Jobs,
-    id: &'a str,
+    work: &'a Work,
     outcome: Result<String, String>,
 }
 
 impl Drop for Ending<'_> {
     fn drop(&mut self) {
+        let Work { jobs, id, stop } = self.work;
         let (state, message) = match &self.outcome {
             Ok(message) => (JobState::Done, message),
+            Err(message) if stop.is_cancelled() => (JobState::Cancelled, message),
             Err(message) => (JobState::Failed, message),
         };
         match state {
-            JobState::Failed => tracing::warn!(job = self.id, %message, "job failed"),
-            _ => tracing::info!(job = self.id, %message, "job done"),
+            JobState::Failed => tracing::warn!(job = id, %message, "job failed"),
+            JobState::Cancelled => tracing::info!(job = id, %message, "job cancelled"),
+            _ => tracing::info!(job = id, %message, "job done"),
         }
-        self.jobs.update(self.id, |job| {
+        jobs.update(id, |job| {
             job.state = state;
             job.message.clone_from(message);
         });
+        jobs.stops().remove(id);
     }
 }
 
@@ -218,6 +281,7 @@ async fn list(state: web::Data<State>, caller: Caller<Admin>) -> Result<Rows<Job
         ("running", JobState::Running),
         ("done", JobState::Done),
         ("failed", JobState::Failed),
+        ("cancelled", JobState::Cancelled),
     ];
     let wanted = caller.query.word("state", &states);
     let jobs = state.jobs.all().into_iter();
@@ -234,4 +298,21 @@ async fn show(
     let job = state.jobs.get(&id);
     job.map(Data)
         .ok_or_else(|| ApiError::not_found("there is no such job"))
+}
+
+async fn cancel(
+    state: web::Data<State>,
+    caller: Caller<Admin>,
+    id: web::Path<String>,
+) -> Result<Accepted<Job>, ApiError> {
+    caller.all_teams()?;
+    match state.jobs.cancel(&id) {
+        None => Err(ApiError::not_found("there is no such job")),
+        Some(Stopping::Heard(job)) => Ok(Accepted(job)),
+        Some(Stopping::Over(_)) => Err(ApiError::new(
+            StatusCode::CONFLICT,
+            "final",
+            "the job has ended already",
+        )),
+    }
 }

@@ -14,6 +14,7 @@ use utoipa::{
 };
 
 use super::{LONGEST_BODY, error::ApiError};
+use crate::json_size;
 
 /// A body that does not arrive in this time is given up.
 const SLOWEST_BODY: Duration = Duration::from_secs(30);
@@ -70,6 +71,7 @@ async fn collect(mut payload: web::Payload) -> Result<Vec<u8>, ApiError> {
 }
 
 fn parse<T: DeserializeOwned + ToSchema>(bytes: &[u8]) -> Result<T, ApiError> {
+    json_size::check(bytes).map_err(|error| ApiError::invalid(format!("the body: {error}")))?;
     let value: Value = serde_json::from_slice(bytes).map_err(|error| {
         ApiError::invalid(format!(
             "the body is not valid JSON (line {}, column {})",

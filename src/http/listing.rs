@@ -153,8 +153,8 @@ pub(super) fn scan<T>(
     })
 }
 
-/// Finds the wanted part of rows that come in any order, each at a moment. Of all rows it holds only
-/// the places of those that the page and its offset need.
+/// Finds the wanted part of rows that come in any order, each with what it is sorted by. Of all rows
+/// it holds only the places of those that the page and its offset need.
 pub(super) struct Gathering {
     falling: bool,
     after: Option<Place>,
@@ -166,15 +166,47 @@ pub(super) struct Gathering {
     beyond: usize,
 }
 
-/// What comes first is smaller: by the moment, then by the id.
-type Place = (i128, String);
+/// What comes first is smaller: by what the list is sorted by, then by the id.
+struct Place {
+    falling: bool,
+    value: Value,
+    id: String,
+}
+
+impl Ord for Place {
+    fn cmp(&self, other: &Self) -> Ordering {
+        let order = compare(&self.value, &other.value);
+        let order = match self.falling {
+            true => order.reverse(),
+            false => order,
+        };
+        order.then_with(|| self.id.cmp(&other.id))
+    }
+}
+
+impl PartialOrd for Place {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl PartialEq for Place {
+    fn eq(&self, other: &Self) -> bool {
+        self.cmp(other).is_eq()
+    }
+}
+
+impl Eq for Place {}
 
 impl Gathering {
     pub(super) fn new(page: &Page) -> Self {
         let falling = page.sort.falling;
         let place = |value: &Value| {
-            let (at, id) = (value[0].as_u64()?, value[1].as_str()?);
-            Some((rank(falling, Timestamp(at)), id.to_owned()))
+            Some(Place {
+                falling,
+                value: value.get(0)?.clone(),
+                id: value.get(1)?.as_str()?.to_owned(),
+            })
         };
         Self {
             falling,
@@ -186,10 +218,19 @@ impl Gathering {
         }
     }
 
-    /// There is a row that is wanted.
+    /// There is a row that is wanted, of this moment.
     pub(super) fn see(&mut self, at: Timestamp, id: &str) {
+        self.see_by(at.0.into(), id);
+    }
+
+    /// The same of rows that are sorted by something else.
+    pub(super) fn see_by(&mut self, value: Value, id: &str) {
         self.total += 1;
-        let place = (rank(self.falling, at), id.to_owned());
+        let place = Place {
+            falling: self.falling,
+            value,
+            id: id.to_owned(),
+        };
         if self.after.as_ref().is_some_and(|after| place <= *after) {
             return;
         }
@@ -202,7 +243,14 @@ impl Gathering {
 
     /// Rows from this moment on change neither the page nor the count that is shown.
     pub(super) fn is_settled(&self, at: Timestamp) -> bool {
-        let is_last = |last: &Place| last.0 < rank(self.falling, at);
+        let at = Value::from(at.0);
+        let is_last = |last: &Place| {
+            let order = compare(&last.value, &at);
+            match self.falling {
+                true => order.is_gt(),
+                false => order.is_lt(),
+            }
+        };
         self.total > MOST_COUNTED
             && self.beyond > self.most
             && self.best.peek().is_some_and(is_last)
@@ -218,22 +266,15 @@ impl Gathering {
         let places = self.best.into_sorted_vec();
         let mut data = Vec::new();
         let mut last = None;
-        for (at, id) in places.into_iter().skip(page.offset) {
+        for Place { value, id, .. } in places.into_iter().skip(page.offset) {
             data.extend(row(&id)?);
-            last = Some(json!([u64::try_from(at.abs()).unwrap_or(u64::MAX), id]));
+            last = Some(json!([value, id]));
         }
         Ok(Rows {
             data,
             total: self.total,
             next_cursor: last.filter(|_| goes_on).map(|place| page.cursor(place)),
         })
-    }
-}
-
-fn rank(falling: bool, at: Timestamp) -> i128 {
-    match falling {
-        true => -i128::from(at.0),
-        false => i128::from(at.0),
     }
 }
 

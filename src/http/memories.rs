@@ -13,6 +13,7 @@ use super::{
     State,
     arguments::{Caller, Json, Operate, Read},
     auth::principal::Principal,
+    batch,
     error::ApiError,
     json, listing,
     operation::{Field, Operation},
@@ -63,6 +64,11 @@ pub(super) fn resources() -> Vec<Resource> {
                     ),
                 create,
             ),
+        at("/api/v1/memories/review").post(
+            Operation::new("Approves or rejects several memories, each by itself.")
+                .example(r#"{"items": [{"id": "mem-1", "decision": "reject", "note": "hearsay"}]}"#),
+            decide_several,
+        ),
         at("/api/v1/memories/{id}/chain").get(
             Operation::new("Lists all versions of a memory.").pages(&["-version"]),
             versions,
@@ -265,6 +271,34 @@ enum Decision {
 struct Decided {
     decision: Decision,
     note: Option<String>,
+}
+
+#[derive(Deserialize, ToSchema)]
+#[schema(as = MemoryReviews)]
+struct Decisions {
+    /// One to a hundred decisions.
+    #[schema(min_items = 1, max_items = 100)]
+    items: Vec<Item>,
+}
+
+#[derive(Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+#[schema(as = MemoryReviewItem)]
+struct Item {
+    id: String,
+    decision: Decision,
+    note: Option<String>,
+}
+
+/// What came of one of several decisions.
+#[derive(Serialize, ToSchema)]
+#[schema(as = ReviewedItem)]
+struct Reviewed {
+    id: String,
+    /// What a request for this alone would have been answered with.
+    status: u16,
+    memory: Option<Row>,
+    error: Option<batch::Fault>,
 }
 
 #[derive(Deserialize, ToSchema)]
@@ -479,16 +513,46 @@ async fn decide(
     state: web::Data<State>,
     caller: Caller<Operate>,
     id: web::Path<String>,
-    Json(Decided { decision, note }): Json<Decided>,
+    Json(decided): Json<Decided>,
 ) -> Result<Data<Row>, ApiError> {
-    let id = reached(&state, &caller, id).await?;
+    review(&state, &caller, id, decided).await.map(Data)
+}
+
+async fn decide_several(
+    state: web::Data<State>,
+    caller: Caller<Operate>,
+    Json(Decisions { items }): Json<Decisions>,
+) -> Result<Data<Vec<Reviewed>>, ApiError> {
+    batch::check(&items)?;
+    let mut answers = Vec::with_capacity(items.len());
+    for Item { id, decision, note } in items {
+        let decided = Decided { decision, note };
+        let reviewed = review(&state, &caller, web::Path::from(id.clone()), decided).await;
+        let (status, memory, error) = batch::told(reviewed);
+        answers.push(Reviewed {
+            id,
+            status,
+            memory,
+            error,
+        });
+    }
+    Ok(Data(answers))
+}
+
+async fn review(
+    state: &web::Data<State>,
+    caller: &Caller<Operate>,
+    id: web::Path<String>,
+    Decided { decision, note }: Decided,
+) -> Result<Row, ApiError> {
+    let id = reached(state, caller, id).await?;
     let verdict = match decision {
         Decision::Approve => Verdict::Approve,
         Decision::Reject => Verdict::Reject,
     };
     let by = operator(&caller.principal);
     let reviewed = state.memory.review(&id, verdict, note, by).await?;
-    Ok(Data(Row::whole(&reviewed)))
+    Ok(Row::whole(&reviewed))
 }
 
 async fn set_pin(

@@ -43,7 +43,8 @@ pub(super) fn resources() -> Vec<Resource> {
                 .description(
                     "Answers once it is stored; with `wait_s` once there is a reply, if that comes in \
                      time. A `topic` is made if there is none of that name. Another team than the main \
-                     one needs the scope `operate` too.",
+                     one needs the scope `operate` too. `X-Source-Channel` names another channel that hears of \
+                     the work; the answer stays here.",
                 )
                 .refuses(&[404, 409])
                 .example(r#"{"content": "How are you?", "topic": "small talk", "wait_s": 20}"#),
@@ -182,10 +183,11 @@ async fn send(
     }
     let until = Instant::now() + Duration::from_secs(words.wait_s);
     let waits = words.wait_s > 0;
+    let notify = giving::source_channel(&state, &upgrade.principal, &request).await?;
     // Opened before anything is said, so that nothing is missed.
     let mut fate = Fate::new(&state);
     if words.team.as_deref().is_some_and(|team| team != MAIN) {
-        return to_team(&state, &upgrade, words, &mut fate, until).await;
+        return to_team(&state, &upgrade, words, notify, &mut fate, until).await;
     }
     let message = parts(&state)?.ids.message();
     let own = own_channel(&upgrade);
@@ -202,6 +204,7 @@ async fn send(
         content: state.secrets.scrub_known(words.content.trim()),
         topic: topic.or(words.topic.map(Wanted::Name)),
         id: message.clone(),
+        notify,
     });
     let accepted = ask(said.timeout(PATIENCE).await)?.map_err(refused)?;
     let saying::Accepted { task, reply, .. } = accepted;
@@ -228,6 +231,7 @@ async fn to_team(
     state: &web::Data<State>,
     upgrade: &Upgrade,
     words: Words,
+    notify: Option<ChannelId>,
     fate: &mut Fate,
     until: Instant,
 ) -> Result<Sent, ApiError> {
@@ -245,7 +249,7 @@ async fn to_team(
         priority: Priority::Normal,
         deadline: None,
         options: Options::default(),
-        source: None,
+        source: notify,
     };
     let id = giving::give(state, &upgrade.principal, work, "content").await?;
     let task = fate.of(&id, words.wait_s > 0, until).await?;

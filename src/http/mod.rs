@@ -3,7 +3,11 @@
 use std::{sync::Arc, time::Duration, time::Instant};
 
 use actix_web::{HttpResponse, middleware, web};
-use hivewright_actors::{budget::Days, ids::TeamKey, spine::Spine};
+use hivewright_actors::{
+    budget::Days,
+    ids::{TeamKey, TeamName},
+    spine::Spine,
+};
 
 pub mod access;
 mod approvals;
@@ -11,6 +15,7 @@ mod arguments;
 mod audit;
 pub mod auth;
 pub mod backups;
+mod batch;
 mod changes;
 mod channels;
 pub mod config;
@@ -21,6 +26,7 @@ pub(crate) mod doubles;
 pub mod edge;
 pub mod error;
 mod events;
+mod grants;
 mod health;
 pub mod idempotency;
 mod identities;
@@ -64,7 +70,7 @@ pub mod webhooks;
 
 use access::Access;
 use auth::identities::Identities;
-use backups::BackupRunner;
+use backups::Backups;
 use config::Files;
 use error::ApiError;
 use jobs::Jobs;
@@ -74,7 +80,7 @@ use routes::Resource;
 
 use crate::{
     changes::Changes, logging::Secrets, memory::Memory, rulebook::Rulebook,
-    tools::org::office::Office, triggers::desk::Desk, vault::Vault,
+    teams::equipment::Equipment, tools::org::office::Office, triggers::desk::Desk, vault::Vault,
 };
 
 /// For the server's `client_request_timeout`: the header has to be there by then.
@@ -114,6 +120,9 @@ pub trait Service: Send + Sync + 'static {
     fn team(&self, name: &str) -> Option<TeamKey>;
 }
 
+/// Says what a team has to work with, below these teams. Blocks.
+pub type Equipper = dyn Fn(&TeamKey, &[TeamName]) -> Equipment + Send + Sync;
+
 /// What the handlers share.
 pub struct State {
     /// Who may do what.
@@ -130,6 +139,8 @@ pub struct State {
     pub rules: Rulebook,
     /// Judges calls that nobody makes.
     pub explainer: Arc<Explainer>,
+    /// Says what teams have to work with.
+    pub equipment: Arc<Equipper>,
     /// The teams, and what is done to them.
     pub office: Office,
     /// What the service and its teams keep secret.
@@ -157,7 +168,7 @@ pub struct State {
     /// The days that budgets count.
     pub days: Arc<dyn Days>,
     /// Makes backups.
-    pub backups: Arc<BackupRunner>,
+    pub backups: Arc<dyn Backups>,
     /// When the service came up.
     pub started: Instant,
 }
@@ -184,6 +195,7 @@ fn table() -> Vec<Resource> {
         config::resources(),
         doctor::resources(),
         approvals::resources(),
+        grants::resources(),
         questions::resources(),
         policies::resources(),
         inbox::resources(),

@@ -94,19 +94,20 @@ pub(super) struct Stored {
 impl Stored {
     /// Reads it. Blocks.
     pub(super) fn read(storage: &dyn Storage) -> Result<Self, StorageError> {
-        let mut unread = Vec::new();
+        let (mut unread, mut groups_unread) = (Vec::new(), 0);
         reads::each_notice(storage, &mut |notice| {
             // A group with one that is unread is unread.
             if !notice.read {
                 unread.push(Brief::from(&notice));
             }
         })?;
+        groups(unread, &mut |_| groups_unread += 1);
         Ok(Self {
             tree: Tree::new(reads::teams(storage)?.rows),
             open: reads::open_work(storage)?,
             approvals: reads::pending_approvals(storage)?.rows,
             questions: reads::open_questions(storage)?.rows,
-            unread: groups(unread).len(),
+            unread: groups_unread,
         })
     }
 

@@ -11,8 +11,9 @@ use futures_util::{Stream, stream};
 use hivewright_actors::{
     ids::{CallId, TaskId, TeamKey, TeamName, TopicId, TurnId},
     storage::{Order, StorageError},
-    store::{StoreHandle, sessions},
+    store::{StoreHandle, records::Writes, sessions},
     task::Lane,
+    team::anew::BeganAnew,
 };
 use serde::Serialize;
 use utoipa::ToSchema;
@@ -20,13 +21,14 @@ use utoipa::ToSchema;
 use super::{
     State,
     approvals::words,
-    arguments::{Caller, Read},
+    arguments::{Caller, Operate, Read},
     error::ApiError,
     listing::Gathering,
     operation::{Field, Operation},
     query::Query,
-    reply::{Bare, Clean, LINES, Lines, Rows},
+    reply::{Bare, Clean, Data, LINES, Lines, Rows},
     routes::{Resource, at},
+    teams::parts,
 };
 use crate::{
     logging::Secrets,
@@ -89,6 +91,12 @@ pub(super) fn resources() -> Vec<Resource> {
         at("/api/v1/sessions/{id}/export").get(
             Operation::new("Sends a whole transcript, one JSON object a line."),
             hand_out,
+        ),
+        at("/api/v1/sessions/{id}/reset").post(
+            Operation::new("Begins a conversation anew: the model is not shown what was said before.")
+                .description("The journal keeps everything. Not while a turn runs in the session.")
+                .refuses(&[409]),
+            begin_anew,
         ),
         at("/api/v1/teams/{name}/history").get(
             Operation::new("Shows a part of what a team said and did, oldest first.")
@@ -415,6 +423,35 @@ async fn hand_out(
         ))
         .streaming(chunks(export));
     Ok(Lines(answer))
+}
+
+async fn begin_anew(
+    state: web::Data<State>,
+    caller: Caller<Operate>,
+    id: web::Path<String>,
+) -> Result<Data<Row>, ApiError> {
+    let (lane, generation) = reached(&caller, &id)?;
+    let parts = parts(&state)?;
+    let of = lane.clone();
+    let store = &state.spine.store;
+    let session = store.read(move |storage| sessions::session(storage, &of, generation));
+    let session = session.await.map_err(ApiError::internal)?;
+    let session = session.ok_or_else(|| missing(&id))?;
+    let (_, running) = state.spine.live.running();
+    if running.iter().any(|turn| turn.session_id == *id) {
+        let way_out = "a turn runs in this session; cancel its task, or wait for its end";
+        return Err(ApiError::conflict(way_out));
+    }
+    let at = parts.clock.now();
+    let stored = store.commit(Writes::new().began(&lane, generation, at));
+    stored.await.map_err(ApiError::internal)?;
+    // One that starts from now on reads it.
+    let team = state.spine.directory.get(&lane.team);
+    if let Some(team) = team.map(|team| team.clone()) {
+        let topic = lane.topic.clone();
+        team.do_send(BeganAnew { topic, at });
+    }
+    Ok(Data(Row::from(session)))
 }
 
 fn chunks(export: Export) -> impl Stream<Item = Result<Bytes, StorageError>> {

@@ -1,7 +1,15 @@
 //! `/api/v1/teams` and `/api/v1/org`: the teams as they are.
 
+use std::collections::HashMap;
+
 use actix_web::web;
-use hivewright_actors::{budget::Caps, ids::MAIN, org::tree::Tree, queue::submit::OpenTask};
+use hivewright_actors::{
+    budget::Caps,
+    ids::MAIN,
+    org::tree::Tree,
+    queue::submit::OpenTask,
+    store::{reads, records::TeamError},
+};
 use serde::Serialize;
 use utoipa::ToSchema;
 
@@ -15,7 +23,11 @@ use super::{
     routes::{Resource, at},
 };
 use crate::{
-    teams::overview::{Detail, Row},
+    logging::Secrets,
+    teams::{
+        equipment::Equipment,
+        overview::{Detail, Row},
+    },
     tools::org::office::Parts,
     vocabulary,
 };
@@ -132,27 +144,77 @@ struct Shown {
     #[serde(flatten)]
     detail: Detail,
     created_at: Option<String>,
+    #[serde(flatten)]
+    equipment: Equipment,
 }
 
 /// Runs something that looks at files away from the async threads.
 async fn looking<T: Send + 'static>(
     state: &web::Data<State>,
-    look: impl FnOnce(&Tree, &[OpenTask], &Parts) -> T + Send + 'static,
+    look: impl FnOnce(&Sight<'_>) -> T + Send + 'static,
 ) -> Result<T, ApiError> {
     let parts = parts(state)?;
     let open = parts.work.open(None).await;
-    let (tree, state) = (parts.view.now(), state.clone());
+    look_at(state, parts.view.now(), open, look).await
+}
+
+async fn look_at<T: Send + 'static>(
+    state: &web::Data<State>,
+    tree: impl AsRef<Tree> + Send + 'static,
+    open: Vec<OpenTask>,
+    look: impl FnOnce(&Sight<'_>) -> T + Send + 'static,
+) -> Result<T, ApiError> {
+    let errors = state.spine.store.read(reads::team_errors).await;
+    let errors = errors.map_err(ApiError::internal)?;
+    let state = state.clone();
     let looked = tokio::task::spawn_blocking(move || {
-        let parts = self::parts(&state)?;
-        Ok(look(&tree, &open, parts))
+        Ok(look(&Sight {
+            tree: tree.as_ref(),
+            open: &open,
+            errors: &errors,
+            parts: parts(&state)?,
+            secrets: &state.secrets,
+        }))
     });
     looked.await.map_err(ApiError::internal)?
 }
 
-fn row(team: &str, tree: &Tree, open: &[OpenTask], parts: &Parts) -> Option<Row> {
-    let team = tree.get(team)?;
-    let spent = (parts.spent)(&team.name);
-    Some(Row::of(team, tree, open, &parts.live, spent))
+/// What teams are seen by.
+struct Sight<'a> {
+    tree: &'a Tree,
+    open: &'a [OpenTask],
+    /// What went wrong last, by the keys of teams.
+    errors: &'a HashMap<String, TeamError>,
+    parts: &'a Parts,
+    secrets: &'a Secrets,
+}
+
+impl Sight<'_> {
+    fn row(&self, team: &str) -> Option<Row> {
+        let Self { tree, parts, .. } = self;
+        let team = tree.get(team)?;
+        let spent = (parts.spent)(&team.name);
+        let error = self.errors.get(&team.key().to_string()).cloned();
+        let error = error.map(|error| TeamError {
+            message: self.secrets.scrub_known(&error.message),
+            ..error
+        });
+        Some(Row {
+            last_error: error.map(Into::into),
+            ..Row::of(team, tree, self.open, &parts.live, spent)
+        })
+    }
+
+    fn node(&self, team: &str) -> Option<Node> {
+        let below = self.tree.children(team);
+        let below = below.filter_map(|child| self.node(child.name.as_str()));
+        let file = self.parts.live.team_now(&team.into());
+        Some(Node {
+            row: self.row(team)?,
+            budget: file.ok().map(|file| file.budgets),
+            teams: below.collect(),
+        })
+    }
 }
 
 async fn list(state: web::Data<State>, caller: Caller<Read>) -> Result<Rows<Row>, ApiError> {
@@ -160,10 +222,9 @@ async fn list(state: web::Data<State>, caller: Caller<Read>) -> Result<Rows<Row>
     let page = query.page()?;
     let wanted = |name: &str| query.text(name).map(str::to_lowercase);
     let (standing, parent, words) = (wanted("state"), wanted("parent"), wanted("q"));
-    let rows = looking(&state, |tree, open, parts| {
-        let rows = tree
-            .iter()
-            .filter_map(|team| row(team.name.as_str(), tree, open, parts));
+    let rows = looking(&state, |sight| {
+        let teams = sight.tree.iter();
+        let rows = teams.filter_map(|team| sight.row(team.name.as_str()));
         rows.collect::<Vec<_>>()
     });
     let mut rows = rows.await?;
@@ -191,19 +252,25 @@ async fn show(
     caller.team(&name)?;
     let name = name.into_inner();
     let missing = ApiError::not_found(format!("there is no team `{name}`"));
-    let detail = looking(&state, move |tree, open, parts| {
+    let equip = state.equipment.clone();
+    let shown = looking(&state, move |sight| {
+        let Sight {
+            tree, open, parts, ..
+        } = sight;
         let team = tree.get(&name)?;
-        let row = row(&name, tree, open, parts)?;
-        let made = json::date(team.created_at);
-        Some((row.in_detail(team, tree, open, &parts.live), made))
+        let row = sight.row(&name)?;
+        Some(Shown {
+            detail: row.in_detail(team, tree, open, &parts.live),
+            created_at: json::date(team.created_at),
+            equipment: equip(&team.key(), &tree.ancestors(&name)),
+        })
     });
-    let (detail, created_at) = detail.await?.ok_or(missing)?;
-    Ok(Data(Shown { detail, created_at }))
+    Ok(Data(shown.await?.ok_or(missing)?))
 }
 
 async fn show_tree(state: web::Data<State>, caller: Caller<Read>) -> Result<Data<Node>, ApiError> {
     caller.all_teams()?;
-    let root = looking(&state, |tree, open, parts| node(MAIN, tree, open, parts)).await?;
+    let root = looking(&state, |sight| sight.node(MAIN)).await?;
     root.map(Data).ok_or_else(ApiError::draining)
 }
 
@@ -213,22 +280,5 @@ pub(super) async fn tree_of(
     tree: Tree,
     open: Vec<OpenTask>,
 ) -> Result<Option<Node>, ApiError> {
-    let state = state.clone();
-    let looked = tokio::task::spawn_blocking(move || {
-        let parts = parts(&state)?;
-        Ok(node(MAIN, &tree, &open, parts))
-    });
-    looked.await.map_err(ApiError::internal)?
-}
-
-fn node(team: &str, tree: &Tree, open: &[OpenTask], parts: &Parts) -> Option<Node> {
-    let below = tree
-        .children(team)
-        .filter_map(|child| node(child.name.as_str(), tree, open, parts));
-    let file = parts.live.team_now(&team.into());
-    Some(Node {
-        row: row(team, tree, open, parts)?,
-        budget: file.ok().map(|file| file.budgets),
-        teams: below.collect(),
-    })
+    look_at(state, Box::new(tree), open, |sight| sight.node(MAIN)).await
 }

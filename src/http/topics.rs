@@ -1,9 +1,10 @@
 //! `/api/v1/topics`: conversations of all channels.
 
-use std::{cmp::Reverse, collections::HashMap};
+use std::{collections::HashMap, time::Duration};
 
 use actix_web::{http::StatusCode, web};
 use hivewright_actors::{
+    clock::Timestamp,
     event::TopicState,
     ids::{ChannelId, MAIN, TopicId},
     router::{
@@ -21,16 +22,15 @@ use super::{
     approvals::{PATIENCE, ask, words},
     arguments::{Caller, Json, Operate, Read},
     error::ApiError,
-    json, listing,
+    json,
+    listing::Gathering,
     operation::{Field, Operation},
+    query::{Page, Sort},
     reply::{Clean, Data, Maybe, Rows},
     routes::{Resource, at},
     snapshot::Running,
 };
 use crate::vocabulary;
-
-/// No list holds more than these, those with the newest activity.
-const MOST: usize = 10_200;
 
 const STATES: [(&str, TopicState); 3] = [
     ("active", TopicState::Active),
@@ -109,57 +109,87 @@ fn work(open: &[OpenWork]) -> Work {
     counts
 }
 
-fn shown(state: &State, channel: ChannelId, row: Row, work: &Work) -> Topic {
-    let (queued, running) = work.get(&row.id).copied().unwrap_or_default();
-    let now = state.access.auth.now();
-    let idle_after = state.service.topics_idle_after();
-    let lane = Lane {
-        team: MAIN.into(),
-        topic: Some(row.id.clone()),
-    };
-    Topic {
-        state: row.state(now, queued + running > 0, idle_after),
-        channel_type: channel.channel_type().to_owned(),
-        channel_id: channel,
-        name: row.name,
-        created_at: json::date(row.created_at),
-        last_activity: json::date(row.last_activity),
-        queued,
-        running: running > 0,
-        session_id: lane.session_id(1),
-        id: row.id,
+/// By what a topic's state is told.
+#[derive(Clone)]
+struct Standing {
+    work: Work,
+    now: Timestamp,
+    idle_after: Duration,
+}
+
+impl Standing {
+    fn new(state: &State, open: &[OpenWork]) -> Self {
+        Self {
+            work: work(open),
+            now: state.access.auth.now(),
+            idle_after: state.service.topics_idle_after(),
+        }
+    }
+
+    fn state(&self, row: &Row) -> TopicState {
+        let busy = self.work.contains_key(&row.id);
+        row.state(self.now, busy, self.idle_after)
+    }
+
+    fn shown(&self, channel: ChannelId, row: Row) -> Topic {
+        let (queued, running) = self.work.get(&row.id).copied().unwrap_or_default();
+        let lane = Lane {
+            team: MAIN.into(),
+            topic: Some(row.id.clone()),
+        };
+        Topic {
+            state: self.state(&row),
+            channel_type: channel.channel_type().to_owned(),
+            channel_id: channel,
+            name: row.name,
+            created_at: json::date(row.created_at),
+            last_activity: json::date(row.last_activity),
+            queued,
+            running: running > 0,
+            session_id: lane.session_id(1),
+            id: row.id,
+        }
     }
 }
 
-/// All topics, newest activity first, as far as they are wanted.
-async fn find(
-    state: &web::Data<State>,
-    open: &[OpenWork],
-    wanted: impl Fn(&ChannelId, &Row) -> bool + Send + 'static,
-) -> Result<Vec<Topic>, ApiError> {
+/// The wanted part of all topics. Holds no more of them than the page.
+async fn part(
+    state: &State,
+    standing: Standing,
+    page: Page,
+    wanted: impl Fn(&ChannelId, &Row, TopicState) -> bool + Send + 'static,
+) -> Result<Rows<Topic>, ApiError> {
     let rows = state.spine.store.read(move |storage| {
-        let mut rows: Vec<(ChannelId, Row)> = Vec::new();
-        reads::topics(storage, &mut |channel, topic| {
-            if wanted(&channel, &topic) {
-                rows.push((channel, topic));
-                if rows.len() >= 2 * MOST {
-                    keep_newest(&mut rows);
-                }
+        let name = |channel: &ChannelId, row: &Row| format!("{channel}\0{}", row.id);
+        let mut gathering = Gathering::new(&page);
+        reads::topics(storage, &mut |channel, row| {
+            if wanted(&channel, &row, standing.state(&row)) {
+                let value = match page.sort.field {
+                    "name" => row.name.clone().into(),
+                    "created_at" => row.created_at.0.into(),
+                    _ => row.last_activity.0.into(),
+                };
+                gathering.see_by(value, &name(&channel, &row));
             }
         })?;
-        keep_newest(&mut rows);
-        Ok(rows)
+        let mut found: HashMap<String, Option<Topic>> = HashMap::new();
+        let places = gathering.rows(&page, |id| {
+            found.insert(id.to_owned(), None);
+            Ok(Some(id.to_owned()))
+        })?;
+        reads::topics(storage, &mut |channel, row| {
+            if let Some(place) = found.get_mut(&name(&channel, &row)) {
+                *place = Some(standing.shown(channel, row));
+            }
+        })?;
+        let data = places.data.iter().filter_map(|id| found.remove(id)?);
+        Ok(Rows {
+            data: data.collect(),
+            total: places.total,
+            next_cursor: places.next_cursor,
+        })
     });
-    let work = work(open);
-    let rows = rows.await.map_err(ApiError::internal)?.into_iter();
-    Ok(rows
-        .map(|(channel, row)| shown(state, channel, row, &work))
-        .collect())
-}
-
-fn keep_newest(rows: &mut Vec<(ChannelId, Row)>) {
-    rows.sort_by_key(|(_, topic)| Reverse(topic.last_activity));
-    rows.truncate(MOST);
+    rows.await.map_err(ApiError::internal)
 }
 
 /// The open topics with the newest activity.
@@ -168,10 +198,21 @@ pub(super) async fn newest(
     open: &[OpenWork],
     most: usize,
 ) -> Result<Vec<Topic>, ApiError> {
-    let mut topics = find(state, open, |_, topic| !topic.closed).await?;
-    topics.retain(|topic| topic.state != TopicState::Done);
-    topics.truncate(most);
-    Ok(topics)
+    let page = Page {
+        limit: most,
+        offset: 0,
+        sort: Sort {
+            field: "last_activity",
+            falling: true,
+        },
+        after: None,
+    };
+    let standing = Standing::new(state, open);
+    let rows = part(state, standing, page, |_, _, state| {
+        state != TopicState::Done
+    });
+    let rows = rows.await?;
+    Ok(rows.data)
 }
 
 async fn open_work(state: &State) -> Result<Vec<OpenWork>, ApiError> {
@@ -192,25 +233,33 @@ async fn list(state: web::Data<State>, caller: Caller<Read>) -> Result<Rows<Topi
     let words = query.text("q").map(str::to_lowercase);
     let page = query.page()?;
     let open = open_work(&state).await?;
-    let mut topics = find(&state, &open, move |of, topic| {
+    let by = Standing::new(&state, &open);
+    let rows = part(&state, by, page, move |of, topic, state| {
         let is_there =
             |channel: &String| of.as_str() == channel || of.channel_type() == channel.as_str();
         let is_named = |words: &String| topic.name.to_lowercase().contains(words.as_str());
-        channel.as_ref().is_none_or(is_there) && words.as_ref().is_none_or(is_named)
-    })
-    .await?;
-    topics.retain(|topic| standing.is_none_or(|state| topic.state == state));
-    listing::page(topics, &page, |topic| topic.id.to_string())
+        channel.as_ref().is_none_or(is_there)
+            && words.as_ref().is_none_or(is_named)
+            && standing.is_none_or(|wanted| wanted == state)
+    });
+    rows.await
 }
 
 /// A topic by its id.
 async fn known(state: &web::Data<State>, id: &str) -> Result<Topic, ApiError> {
     let open = open_work(state).await?;
-    let wanted = TopicId::from(id);
-    let mut found = find(state, &open, move |_, topic| topic.id == wanted).await?;
-    found
-        .pop()
-        .ok_or_else(|| ApiError::not_found(format!("there is no topic `{id}`")))
+    let (standing, wanted) = (Standing::new(state, &open), TopicId::from(id));
+    let found = state.spine.store.read(move |storage| {
+        let mut found = None;
+        reads::topics(storage, &mut |channel, row| {
+            if row.id == wanted {
+                found = Some(standing.shown(channel, row));
+            }
+        })?;
+        Ok(found)
+    });
+    let found = found.await.map_err(ApiError::internal)?;
+    found.ok_or_else(|| ApiError::not_found(format!("there is no topic `{id}`")))
 }
 
 async fn show(

@@ -1,13 +1,14 @@
 //! `/api/v1/usage`: what model calls have come to.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use actix_web::web;
 use hivewright_actors::{
     budget::{Caps, Day, Spent, Tally},
     clock::Timestamp,
     ids::TeamName,
-    store::reads,
+    storage::{Storage, StorageError},
+    store::{reads, records::digest},
 };
 use serde::Serialize;
 use utoipa::ToSchema;
@@ -17,9 +18,9 @@ use super::{
     approvals::words,
     arguments::{Caller, Read},
     error::ApiError,
-    listing,
+    listing::{self, Gathering},
     operation::{Field, Operation},
-    query::Query,
+    query::{Page, Query},
     reply::Rows,
     routes::{Resource, at},
     teams::parts,
@@ -125,15 +126,15 @@ async fn list(state: web::Data<State>, caller: Caller<Read>) -> Result<Rows<Row>
         caller.all_teams()?;
     }
     let teams = caller.principal.teams().map(<[String]>::to_vec);
+    if group == Group::Task {
+        let rows = state
+            .spine
+            .store
+            .read(move |storage| of_tasks(storage, first, last, &page));
+        return rows.await.map_err(ApiError::internal);
+    }
     let tallies = state.spine.store.read(move |storage| {
         let mut tallies: HashMap<String, Tally> = HashMap::new();
-        if group == Group::Task {
-            // What was called for a task on a later day is the whole of it.
-            reads::task_calls(storage, first, last, &mut |task, tally| {
-                tallies.insert(task.to_string(), tally);
-            })?;
-            return Ok(tallies);
-        }
         reads::calls(storage, first, last, &mut |day, caller, tally| {
             let is = |name: &String| caller.team.as_str() == name;
             if !teams.as_ref().is_none_or(|teams| teams.iter().any(is)) {
@@ -152,6 +153,36 @@ async fn list(state: web::Data<State>, caller: Caller<Read>) -> Result<Rows<Row>
     let tallies = tallies.await.map_err(ApiError::internal)?;
     let rows = tallies.into_iter().map(|(key, tally)| Row::new(key, tally));
     listing::page(rows, &page, |row| row.key.clone())
+}
+
+/// What each task has come to. There may be very many: of those that are not on the page, a number
+/// each is held.
+fn of_tasks(
+    storage: &dyn Storage,
+    first: u32,
+    last: u32,
+    page: &Page,
+) -> Result<Rows<Row>, StorageError> {
+    let mut seen = HashSet::new();
+    let mut gathering = Gathering::new(page);
+    // What was called for a task on a later day is the whole of it, and comes first.
+    reads::task_calls(storage, first, last, &mut |day, task, tally| {
+        if seen.insert(digest(task.as_str())) {
+            let value = match page.sort.field {
+                "key" => task.as_str().into(),
+                "requests" => tally.requests.into(),
+                _ => tally.usd.into(),
+            };
+            gathering.see_by(value, &format!("{task}\0{day}"));
+        }
+    })?;
+    gathering.rows(page, |id| {
+        let Some((task, day)) = id.split_once('\0') else {
+            return Ok(None);
+        };
+        let tally = reads::task_calls_on(storage, day, task)?;
+        Ok(tally.map(|tally| Row::new(task.to_owned(), tally)))
+    })
 }
 
 fn date(number: u32) -> String {

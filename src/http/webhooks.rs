@@ -33,7 +33,10 @@ use super::{
     reply::{Bare, BareAccepted},
     routes::{Resource, at},
 };
-use crate::triggers::{desk::Parts, signature};
+use crate::{
+    json_size,
+    triggers::{desk::Parts, signature},
+};
 
 /// A body that does not arrive in this time is given up.
 const SLOWEST_BODY: Duration = Duration::from_secs(10);
@@ -393,6 +396,7 @@ fn filter(
         let reason = "the body is no JSON, which the filter needs";
         return Ok((!webhook.filter.is_empty()).then(|| reason.to_owned()));
     }
+    json_size::check(body).map_err(|error| ApiError::invalid(format!("the body: {error}")))?;
     let document: Value = serde_json::from_slice(body)
         .map_err(|_| ApiError::invalid("the body is not valid JSON"))?;
     let fails = webhook

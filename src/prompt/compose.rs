@@ -18,7 +18,10 @@ use super::{
     role::Role,
     rules::{self, Reader, Rule, Tier},
 };
-use crate::settings::home::Home;
+use crate::{
+    settings::home::Home,
+    teams::equipment::{Item, OPERATOR, PROGRAM},
+};
 
 /// The turn to compose for.
 #[derive(Clone, Debug)]
@@ -165,6 +168,32 @@ impl Prompts {
         self.0.shelf.library(team)
     }
 
+    /// The rules that a team is told, with who gave them. Blocks.
+    pub fn rules(&self, team: &TeamName, ancestors: &[TeamName]) -> Vec<Item> {
+        let this = &self.0;
+        let tiers = this.tiers(team, ancestors);
+        let reader = Reader {
+            team,
+            subagent: false,
+            inner: false,
+        };
+        let general = [(PROGRAM, &this.system), (OPERATOR, &tiers.organisation)];
+        let lineage = tiers.lineage.iter();
+        let lineage = lineage.map(|(giver, tier)| (giver.as_str(), tier));
+        let all = general.into_iter().chain(lineage);
+        let all = all.chain([(team.as_str(), &tiers.own)]);
+        all.flat_map(|(giver, tier)| {
+            let told = tier.texts.iter();
+            let told = told.filter(|rule| rule.audience.concerns(&reader));
+            told.map(move |rule| Item {
+                name: rule.name.clone(),
+                source: giver.to_owned(),
+                description: rule.title().to_owned(),
+            })
+        })
+        .collect()
+    }
+
     /// Composes one. Files are read off the calling thread; unchanged ones are only looked at.
     pub async fn compose(&self, request: Request) -> Result<Composed, ComposeError> {
         let this = self.clone();
@@ -182,7 +211,7 @@ impl Prompts {
 impl Inner {
     fn compose(&self, request: &Request) -> Result<Composed, ComposeError> {
         let workspace = self.home.team(request.team.as_str());
-        let tiers = self.tiers(request, &workspace);
+        let tiers = self.tiers(&request.team, &request.ancestors);
         let warnings = self.system.warnings.iter().chain(tiers.warnings());
         let warnings = warnings.chain(&request.cast.library.warnings);
         let warnings = warnings.cloned().collect();
@@ -204,8 +233,8 @@ impl Inner {
         })
     }
 
-    fn tiers(&self, request: &Request, workspace: &Path) -> Tiers {
-        let line = request.ancestors.iter().chain([&request.team]);
+    fn tiers(&self, team: &TeamName, ancestors: &[TeamName]) -> Tiers {
+        let line = ancestors.iter().chain([team]);
         let lineage = line.map(|team| {
             let folder = self.home.team(team.as_str());
             let rules = self.files.read(&folder, "org-rules", Links::Refused);
@@ -214,7 +243,9 @@ impl Inner {
         Tiers {
             organisation: self.files.read(self.home.data(), "rules", Links::Followed),
             lineage: lineage.collect(),
-            own: self.files.read(workspace, "team-rules", Links::Refused),
+            own: self
+                .files
+                .read(&self.home.team(team.as_str()), "team-rules", Links::Refused),
         }
     }
 

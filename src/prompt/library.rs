@@ -16,7 +16,10 @@ use super::{
     skills::{SHIPPED, Skill, body},
     subagents::Subagent,
 };
-use crate::settings::home::Home;
+use crate::{
+    settings::home::Home,
+    teams::equipment::{OPERATOR, PROGRAM},
+};
 
 /// The folder of skills, in a workspace and in the data dir.
 const SKILLS: &str = "skills";
@@ -118,6 +121,15 @@ impl KnownSkill {
     /// What it does and when to use it; may be empty.
     pub fn description(&self) -> &str {
         &self.skill.description
+    }
+
+    /// Who gave it, for people.
+    pub fn source<'a>(&self, team: &'a str) -> &'a str {
+        match self.giver {
+            Giver::Team(_) => team,
+            Giver::Operator(_) => OPERATOR,
+            Giver::Program => PROGRAM,
+        }
     }
 
     /// The plugin tools it needs, by bare name.

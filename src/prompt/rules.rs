@@ -49,8 +49,18 @@ impl Audience {
 /// One rule file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Rule {
+    /// The file's name.
+    pub(super) name: String,
     pub(super) audience: Audience,
     pub(super) text: String,
+}
+
+impl Rule {
+    /// Its first line, without marks.
+    pub(super) fn title(&self) -> &str {
+        let line = self.text.lines().find(|line| !line.trim().is_empty());
+        line.unwrap_or_default().trim_start_matches(['#', ' '])
+    }
 }
 
 impl Text for Rule {
@@ -77,6 +87,7 @@ impl Text for Rule {
         });
         match document.finish(audience) {
             Ok((audience, _)) => Ok(Self {
+                name: place.name.to_owned(),
                 audience,
                 text: text.trim().to_owned(),
             }),
@@ -150,6 +161,7 @@ mod tests {
 
     fn rule(audience: Audience, text: &str) -> Result<Rule, String> {
         Ok(Rule {
+            name: "a.md".to_owned(),
             audience,
             text: text.into(),
         })

@@ -1,20 +1,29 @@
 //! What the HTTP side asks of the service.
 
 use std::{
+    io,
     path::PathBuf,
     sync::{
         Arc,
         atomic::{AtomicBool, Ordering},
     },
-    time::Duration,
+    time::{Duration, UNIX_EPOCH},
 };
 
-use hivewright_actors::{ids::TeamKey, org::view::OrgView};
+use hivewright_actors::{
+    clock::{Timestamp, millis},
+    ids::TeamKey,
+    org::view::OrgView,
+};
 
-use super::reload::Channels;
+use super::{backups::layout, reload::Channels};
 use crate::{
-    http::{self, jobs},
-    settings::{home::Home, load},
+    http::{
+        self,
+        backups::{Backup, Backups},
+        jobs,
+    },
+    settings::{home::Home, live::Live, load},
     storage::{self, sled::SledStorage},
 };
 
@@ -63,23 +72,53 @@ impl http::Service for Facts {
     }
 }
 
-/// Makes a backup, for the HTTP side. Blocks.
-pub(super) fn back_up(
-    storage: &SledStorage,
-    layout: &storage::Home,
-    file: Option<PathBuf>,
-    progress: &dyn Fn(jobs::Progress),
-) -> Result<PathBuf, String> {
-    let report = |step: storage::Progress| {
-        progress(jobs::Progress {
-            done: step.done,
-            total: step.total,
-            unit: step.unit.as_str(),
+/// Makes and lists backups, for the HTTP side.
+pub(super) struct Archive {
+    pub(super) storage: Arc<SledStorage>,
+    pub(super) home: Home,
+    /// Says where they go.
+    pub(super) live: Live,
+}
+
+impl Archive {
+    fn layout(&self) -> storage::Home {
+        let config = self.live.config_held().unwrap_or_default();
+        layout(&self.home, &config.backup)
+    }
+}
+
+impl Backups for Archive {
+    fn make(&self, file: Option<PathBuf>, work: &jobs::Work) -> Result<PathBuf, String> {
+        let report = |step: storage::Progress| {
+            work.report(jobs::Progress {
+                done: step.done,
+                total: step.total,
+                unit: step.unit.as_str(),
+            });
+        };
+        let is_stopped = || work.is_cancelled();
+        storage::backup::create_unless(
+            &self.storage,
+            &self.layout(),
+            file.as_deref(),
+            &report,
+            &is_stopped,
+        )
+        .map_err(|error| error.to_string())
+    }
+
+    fn list(&self) -> io::Result<Vec<Backup>> {
+        let files = storage::backup::list(&self.layout().backups)?;
+        let known = files.into_iter().filter_map(|file| {
+            // One that is gone since has made room for a newer one.
+            let found = file.metadata().ok()?;
+            let made = found.modified().ok()?.duration_since(UNIX_EPOCH).ok()?;
+            Some(Backup {
+                bytes: found.len(),
+                made: Timestamp(millis(made)),
+                file,
+            })
         });
-    };
-    let made = match file {
-        Some(file) => storage::backup::create_at(storage, layout, &file, &report).map(|()| file),
-        None => storage::backup::create(storage, layout, &report),
-    };
-    made.map_err(|error| error.to_string())
+        Ok(known.collect())
+    }
 }

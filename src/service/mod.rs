@@ -100,7 +100,7 @@ mod vault;
 use backups::Backups;
 use cures::Cures;
 use error::{ServiceError, machine};
-use facts::{Facts, back_up};
+use facts::{Archive, Facts};
 use listener::Listener;
 use reload::{Dials, Reload, Running, notify};
 
@@ -270,7 +270,7 @@ impl Service {
         });
         let publisher = Publisher::new(boot, Arc::new(WallClock));
         let prompts = turns.clone();
-        let explained = turns.clone();
+        let (explained, equipped) = (turns.clone(), turns.clone());
         let roster: office::Roster = Arc::new(move |team| prompts.subagents(team));
         let outlook = Outlook::new(home.clone(), turns.prompts(), view.clone());
         let commits = metrics.clone();
@@ -290,6 +290,7 @@ impl Service {
             ids: ids.clone(),
             on_hindrance,
             ledger: ledger.clone(),
+            grants: rules.grants(),
             days: Arc::new(local.clone()),
             secrets: Arc::new(vault.clone()),
             digester: sha256,
@@ -433,7 +434,6 @@ impl Service {
             .await
             .map_err(|error| machine("identities cannot be opened", error))?;
         spine.router.do_send(Identify(Arc::new(identities.clone())));
-        let (archived, kept_in) = (storage.clone(), home.clone());
         let state = http::State {
             limits: http::limits::Limits::default(),
             strangers: http::record::Strangers::default(),
@@ -448,6 +448,7 @@ impl Service {
             explainer: Arc::new(move |team, tool, args, subject| {
                 explained.explain(team, tool, args, subject)
             }),
+            equipment: Arc::new(move |team, ancestors| equipped.equipment(team, ancestors)),
             vault: vault.clone(),
             desk,
             callers: Callers::default(),
@@ -467,10 +468,10 @@ impl Service {
                 reload: reload.order(),
             },
             days: Arc::new(local),
-            backups: Arc::new(move |file, progress| {
-                let config = settings_held.config_held().unwrap_or_default();
-                let layout = backups::layout(&kept_in, &config.backup);
-                back_up(&archived, &layout, file, progress)
+            backups: Arc::new(Archive {
+                storage: storage.clone(),
+                home: home.clone(),
+                live: settings_held,
             }),
             started: Instant::now(),
         };

@@ -9,7 +9,7 @@ use std::{
 };
 
 use super::{
-    Home, OnProgress, Progress, Unit,
+    Home, IsStopped, OnProgress, Progress, Unit,
     archive::{self, ArchiveError, RECORDS, Writer},
     folder::{self, Found},
     sled::SledStorage,
@@ -42,29 +42,55 @@ pub fn create(
     home: &Home,
     progress: OnProgress<'_>,
 ) -> Result<PathBuf, BackupError> {
+    create_unless(storage, home, None, progress, &|| false)
+}
+
+/// Makes a backup in a file of its own, or in the folder of regular ones, until it is to stop: then
+/// nothing of it is left.
+///
+/// It gets its name once it was read back whole and found good. Blocks for long: not for an arbiter.
+pub fn create_unless(
+    storage: &SledStorage,
+    home: &Home,
+    file: Option<&Path>,
+    progress: OnProgress<'_>,
+    is_stopped: IsStopped<'_>,
+) -> Result<PathBuf, BackupError> {
+    if let Some(file) = file {
+        place(storage, home, file, progress, is_stopped)?;
+        return Ok(file.to_owned());
+    }
     fs::DirBuilder::new()
         .recursive(true)
         .mode(0o700)
         .create(&home.backups)?;
     let name = format!("{PREFIX}{}{SUFFIX}", swap::moment()?);
     let file = home.backups.join(name);
-    create_at(storage, home, &file, progress)?;
+    place(storage, home, &file, progress, is_stopped)?;
     forget_old(&home.backups)?;
     Ok(file)
 }
 
 /// Makes a backup in a file of its own.
-///
-/// It gets its name once it was read back whole and found good. Blocks for long: not for an arbiter.
 pub fn create_at(
     storage: &SledStorage,
     home: &Home,
     file: &Path,
     progress: OnProgress<'_>,
 ) -> Result<(), BackupError> {
+    place(storage, home, file, progress, &|| false)
+}
+
+fn place(
+    storage: &SledStorage,
+    home: &Home,
+    file: &Path,
+    progress: OnProgress<'_>,
+    is_stopped: IsStopped<'_>,
+) -> Result<(), BackupError> {
     let partial = Partial::new(swap::beside(file, PARTIAL))?;
-    write(storage, home, &partial, progress)?;
-    archive::verify(&partial.path, progress)?;
+    write(storage, home, &partial, progress, is_stopped)?;
+    archive::verify_unless(&partial.path, progress, is_stopped)?;
     fs::rename(&partial.path, file)?;
     let folder = file.parent().filter(|path| !path.as_os_str().is_empty());
     File::open(folder.unwrap_or(Path::new(".")))?.sync_all()?;
@@ -107,10 +133,14 @@ fn write(
     home: &Home,
     partial: &Partial,
     progress: OnProgress<'_>,
+    is_stopped: IsStopped<'_>,
 ) -> Result<(), BackupError> {
     // A member's length stands before it, so the records are written down before they are packed.
     let records = Partial::new(swap::beside(&partial.path, "records"))?;
-    let mut out = BufWriter::new(&records.file);
+    let mut out = Stoppable {
+        inner: BufWriter::new(&records.file),
+        is_stopped,
+    };
     let created = swap::moment()?;
     let count = storage.export(&mut out, progress)?;
     out.flush()?;
@@ -133,6 +163,9 @@ fn write(
             // Files may have been added since they were counted.
             let total = u64::max(total, done);
             progress(Progress { done, total, unit });
+            if is_stopped() {
+                return Err(super::stopped());
+            }
             writer.add(path, found)
         })?;
     }
@@ -160,6 +193,25 @@ fn forget_old(folder: &Path) -> io::Result<()> {
         }
     }
     Ok(())
+}
+
+/// Takes nothing more once it is to stop.
+struct Stoppable<'a, W> {
+    inner: W,
+    is_stopped: IsStopped<'a>,
+}
+
+impl<W: Write> Write for Stoppable<'_, W> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        match (self.is_stopped)() {
+            true => Err(super::stopped()),
+            false => self.inner.write(bytes),
+        }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.inner.flush()
+    }
 }
 
 /// A file that is not complete. It goes when dropped, unless it was renamed.

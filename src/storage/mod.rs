@@ -91,3 +91,11 @@ impl Unit {
 
 /// Is told how far long work has come.
 pub type OnProgress<'a> = &'a dyn Fn(Progress);
+
+/// Asked between steps of long work: whether it is to stop.
+pub type IsStopped<'a> = &'a dyn Fn() -> bool;
+
+/// Long work was told to stop.
+fn stopped() -> std::io::Error {
+    std::io::Error::other("stopped by the operator")
+}

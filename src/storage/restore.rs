@@ -99,7 +99,7 @@ fn rebuild(
     progress: OnProgress<'_>,
 ) -> Result<Restored, RestoreError> {
     let mut building = Building::new(home, folders)?;
-    let manifest = archive::read(file, progress, &mut |path, member| {
+    let manifest = archive::read(file, progress, &|| false, &mut |path, member| {
         building.add(path, member)
     })?;
     let kept = building.put_into_use(kept_as)?;

@@ -1,6 +1,7 @@
 //! Teams as they lie on the disk and as operators see them.
 
 pub mod creation;
+pub mod equipment;
 pub mod file;
 pub mod folders;
 pub mod overview;

@@ -8,6 +8,7 @@ use hivewright_actors::{
         tree::Tree,
     },
     queue::submit::{OpenState, OpenTask},
+    store::records::TeamError,
 };
 use serde::Serialize;
 use utoipa::ToSchema;
@@ -52,6 +53,36 @@ pub struct Row {
     pub usage_today: Spent,
     /// How many teams are right below it.
     pub children: usize,
+    /// What went wrong last, where that is asked for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub last_error: Option<LastError>,
+}
+
+/// What went wrong last in a team.
+#[derive(Clone, Debug, Serialize, ToSchema)]
+#[schema(as = TeamError)]
+pub struct LastError {
+    /// The task that ended so.
+    #[schema(value_type = String)]
+    pub task_id: TaskId,
+    /// For programs.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub code: Option<&'static str>,
+    /// For people.
+    pub message: String,
+    /// When.
+    pub at: String,
+}
+
+impl From<TeamError> for LastError {
+    fn from(error: TeamError) -> Self {
+        Self {
+            task_id: error.task_id,
+            code: error.code.map(|code| code.as_str()),
+            message: error.message,
+            at: error.at.date(),
+        }
+    }
 }
 
 /// More of one team.
@@ -163,6 +194,7 @@ impl Row {
             model,
             usage_today,
             children: tree.children(team.name.as_str()).count(),
+            last_error: None,
         }
     }
 

@@ -13,12 +13,14 @@ use std::{
 
 use futures_util::future::BoxFuture;
 use hivewright_actors::{
+    approvals::grants,
     ids::TeamName,
     policy::{Standing, Subject},
+    store::records::Writes,
     task::Label,
     tool::{
-        Args, CallContext, Caller, Checked, Effect, ToolCall, ToolFault, ToolReply, ToolSpec,
-        Toolset, Verdict,
+        Args, Asking, CallContext, Caller, Checked, Effect, ToolCall, ToolFault, ToolReply,
+        ToolSpec, Toolset, Verdict,
     },
 };
 use serde_json::Value;
@@ -36,6 +38,7 @@ use super::{
     wire::wire_name,
 };
 use crate::{
+    machine::sha256,
     rulebook::Rulebook,
     sandbox::{process::Sandbox, workspace::Workspace},
     settings::config::LONGEST_TURN,
@@ -479,13 +482,26 @@ impl Assembled {
             let last = redaction
                 .as_ref()
                 .map_or(&args, |redaction| &redaction.args);
-            let verdict = self.judge(tool, last, caller, label)?;
+            let mut verdict = self.judge(tool, last, caller, label)?;
             hosted.objection(last, caller)?;
+            let mut beside = None;
+            if let Verdict::Ask(asking) = &mut verdict {
+                asking.schema = self.form(&call.name);
+                let granted = match redaction {
+                    Some(_) => None,
+                    None => self.granted(call, last, caller, label, asking),
+                };
+                if let Some(used) = granted {
+                    verdict = Verdict::Allow;
+                    beside = (!used.is_empty()).then_some(used);
+                }
+            }
             let lacks =
                 tool.and_then(|made| secrets::lacking(&made.tool.secrets(), last, &self.grant));
             Ok(Checked {
                 verdict,
                 lacks,
+                beside,
                 ..checked
             })
         });
@@ -505,6 +521,36 @@ impl Assembled {
                 None => checked,
             })
             .map_err(|error| reply(Err(error), &self.grant))
+    }
+
+    /// Stands for the form of a tool, as the model is told of it.
+    fn form(&self, name: &str) -> String {
+        let spec = self.specs.iter().find(|spec| spec.name == name);
+        spec.map_or_else(String::new, |spec| {
+            sha256(spec.schema.to_string().as_bytes())
+        })
+    }
+
+    /// Whether somebody has decided on such a call in advance, and what must be durable before it
+    /// runs by that.
+    fn granted(
+        &self,
+        call: &ToolCall,
+        args: &Value,
+        caller: &Caller,
+        label: Label,
+        asking: &Asking,
+    ) -> Option<Writes> {
+        let rules = &self.grant.rules;
+        let wanted = grants::Call {
+            team: &caller.team,
+            tool: &call.name,
+            arguments: args,
+            asking,
+            label,
+            name: &aside(caller, &call.id),
+        };
+        rules.grants().permit(&wanted, rules.time())
     }
 
     /// What the operator's rules say to the final arguments of a call.

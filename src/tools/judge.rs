@@ -128,6 +128,7 @@ impl Sight {
             high_risk: caution.risk == Risk::High,
             shown,
             diff,
+            schema: String::new(),
             cwd: (self.class == "exec").then(|| grant.workspace.path().display().to_string()),
         }
     }

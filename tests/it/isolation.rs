@@ -68,6 +68,7 @@ fn task(team: &str, number: usize, body: &str, channel: &str) -> Task {
             channel: ChannelId::from(channel),
             message: None,
             topic: None,
+            notify: None,
         }),
         deadline_at: now + Duration::from_secs(600),
         acked: true,

@@ -188,13 +188,8 @@ async fn other_machines_are_served_encrypted_or_not_at_all() {
     assert!(open.stderr.contains("server.trusted_proxies"), "{open:?}");
 }
 
-/// OP-17, OP-94, SC-33
-#[actix::test]
-async fn other_machines_are_served_behind_a_trusted_proxy() {
-    let service = Service::prepare().with_file(
-        "data/config/config.yaml",
-        "server: {trusted_proxies: [192.0.2.0/24]}\n",
-    );
+/// Serves on all addresses of this machine. Returns the process and its port.
+async fn on_all_addresses(service: &Service) -> (tokio::process::Child, String) {
     let command = service.command(&["serve", "--port", "0", "--bind", "0.0.0.0"]);
     let mut child = tokio::process::Command::from(command)
         .stdout(Stdio::null())
@@ -203,17 +198,27 @@ async fn other_machines_are_served_behind_a_trusted_proxy() {
         .spawn()
         .unwrap();
     let deadline = Instant::now() + PATIENCE;
-    let port = loop {
+    loop {
         assert!(Instant::now() < deadline, "it does not come up");
         assert_eq!(child.try_wait().unwrap(), None, "it refuses to start");
         let text = std::fs::read_to_string(service.path("run/service.json"));
         let address: Option<Value> = text.ok().and_then(|text| serde_json::from_str(&text).ok());
         let url = address.and_then(|address| Some(address["url"].as_str()?.to_owned()));
         if let Some((_, port)) = url.as_deref().and_then(|url| url.rsplit_once(':')) {
-            break port.to_owned();
+            return (child, port.to_owned());
         }
         tokio::time::sleep(Duration::from_millis(10)).await;
-    };
+    }
+}
+
+/// OP-17, OP-94, SC-33
+#[actix::test]
+async fn other_machines_are_served_behind_a_trusted_proxy() {
+    let service = Service::prepare().with_file(
+        "data/config/config.yaml",
+        "server: {trusted_proxies: [192.0.2.0/24]}\n",
+    );
+    let (mut child, port) = on_all_addresses(&service).await;
 
     let asked = http().get(format!("http://127.0.0.1:{port}/healthz"));
     // Whoever is no such proxy speaks for nobody.
@@ -226,7 +231,7 @@ async fn other_machines_are_served_behind_a_trusted_proxy() {
     child.kill().await.unwrap();
 }
 
-/// OP-17
+/// OP-17, OP-94, SC-32: on loopback, and on all addresses.
 #[actix::test]
 async fn tls_serves_with_a_certificate_and_says_when_it_cannot() {
     let service = Service::prepare().with_file(
@@ -261,6 +266,10 @@ async fn tls_serves_with_a_certificate_and_says_when_it_cannot() {
         .build()
         .unwrap();
 
+    let (mut child, port) = on_all_addresses(&service).await;
+    let everywhere = trusting.get(format!("https://127.0.0.1:{port}/healthz"));
+    let everywhere = everywhere.send().await;
+    child.kill().await.unwrap();
     let service = service.started_for(&trusting).await;
     let answer = trusting
         .get(format!("{}/healthz", service.url()))
@@ -276,6 +285,7 @@ async fn tls_serves_with_a_certificate_and_says_when_it_cannot() {
 
     assert_eq!(missing.code, Some(3), "{missing:?}");
     assert!(missing.stderr.contains("cert.pem"), "{missing:?}");
+    assert_eq!(everywhere.unwrap().status(), 200);
     let answer = answer.unwrap();
     assert_eq!(answer.status(), 200);
     assert!(answer.headers().contains_key("strict-transport-security"));

@@ -17,6 +17,7 @@ use crate::{
     approvals::{
         Approvals, Ask, Decide, Neighbours, Opened, Reply, Resolved,
         desk::{Desk, Wish},
+        grants::Grants,
         question::{Answer, AnswerKind, DEFAULT_TTL, Question, QuestionStatus},
         record::{Approval, Choice, Decider, Intended, NotPermitted, Status, Word},
         recover::Recovered,
@@ -187,6 +188,7 @@ impl Bench {
             clock: self.clock.clone(),
             ids: self.ids.clone(),
             desk: desk.clone(),
+            grants: Grants::read(&*storage).unwrap(),
             ledger: crate::budget::Ledger::default(),
             days: Arc::new(crate::doubles::world::OneDay),
         };
@@ -226,6 +228,7 @@ pub(super) fn task() -> Task {
                 id: "t-1".into(),
                 name: "garden".to_owned(),
             }),
+            notify: None,
         }),
         deadline_at: Timestamp(u64::MAX),
         parked: Some(Parked {
@@ -311,6 +314,7 @@ pub(super) fn word(approval: &Approval, choice: Choice, who: &str) -> Word {
     Word {
         which: approval.id.to_string(),
         choice,
+        resolution: crate::approvals::record::Resolution::Once,
         digest: Some(approval.digest.clone()),
         note: None,
         by: Decider::new(who),

@@ -299,6 +299,7 @@ fn a_task_that_goes_leaves_the_decision_of_the_trust_gate() {
             channel: "ws:1".into(),
             message: None,
             topic: None,
+            notify: None,
         });
         task.admission = Some(Admission {
             channel_type: ChannelType::Ws,

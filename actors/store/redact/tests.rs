@@ -202,6 +202,7 @@ fn everything(team: &str, words: &str) -> Writes {
             admission: None,
             label: Label::Trusted,
             cause: None,
+            notify: None,
         })
         .topic(
             &channel,

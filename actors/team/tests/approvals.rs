@@ -63,6 +63,7 @@ async fn decide(
     let word = Word {
         which: approval.id.to_string(),
         choice,
+        resolution: crate::approvals::record::Resolution::Once,
         digest: Some(approval.digest.clone()),
         note: note.map(str::to_owned),
         by: Decider::new("bob"),

@@ -13,6 +13,7 @@ use crate::{
     queue::Enqueue,
     store::records::Writes,
     task::{Label, Lane, Source, Task, TopicRef},
+    team::anew::BeganAnew,
 };
 
 /// What the newest turn was shown of the conversation.
@@ -35,6 +36,7 @@ fn stranger(client: &Client, topic: &str, id: &str, words: &str) {
             id: topic.into(),
             name: topic.to_owned(),
         }),
+        notify: None,
     };
     let task = Task::new(
         format!("task-{id}").into(),
@@ -321,4 +323,45 @@ async fn a_turn_that_is_believed_is_shown_nothing_that_is_not() {
             "Fine.",
         ]
     );
+}
+
+/// OP-26, EN-35: a turn is shown nothing that was said before its conversation began anew, also after a
+/// restart; the journal keeps it.
+#[actix::test]
+async fn a_conversation_that_began_anew_knows_nothing_of_before() {
+    let world = World::new(|_| vec![Play::Say("Fine."), Play::Answer]);
+    let spine = world.start();
+    let client = world.connect(&spine);
+    client.say("m1", "water the garden");
+    let topic = client.topic_of("m1").await;
+    client.hear_end_of("m1").await;
+    let lane = Lane {
+        team: "main".into(),
+        topic: Some(topic.as_str().into()),
+    };
+
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    let at = world.clock.now();
+    let writes = Writes::new().began(&lane, 1, at);
+    spine.store.commit(writes).await.unwrap();
+    let team = spine.directory.get(&lane.team).unwrap().clone();
+    team.send(BeganAnew {
+        topic: lane.topic.clone(),
+        at,
+    })
+    .await
+    .unwrap();
+    client.say_in(&topic, "m2", "and now");
+    client.hear_end_of("m2").await;
+    let living = shown(&world);
+    let mut next = world.connect(&world.start());
+    next.resume(&client.channel, client.last_seq.get());
+    next.last_seq.set(client.last_seq.get());
+    assert_eq!(next.item().await, Item::Adopted(client.channel.clone()));
+    next.channel = client.channel.clone();
+    next.say_in(&topic, "m3", "and then");
+    next.hear_end_of("m3").await;
+
+    assert_eq!(living, [""; 0]);
+    assert_eq!(shown(&world), ["and now", "Fine."]);
 }

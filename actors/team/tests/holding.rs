@@ -47,6 +47,7 @@ async fn decide(
     let word = Word {
         which: approval.id.to_string(),
         choice,
+        resolution: crate::approvals::record::Resolution::Once,
         digest: Some(approval.digest.clone()),
         note: Some(note.to_owned()),
         by: Decider::new("operator"),

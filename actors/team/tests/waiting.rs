@@ -384,6 +384,7 @@ async fn a_call_that_needs_the_locked_vault_waits_until_it_is_open() {
             let word = Word {
                 which: approval.id.to_string(),
                 choice: Choice::Approve,
+                resolution: crate::approvals::record::Resolution::Once,
                 digest: Some(approval.digest.clone()),
                 note: None,
                 by: Decider::new("operator"),

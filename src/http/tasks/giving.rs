@@ -6,7 +6,10 @@ use actix_web::{HttpRequest, http::StatusCode, web};
 use hivewright_actors::{
     ids::{ChannelId, MAIN, TaskId, TeamName},
     queue::submit::{Submission, Submit},
-    store::{reads, records::Writes},
+    store::{
+        reads,
+        records::{ChannelRow, Writes},
+    },
     task::{Cause, Kind, Lane, OnResult, Options, Priority, Source, Task},
 };
 use serde::{Deserialize, Serialize};
@@ -16,7 +19,7 @@ use crate::{
     http::{
         State,
         arguments::{Caller, Json, Operate},
-        auth::principal::Principal,
+        auth::{principal::Principal, scope::Scope},
         error::ApiError,
         reply::Accepted,
         teams::{acting::refused, parts},
@@ -83,7 +86,7 @@ pub(super) async fn create(
         priority: wish.priority,
         deadline,
         options,
-        source: source_channel(&state, &request).await?,
+        source: source_channel(&state, &caller.principal, &request).await?,
     };
     let id = give(&state, &caller.principal, work, "task").await?;
     Ok(Accepted(Given {
@@ -103,9 +106,10 @@ fn steps(wanted: Option<u32>) -> Result<Option<u32>, ApiError> {
     }
 }
 
-/// Another channel that hears of the work, which must be one that there is.
-async fn source_channel(
+/// Another channel that hears of the work. It must be one of their own, unless they operate.
+pub(in crate::http) async fn source_channel(
     state: &State,
+    principal: &Principal,
     request: &HttpRequest,
 ) -> Result<Option<ChannelId>, ApiError> {
     let Some(named) = request.headers().get(SOURCE_CHANNEL) else {
@@ -117,12 +121,14 @@ async fn source_channel(
         .spine
         .store
         .read(move |storage| reads::channel_row(storage, &id));
-    match known.await.map_err(ApiError::internal)? {
-        Some(_) => Ok(Some(channel)),
-        None => Err(ApiError::new(
+    let known = known.await.map_err(ApiError::internal)?;
+    let may = |row: &ChannelRow| row.principal == *principal.id() || principal.may(Scope::Operate);
+    match known.is_some_and(|row| may(&row)) {
+        true => Ok(Some(channel)),
+        false => Err(ApiError::new(
             StatusCode::FORBIDDEN,
             "source_channel_not_allowed",
-            "there is no such channel in `X-Source-Channel`",
+            "`X-Source-Channel` names no channel that this token opened",
         )),
     }
 }
@@ -168,11 +174,7 @@ pub(in crate::http) async fn give(
         generation: team.generation,
         kind: work.kind,
         priority: work.priority,
-        source: work.source.map(|channel| Source {
-            channel,
-            message: None,
-            topic: None,
-        }),
+        source: work.source.map(Source::channel),
         on_result: OnResult::Notify,
         options: work.options,
         cause: Some(Cause::Operator { name: by.clone() }),

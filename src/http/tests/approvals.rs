@@ -5,11 +5,11 @@ use hivewright_actors::{
         Ask, Opened,
         desk::{Desk, Wish},
         question::{AnswerKind, Question, QuestionStatus},
-        record::Approval,
+        record::{Approval, Status},
     },
     clock::Clock,
     notice::{Notice, NoticeKind},
-    store::records::Writes,
+    store::{reads, records::Writes},
     task::{Cause, Label, Lane, Task},
     tool::{Asking, Caller},
 };
@@ -17,9 +17,9 @@ use serde_json::json;
 
 use super::*;
 
-const APPROVALS: &str = "/api/v1/approvals";
+pub(super) const APPROVALS: &str = "/api/v1/approvals";
 
-fn caller() -> Caller {
+pub(super) fn caller() -> Caller {
     let lane = Lane {
         team: "main".into(),
         topic: None,
@@ -39,7 +39,7 @@ fn caller() -> Caller {
 }
 
 /// A call that waits.
-async fn held(bench: &Bench, asking: Asking) -> Approval {
+pub(super) async fn held(bench: &Bench, asking: Asking) -> Approval {
     let ids = Ids::new(Arc::new(Randomness));
     let desk = Desk::new(ids, sha256, Duration::from_secs(3_600));
     let wish = Wish {
@@ -62,7 +62,7 @@ async fn held(bench: &Bench, asking: Asking) -> Approval {
     approval
 }
 
-fn question(bench: &Bench, kind: AnswerKind) -> Question {
+pub(super) fn question(bench: &Bench, kind: AnswerKind) -> Question {
     let caller = caller();
     let now = bench.clock.now();
     Question {
@@ -179,9 +179,22 @@ async fn a_decision_that_does_not_count_says_why() {
     let choice = bench
         .post(&path, &bob, word("perhaps", &approval.digest))
         .await;
-    let mut often = good.clone();
-    often["uses"] = json!("always");
-    let often = bench.post(&path, &bob, often).await;
+    let often = async |uses: Value| {
+        let mut word = good.clone();
+        word["uses"] = uses;
+        let answer = bench.post(&path, &bob, word).await;
+        (answer.refusal().0, answer.field())
+    };
+    for (uses, status) in [
+        (json!(0), 400),
+        (json!(101), 400),
+        (json!("never"), 400),
+        // Bob is no admin, and the risk is high.
+        (json!("always"), 403),
+        (json!(2), 422),
+    ] {
+        assert_eq!(often(uses).await, (status, "uses".to_owned()));
+    }
     let own = bench.post(&path, &ann, good.clone()).await;
     let scope = bench.post(&path, &reader, good.clone()).await;
     let unknown = bench
@@ -196,7 +209,6 @@ async fn a_decision_that_does_not_count_says_why() {
         (choice.refusal().0, choice.field()),
         (400, "decision".to_owned())
     );
-    assert_eq!((often.refusal().0, often.field()), (400, "uses".to_owned()));
     assert_eq!(own.refusal(), (403, "forbidden".to_owned()));
     assert_eq!(scope.refusal(), (403, "forbidden".to_owned()));
     assert_eq!(unknown.refusal(), (404, "not_found".to_owned()));
@@ -418,4 +430,72 @@ async fn what_waits_for_a_person_is_counted_at_a_glance() {
         ),
         (&json!(1), &json!(1), &json!(0))
     );
+}
+
+/// OP-96: what was shown is what is decided on; the second word, a late one and a lost process
+/// change nothing.
+#[actix::test]
+async fn a_decision_holds_against_every_twist() {
+    let bench = Bench::new().await;
+    let (bob, eve) = (
+        bench.token("bob", only(Scope::Approve)).await,
+        bench.token("eve", only(Scope::Approve)).await,
+    );
+    let approval = held(&bench, Asking::default()).await;
+    let path = format!("{APPROVALS}/{}", approval.id);
+    let word = |digest: &str| json!({"decision": "approve", "digest": digest});
+    let tampered = Approval {
+        arguments: json!({"command": "rm -r builD"}),
+        id: "apr-tampered".into(),
+        short_id: "zzzzzz".to_owned(),
+        ..approval.clone()
+    };
+    let store = &bench.state.spine.store;
+    store.commit(Desk::opening(&tampered)).await.unwrap();
+    let late = held(&bench, Asking::default()).await;
+
+    let changed = bench
+        .post(
+            &format!("{APPROVALS}/apr-tampered"),
+            &bob,
+            word(&approval.digest),
+        )
+        .await;
+    let (first, second) = tokio::join!(
+        bench.post(&path, &bob, word(&approval.digest)),
+        bench.post(&path, &eve, word(&approval.digest)),
+    );
+    bench.clock.turn(Duration::from_secs(3_601));
+    let expired = bench
+        .post(
+            &format!("{APPROVALS}/{}", late.id),
+            &bob,
+            word(&late.digest),
+        )
+        .await;
+
+    assert_eq!(changed.refusal(), (409, "digest_mismatch".to_owned()));
+    let mut statuses = [first.status, second.status];
+    statuses.sort_unstable();
+    assert_eq!(statuses, [200, 409]);
+    assert_eq!(expired.refusal(), (409, "expired".to_owned()));
+    let denied = bench
+        .get(&format!("{APPROVALS}/{}", late.id), &bench.operator())
+        .await;
+    assert_eq!(denied.json()["data"]["status"], "expired");
+    let rows = store.read(|storage| Ok(reads::approvals(storage)?.rows));
+    let mut stored: Vec<_> = rows
+        .await
+        .unwrap()
+        .into_iter()
+        .map(|row| (row.id.to_string(), row.status, row.votes.len()))
+        .collect();
+    stored.sort_by(|one, other| one.0.cmp(&other.0));
+    let mut expected = [
+        (approval.id.to_string(), Status::Approved, 1),
+        (late.id.to_string(), Status::Expired, 0),
+        ("apr-tampered".to_owned(), Status::Expired, 0),
+    ];
+    expected.sort_by(|one, other| one.0.cmp(&other.0));
+    assert_eq!(stored, expected);
 }

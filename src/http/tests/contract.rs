@@ -142,6 +142,37 @@ async fn the_description_is_served_to_whoever_is_logged_in() {
     assert_eq!(stranger.refusal().0, 401);
 }
 
+/// The fields that a body may have, by the document.
+fn fields_of(document: &Value, path: &str, method: &Method) -> Vec<String> {
+    let method = method.as_str().to_lowercase();
+    let body = &document["paths"][path][method]["requestBody"]["content"]["application/json"];
+    let target = body["schema"]["$ref"].as_str().unwrap_or_default();
+    let schema = document.pointer(target.trim_start_matches('#'));
+    let properties = schema.and_then(|schema| schema["properties"].as_object());
+    properties.map_or_else(Vec::new, |properties| properties.keys().cloned().collect())
+}
+
+/// OP-99: what is not there is said not to be, by every path that names something.
+#[actix::test]
+async fn what_is_unknown_is_not_found_on_every_route() {
+    let bench = Bench::new().await;
+    let app = bench.app().await;
+    for resource in table() {
+        let named = resource.path.contains('{') && resource.path.starts_with("/api/");
+        for (method, operation) in &resource.operations {
+            if !named || operation.draft().body.is_some() {
+                continue;
+            }
+            let path = filled(resource.path).replace("KEY", "NO_SUCH_KEY");
+            let request = request(method.clone(), &path).insert_header(bearer(&bench.operator()));
+
+            let answer = answer(&app, request).await;
+
+            assert_eq!(answer.refusal().0, 404, "{method} {path} {}", answer.body);
+        }
+    }
+}
+
 /// OP-01, OP-99: on every route.
 #[actix::test]
 async fn what_makes_no_sense_is_refused_by_every_route() {
@@ -151,6 +182,7 @@ async fn what_makes_no_sense_is_refused_by_every_route() {
     let ask = |method: &Method, path: &str| {
         request(method.clone(), path).insert_header(bearer(&operator))
     };
+    let document = document();
     for resource in table() {
         let path = filled(resource.path);
         for (method, operation) in &resource.operations {
@@ -196,6 +228,25 @@ async fn what_makes_no_sense_is_refused_by_every_route() {
             let unknown = answer(&app, unknown).await;
             assert_eq!(unknown.refusal().0, 400, "{case}");
             assert_eq!(unknown.field(), "no_such_field", "{case}");
+            for name in fields_of(&document, resource.path, method) {
+                // No field is a list in a list.
+                let wrong = ask(method, &path).set_json(json!({&name: [[{"no": "sense"}]]}));
+                let wrong = answer(&app, wrong).await;
+                assert!(
+                    matches!(wrong.status, 400 | 404 | 422),
+                    "{case} {name}: {} {}",
+                    wrong.status,
+                    wrong.body
+                );
+                let field = wrong.field();
+                let is_named = field == name || field.starts_with(&format!("{name}["));
+                // Of something that is not there, no field is looked at; another may be missing.
+                assert!(
+                    wrong.status == 404 || is_named || wrong.body.contains("missing field"),
+                    "{case} {name}: {}",
+                    wrong.body
+                );
+            }
             let plain = answer(&app, ask(method, &path).set_payload("{}")).await;
             assert_eq!(plain.refusal().0, 415, "{case}");
             // Only its length is declared: nothing of it is read.

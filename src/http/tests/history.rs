@@ -285,3 +285,22 @@ async fn an_export_has_a_line_for_each_message() {
     assert_eq!(lines[0]["sessionId"], "main:t-1");
     assert_eq!(lines[239]["content"][0]["text"], "answer 60");
 }
+
+/// OP-26: a session is reset if there is one, and nobody works in it.
+#[actix::test]
+async fn a_session_begins_anew() {
+    let bench = Bench::new().await;
+    bench.turns("t-1", 1).await;
+    let post = async |id: &str| {
+        let path = format!("/api/v1/sessions/{id}/reset");
+        bench.post(&path, &bench.operator(), Value::Null).await
+    };
+
+    let reset = post("main:t-1").await;
+    let unknown = post("main:t-9").await;
+
+    assert_eq!(reset.status, 200, "{}", reset.body);
+    assert_eq!(reset.json()["data"]["id"], "main:t-1");
+    assert_eq!(unknown.refusal(), (404, "not_found".to_owned()));
+    assert_eq!(bench.history("").await["data"].as_array().unwrap().len(), 2);
+}

@@ -83,6 +83,24 @@ async fn an_unknown_path_is_not_found() {
     }
 }
 
+/// SC-76: whatever a body is for, it is looked at before anything of it is built.
+#[actix::test]
+async fn a_body_that_is_too_deep_or_holds_too_much_is_refused() {
+    let bench = Bench::new().await;
+    let deep = format!(r#"{{"name": {}1{}}}"#, "[".repeat(64), "]".repeat(64));
+    let many = format!(r#"{{"name": [{}1]}}"#, "1,".repeat(100_000));
+    for (path, _) in bodies() {
+        for (body, reason) in [(&deep, "64 levels"), (&many, "100000 values")] {
+            let request = post(&bench, path)
+                .insert_header(("Content-Type", "application/json"))
+                .set_payload(body.clone());
+            let answer = bench.call(request).await;
+            assert_eq!(answer.refusal(), (400, "invalid_input".to_owned()));
+            assert!(answer.body.contains(reason), "{path} {}", answer.body);
+        }
+    }
+}
+
 /// OP-01, OP-99
 #[actix::test]
 async fn a_body_that_is_no_json_object_is_refused() {

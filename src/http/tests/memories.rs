@@ -390,3 +390,32 @@ async fn a_list_goes_on_where_it_was_left() {
     assert_eq!(found, ["a", "b", "c", "d", "e", "f"]);
     assert!(others.get("next_cursor").is_none());
 }
+
+/// OP-28, MV-17: each decision counts by itself.
+#[actix::test]
+async fn several_reviews_succeed_or_fail_alone() {
+    let bench = Bench::new().await;
+    let (one, other) = (bench.plant("a", "x").await, bench.plant("b", "y").await);
+    let item = |id: &str, decision: &str| json!({"id": id, "decision": decision});
+    let post = async |items: Vec<Value>| {
+        let body = json!({"items": items});
+        let path = "/api/v1/memories/review";
+        bench.post(path, &bench.operator(), body).await
+    };
+
+    let answer = post(vec![
+        item(&one, "approve"),
+        item(&other, "reject"),
+        item("mem-nothing", "approve"),
+    ])
+    .await;
+    let none = post(Vec::new()).await;
+
+    let rows = answer.json()["data"].clone();
+    let statuses: Vec<_> = (0..3).map(|place| rows[place]["status"].clone()).collect();
+    assert_eq!(statuses, [200, 200, 404]);
+    assert_eq!(rows[0]["memory"]["review"], "approved");
+    assert_eq!(rows[1]["memory"]["review"], "rejected");
+    assert_eq!(rows[2]["error"]["code"], "not_found");
+    assert_eq!((none.status, none.field()), (400, "items".to_owned()));
+}

@@ -58,10 +58,11 @@ use super::{
         registry::NewToken,
         scope::{Scope, Scopes},
     },
+    backups::{Backup, Backups},
     config, configure,
     doubles::{Hands, Memory},
     error::ApiError,
-    jobs::{Jobs, Progress},
+    jobs::{Jobs, Progress, Work},
     metrics::Metrics,
     origin::Gate,
 };
@@ -80,7 +81,10 @@ use crate::{
         references::Environment,
         scaffold,
     },
-    teams::folders::TeamFolders,
+    teams::{
+        equipment::{Equipment, Item},
+        folders::TeamFolders,
+    },
     tools::org::office::{self, Office},
     triggers::{
         calendar::Zones,
@@ -95,8 +99,10 @@ mod audit;
 mod changes;
 mod contract;
 mod events;
+mod grants;
 mod history;
 mod input;
+mod lists;
 mod log;
 mod login;
 mod memories;
@@ -124,6 +130,32 @@ struct Unconditional;
 impl Premises for Unconditional {
     fn look(&self, _: &Trigger, _: Option<Timestamp>) -> Option<BoxFuture<'static, Findings>> {
         None
+    }
+}
+
+/// Backups that are made at once and kept nowhere.
+struct Shelf;
+
+impl Backups for Shelf {
+    fn make(&self, file: Option<PathBuf>, work: &Work) -> Result<PathBuf, String> {
+        work.report(Progress {
+            done: 2,
+            total: 2,
+            unit: "records",
+        });
+        match file {
+            Some(file) if file.starts_with("/full") => Err("the disk is full".to_owned()),
+            file => Ok(file.unwrap_or_else(|| "/backups/1.tar.zst".into())),
+        }
+    }
+
+    fn list(&self) -> std::io::Result<Vec<Backup>> {
+        let kept = [1, 2].map(|number| Backup {
+            file: format!("/backups/{number}.tar.zst").into(),
+            bytes: number * 100,
+            made: Timestamp(1_700_000_000_000 + number),
+        });
+        Ok(kept.into())
     }
 }
 
@@ -284,6 +316,7 @@ impl Bench {
         let vault = Vault::open(&*storage, files, clock.clone()).unwrap();
         let publisher = Publisher::new(3, clock.clone());
         let board = Board::default();
+        let rules = Rulebook::default();
         let ports = Ports {
             storage: storage.clone(),
             on_store_failure: Box::new(|error| panic!("{error}")),
@@ -299,6 +332,7 @@ impl Bench {
             live: publisher.clone(),
             on_hindrance: Arc::new(|_| ()),
             ledger: Ledger::default(),
+            grants: rules.grants(),
             days: Arc::new(ZoneDays(jiff::tz::TimeZone::UTC)),
             secrets: Arc::new(Vault::absent()),
             digester: sha256,
@@ -384,21 +418,9 @@ impl Bench {
             .await
             .unwrap();
         let surroundings = Arc::new(Surroundings::default());
-        let backups = |file: Option<PathBuf>, progress: &dyn Fn(Progress)| {
-            progress(Progress {
-                done: 2,
-                total: 2,
-                unit: "records",
-            });
-            match file {
-                Some(file) if file.starts_with("/full") => Err("the disk is full".to_owned()),
-                file => Ok(file.unwrap_or_else(|| "/backups/1.tar.zst".into())),
-            }
-        };
         let identities = Identities::open(auth.clone(), spine.store.clone(), clock.clone())
             .await
             .unwrap();
-        let rules = Rulebook::default();
         rules.connect(spine.store.clone(), Ids::new(Arc::new(Randomness)));
         let state = web::Data::new(State {
             limits: super::limits::Limits::default(),
@@ -409,6 +431,14 @@ impl Bench {
             callers: super::webhooks::Callers::default(),
             rules,
             explainer: Arc::new(|_, _, _, _| Err("there are no tools here".to_owned())),
+            equipment: Arc::new(|_, _| Equipment {
+                skills: vec![Item {
+                    name: "sums".to_owned(),
+                    source: "operator".to_owned(),
+                    description: "Adds up.".to_owned(),
+                }],
+                ..Equipment::default()
+            }),
             identities,
             access: Access {
                 auth,
@@ -428,7 +458,7 @@ impl Bench {
                 reload: Arc::new(|| async { Ok(()) }.boxed()),
             },
             days: Arc::new(ZoneDays(jiff::tz::TimeZone::UTC)),
-            backups: Arc::new(backups),
+            backups: Arc::new(Shelf),
             started: Instant::now(),
         });
         Self {

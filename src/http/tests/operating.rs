@@ -495,3 +495,86 @@ async fn work_is_given_and_counted() {
     assert_eq!(stats["by_type"]["delegate"], 1);
     assert!(stats["all"].as_u64() >= Some(1));
 }
+
+/// CH-29: whoever may name a channel has notices go there, and gets the answer where they are.
+#[actix::test]
+async fn another_channel_hears_of_the_work() {
+    let bench = Bench::new().await;
+    let chat = bench.token("ann", only(Scope::Chat)).await;
+    let other = bench.token("eve", only(Scope::Chat)).await;
+    let send = async |token: &str, source: &str, content: &str| {
+        let request = request(Method::POST, "/api/v1/messages")
+            .insert_header(bearer(token))
+            .insert_header(("X-Source-Channel", source))
+            .set_json(json!({"content": content, "wait_s": 20}));
+        bench.call(request).await
+    };
+    let first = json!({"content": "hello", "wait_s": 20});
+    let opened = bench.post("/api/v1/messages", &chat, first).await;
+    assert_eq!(opened.json()["data"]["channel_id"], "api:ann");
+
+    let unknown = send(&chat, "api:nobody", "one").await;
+    let foreign = send(&other, "api:ann", "two").await;
+    let operator = send(&bench.operator(), "api:ann", "three").await;
+
+    for refused in [unknown, foreign] {
+        let code = "source_channel_not_allowed".to_owned();
+        assert_eq!(refused.refusal(), (403, code));
+    }
+    assert_eq!(operator.status, 200, "{}", operator.body);
+    let data = operator.json()["data"].clone();
+    assert_eq!(data["channel_id"], "api:operator");
+    let id = data["task_id"].as_str().unwrap().to_owned();
+    let task =
+        bench.state.spine.store.read(move |storage| {
+            hivewright_actors::store::reads::task(storage, &id.as_str().into())
+        });
+    let source = task.await.unwrap().unwrap().source.unwrap();
+    assert_eq!(source.channel, "api:operator".into());
+    let follows = source.of_what_follows();
+    assert_eq!((follows.channel, follows.message), ("api:ann".into(), None));
+}
+
+/// OP-110
+#[actix::test]
+async fn a_channel_is_told_to_connect_again() {
+    let bench = Bench::new().await;
+    let post = async |path: &str| bench.post(path, &bench.operator(), Value::Null).await;
+
+    let ended = post("/api/v1/channels/ws/reconnect").await;
+    let unknown = post("/api/v1/channels/pigeon/reconnect").await;
+
+    assert_eq!(
+        ended.json()["data"],
+        json!({"type": "ws", "connections": 0})
+    );
+    assert_eq!(unknown.refusal(), (404, "not_found".to_owned()));
+}
+
+/// OP-52, OP-53: what went wrong last is seen at a glance, and what a team has to work with.
+#[actix::test]
+async fn teams_show_what_went_wrong_and_what_they_have() {
+    let bench = Bench::new().await;
+    let before = bench.look("/api/v1/teams/main").await.json()["data"].clone();
+
+    // No test here has a model, so that the turn fails.
+    let words = json!({"content": "hello", "wait_s": 20});
+    let sent = bench.post("/api/v1/messages", &bench.operator(), words);
+    let task = sent.await.json()["data"]["task_id"].clone();
+
+    assert_eq!(before.get("last_error"), None);
+    assert_eq!(before["skills"][0]["name"], "sums");
+    assert_eq!(before["tools"], json!([]));
+    let org = bench.look("/api/v1/org").await.json()["data"].clone();
+    let list = bench.look("/api/v1/teams").await.json()["data"][0].clone();
+    let snapshot = bench.look("/api/v1/snapshot").await.json()["data"]["org"].clone();
+    for row in [org, list, snapshot] {
+        let error = &row["last_error"];
+        assert_eq!(
+            (&error["task_id"], &error["code"]),
+            (&task, &json!("no_provider"))
+        );
+        assert_eq!(error["message"], "no test here has a model");
+        assert!(error["at"].is_string());
+    }
+}

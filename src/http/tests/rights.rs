@@ -45,6 +45,11 @@ const TABLE: &[(&str, &str, Needs)] = &[
     ("GET", "/api/v1/events", Needs::Scope(Scope::Read)),
     ("GET", "/api/v1/snapshot", Needs::Scope(Scope::Read)),
     ("GET", "/api/v1/channels", Needs::Scope(Scope::Read)),
+    (
+        "POST",
+        "/api/v1/channels/{type}/reconnect",
+        Needs::Scope(Scope::Operate),
+    ),
     ("GET", "/api/v1/topics", Needs::Scope(Scope::Read)),
     ("GET", "/api/v1/topics/{id}", Needs::Scope(Scope::Read)),
     ("PATCH", "/api/v1/topics/{id}", Needs::Scope(Scope::Operate)),
@@ -54,6 +59,11 @@ const TABLE: &[(&str, &str, Needs)] = &[
     ("POST", "/api/v1/tasks", Needs::Scope(Scope::Operate)),
     ("GET", "/api/v1/tasks/stats", Needs::Scope(Scope::Read)),
     ("GET", "/api/v1/sessions", Needs::Scope(Scope::Read)),
+    (
+        "POST",
+        "/api/v1/sessions/{id}/reset",
+        Needs::Scope(Scope::Operate),
+    ),
     (
         "GET",
         "/api/v1/sessions/{id}/history",
@@ -148,6 +158,17 @@ const TABLE: &[(&str, &str, Needs)] = &[
     (
         "POST",
         "/api/v1/approvals/{id}",
+        Needs::Scope(Scope::Approve),
+    ),
+    (
+        "POST",
+        "/api/v1/approvals/batch",
+        Needs::Scope(Scope::Approve),
+    ),
+    ("GET", "/api/v1/grants", Needs::Scope(Scope::Read)),
+    (
+        "DELETE",
+        "/api/v1/grants/{id}",
         Needs::Scope(Scope::Approve),
     ),
     ("GET", "/api/v1/questions", Needs::Scope(Scope::Read)),
@@ -255,6 +276,11 @@ const TABLE: &[(&str, &str, Needs)] = &[
         "/api/v1/memories/{id}/pin",
         Needs::Scope(Scope::Operate),
     ),
+    (
+        "POST",
+        "/api/v1/memories/review",
+        Needs::Scope(Scope::Operate),
+    ),
     ("GET", "/api/v1/vault", Needs::Scope(Scope::Secrets)),
     ("GET", "/api/v1/vault/audit", Needs::Scope(Scope::Secrets)),
     ("POST", "/api/v1/vault/rotate", Needs::Scope(Scope::Admin)),
@@ -273,9 +299,15 @@ const TABLE: &[(&str, &str, Needs)] = &[
         "/api/v1/vault/{scope}/{key}",
         Needs::Scope(Scope::Secrets),
     ),
+    ("GET", "/api/v1/backups", Needs::Scope(Scope::Admin)),
     ("POST", "/api/v1/backups", Needs::Scope(Scope::Admin)),
     ("GET", "/api/v1/jobs", Needs::Scope(Scope::Admin)),
     ("GET", "/api/v1/jobs/{id}", Needs::Scope(Scope::Admin)),
+    (
+        "POST",
+        "/api/v1/jobs/{id}/cancel",
+        Needs::Scope(Scope::Admin),
+    ),
 ];
 
 /// Those, and what lives elsewhere.

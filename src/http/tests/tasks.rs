@@ -203,6 +203,7 @@ async fn what_did_not_end_well_is_tried_again_as_a_linked_task() {
             id: "t-1".into(),
             name: "Holes".to_owned(),
         }),
+        notify: None,
     });
     bench.ended(task, Ending::Dead, "").await;
     bench

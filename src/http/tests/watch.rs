@@ -218,3 +218,50 @@ async fn one_backup_is_made_at_a_time_and_one_that_panics_has_failed() {
         202
     );
 }
+
+/// OP-105: a job that hears of it stops, and is not said to have failed.
+#[actix::test]
+async fn a_job_is_cancelled_at_the_next_safe_point() {
+    let bench = Bench::new().await;
+    let operator = bench.operator();
+    let id = bench.state.jobs.start("backup", |work| {
+        let patience = Instant::now() + Duration::from_secs(5);
+        while !work.is_cancelled() && Instant::now() < patience {
+            std::thread::yield_now();
+        }
+        Err("stopped by the operator".to_owned())
+    });
+    let id = id.unwrap();
+    let path = format!("/api/v1/jobs/{id}/cancel");
+
+    let asked = bench.post(&path, &operator, Value::Null).await;
+    let job = finished(&bench, &id).await;
+    let again = bench.post(&path, &operator, Value::Null).await;
+    bench.post("/api/v1/backups", &operator, json!({})).await;
+    finished(&bench, "job-2").await;
+    let late = bench.post("/api/v1/jobs/job-2/cancel", &operator, Value::Null);
+
+    assert_eq!((asked.status, again.status), (202, 202));
+    assert_eq!(job["state"], "cancelled");
+    assert_eq!(late.await.refusal(), (409, "final".to_owned()));
+    let listed = bench.get("/api/v1/jobs?state=cancelled", &operator).await;
+    assert_eq!(listed.json()["total"], 1);
+}
+
+/// OP-105
+#[actix::test]
+async fn backups_that_are_kept_are_listed() {
+    let bench = Bench::new().await;
+
+    let listed = bench
+        .get("/api/v1/backups?limit=1", &bench.operator())
+        .await;
+
+    let newest = json!({
+        "file": "/backups/2.tar.zst",
+        "bytes": 200,
+        "created_at": "2023-11-14T22:13:20.002Z",
+    });
+    assert_eq!(listed.json()["data"], json!([newest]));
+    assert_eq!(listed.json()["total"], 2);
+}

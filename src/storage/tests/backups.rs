@@ -12,7 +12,7 @@ use std::{
 
 use super::*;
 use crate::storage::{
-    Unit,
+    Progress, Unit,
     archive::{self, ArchiveError, Manifest},
     backup,
     restore::{self, RestoreError, restore, restore_newest},
@@ -457,4 +457,27 @@ fn progress_runs_up_to_its_total() {
         let last = of_unit().next_back().unwrap();
         assert_eq!(last.done, last.total, "{unit:?}");
     }
+}
+
+/// OP-105: wherever a backup is told to stop, nothing of it is left, and the next one is whole.
+#[test]
+fn a_backup_that_is_stopped_leaves_nothing_behind() {
+    let place = lived_in();
+    let storage = place.open();
+    let left = || fs::read_dir(&place.home.backups).unwrap().count();
+
+    for unit in [Unit::Records, Unit::Files, Unit::Bytes] {
+        let reached = AtomicBool::new(false);
+        let progress = |progress: Progress| {
+            reached.fetch_or(progress.unit == unit, Ordering::Relaxed);
+        };
+        let is_stopped = || reached.load(Ordering::Relaxed);
+        let stopped =
+            backup::create_unless(&storage, &place.home, None, &progress, &is_stopped).unwrap_err();
+
+        assert!(stopped.to_string().contains("stopped"), "{stopped}");
+        assert_eq!(left(), 0, "{unit:?}");
+    }
+    let file = backup::create(&storage, &place.home, &quiet).unwrap();
+    archive::verify(&file, &quiet).unwrap();
 }

@@ -341,6 +341,7 @@ impl Bench {
                 id: "t-1".into(),
                 name: "Ore".to_owned(),
             }),
+            notify: None,
         };
         self.context_of(team, Some(source))
     }

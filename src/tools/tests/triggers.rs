@@ -72,6 +72,7 @@ impl Teams {
                 id: "t-1".into(),
                 name: "news".to_owned(),
             }),
+            notify: None,
         });
         Caller::of(&task)
     }

@@ -39,6 +39,7 @@ fn source() -> Source {
             id: "t-1".into(),
             name: "news".to_owned(),
         }),
+        notify: None,
     }
 }
 

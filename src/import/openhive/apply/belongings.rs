@@ -279,6 +279,7 @@ fn task(team: &TeamKey, job: &Job, plan: &Plan, now: Timestamp) -> Task {
             id: thread.id.as_str().into(),
             name: thread.name.clone(),
         }),
+        notify: None,
     });
     debug_assert_ne!(task.kind, Kind::Chat);
     task

@@ -1,0 +1,485 @@
+//! Grants: calls that a person has decided on in advance. A leaf behind a lock without awaits.
+
+use std::{
+    collections::{BTreeMap, HashSet},
+    fmt,
+    ops::ControlFlow,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::Duration,
+};
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use super::record::{Approval, Resolution};
+use crate::{
+    clock::Timestamp,
+    ids::{ApprovalId, Ids, TeamKey},
+    policy::class::{Kind, Risk},
+    storage::{Order, Storage, StorageError},
+    store::records::{EdgeKey, Writes, after_prefix, decode},
+    task::Label,
+    tool::Asking,
+};
+
+/// The most calls that one decision is good for.
+pub const MOST_USES: u32 = 100;
+/// The most grants that stand at a time.
+const MOST: usize = 1_000;
+/// A grant for a number of calls ends after this.
+const LIFE: Duration = Duration::from_secs(24 * 60 * 60);
+
+const KIND: &str = "grant";
+const USE: &str = "grant_use";
+
+/// A standing decision: calls that are exactly like this one need no other.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Grant {
+    /// Its name.
+    pub id: String,
+    /// What it covers.
+    pub covers: Covers,
+    /// The approval that it was given with.
+    pub approval: ApprovalId,
+    /// By whom.
+    pub granted_by: String,
+    /// When.
+    pub created_at: Timestamp,
+    /// From when on it is void.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub expires_at: Option<Timestamp>,
+    /// For how many calls; for any number without one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub uses: Option<u32>,
+}
+
+/// What a grant covers: calls that equal it in every field.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Covers {
+    /// The team.
+    pub team: TeamKey,
+    /// The tool.
+    pub tool: String,
+    /// Stands for the form of the tool: another form voids the grant.
+    pub schema: String,
+    /// The exact arguments.
+    pub arguments: Value,
+    /// Where it runs.
+    pub cwd: Option<String>,
+    /// The secrets that it uses, with their versions.
+    pub secrets: BTreeMap<String, u64>,
+    /// Also for turns that have read what a stranger wrote.
+    pub untrusted: bool,
+}
+
+/// Why an approval cannot stand for more than its one call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum NotGrantable {
+    /// It is about money, not about a call.
+    #[error("it is not about a call; decide on it alone")]
+    NoCall,
+    /// The next one would be another person's to decide.
+    #[error("its risk is high: each call is decided by itself")]
+    HighRisk,
+    /// Nobody could see what is granted.
+    #[error("its arguments are not shown whole; decide on it alone")]
+    Hidden,
+    /// A number beyond bounds.
+    #[error("expected a whole number from 1 to {MOST_USES}, or `always`")]
+    Number,
+    /// There are too many.
+    #[error("there are {MOST} grants already; revoke some first")]
+    TooMany,
+}
+
+impl Covers {
+    /// What an approval would stand for beyond its own call.
+    pub fn of(approval: &Approval) -> Result<Self, NotGrantable> {
+        let tool = approval.tool.clone();
+        let Some(tool) = tool.filter(|_| approval.kind != Kind::Budget) else {
+            return Err(NotGrantable::NoCall);
+        };
+        if approval.risk == Risk::High {
+            return Err(NotGrantable::HighRisk);
+        }
+        if approval.scrubbed || approval.schema.is_empty() {
+            return Err(NotGrantable::Hidden);
+        }
+        Ok(Self {
+            team: approval.team.clone(),
+            tool,
+            schema: approval.schema.clone(),
+            arguments: approval.arguments.clone(),
+            cwd: approval.cwd.clone(),
+            secrets: approval.secrets.clone(),
+            untrusted: approval.label == Label::Untrusted,
+        })
+    }
+
+    /// A call is what this is about, to the last byte. What was granted to a turn that had read
+    /// nothing from outside is not good for one that has.
+    fn fits(&self, call: &Call<'_>) -> bool {
+        let Call { asking, .. } = call;
+        self.team == *call.team
+            && self.tool == call.tool
+            && self.schema == asking.schema
+            && self.arguments == *call.arguments
+            && self.cwd == asking.cwd
+            && self.secrets == asking.secrets
+            && (self.untrusted || call.label != Label::Untrusted)
+            && asking.shown.is_none()
+            && !asking.high_risk
+    }
+}
+
+impl Resolution {
+    /// For how many calls after the first one a grant is needed; none for any number.
+    fn further(self) -> Result<Option<Option<u32>>, NotGrantable> {
+        match self {
+            Self::Once | Self::Uses(1) => Ok(None),
+            Self::Uses(uses @ 2..=MOST_USES) => Ok(Some(Some(uses - 1))),
+            Self::Uses(_) => Err(NotGrantable::Number),
+            Self::Always => Ok(Some(None)),
+        }
+    }
+
+    /// Whether an approval can be good for that.
+    pub(super) fn suits(self, approval: &Approval) -> Result<(), NotGrantable> {
+        match self.further()? {
+            Some(_) => Covers::of(approval).map(drop),
+            None => Ok(()),
+        }
+    }
+}
+
+/// A call for which a person would be asked.
+#[derive(Clone, Copy, Debug)]
+pub struct Call<'a> {
+    /// The team.
+    pub team: &'a TeamKey,
+    /// The tool.
+    pub tool: &'a str,
+    /// The final arguments.
+    pub arguments: &'a Value,
+    /// Why somebody would be asked.
+    pub asking: &'a Asking,
+    /// How far what the turn has read may be believed.
+    pub label: Label,
+    /// The same for every try of it, and of no other call.
+    pub name: &'a str,
+}
+
+/// A grant, and the calls that used it.
+#[derive(Debug)]
+struct Standing {
+    grant: Grant,
+    used: HashSet<String>,
+}
+
+impl Standing {
+    fn left(&self) -> Option<u32> {
+        let used = u32::try_from(self.used.len()).unwrap_or(u32::MAX);
+        self.grant.uses.map(|uses| uses.saturating_sub(used))
+    }
+
+    fn is_over(&self, now: Timestamp) -> bool {
+        self.left() == Some(0) || self.grant.expires_at.is_some_and(|end| end <= now)
+    }
+
+    /// What forgets it.
+    fn gone(&self) -> Writes {
+        let writes = Writes::new().drop_edge(&key(&self.grant.id));
+        self.used.iter().fold(writes, |writes, name| {
+            writes.drop_edge(&use_key(&self.grant.id, name))
+        })
+    }
+}
+
+/// The grants that stand. Cheap to clone.
+#[derive(Clone, Default)]
+pub struct Grants(Arc<Mutex<BTreeMap<String, Standing>>>);
+
+impl Grants {
+    /// Those of a store. Blocks.
+    pub fn read(storage: &dyn Storage) -> Result<Self, StorageError> {
+        let grants = Self::default();
+        let mut standing = grants.lock();
+        each(storage, KIND, &mut |key, value| {
+            match decode::<Grant>(key, value) {
+                Ok(grant) => {
+                    let used = HashSet::new();
+                    standing.insert(grant.id.clone(), Standing { grant, used });
+                }
+                // What cannot be read grants nothing.
+                Err(error) => tracing::error!(%error, "a grant is left out"),
+            }
+        })?;
+        let prefix = EdgeKey::prefix(USE).len();
+        each(storage, USE, &mut |key, _| {
+            let name = String::from_utf8_lossy(key.get(prefix..).unwrap_or_default());
+            if let Some((id, name)) = name.split_once('/')
+                && let Some(found) = standing.get_mut(id)
+            {
+                found.used.insert(name.to_owned());
+            }
+        })?;
+        drop(standing);
+        Ok(grants)
+    }
+
+    /// Those in force, with how many calls each has left.
+    pub fn list(&self, now: Timestamp) -> Vec<(Grant, Option<u32>)> {
+        let standing = self.lock();
+        let alive = standing.values().filter(|found| !found.is_over(now));
+        alive
+            .map(|found| (found.grant.clone(), found.left()))
+            .collect()
+    }
+
+    /// Whether a call may run without asking anybody, and if so what must be durable before it does.
+    /// The same call asked about again uses nothing more.
+    pub fn permit(&self, call: &Call<'_>, now: Timestamp) -> Option<Writes> {
+        let mut standing = self.lock();
+        let found = standing.values_mut().find(|found| {
+            let again = found.used.contains(call.name);
+            found.grant.expires_at.is_none_or(|end| now < end)
+                && (again || found.left() != Some(0))
+                && found.grant.covers.fits(call)
+        })?;
+        if found.grant.uses.is_none() {
+            return Some(Writes::new());
+        }
+        found.used.insert(call.name.to_owned());
+        let key = use_key(&found.grant.id, call.name);
+        Some(Writes::new().edge(&key, &now))
+    }
+
+    /// There is no room for another.
+    pub(super) fn is_full(&self, now: Timestamp) -> bool {
+        let standing = self.lock();
+        let alive = standing.values().filter(|found| !found.is_over(now));
+        alive.count() >= MOST
+    }
+
+    /// The grant that a decision makes, and what stores it in place of those that are over. It
+    /// counts from [`Grants::keep`] on.
+    pub(super) fn make(
+        &self,
+        approval: &Approval,
+        ids: &Ids,
+        now: Timestamp,
+    ) -> Option<(Grant, Writes)> {
+        let uses = approval.resolution?.further().ok()??;
+        let grant = Grant {
+            id: format!("grant-{:016x}", ids.bits()),
+            covers: Covers::of(approval).ok()?,
+            approval: approval.id.clone(),
+            granted_by: approval.resolved_by.clone()?,
+            created_at: now,
+            expires_at: uses.map(|_| now + LIFE),
+            uses,
+        };
+        let mut writes = Writes::new().edge(&key(&grant.id), &grant);
+        self.lock().retain(|_, found| {
+            let over = found.is_over(now);
+            if over {
+                writes = std::mem::take(&mut writes).and(found.gone());
+            }
+            !over
+        });
+        Some((grant, writes))
+    }
+
+    /// A grant is stored: it counts from now on.
+    pub(super) fn keep(&self, grant: Grant) {
+        let used = HashSet::new();
+        self.lock()
+            .insert(grant.id.clone(), Standing { grant, used });
+    }
+
+    /// Takes back a grant at once. Returns what makes that durable; none: there is no such grant.
+    pub(super) fn revoke(&self, id: &str) -> Option<Writes> {
+        self.lock().remove(id).map(|found| found.gone())
+    }
+
+    /// The same of all grants of a team.
+    pub(super) fn revoke_team(&self, team: &TeamKey) -> Writes {
+        let mut writes = Writes::new();
+        self.lock().retain(|_, found| {
+            let gone = found.grant.covers.team == *team;
+            if gone {
+                writes = std::mem::take(&mut writes).and(found.gone());
+            }
+            !gone
+        });
+        writes
+    }
+
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<String, Standing>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl fmt::Debug for Grants {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_set().entries(self.lock().keys()).finish()
+    }
+}
+
+fn key(id: &str) -> EdgeKey {
+    EdgeKey::new(KIND, id)
+}
+
+fn use_key(id: &str, name: &str) -> EdgeKey {
+    EdgeKey::new(USE, format!("{id}/{name}"))
+}
+
+fn each(
+    storage: &dyn Storage,
+    kind: &str,
+    visit: &mut dyn FnMut(&[u8], &[u8]),
+) -> Result<(), StorageError> {
+    let prefix = EdgeKey::prefix(kind);
+    let end = after_prefix(&prefix);
+    storage.scan(&prefix, &end, Order::Rising, &mut |key, value| {
+        match value {
+            Ok(value) => visit(key, value),
+            Err(error) => tracing::error!(%error, "a record of grants cannot be read"),
+        }
+        ControlFlow::Continue(())
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use serde_json::json;
+
+    use super::*;
+
+    const NOW: Timestamp = Timestamp(1_000);
+
+    fn asking() -> Asking {
+        Asking {
+            schema: "form-1".to_owned(),
+            ..Asking::default()
+        }
+    }
+
+    fn standing(uses: Option<u32>, untrusted: bool) -> Grants {
+        let grants = Grants::default();
+        grants.keep(Grant {
+            id: "grant-1".to_owned(),
+            covers: Covers {
+                team: TeamKey::first("ops"),
+                tool: "bash".to_owned(),
+                schema: "form-1".to_owned(),
+                arguments: json!({"command": "make"}),
+                cwd: None,
+                secrets: BTreeMap::new(),
+                untrusted,
+            },
+            approval: "apr-1".into(),
+            granted_by: "ann".to_owned(),
+            created_at: NOW,
+            expires_at: uses.map(|_| NOW + LIFE),
+            uses,
+        });
+        grants
+    }
+
+    fn permits(grants: &Grants, name: &str, label: Label) -> bool {
+        let (team, arguments) = (TeamKey::first("ops"), json!({"command": "make"}));
+        let call = Call {
+            team: &team,
+            tool: "bash",
+            arguments: &arguments,
+            asking: &asking(),
+            label,
+            name,
+        };
+        grants.permit(&call, NOW).is_some()
+    }
+
+    /// PL-83: exactly this call, of exactly this team, with the tool as it was.
+    #[test]
+    fn a_grant_is_good_for_exactly_what_was_shown() {
+        let grants = standing(None, false);
+        let other_team = TeamKey {
+            generation: 2,
+            ..TeamKey::first("ops")
+        };
+        let other_arguments = json!({"command": "make "});
+        let other_form = Asking {
+            schema: "form-2".to_owned(),
+            ..asking()
+        };
+        let elsewhere = Asking {
+            cwd: Some("/".to_owned()),
+            ..asking()
+        };
+        let newer_secret = Asking {
+            secrets: BTreeMap::from([("KEY".to_owned(), 2)]),
+            ..asking()
+        };
+        let riskier = Asking {
+            high_risk: true,
+            ..asking()
+        };
+        let team = TeamKey::first("ops");
+        let arguments = json!({"command": "make"});
+        let asked = asking();
+        let same = Call {
+            team: &team,
+            tool: "bash",
+            arguments: &arguments,
+            asking: &asked,
+            label: Label::Trusted,
+            name: "task-1/1",
+        };
+        let fits = |call: Call<'_>| grants.permit(&call, NOW).is_some();
+
+        assert!(fits(same));
+        assert!(!fits(Call {
+            team: &other_team,
+            ..same
+        }));
+        assert!(!fits(Call {
+            tool: "write",
+            ..same
+        }));
+        assert!(!fits(Call {
+            arguments: &other_arguments,
+            ..same
+        }));
+        for asking in [&other_form, &elsewhere, &newer_secret, &riskier] {
+            assert!(!fits(Call { asking, ..same }), "{asking:?}");
+        }
+        assert!(!fits(Call {
+            label: Label::Untrusted,
+            ..same
+        }));
+        let wider = standing(None, true);
+        assert!(permits(&wider, "task-1/1", Label::Untrusted));
+    }
+
+    /// PL-83: each call counts once, however often it is looked at, and none beyond the number.
+    #[test]
+    fn a_grant_for_some_calls_is_used_up() {
+        let grants = standing(Some(2), false);
+
+        for name in ["task-1/1", "task-1/1", "task-1/2", "task-1/2"] {
+            assert!(permits(&grants, name, Label::Trusted), "{name}");
+        }
+
+        assert!(!permits(&grants, "task-1/3", Label::Trusted));
+        assert_eq!(grants.list(NOW), []);
+        let fresh = standing(Some(2), false);
+        assert_eq!(fresh.list(NOW).first().unwrap().1, Some(2));
+        assert_eq!(fresh.list(NOW + LIFE), []);
+        assert!(grants.revoke("grant-1").is_some());
+        assert!(grants.revoke("grant-1").is_none());
+    }
+}

@@ -1,0 +1,240 @@
+//! What a page of a list costs in memory when there are very many rows.
+
+use std::{
+    io::{Read, Write},
+    net::TcpStream,
+    path::Path,
+    sync::Arc,
+    time::Duration,
+};
+
+use actix::Arbiter;
+use hivewright::{
+    machine::{Randomness, WallClock},
+    storage::{self, sled::Durability},
+};
+use hivewright_actors::{
+    audit::Audit,
+    budget::{Day, Tally},
+    clock::Clock,
+    history::{Fact, HistoryEvent, Meta},
+    ids::Ids,
+    notice::{Notice, NoticeKind},
+    router::topics::Topic,
+    store::{Store, records::Writes},
+    task::{Ending, Kind, Lane, Outcome, Task},
+    usage::Usage,
+};
+
+use crate::{
+    process::{self, Process},
+    report::{Bound, Report},
+};
+
+const ROWS: usize = 100_000;
+/// Rows of one commit.
+const AT_ONCE: usize = 250;
+/// Pages that are asked for, one after another.
+const PAGES: usize = 5;
+
+/// A kind of rows: where they are listed, and what stores the row of a number.
+type Rows = (&'static str, fn(usize, &Ids) -> Writes);
+
+pub(crate) fn measure(report: &mut Report) {
+    let lists: [Rows; 7] = [
+        ("tasks?state=done", task),
+        ("topics?state=done", topic),
+        ("inbox?kind=dead_task", notice),
+        ("audit?action=team.pause", audit),
+        ("sessions?team=main", session),
+        ("sessions/main:main/history?view=full", event),
+        ("usage?group=task", usage),
+    ];
+    for (path, write) in lists {
+        let folder = tempfile::tempdir().expect("a folder");
+        fill(folder.path(), write);
+        let share = share(folder.path(), path);
+        let name = path.split('?').next().unwrap_or_default();
+        report.figure(
+            &format!("lists: memory for pages of {name}, by that of 100,000 rows"),
+            share,
+            "",
+            Bound::AtMost(0.5),
+        );
+    }
+}
+
+fn fill(home: &Path, write: fn(usize, &Ids) -> Writes) {
+    let layout = storage::Home::new(&home.join("data"), &home.join("run"));
+    let opened = storage::open::open(&layout, Durability::Process, &|_| {}).expect("a store");
+    actix::System::new().block_on(async {
+        let store = Store::start(
+            &Arbiter::new().handle(),
+            Arc::new(opened),
+            Box::new(|error| panic!("{error}")),
+            Box::new(|_, _| {}),
+        );
+        let ids = Ids::new(Arc::new(Randomness));
+        for first in (0..ROWS).step_by(AT_ONCE) {
+            let rows = first..first + AT_ONCE;
+            let writes = rows.fold(Writes::new(), |all, number| all.and(write(number, &ids)));
+            store.commit(writes).await.expect("a commit");
+        }
+    });
+}
+
+/// By how much some pages of a list raise the memory of a fresh service, in parts of what the answer with
+/// all rows would hold.
+fn share(home: &Path, path: &str) -> f64 {
+    let service = Process::serve(home);
+    let address = process::address(home, &service);
+    let token = process::token(home);
+    let ask = |query: &str| {
+        get(
+            &address,
+            &token,
+            &format!("/api/v1/{path}&limit=200{query}"),
+        )
+    };
+    // What serving costs at all, and the page of the store that holds the first rows.
+    get(&address, &token, "/api/v1/overview");
+    std::thread::sleep(Duration::from_secs(1));
+    let before = service.memory();
+    service.forget_peak();
+    let (mut size, mut cursor) = (0, String::new());
+    for _ in 0..PAGES {
+        let answer = ask(&cursor);
+        size = size.max(answer.len());
+        let answer: serde_json::Value = serde_json::from_str(&answer).expect("JSON");
+        cursor = match (
+            answer["next_cursor"].as_str(),
+            answer["prev_before"].as_u64(),
+        ) {
+            (Some(next), _) => format!("&cursor={next}"),
+            (None, Some(before)) => format!("&before={before}"),
+            (None, None) => panic!("{path} ends early"),
+        };
+    }
+    let grown = service.peak_memory().saturating_sub(before);
+    let rows = size as f64 / 200.0 * ROWS as f64;
+    grown as f64 / rows
+}
+
+fn get(address: &str, token: &str, path: &str) -> String {
+    let host = address.trim_start_matches("http://");
+    let mut stream = TcpStream::connect(host).expect("a connection");
+    let request = format!(
+        "GET {path} HTTP/1.1\r\nHost: {host}\r\nAuthorization: Bearer {token}\r\nConnection: close\r\n\r\n"
+    );
+    stream.write_all(request.as_bytes()).expect("a request");
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).expect("an answer");
+    assert!(answer.starts_with("HTTP/1.1 200"), "{path}: {answer:.300}");
+    let (_, body) = answer.split_once("\r\n\r\n").expect("a body");
+    body.to_owned()
+}
+
+fn lane(topic: Option<String>) -> Lane {
+    Lane {
+        team: "main".into(),
+        topic: topic.map(Into::into),
+    }
+}
+
+fn task(_: usize, ids: &Ids) -> Writes {
+    let now = WallClock.now();
+    let body = "Look at the figures of this month. ".repeat(10);
+    let task = Task {
+        kind: Kind::Delegate,
+        outcome: Some(Outcome {
+            ending: Ending::Done,
+            code: None,
+            message: None,
+            text: "They are fine. ".repeat(20),
+            usage: Usage::default(),
+            report: None,
+            finished_at: now,
+        }),
+        ..Task::new(ids.task(), lane(None), body, "operator".to_owned(), now)
+    };
+    Writes::new().finished(&task)
+}
+
+fn topic(number: usize, ids: &Ids) -> Writes {
+    let now = WallClock.now();
+    let topic = Topic {
+        id: ids.topic(),
+        name: format!("the figures of month {number}"),
+        created_at: now,
+        last_activity: now,
+        closed: true,
+        recent: Default::default(),
+    };
+    Writes::new().topic(&format!("ws:{}", number % 100).into(), &topic)
+}
+
+fn notice(number: usize, ids: &Ids) -> Writes {
+    Writes::new().notice(&Notice {
+        id: ids.notice(),
+        kind: NoticeKind::DeadTask,
+        team: Some("main".into()),
+        text: format!("Task {number} was given up. {}", "Look at it. ".repeat(20)),
+        refs: vec![format!("task-{number:016x}")],
+        at: WallClock.now(),
+        read: false,
+    })
+}
+
+fn audit(number: usize, ids: &Ids) -> Writes {
+    Writes::new().audit(&Audit::new(
+        ids,
+        WallClock.now(),
+        &"operator".into(),
+        "team.pause",
+        format!("team-{number}"),
+        "api",
+        "done",
+    ))
+}
+
+fn happened(seq: u64, text: &str) -> HistoryEvent {
+    HistoryEvent {
+        seq,
+        turn: "turn-1".into(),
+        timestamp: WallClock.now(),
+        fact: match text {
+            "" => Fact::Meta(Meta::Reset),
+            text => Fact::AssistantText {
+                text: text.to_owned(),
+                step: 1,
+            },
+        },
+        redacted: false,
+    }
+}
+
+fn session(_: usize, ids: &Ids) -> Writes {
+    let lane = lane(Some(ids.topic().to_string()));
+    Writes::new().events(&lane, 1, &[happened(1, "")])
+}
+
+fn event(number: usize, _: &Ids) -> Writes {
+    let event = HistoryEvent {
+        turn: format!("turn-{number}").into(),
+        ..happened(number as u64 + 1, &"They are fine. ".repeat(20))
+    };
+    Writes::new().events(&lane(None), 1, &[event])
+}
+
+fn usage(number: usize, ids: &Ids) -> Writes {
+    let day = Day {
+        number: 20_261_115,
+        ends_at: WallClock.now(),
+    };
+    let tally = Tally {
+        requests: 1,
+        usd: number as f64,
+        ..Tally::default()
+    };
+    Writes::new().task_calls(day, &ids.task(), &tally)
+}

@@ -1,0 +1,162 @@
+//! Every list of something that there may be very many of: gone through by cursors.
+
+use std::collections::BTreeSet;
+
+use hivewright_actors::{
+    approvals::{
+        question::{AnswerKind, QuestionStatus},
+        record::{Approval, Status},
+    },
+    audit::Audit,
+    budget::{Day, Tally},
+    history::{Fact, HistoryEvent, Meta},
+    notice::{Notice, NoticeKind},
+    router::topics::Topic,
+    store::records::Writes,
+    task::{Ending, Kind, Lane, Outcome},
+    tool::Asking,
+    usage::Usage,
+};
+
+use super::{
+    approvals::{held, question},
+    *,
+};
+
+const ROWS: u64 = 1_500;
+const PAGE: u64 = 200;
+
+/// Stores as many rows of each kind.
+async fn fill(bench: &Bench) {
+    let approval = held(bench, Asking::default()).await;
+    let asked = question(bench, AnswerKind::Text);
+    let ids = Ids::new(Arc::new(Randomness));
+    let day = Day {
+        number: 20_231_114,
+        ends_at: Timestamp(u64::MAX),
+    };
+    for number in 0..ROWS {
+        let at = Timestamp(1_700_000_000_000 + number * 7_919 % ROWS * 3_600_000);
+        let mut task = bench.task(&format!("task-{number:05}"), "main", Kind::Delegate, "Dig.");
+        task.created_at = at;
+        task.outcome = Some(Outcome {
+            ending: Ending::Done,
+            code: None,
+            message: None,
+            text: String::new(),
+            usage: Usage::default(),
+            report: None,
+            finished_at: at,
+        });
+        let topic = Topic {
+            id: format!("t-{number:016x}").into(),
+            name: format!("topic {number}"),
+            created_at: at,
+            last_activity: at,
+            closed: false,
+            recent: Default::default(),
+        };
+        let lane = Lane {
+            team: "main".into(),
+            topic: Some(topic.id.clone()),
+        };
+        let event = HistoryEvent {
+            seq: 1,
+            turn: "turn-1".into(),
+            timestamp: at,
+            fact: Fact::Meta(Meta::Reset),
+            redacted: false,
+        };
+        let tally = Tally {
+            requests: 1,
+            usd: number as f64,
+            ..Tally::default()
+        };
+        let mut open = asked.clone();
+        open.id = format!("qst-{number:05}").into();
+        open.status = QuestionStatus::Cancelled;
+        open.created_at = at;
+        let writes = Writes::new()
+            .finished(&task)
+            .topic(&"ws:1".into(), &topic)
+            .approval(&Approval {
+                id: format!("apr-{number:05}").into(),
+                short_id: format!("{number:06}"),
+                status: Status::Denied,
+                created_at: at,
+                ..approval.clone()
+            })
+            .question(&open)
+            .notice(&Notice {
+                id: format!("n-{number:05}").into(),
+                kind: NoticeKind::DeadTask,
+                team: Some("main".into()),
+                text: format!("given up {}", number / 2),
+                refs: Vec::new(),
+                at,
+                read: false,
+            })
+            .audit(&Audit::new(
+                &ids,
+                at,
+                &"ann".into(),
+                "team.pause",
+                "main",
+                "api",
+                "done",
+            ))
+            .events(&lane, 1, &[event])
+            .task_calls(day, &task.id, &tally);
+        bench.state.spine.store.commit(writes).await.unwrap();
+    }
+}
+
+/// OP-02, OP-99: each row is on exactly one page, and a page reads the rows a few times at most, however
+/// far it is from the beginning.
+#[actix::test]
+async fn every_row_of_every_list_is_on_one_page() {
+    let bench = Bench::new().await;
+    fill(&bench).await;
+    let operator = bench.operator();
+
+    for (path, id, sorts) in [
+        ("tasks?state=done", "id", &["-created_at", "created_at"][..]),
+        ("topics?q=topic", "id", &["-last_activity", "name"]),
+        (
+            "approvals?status=denied",
+            "id",
+            &["created_at", "-expires_at"],
+        ),
+        ("questions?status=cancelled", "id", &["created_at"]),
+        ("inbox?kind=dead_task", "id", &["-last_at", "at"]),
+        ("audit?action=team.pause", "id", &["-at"]),
+        ("sessions?team=main", "id", &["-updated_at"]),
+        ("usage?group=task", "key", &["-usd", "key", "requests"]),
+    ] {
+        for sort in sorts {
+            let mut seen = BTreeSet::new();
+            let mut cursor = String::new();
+            loop {
+                let before = bench.storage.shown();
+                let path = format!("/api/v1/{path}&sort={sort}&limit={PAGE}{cursor}");
+                let answer = bench.get(&path, &operator).await;
+                let read = bench.storage.shown() - before;
+                assert_eq!(answer.status, 200, "{path}: {}", answer.body);
+                let json = answer.json();
+                let rows = json["data"].as_array().unwrap();
+                assert!(rows.len() as u64 <= PAGE, "{path}");
+                assert_eq!(json["total"], ROWS, "{path}");
+                assert!(read <= 4 * ROWS, "{path} read {read} rows");
+                for row in rows {
+                    let fresh = seen.insert(row[id].as_str().unwrap().to_owned());
+                    assert!(fresh, "{path} shows {} again", row[id]);
+                }
+                match json["next_cursor"].as_str() {
+                    Some(next) => cursor = format!("&cursor={next}"),
+                    None => break,
+                }
+            }
+            assert_eq!(seen.len() as u64, ROWS, "{path} by {sort}");
+        }
+    }
+}
