@@ -77,6 +77,7 @@ files![
     "core/api.js",
     "core/dom.js",
     "core/format.js",
+    "core/pace.js",
     "core/paint.js",
     "core/place.js",
     "core/session.js",
