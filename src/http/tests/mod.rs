@@ -95,6 +95,7 @@ mod audit;
 mod changes;
 mod contract;
 mod events;
+mod fold;
 mod history;
 mod input;
 mod log;
