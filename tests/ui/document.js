@@ -89,6 +89,8 @@ class Element extends Node {
     this.tagName = this.nodeName = name.toUpperCase();
   }
 
+  addEventListener() {}
+
   setAttribute(name, value) {
     const known = this.attributes.find((one) => one.name === name);
     if (known) known.value = value;
