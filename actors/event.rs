@@ -120,6 +120,9 @@ pub struct Progress {
     /// The beginning of arguments or result.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub preview: Option<String>,
+    /// The whole text since the last tool call or note, in place of the pieces so far.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub snapshot: bool,
     /// Forget the text of the current step: it begins again.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub reset: bool,
@@ -141,6 +144,7 @@ impl Progress {
             ok: None,
             duration_ms: None,
             preview: None,
+            snapshot: false,
             reset: false,
             gap: None,
         }

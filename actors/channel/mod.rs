@@ -22,11 +22,13 @@ use crate::{
 
 pub mod outbox;
 pub mod socket;
+mod spoken;
 #[cfg(test)]
 mod tests;
 
 use outbox::{Outbox, Replay};
 use socket::{Closing, Item, Socket};
+use spoken::Spoken;
 
 /// A stored frame that waits longer than this for one before it is looked up.
 const OVERDUE: Duration = Duration::from_secs(1);
@@ -132,6 +134,8 @@ pub struct Channel {
     clock: Arc<dyn Clock>,
     live: Option<Publisher>,
     conversations: HashMap<ChannelId, Conversation>,
+    /// Also of channels that nobody listens to now.
+    spoken: HashMap<ChannelId, Spoken>,
 }
 
 #[derive(Default)]
@@ -156,6 +160,7 @@ impl Channel {
             clock,
             live: None,
             conversations: HashMap::new(),
+            spoken: HashMap::new(),
         }
     }
 
@@ -234,6 +239,8 @@ impl Channel {
         let Some(conversation) = self.conversations.get_mut(channel) else {
             return;
         };
+        let spoken = self.spoken.entry(channel.clone()).or_default();
+        spoken.found(rows.iter().map(|(ordinal, _, frame)| (*ordinal, &**frame)));
         let replay = conversation.outbox.reload(rows, last_seq);
         let Some(socket) = &conversation.socket else {
             return;
@@ -241,10 +248,15 @@ impl Channel {
         if first {
             socket.tell(Item::Adopted(channel.clone()));
         }
+        let mut sent = last_seq;
         for part in replay {
             match part {
                 Replay::Frame(ordinal, frame) => {
-                    socket.push(wire(channel, &frame, outbox::seq(ordinal)), true);
+                    if let Some(text) = spoken.before(ordinal, &frame) {
+                        socket.push(wire(channel, &text, sent + 1), true);
+                    }
+                    sent = outbox::seq(ordinal);
+                    socket.push(wire(channel, &frame, sent), true);
                 }
                 Replay::Hole(gap) => {
                     let mut note = Progress::new(ProgressKind::Note, "Some frames are gone.");
@@ -254,13 +266,22 @@ impl Channel {
                         ts: now,
                         body: Body::Progress(note),
                     };
-                    socket.push(wire(channel, &frame, gap.to_seq), true);
+                    sent = gap.to_seq;
+                    socket.push(wire(channel, &frame, sent), true);
                 }
+            }
+        }
+        // What passed while nobody listened, or while the outbox was read. What passes from here
+        // on is sent behind it.
+        for text in spoken.present() {
+            if let Some(seq) = conversation.outbox.passing() {
+                socket.push(wire(channel, &text, seq), true);
             }
         }
         let mut gone = conversation.outbox.excess(now);
         if first {
             gone.extend(conversation.outbox.confirm(last_seq));
+            spoken.confirm(outbox::ordinal(last_seq));
         }
         self.drop_frames(channel, gone, ctx);
         self.expect_missing(channel, ctx);
@@ -348,6 +369,8 @@ impl Handler<Deliver> for Channel {
             frame,
         } in frames
         {
+            let spoken = self.spoken.entry(channel.clone()).or_default();
+            spoken.stored(ordinal, &frame);
             // Nobody listens: the frame stays in the store until someone resumes the channel.
             let Some(conversation) = self.conversations.get_mut(&channel) else {
                 continue;
@@ -390,6 +413,10 @@ impl Handler<Tell> for Channel {
     type Result = ();
 
     fn handle(&mut self, Tell { channel, frame }: Tell, _: &mut Self::Context) {
+        if let Some(text) = spoken::text(&frame) {
+            let spoken = self.spoken.entry(channel.clone()).or_default();
+            spoken.said(&frame, text);
+        }
         if let Some(conversation) = self.conversations.get_mut(&channel)
             && !conversation.loading
             && let Some(socket) = &conversation.socket
@@ -424,6 +451,7 @@ impl Handler<Adopt> for Channel {
             last_seq,
         } = adopt;
         self.conversations.remove(&fresh);
+        self.spoken.remove(&fresh);
         let conversation = self.conversations.entry(channel.clone()).or_default();
         if let Some(older) = conversation.socket.replace(socket) {
             older.tell(Item::Close(Closing::TakenOver));
@@ -465,6 +493,7 @@ impl Handler<Forget> for Channel {
 
     fn handle(&mut self, Forget { channel }: Forget, _: &mut Self::Context) {
         self.conversations.remove(&channel);
+        self.spoken.remove(&channel);
     }
 }
 

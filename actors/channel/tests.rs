@@ -278,3 +278,139 @@ async fn a_gap_is_reported_with_its_numbers() {
     assert_eq!(note["seq"], note["gap"]["to_seq"]);
     assert_eq!(rest, ["four"]);
 }
+
+/// Two steps with a tool call between them, said in the course of ten seconds.
+fn talkative() -> World {
+    World::new(|request| match request.step {
+        1 => vec![
+            Play::Say("One, "),
+            seconds(2),
+            Play::Say("two, "),
+            seconds(2),
+            Play::Say("three."),
+            Play::EndText,
+            Play::Call(vec![("c1", "look")]),
+        ],
+        _ => vec![
+            Play::Say("Four, "),
+            seconds(2),
+            Play::Say("five, "),
+            seconds(4),
+            Play::Say("six."),
+            seconds(1),
+            Play::Answer,
+        ],
+    })
+}
+
+/// Shows a frame as a client does: text in pieces, parted by calls.
+fn show(shown: &mut Vec<String>, frame: &serde_json::Value) {
+    let content = frame["content"].as_str().unwrap();
+    match frame["kind"].as_str() {
+        Some("text_delta") => {
+            let text = shown.last_mut().filter(|last| !last.starts_with('<'));
+            match (text, frame["snapshot"] == true) {
+                (Some(text), true) => *text = content.to_owned(),
+                (Some(text), false) => text.push_str(content),
+                (None, _) => shown.push(content.to_owned()),
+            }
+        }
+        Some("tool_call") => shown.push(format!("<{}>", frame["call_id"].as_str().unwrap())),
+        // The answer completes what was said last.
+        None if frame["type"] == "response" => match shown.last_mut() {
+            Some(last) if content.starts_with(last.as_str()) => *last = content.to_owned(),
+            _ => shown.push(content.to_owned()),
+        },
+        _ => {}
+    }
+}
+
+/// Reads for a while, or until the answer is there.
+async fn read(client: &Client, shown: &mut Vec<String>, time: Duration) -> bool {
+    let end = tokio::time::Instant::now() + time;
+    while let Ok(frame) = tokio::time::timeout_at(end, client.frame()).await {
+        show(shown, &frame);
+        if frame["type"] == "response" {
+            return true;
+        }
+    }
+    false
+}
+
+/// CH-159, OP-67: what was said meanwhile stands where it was said, in one piece.
+#[actix::test]
+async fn a_client_that_comes_back_in_the_middle_gets_the_text_it_missed() {
+    let world = talkative();
+    let spine = world.start();
+    let client = world.connect(&spine);
+    client.say("m1", "count");
+    let mut before = Vec::new();
+    read(&client, &mut before, Duration::from_secs(1)).await;
+    client.close();
+    tokio::time::sleep(Duration::from_secs(7)).await;
+
+    let next = world.connect(&spine);
+    next.resume(&client.channel, client.last_seq.get());
+    adopted(&next, &client.channel).await;
+    let mut heard = Vec::new();
+    for _ in 0..6 {
+        let frame = next.frame().await;
+        let whole = if frame["snapshot"] == true {
+            "whole "
+        } else {
+            ""
+        };
+        heard.push(format!("{whole}{}", crate::doubles::client::short(&frame)));
+    }
+
+    assert_eq!(before, ["One, "]);
+    assert_eq!(
+        heard,
+        [
+            "whole delta m1: One, two, three.",
+            "tool_call m1: c1",
+            "tool_result m1: c1",
+            "whole delta m1: Four, five, ",
+            "delta m1: six.",
+            "done m1: Four, five, six.",
+        ]
+    );
+}
+
+/// CH-159, OP-67: wherever the connection breaks, and however long it is away, nothing that was
+/// said is missing or doubled before the end.
+#[actix::test]
+async fn no_break_of_the_connection_leaves_a_hole_in_the_text() {
+    for broken_at in (0..44).map(|quarter| Duration::from_millis(100 + 250 * quarter)) {
+        for away in [0, 20, 700, 3_000, 30_000].map(Duration::from_millis) {
+            let world = talkative();
+            let spine = world.start();
+            let mut client = world.connect(&spine);
+            let mut shown = Vec::new();
+            client.say("m1", "count");
+            let mut ended = read(&client, &mut shown, broken_at).await;
+            // A second break, soon after the first.
+            for pause in [Duration::from_millis(300), Duration::from_secs(60)] {
+                if ended {
+                    break;
+                }
+                client.close();
+                tokio::time::sleep(away).await;
+                let next = world.connect(&spine);
+                next.resume(&client.channel, client.last_seq.get());
+                adopted(&next, &client.channel).await;
+                next.last_seq.set(client.last_seq.get());
+                let channel = client.channel.clone();
+                client = Client { channel, ..next };
+                ended = read(&client, &mut shown, pause).await;
+            }
+
+            assert!(ended, "{broken_at:?} {away:?}");
+            assert_eq!(
+                shown,
+                ["One, two, three.", "<c1>", "Four, five, six."],
+                "{broken_at:?} {away:?}"
+            );
+        }
+    }
+}

@@ -238,6 +238,19 @@ impl Turns {
 }
 
 impl ActiveTurn {
+    /// Where its present step begins in text and thinking, in units of UTF-16 as browsers count.
+    pub fn step_begins(&self) -> (usize, usize) {
+        let units = |text: &str, end: usize| {
+            text.get(..end)
+                .map_or(0, |text| text.encode_utf16().count())
+        };
+        let content = &self.active_turn;
+        (
+            units(&content.text, self.marks.0),
+            units(&content.thinking, self.marks.1),
+        )
+    }
+
     fn fold(&mut self, at: Timestamp, moment: &Moment) {
         let content = &mut self.active_turn;
         match moment {
@@ -270,14 +283,18 @@ impl ActiveTurn {
                     id,
                     name,
                     arguments,
-                } => content.tool_calls.push(ActiveCall {
-                    id: id.clone(),
-                    name: name.clone(),
-                    arguments: arguments.clone(),
-                    status: "pending",
-                    started_at: at,
-                    preview: None,
-                }),
+                } => {
+                    content.tool_calls.push(ActiveCall {
+                        id: id.clone(),
+                        name: name.clone(),
+                        arguments: arguments.clone(),
+                        status: "pending",
+                        started_at: at,
+                        preview: None,
+                    });
+                    // Some engines run tools within a step: what follows stands apart all the same.
+                    self.mark();
+                }
                 Stream::ToolStart { id, .. } => content.set(id, "running", None),
                 Stream::ToolResult {
                     id,

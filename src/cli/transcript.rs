@@ -33,13 +33,16 @@ impl Transcript {
     /// Shows the next thing that was heard, with text as it comes.
     pub(super) fn live(&mut self, heard: &Heard<'_>) -> Vec<Print> {
         match heard {
+            Heard::Progress(progress) if progress.snapshot => self.restate(&progress.content),
             Heard::Progress(progress) if progress.kind == ProgressKind::TextDelta => {
                 self.step.push_str(&progress.content);
                 self.all.push_str(&progress.content);
                 vec![Print::Text(progress.content.clone())]
             }
             Heard::Progress(progress) => {
-                self.step.clear();
+                if progress.kind != ProgressKind::ToolResult {
+                    self.step.clear();
+                }
                 if progress.reset {
                     self.all.clear();
                 }
@@ -48,6 +51,19 @@ impl Transcript {
             Heard::Answer(response) => self.answer(response),
             other => plain(other),
         }
+    }
+
+    /// All of the step so far, after a break: what is printed already is not printed again.
+    fn restate(&mut self, step: &str) -> Vec<Print> {
+        let before = self.all.len() - self.step.len();
+        let prints = match step.strip_prefix(self.step.as_str()) {
+            Some(rest) => vec![Print::Text(rest.to_owned())],
+            None => vec![Print::EndLine, Print::Text(step.to_owned())],
+        };
+        self.all.truncate(before);
+        self.all.push_str(step);
+        self.step = step.to_owned();
+        prints
     }
 
     fn answer(&self, response: &Response) -> Vec<Print> {
@@ -203,6 +219,30 @@ mod tests {
             Print::EndLine,
         ];
         assert_eq!(other, both);
+    }
+
+    /// CH-159
+    #[test]
+    fn after_a_break_only_what_was_missed_is_printed() {
+        let whole = |text: &str| Progress {
+            snapshot: true,
+            ..delta(text)
+        };
+        let pieces = [
+            delta("Hello wor"),
+            whole("Hello world, how"),
+            delta(" are you"),
+        ];
+
+        let prints = shown(&pieces, &response("Hello world, how are you", "done"));
+
+        let expected = [
+            text("Hello wor"),
+            text("ld, how"),
+            text(" are you"),
+            Print::EndLine,
+        ];
+        assert_eq!(prints, expected);
     }
 
     /// OP-78, CH-63 to CH-65

@@ -167,7 +167,7 @@ struct Wire<'a> {
     data: &'a Data,
 }
 
-fn event(boot: u64, told: &Told, secrets: &Secrets) -> String {
+pub(super) fn event(boot: u64, told: &Told, secrets: &Secrets) -> String {
     let event = &told.event;
     let place = Mark {
         boot,

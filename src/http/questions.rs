@@ -48,6 +48,7 @@ pub(super) fn resources() -> Vec<Resource> {
                 .pages(&["created_at", "expires_at"]),
             list,
         ),
+        at("/api/v1/questions/{id}").get(Operation::new("Shows a question."), show),
         at("/api/v1/questions/{id}/answer").post(
             Operation::new("Answers a question.")
                 .description(
@@ -174,6 +175,30 @@ async fn list(state: web::Data<State>, caller: Caller<Read>) -> Result<Rows<Row>
     rows.await.map_err(ApiError::internal)
 }
 
+async fn show(
+    state: web::Data<State>,
+    caller: Caller<Read>,
+    id: web::Path<String>,
+) -> Result<Data<Row>, ApiError> {
+    // What has just run out is stored by then.
+    let stored = state.spine.store.commit(Default::default()).await;
+    stored.map_err(ApiError::internal)?;
+    let found = find(&state, &caller, &QuestionId::from(id.into_inner())).await?;
+    Ok(Data(Row::from(found)))
+}
+
+/// A question of a team that the caller reaches.
+async fn find<R>(state: &State, caller: &Caller<R>, id: &QuestionId) -> Result<Question, ApiError> {
+    let id = id.clone();
+    let store = &state.spine.store;
+    let found = store.read(move |storage| reads::question(storage, &id));
+    found
+        .await
+        .map_err(ApiError::internal)?
+        .filter(|question| caller.reaches(question.team.name.as_str()))
+        .ok_or_else(|| ApiError::not_found("there is no such question"))
+}
+
 async fn reply(
     state: web::Data<State>,
     caller: Caller<Approve>,
@@ -182,16 +207,7 @@ async fn reply(
 ) -> Result<Data<Row>, ApiError> {
     let id = QuestionId::from(id.into_inner());
     if caller.principal.teams().is_some() {
-        let named = id.clone();
-        let found = state
-            .spine
-            .store
-            .read(move |storage| reads::question(storage, &named));
-        found
-            .await
-            .map_err(ApiError::internal)?
-            .filter(|question| caller.reaches(question.team.name.as_str()))
-            .ok_or_else(|| ApiError::not_found("there is no such question"))?;
+        find(&state, &caller, &id).await?;
     }
     let reply = Reply {
         question: id,

@@ -94,12 +94,24 @@ pub(super) struct Running {
     /// What it has said and done.
     #[schema(schema_with = vocabulary::of::<Content>)]
     active_turn: Content,
+    /// Where in its text and thinking the present step begins, in units of UTF-16: what is taken
+    /// back goes back to here.
+    step_begins: StepBegins,
+}
+
+/// A place in the text and one in the thinking of a turn.
+#[derive(Serialize, ToSchema)]
+struct StepBegins {
+    text: usize,
+    thinking: usize,
 }
 
 impl Running {
     pub(super) fn new(boot: u64, turn: ActiveTurn) -> Self {
+        let (text, thinking) = turn.step_begins();
         Self {
             boot,
+            step_begins: StepBegins { text, thinking },
             started_at: turn.started_at.date(),
             task_id: turn.task_id,
             turn: turn.turn,

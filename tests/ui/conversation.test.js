@@ -81,3 +81,35 @@ test("what may have been accepted is not sent again unasked", () => {
 
   assert.deepEqual([sent.status, waiting.status], ["unconfirmed", "sending"]);
 });
+
+// OP-67, CH-159
+test("after a break the whole text of the step takes the place of its pieces", () => {
+  const conversation = new Conversation(storage(), "someone");
+  conversation.beginChannel("ws:1");
+  const sent = conversation.compose("question", "");
+  const about = { message_id: sent.id, task_id: "task-1", topic_id: "t-1", topic_name: "Bees", channel_id: "ws:1", ts: 5 };
+  const said = (seq, content, more = {}) => conversation.apply({ ...about, type: "progress", kind: "text_delta", seq, content, ...more });
+  const call = (seq, id) => conversation.apply({ ...about, type: "progress", kind: "tool_call", seq, call_id: id, tool: "read", content: "Using read" });
+  const whole = { snapshot: true };
+
+  conversation.apply({ ...about, type: "ack", seq: 1, content: "Let me", generated: true, position: 0 });
+  said(2, "Let me lo");
+  // Lost: "ok around. ".
+  said(3, "Let me look around. ", whole);
+  call(4, "c-1");
+  // A step may begin with the words of an earlier one.
+  said(5, "Let me look around. Found: 1, ", whole);
+  said(6, "2, ");
+  // Lost: "3, ", and another call.
+  said(7, "Let me look around. Found: 1, 2, 3, ", whole);
+  call(8, "c-2");
+  said(9, "The end");
+  said(10, "The end is", whole);
+  said(11, " near.");
+  const shown = () => conversation.turns("t-1").map((turn) => turn.blocks.map((block) => block.text ?? block.call));
+  const before = shown();
+  conversation.apply({ ...about, type: "response", seq: 12, status: "done", content: "The end is near." });
+
+  assert.deepEqual(before, [["Let me look around. ", "c-1", "Let me look around. Found: 1, 2, 3, ", "c-2", "The end is near."]]);
+  assert.deepEqual(shown(), before);
+});

@@ -1,8 +1,12 @@
 // OP-44, OP-45, OP-66, OP-95: a snapshot and its events, each applied once.
 
 import assert from "node:assert/strict";
+import { readFileSync } from "node:fs";
 import { test } from "node:test";
 import { State } from "../../src/http/ui/live/fold.js";
+
+/** What happened, and the turns under way after each of it, as the service itself keeps them (`src/http/tests/fold.rs`). */
+const recorded = JSON.parse(readFileSync(new URL("fixtures/turns.json", import.meta.url), "utf8"));
 
 const snapshot = (more = {}) => ({ boot: 3, seq: 10, overview: {}, org: null, running: [], approvals: [], questions: [], topics: [], channels: [], jobs: [], inbox_unread: 0, ...more });
 
@@ -53,7 +57,7 @@ test("what is taken back is the text of this step only", () => {
 test("a turn of the snapshot goes on where it was", () => {
   const active_turn = { userText: "hello", thinking: "", text: "So f", toolCalls: [] };
   // The turn may be a little ahead of the rest of the snapshot.
-  const state = begun({ running: [{ task_id: "task-1", turn: "turn-1", team: "main", started_at: "", state: "running", seq: 12, active_turn }] });
+  const state = begun({ running: [{ task_id: "task-1", turn: "turn-1", team: "main", started_at: "", state: "running", seq: 12, active_turn, step_begins: { text: 0, thinking: 0 } }] });
 
   state.apply(...turn(9, { type: "text", data: "So" }));
   state.apply(...turn(11, { type: "text", data: "So" }));
@@ -66,7 +70,7 @@ test("a turn of the snapshot goes on where it was", () => {
 test("a turn that ended runs no more", () => {
   const state = begun();
   state.apply(...start(11));
-  state.apply("turn", { seq: 12, task_id: "task-1", kind: "turn_end", ok: true });
+  state.apply("turn", { seq: 12, task_id: "task-1", kind: "turn_end", turn: "turn-1", ok: true });
 
   assert.equal(state.running.size, 0);
 });
@@ -84,4 +88,30 @@ test("unknown types change nothing", () => {
 
   assert.equal(state.apply("brand.new", { seq: 11, id: "x" }), true);
   assert.equal(state.seq, 11);
+});
+
+/** What the page draws of turns, without what only the service keeps. */
+const drawn = (turns) =>
+  [...turns]
+    .map(({ task_id, turn, team, topic_id, session_id, started_at, state, wait_reason, model, active_turn, step_begins }) => ({ task_id, turn, team, topic_id, session_id, started_at, state, wait_reason, model, active_turn, step_begins }))
+    .sort((one, other) => one.task_id.localeCompare(other.task_id));
+
+test("the page knows of each turn what the service knows", () => {
+  const state = begun({ seq: 0 });
+
+  for (const { type, data, running } of recorded) {
+    state.apply(type, structuredClone(data));
+    assert.deepEqual(drawn(state.running.values()), drawn(running), `after ${data.seq}`);
+  }
+});
+
+test("a page that joins anywhere knows the same as one that was there from the beginning", () => {
+  for (const { data: last, running } of recorded) {
+    const state = begun({ seq: last.seq, running: structuredClone(running) });
+
+    for (const { type, data, running: then } of recorded) {
+      state.apply(type, structuredClone(data));
+      if (data.seq >= last.seq) assert.deepEqual(drawn(state.running.values()), drawn(then), `joined at ${last.seq}, after ${data.seq}`);
+    }
+  }
 });

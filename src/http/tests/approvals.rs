@@ -258,6 +258,49 @@ async fn a_question_is_answered_once() {
     assert_eq!(ended.json()["data"][0]["by"], "bob");
 }
 
+/// OP-38, OP-51, OP-55: however many were asked before it, a question is found by its name.
+#[actix::test]
+async fn a_question_behind_many_is_found() {
+    let bench = Bench::new().await;
+    let reader = bench.token("watch", only(Scope::Read)).await;
+    let wish = NewToken {
+        name: "elsewhere".to_owned(),
+        scopes: only(Scope::Read),
+        teams: Some(vec!["elsewhere".to_owned()]),
+        expires_in: None,
+    };
+    let operator = bench.auth().token(&bench.operator()).unwrap();
+    let minted = bench.auth().mint(wish, &operator).await.unwrap();
+    let stranger = minted.text.expose();
+    let writes = (1..=201).fold(Writes::new(), |writes, number| {
+        let mut asked = question(&bench, AnswerKind::Text);
+        asked.id = format!("qst-{number:03}").as_str().into();
+        asked.created_at = asked.created_at + Duration::from_secs(number);
+        if number <= 200 {
+            asked.status = QuestionStatus::Expired;
+        }
+        writes.question(&asked)
+    });
+    bench.state.spine.store.commit(writes).await.unwrap();
+
+    let one = bench.get("/api/v1/questions/qst-201", &reader).await;
+    let foreign = bench.get("/api/v1/questions/qst-201", stranger).await;
+    let none = bench.get("/api/v1/questions/qst-999", &reader).await;
+    let newest = bench
+        .get("/api/v1/questions?sort=-created_at&limit=2", &reader)
+        .await;
+
+    assert_eq!(one.status, 200);
+    let found = &one.json()["data"];
+    assert_eq!(
+        (&found["id"], &found["status"]),
+        (&json!("qst-201"), &json!("open"))
+    );
+    assert_eq!(foreign.refusal(), (404, "not_found".to_owned()));
+    assert_eq!(none.refusal(), (404, "not_found".to_owned()));
+    assert_eq!(newest.json()["data"][0]["id"], "qst-201");
+}
+
 /// OP-38: a secret without a vault to put it in goes nowhere.
 #[actix::test]
 async fn a_secret_that_cannot_be_kept_is_not_an_answer() {

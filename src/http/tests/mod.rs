@@ -99,6 +99,7 @@ mod audit;
 mod changes;
 mod contract;
 mod events;
+mod fold;
 mod grants;
 mod history;
 mod input;

@@ -172,6 +172,7 @@ const TABLE: &[(&str, &str, Needs)] = &[
         Needs::Scope(Scope::Approve),
     ),
     ("GET", "/api/v1/questions", Needs::Scope(Scope::Read)),
+    ("GET", "/api/v1/questions/{id}", Needs::Scope(Scope::Read)),
     (
         "POST",
         "/api/v1/questions/{id}/answer",

@@ -1,5 +1,7 @@
 //! The chat: streaming, stopping, reloading, several topics, delegated work.
 
+use std::time::{Duration, Instant};
+
 use serde_json::json;
 
 use super::{ONLINE, TURNS, answers, chat, has_no_complaints, send, until_last_turn_is};
@@ -154,6 +156,93 @@ async fn a_reload_in_the_middle_of_a_turn_loses_and_repeats_nothing() {
         json!(["#reply The second end.", ["The second end."]])
     );
     has_no_complaints(&browser).await;
+    browser.close().await;
+}
+
+/// Waits until the turn under way has said something, wherever it is shown.
+async fn until_said(service: &Service, words: &str) {
+    let deadline = Instant::now() + Duration::from_secs(20);
+    loop {
+        let (_, answer) = service.api("GET", "/api/v1/snapshot", None).await;
+        let running = &answer["data"]["running"][0]["active_turn"]["text"];
+        if running.as_str().is_some_and(|text| text.contains(words)) {
+            return;
+        }
+        assert!(Instant::now() < deadline, "never said: {answer}");
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+}
+
+/// OP-67, CH-159: text that streams while the page is loaded anew, or while its connection is cut, is
+/// there before the turn ends, without a hole and without a word twice; of earlier steps too.
+#[tokio::test]
+async fn words_that_stream_during_a_break_are_neither_lost_nor_doubled() {
+    let service = Service::start_working().await;
+    let Some(browser) = chat(&service).await else {
+        return;
+    };
+    let said =
+        |from: u32, to: u32| -> String { (from..=to).map(|number| format!("{number};")).collect() };
+    let says = |from: u32, to: u32| -> String {
+        (from..=to)
+            .map(|number| format!("#say {number};\n#wait 100\n"))
+            .collect()
+    };
+    let script = format!(
+        "{}#call write {{\"file_path\":\"a.md\",\"content\":\"Hello\"}}\n#then\n{}#wait 60000\n#reply Never said.",
+        says(1, 40),
+        says(41, 90),
+    );
+    let shows = |number: u32| {
+        format!("document.querySelector('.answer')?.textContent.includes(';{number};')")
+    };
+    // Status and text at one moment.
+    let now = format!(
+        "[{TURNS}.at(-1).dataset.status, \
+         ...[...document.querySelectorAll('.answer > .markdown')].map(text => text.textContent.trim())]"
+    );
+
+    browser
+        .run(&format!(
+            "const composer = document.querySelector('#composer'); composer.value = {}; \
+             composer.dispatchEvent(new Event('input'))",
+            json!(script)
+        ))
+        .await;
+    browser.keys("#composer", key::ENTER).await;
+    browser.until(&shows(10)).await;
+    browser.reload().await;
+    browser.until(ONLINE).await;
+    browser.until(&shows(25)).await;
+    let reloaded = browser.value(&now).await;
+    browser.unplug(true).await;
+    browser
+        .until("document.querySelector('#connection').dataset.state === 'offline'")
+        .await;
+    // Somebody else sees the second step begin meanwhile.
+    until_said(&service, ";45;").await;
+    browser.unplug(false).await;
+    browser.until(ONLINE).await;
+    browser.until(&shows(60)).await;
+    let returned = browser.value(&now).await;
+    browser.until(&shows(90)).await;
+    let whole = browser.value(&now).await;
+
+    for (moment, found) in [("reload", &reloaded), ("return", &returned)] {
+        let found: Vec<&str> = found
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|text| text.as_str().unwrap())
+            .collect();
+        assert_eq!(found[0], "running", "{moment}: {found:?}");
+        assert!(said(1, 40).starts_with(found[1]), "{moment}: {found:?}");
+        if let Some(second) = found.get(2) {
+            assert_eq!(found[1], said(1, 40), "{moment}: {found:?}");
+            assert!(said(41, 90).starts_with(second), "{moment}: {found:?}");
+        }
+    }
+    assert_eq!(whole, json!(["running", said(1, 40), said(41, 90)]));
     browser.close().await;
 }
 

@@ -11,16 +11,23 @@ export function paint(container, ...children) {
     if (child === null || child === undefined || child === false || child === "") continue;
     fresh.append(child instanceof Node ? child : String(child));
   }
+  const held = document.activeElement;
   paintChildren(container, fresh);
+  // What had to change its place on the page has lost the focus by that.
+  if (held instanceof HTMLElement && held !== document.activeElement && container.contains(held)) held.focus({ preventScroll: true });
 }
 
 /** @param {Element} target @param {Element} fresh */
 function paintChildren(target, fresh) {
+  const wantedKeys = new Set([...fresh.childNodes].map((child) => madeAs(child).key));
   /** @type {Map<string, ChildNode>} */
   const keyed = new Map();
-  for (const child of target.childNodes) {
+  for (const child of [...target.childNodes]) {
     const { key } = madeAs(child);
-    if (key !== undefined) keyed.set(key, child);
+    if (key === undefined) continue;
+    // First of all, so that those behind it stay where they are.
+    if (wantedKeys.has(key)) keyed.set(key, child);
+    else child.remove();
   }
   let place = target.firstChild;
   for (const wanted of [...fresh.childNodes]) {

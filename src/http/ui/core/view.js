@@ -4,8 +4,13 @@
 
 import { live } from "../live/live.js";
 import { failure, loading } from "../parts/states.js";
+import { Pace } from "./pace.js";
 import { amend, here, write } from "./place.js";
 import { paint } from "./paint.js";
+
+/** From an event to the request for what it changed, and between two such requests. */
+const PAUSE = 120;
+const APART = 500;
 
 /** Something that is fetched and shown. */
 export class Source {
@@ -23,6 +28,8 @@ export class Source {
     /** @type {any} */ this.refusal = null;
     this.slow = false;
     this.ready = false;
+    this.pace = new Pace(() => this.ask(), PAUSE, APART);
+    this.signal.addEventListener("abort", () => this.pace.stop());
     const soon = () => this.soon();
     for (const type of [...freshenOn, "resync"]) live.addEventListener(type, soon, { signal: this.signal });
     this.reload();
@@ -33,16 +40,18 @@ export class Source {
     this.life.abort();
   }
 
-  /** Many events in a row cost one request. */
+  /** Something it shows has changed. A request under way is never given up for that, however fast events come. */
   soon() {
-    this.timer ??= setTimeout(() => {
-      this.timer = undefined;
-      if (!this.signal.aborted) this.reload();
-    }, 120);
+    if (!this.signal.aborted) this.pace.soon();
   }
 
-  async reload() {
+  /** Asks at once, also when an answer is on its way: it may be the answer to another question. */
+  reload() {
     this.asking?.abort();
+    return this.pace.now();
+  }
+
+  async ask() {
     const asking = (this.asking = new AbortController());
     const signal = AbortSignal.any([asking.signal, this.signal]);
     const slow = setTimeout(() => {
@@ -86,6 +95,8 @@ export class View extends HTMLElement {
   }
 
   connectedCallback() {
+    // One that was moved to another place on the page begins again.
+    if (this.lifetime.signal.aborted) this.lifetime = new AbortController();
     this.begin();
     this.update();
   }
@@ -94,7 +105,7 @@ export class View extends HTMLElement {
     this.lifetime.abort();
   }
 
-  /** Called once, when the view is opened. */
+  /** Called when the view is opened. */
   begin() {}
 
   /** Called when the address changes within the view. @param {import("./place.js").Place} place */

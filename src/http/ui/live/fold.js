@@ -5,8 +5,11 @@
  * @typedef {{id: string, name: string, arguments: any, status: string, startedAt: any, preview?: string}} ToolCall
  * @typedef {{userText: string, thinking: string, text: string, toolCalls: ToolCall[]}} ActiveTurn
  * @typedef {{task_id: string, turn: string, team: string, topic_id?: string, session_id?: string, started_at: string, state: string,
- *   wait_reason?: string, seq: number, active_turn: ActiveTurn, model?: string, mark?: {text: number, thinking: number}, parted?: boolean}} Running
+ *   wait_reason?: string, seq: number, active_turn: ActiveTurn, model?: string, step_begins: {text: number, thinking: number}}} Running
  */
+
+/** So many characters of a result are kept with its call. */
+const PREVIEW = 500;
 
 export class State {
   constructor() {
@@ -56,10 +59,13 @@ export class State {
 const TAKE = {
   turn: takeTurn,
   "task.changed": (state, data) => {
-    const ended = ["done", "failed", "cancelled", "expired", "dead"].includes(data.state);
-    if (ended) state.running.delete(data.id);
-    const turn = state.running.get(data.id);
-    if (turn) Object.assign(turn, { state: data.state, wait_reason: data.wait_reason });
+    const isOver = {
+      running: false,
+      waiting: false,
+      // One that waited goes on; one that ran has been cut off.
+      accepted: state.running.get(data.id)?.state === "running",
+    }[/** @type {string} */ (data.state)];
+    if (isOver ?? true) state.running.delete(data.id);
   },
   "approval.changed": (state, data) => keep(state.approvals, data, data.status === "pending"),
   "question.changed": (state, data) => keep(state.questions, data, data.status === "open"),
@@ -80,30 +86,31 @@ function keep(rows, data, stays) {
 function takeTurn(state, data) {
   const task = data.task_id;
   if (!task) return;
-  if (data.kind === "turn_start") {
-    state.running.set(task, begun(data));
-    return;
-  }
-  if (data.kind === "turn_end") {
-    state.running.delete(task);
-    return;
-  }
   const turn = state.running.get(task);
-  // What the snapshot's turn already shows is not added again.
-  if (!turn || (turn.seq ?? -1) >= data.seq) return;
-  turn.seq = data.seq;
-  if (data.kind === "state") {
-    Object.assign(turn, { state: data.state, wait_reason: data.reason });
-    // A model call is over: what is said from here on is another step.
-    if (data.step !== undefined) nextStep(turn);
+  if (data.kind === "turn_start") {
+    const fresh = begun(data);
+    state.running.set(task, fresh);
+    // One that goes on after it waited keeps what it has said.
+    if (turn && turn.turn === data.turn) {
+      fresh.started_at = turn.started_at;
+      fresh.active_turn = turn.active_turn;
+      nextStep(fresh);
+    }
+    return;
   }
-  if (data.kind === "stream") stream(turn, data.value ?? {}, data.at);
+  // What the snapshot's turn already shows is not added again.
+  if (!turn || turn.turn !== data.turn || (turn.seq ?? -1) >= data.seq) return;
+  turn.seq = data.seq;
+  if (data.kind === "turn_end" || data.state === "stopped") state.running.delete(task);
+  else if (data.state === "waiting") Object.assign(turn, { state: "waiting", wait_reason: data.reason });
+  // A model call is over: what is said from here on is another step.
+  else if (data.step !== undefined) nextStep(turn);
+  else if (data.kind === "stream") stream(turn, data.value ?? {}, data.at);
 }
 
 /** @param {Running} turn */
 function nextStep(turn) {
-  turn.mark = { text: turn.active_turn.text.length, thinking: turn.active_turn.thinking.length };
-  turn.parted = false;
+  turn.step_begins = { text: turn.active_turn.text.length, thinking: turn.active_turn.thinking.length };
 }
 
 /** @param {any} data @returns {Running} */
@@ -118,36 +125,38 @@ const begun = (data) => ({
   model: data.model,
   seq: data.seq,
   active_turn: { userText: data.body ?? "", thinking: "", text: "", toolCalls: [] },
+  step_begins: { text: 0, thinking: 0 },
 });
 
 /** @param {Running} turn @param {any} value @param {string} at */
 function stream(turn, value, at) {
   const shown = turn.active_turn;
-  // Where the step that is being said began: what is taken back goes back to here. Of a turn that was joined in the middle
-  // only the last blank line is known.
-  const mark = (turn.mark ??= { text: shown.text.lastIndexOf("\n\n") + 1, thinking: shown.thinking.lastIndexOf("\n\n") + 1 });
-  const call = shown.toolCalls.find((one) => one.id === value.id);
+  // Where the step that is being said began: what is taken back goes back to here.
+  const begins = turn.step_begins;
+  // Models may use the name of a call again: the newest is meant.
+  const call = shown.toolCalls.findLast((one) => one.id === value.id);
   switch (value.type) {
     case "text":
     case "thinking": {
       /** @type {"text" | "thinking"} */ const part = value.type;
-      const parts = turn.parted === false && shown[part].length > 0 && shown[part].length === mark[part];
+      // Steps are parted by a blank line.
+      const parts = begins[part] > 0 && shown[part].length === begins[part];
       shown[part] += (parts ? "\n\n" : "") + value.data;
       break;
     }
     case "reset":
-      shown.text = shown.text.slice(0, mark.text);
-      shown.thinking = shown.thinking.slice(0, mark.thinking);
+      shown.text = shown.text.slice(0, begins.text);
+      shown.thinking = shown.thinking.slice(0, begins.thinking);
       break;
     case "tool_call":
       nextStep(turn);
-      if (!call) shown.toolCalls.push({ id: value.id, name: value.name, arguments: value.arguments, status: "pending", startedAt: at });
+      shown.toolCalls.push({ id: value.id, name: value.name, arguments: value.arguments, status: "pending", startedAt: at });
       break;
     case "tool_start":
-      if (call) Object.assign(call, { status: "running", startedAt: at });
+      if (call) call.status = "running";
       break;
     case "tool_result":
-      if (call) Object.assign(call, { status: value.isError ? "failed" : "done", preview: value.content });
+      if (call) Object.assign(call, { status: value.isError ? "failed" : "done", preview: [...value.content].slice(0, PREVIEW).join("") });
       break;
   }
 }

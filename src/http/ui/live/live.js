@@ -3,6 +3,7 @@
 // `changed` when counts or the connection changed, and `resync` when what was fetched before may be out of date.
 
 import { barred, get, Refusal } from "../core/api.js";
+import { Pace } from "../core/pace.js";
 import { State } from "./fold.js";
 
 const TYPES = [
@@ -17,6 +18,11 @@ const BEAT = 2_500;
 const PATIENCE = 2_000;
 /** A tab that nobody looks at gives its connection back: a browser has only six for one server. */
 const UNSEEN = 30_000;
+/** It then asks so often what waits for a person, since its title says that also to those who look elsewhere. */
+const GLANCE = 60_000;
+/** From an event to the request for the figures, and between two such requests. */
+const PAUSE = 200;
+const APART = 1_000;
 
 class Live extends EventTarget {
   constructor() {
@@ -27,6 +33,7 @@ class Live extends EventTarget {
     this.failures = 0;
     /** @type {EventSource | null} */ this.stream = null;
     this.begun = false;
+    this.counting = new Pace(() => this.count(), PAUSE, APART);
   }
 
   /** Begins to listen. */
@@ -93,19 +100,20 @@ class Live extends EventTarget {
     this.tell("caught-up");
   }
 
-  /** The figures in the navigation. */
+  /** The figures in the navigation and in the title are out of date. */
   recount() {
-    this.counting ??= setTimeout(async () => {
-      this.counting = undefined;
-      try {
-        const overview = await get("/overview");
-        this.state.overview = overview;
-        this.state.unread = overview.inbox_unread;
-        this.tell("changed");
-      } catch {
-        // The next event asks again; a lost connection is found out elsewhere.
-      }
-    }, 200);
+    this.counting.soon();
+  }
+
+  async count() {
+    try {
+      const overview = await get("/overview");
+      this.state.overview = overview;
+      this.state.unread = overview.inbox_unread;
+      this.tell("changed");
+    } catch {
+      // The next event asks again; a lost connection is found out elsewhere.
+    }
   }
 
   close() {
@@ -153,10 +161,12 @@ class Live extends EventTarget {
 
   seen() {
     clearTimeout(this.leaving);
+    clearInterval(this.glancing);
     if (document.hidden) {
       this.leaving = setTimeout(() => {
         this.close();
         clearTimeout(this.timer);
+        this.glancing = setInterval(() => this.recount(), GLANCE);
       }, UNSEEN);
     } else if (!this.stream && this.begun && this.connection !== "missing") this.retry();
   }

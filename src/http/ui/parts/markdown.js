@@ -2,15 +2,13 @@
 // Markdown to elements: the subset that models write. No raw HTML, no images, no addresses but web and mail.
 
 import { clean, copyButton, make, note } from "../core/dom.js";
+import { fence, heading, isRule, isTableRule, item, quoted } from "./lines.js";
+import { spans } from "./spans.js";
 
-const FENCE = /^ {0,3}(`{3,}|~{3,})\s*([^`]*)$/;
-const HEADING = /^ {0,3}(#{1,6})\s+(.*?)\s*#*\s*$/;
-const RULE = /^ {0,3}([-*_])( *\1){2,} *$/;
-const ITEM = /^( *)([-*+]|\d{1,9}[.)])\s+(.*)$/;
-const QUOTE = /^ {0,3}> ?(.*)$/;
-const TABLE_RULE = /^ {0,3}\|?\s*:?-+:?\s*(\|\s*:?-+:?\s*)*\|?\s*$/;
 const DEEPEST = 12;
+/** Longer text is shown as it is. */
 const LONGEST = 20_000;
+const LONGEST_LINE = 10_000;
 
 /**
  * Shows `text` in `container`. Called again with more text it keeps the blocks that did not change, so a growing
@@ -50,33 +48,36 @@ function split(lines) {
   };
   for (let at = 0; at < lines.length; ) {
     const line = lines[at];
-    const fence = line.match(FENCE);
-    if (fence) {
+    const opens = fence(line);
+    if (opens) {
       const inside = [];
-      const closing = new RegExp(`^ {0,3}${fence[1][0]}{${fence[1].length},}\\s*$`);
-      for (at += 1; at < lines.length && !closing.test(lines[at]); at += 1) inside.push(lines[at]);
+      for (at += 1; at < lines.length && !opens.isClosedBy(lines[at]); at += 1) inside.push(lines[at]);
       at += 1;
-      push({ kind: "code", lines: inside, info: fence[2].trim() });
+      push({ kind: "code", lines: inside, info: opens.info });
     } else if (line.trim() === "") {
       flush();
       at += 1;
-    } else if (HEADING.test(line)) {
+    } else if (line.length > LONGEST_LINE) {
+      push({ kind: "plain", lines: [line] });
+      at += 1;
+    } else if (heading(line)) {
       push({ kind: "heading", lines: [line] });
       at += 1;
-    } else if (RULE.test(line)) {
+    } else if (isRule(line)) {
       push({ kind: "rule", lines: [line] });
       at += 1;
-    } else if (QUOTE.test(line)) {
+    } else if (quoted(line) !== null) {
       const inside = [];
-      for (; at < lines.length && QUOTE.test(lines[at]); at += 1) inside.push(lines[at].match(QUOTE)[1]);
+      for (; at < lines.length && quoted(lines[at]) !== null; at += 1) inside.push(quoted(lines[at]));
       push({ kind: "quote", lines: inside });
-    } else if (ITEM.test(line)) {
-      const inside = [];
-      for (; at < lines.length && belongsToList(lines, at, inside); at += 1) inside.push(lines[at]);
+    } else if (item(line)) {
+      const first = item(line);
+      const inside = [line];
+      for (at += 1; at < lines.length && belongsToList(lines, at, first); at += 1) inside.push(lines[at]);
       push({ kind: "list", lines: inside });
-    } else if (line.includes("|") && TABLE_RULE.test(lines[at + 1] ?? "") && lines[at + 1].includes("-")) {
+    } else if (line.includes("|") && isTableRule(lines[at + 1] ?? "")) {
       const inside = [];
-      for (; at < lines.length && lines[at].includes("|"); at += 1) inside.push(lines[at]);
+      for (; at < lines.length && lines[at].includes("|") && lines[at].length <= LONGEST_LINE; at += 1) inside.push(lines[at]);
       push({ kind: "table", lines: inside });
     } else {
       paragraph.push(line);
@@ -87,18 +88,18 @@ function split(lines) {
   return blocks;
 }
 
-function belongsToList(lines, at, inside) {
+const INDENTED = /^( {2,}|\t)\S/;
+
+/** Whether a line goes on with the list whose first item is `first`. */
+function belongsToList(lines, at, first) {
   const line = lines[at];
-  if (inside.length === 0) return true;
-  if (RULE.test(line)) return false;
-  if (ITEM.test(line)) {
-    const ordered = (text) => /\d/.test(text.match(ITEM)[2]);
-    return /^ {2,}/.test(line) || ordered(line) === ordered(inside[0]);
-  }
-  if (/^( {2,}|\t)\S/.test(line)) return true;
-  if (line.trim() !== "") return lines[at - 1].trim() !== "" && !FENCE.test(line) && !HEADING.test(line) && !QUOTE.test(line);
+  if (line.length > LONGEST_LINE || isRule(line)) return false;
+  const own = item(line);
+  if (own) return line.startsWith("  ") || own.ordered === first.ordered;
+  if (INDENTED.test(line)) return true;
+  if (line.trim() !== "") return lines[at - 1].trim() !== "" && !fence(line) && !heading(line) && quoted(line) === null;
   const next = lines[at + 1] ?? "";
-  return /^( {2,}|\t)\S/.test(next) || (ITEM.test(next) && /\d/.test(next.match(ITEM)[2]) === /\d/.test(inside[0].match(ITEM)[2]));
+  return INDENTED.test(next) || item(next)?.ordered === first.ordered;
 }
 
 function render(block, depth) {
@@ -108,10 +109,12 @@ function render(block, depth) {
     case "code":
       return code(block);
     case "heading": {
-      const [, marks, text] = block.lines[0].match(HEADING);
+      const { level, text } = /** @type {any} */ (heading(block.lines[0]));
       // The page has its own first two levels.
-      return make(`h${Math.min(6, marks.length + 2)}`, {}, ...inline(text));
+      return make(`h${Math.min(6, level + 2)}`, {}, ...inline(text));
     }
+    case "plain":
+      return make("p", {}, block.lines[0]);
     case "rule":
       return make("hr");
     case "quote":
@@ -137,17 +140,16 @@ function code({ lines, info }) {
 }
 
 function list(lines, inner) {
-  const [, indent, mark] = lines[0].match(ITEM);
+  const first = /** @type {any} */ (item(lines[0]));
   const items = [];
   for (const line of lines) {
-    const item = line.match(ITEM);
-    if (item && item[1].length < indent.length + 2) items.push([item[3]]);
+    const own = item(line);
+    if (own && own.indent < first.indent + 2) items.push([own.body]);
     else items.at(-1)?.push(line.replace(/^(\t| {1,4})/, ""));
   }
-  const ordered = /\d/.test(mark);
   return make(
-    ordered ? "ol" : "ul",
-    ordered ? { start: parseInt(mark, 10) } : {},
+    first.ordered ? "ol" : "ul",
+    first.ordered ? { start: parseInt(first.mark, 10) } : {},
     ...items.map((body) => {
       const children = inner(body);
       // A plain item is a line, not a paragraph.
@@ -171,46 +173,25 @@ function table(lines) {
   );
 }
 
-const INLINE = [
-  { pattern: /\\([\\`*_{}[\]()#+\-.!|~<>])/, make: (m) => m[1] },
-  { pattern: /(`+)([^`]|[^`][\s\S]*?[^`])\1(?!`)/, make: (m) => make("code", {}, m[2].replace(/^ (.+) $/, "$1")) },
-  { pattern: /!?\[((?:[^[\]\\]|\\.)*)\]\(\s*<?([^\s<>()]*(?:\([^\s()]*\)[^\s<>()]*)*)>?(?:\s+"[^"]*")?\s*\)/, make: (m) => link(m[2], m[1], m[0]) },
-  { pattern: /<((?:https?:\/\/|mailto:)[^\s<>]+)>/, make: (m) => link(m[1], m[1], m[1]) },
-  { pattern: /\bhttps?:\/\/[^\s<>"'`]*[^\s<>"'`.,;:!?)\]}*_]/, make: (m) => link(m[0], m[0], m[0]) },
-  { pattern: /\*\*(?=\S)([\s\S]*?\S)\*\*/, make: (m, depth) => make("strong", {}, ...inline(m[1], depth)) },
-  { pattern: /(?<![\p{L}\p{N}])__(?=\S)([\s\S]*?\S)__(?![\p{L}\p{N}])/u, make: (m, depth) => make("strong", {}, ...inline(m[1], depth)) },
-  { pattern: /~~(?=\S)([\s\S]*?\S)~~/, make: (m, depth) => make("del", {}, ...inline(m[1], depth)) },
-  { pattern: /\*(?![\s*])([^*]*[^\s*])\*/, make: (m, depth) => make("em", {}, ...inline(m[1], depth)) },
-  { pattern: /(?<![\p{L}\p{N}_])_(?![\s_])([^_]*[^\s_])_(?![\p{L}\p{N}_])/u, make: (m, depth) => make("em", {}, ...inline(m[1], depth)) },
-  { pattern: / {2,}\n|\n/, make: () => make("br") },
-];
+/** A span as a node; what is inside it may hold further ones. */
+function spanned(span, depth) {
+  switch (span.kind) {
+    case "text":
+      return span.text;
+    case "code":
+      return make("code", {}, span.text);
+    case "link":
+      return link(span.target, span.text, span.source);
+    case "break":
+      return make("br");
+    default:
+      return make(span.kind, {}, ...inline(span.text, depth + 1));
+  }
+}
 
-/**
- * A line to nodes: each time the pattern that matches first, what stands before it being plain. A pattern is
- * searched again only once its match lies behind, so hostile text costs no more than honest text.
- */
 function inline(text, depth = 0) {
   if (depth >= DEEPEST || text.length > LONGEST) return [text];
-  const searches = INLINE.map((rule) => ({ rule, pattern: new RegExp(rule.pattern, `${rule.pattern.flags}g`), match: undefined }));
-  const nodes = [];
-  let at = 0;
-  for (;;) {
-    let first = null;
-    for (const search of searches) {
-      if (search.match === undefined || search.match?.index < at) {
-        search.pattern.lastIndex = at;
-        search.match = search.pattern.exec(text);
-      }
-      if (search.match && (first === null || search.match.index < first.match.index)) first = search;
-    }
-    if (!first) break;
-    const { rule, match } = first;
-    if (match.index > at) nodes.push(text.slice(at, match.index));
-    nodes.push(rule.make(match, depth + 1));
-    at = match.index + match[0].length;
-  }
-  if (at < text.length) nodes.push(text.slice(at));
-  return nodes;
+  return spans(text).map((span) => spanned(span, depth));
 }
 
 function link(target, label, source) {

@@ -1,7 +1,7 @@
 // @ts-check
 // A question of a team to the operator, and the place to answer it. A secret goes straight into the vault.
 
-import { list, may, part, post, Refusal } from "../core/api.js";
+import { get, may, part, post } from "../core/api.js";
 import { clean, icon, make } from "../core/dom.js";
 import { since, words } from "../core/format.js";
 import { View } from "../core/view.js";
@@ -15,12 +15,7 @@ class QuestionCard extends View {
   begin() {
     const id = this.dataset.id ?? this.row?.id;
     if (!this.row) {
-      this.whole = this.source(async (signal) => {
-        const { rows } = await list("/questions", { limit: 200 }, signal);
-        const found = rows.find((row) => row.id === id);
-        if (!found) throw new Refusal(404, { code: "not_found", message: "there is no such question" });
-        return found;
-      });
+      this.whole = this.source((signal) => get(`/questions/${part(id)}`, {}, signal));
       this.on(["question.changed"], (event) => event.detail.id === id && this.whole?.soon());
     }
   }

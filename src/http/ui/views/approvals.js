@@ -20,10 +20,13 @@ class Approvals extends View {
   begin() {
     this.pending = this.source((signal) => list("/approvals", { status: "pending", limit: 200 }, signal), ["approval.changed"]);
     this.decided = this.source(async (signal) => {
-      const all = await list("/approvals", { limit: 200 }, signal);
-      return all.rows.filter((row) => row.status !== "pending").reverse().slice(0, 20);
+      const all = await list("/approvals", { sort: "-created_at", limit: 200 }, signal);
+      return all.rows.filter((row) => row.status !== "pending").slice(0, 20);
     }, ["approval.changed"]);
-    this.questions = this.source((signal) => list("/questions", { limit: 200 }, signal), ["question.changed"]);
+    this.questions = this.source(async (signal) => {
+      const lists = await Promise.all([{ status: "open" }, { sort: "-created_at" }].map((query) => list("/questions", { ...query, limit: 200 }, signal)));
+      return { rows: [...lists[0].rows, ...lists[1].rows.filter((row) => row.status !== "open")] };
+    }, ["question.changed"]);
     this.memories = this.source((signal) => list("/memories", { review: "pending", limit: 200 }, signal), ["memory.changed"]);
     this.notices = this.source((signal) => list("/inbox", { limit: 200 }, signal), ["inbox.changed"]);
     this.addEventListener("decided", () => {
@@ -85,7 +88,7 @@ class Approvals extends View {
   /** @param {any[]} rows */
   asked(rows) {
     const open = rows.filter((row) => row.status === "open");
-    const past = rows.filter((row) => row.status !== "open").reverse().slice(0, 20);
+    const past = rows.filter((row) => row.status !== "open").slice(0, 20);
     return [
       open.length ? make("div", { class: "cards" }, open.map((row) => make("hw-question", { key: row.id, data: row }))) : empty("question", "No open question", "When a team needs to know something from you, it asks here."),
       past.length ? make("details", { class: "fold section" }, make("summary", {}, icon("chevron"), "Answered and expired"), make("div", { class: "cards" }, past.map((row) => make("hw-question", { key: row.id, data: row })))) : null,

@@ -4,6 +4,7 @@
 import { address, call, list, part } from "../core/api.js";
 import { clean, icon, make } from "../core/dom.js";
 import { count, duration, money, pretty, several, since, when } from "../core/format.js";
+import { Pace } from "../core/pace.js";
 import { write } from "../core/place.js";
 import { View } from "../core/view.js";
 import { live } from "../live/live.js";
@@ -23,19 +24,15 @@ class History extends View {
   earliest = null;
   /** @type {number | null} */ latest = null;
   /** @type {any} */ refusal = null;
+  pace = new Pace(() => this.forward(), 300, 500);
 
   begin() {
     this.sessions = this.source((signal) => list("/sessions", { team: this.place.query.team, limit: 200 }, signal), ["topic.changed"]);
     this.teams = this.source(async (signal) => (await list("/teams", { limit: 200 }, signal)).rows.map((team) => team.name), ["team.changed"]);
     // Whole blocks are stored at their end; pieces on the way are not in the transcript yet.
-    this.on(["turn"], ({ detail }) => detail.team === this.session?.team && (detail.kind !== "stream" || detail.value?.type.startsWith("tool_")) && this.soon());
-    this.on(["resync"], () => this.soon());
+    this.on(["turn"], ({ detail }) => detail.team === this.session?.team && (detail.kind !== "stream" || detail.value?.type.startsWith("tool_")) && this.pace.soon());
+    this.on(["resync"], () => this.pace.soon());
     this.follow();
-  }
-
-  soon() {
-    clearTimeout(this.timer);
-    this.timer = setTimeout(() => this.forward(), 300);
   }
 
   /** @param {import("../core/place.js").Place} place */
@@ -81,8 +78,8 @@ class History extends View {
     this.update();
   }
 
-  forward() {
-    if (this.chosen && typeof this.latest === "number") this.page({ after: this.latest });
+  async forward() {
+    if (this.chosen && typeof this.latest === "number") await this.page({ after: this.latest });
   }
 
   render() {

@@ -3,7 +3,7 @@
 //
 // Frames may be replayed after a reconnect, so taking one in twice must change nothing.
 
-import { addText, flushOpening, settle, takeTool } from "./said.js";
+import { addText, flushOpening, restate, settle, takeTool } from "./said.js";
 import * as shelf from "./shelf.js";
 import { UNDECIDED } from "./shelf.js";
 
@@ -292,7 +292,7 @@ export class Conversation {
     turn.position = 0;
     if (frame.kind === "text_delta") {
       turn.waiting = "";
-      if (frame.snapshot) settle(turn, frame.content);
+      if (frame.snapshot) restate(turn, frame.content);
       else addText(turn, frame.content);
     } else if (frame.kind === "tool_call" || frame.kind === "tool_result") {
       turn.waiting = "";

@@ -17,6 +17,13 @@ export function addText(turn, piece) {
   else turn.blocks.push({ kind: "text", text: piece });
 }
 
+/** After a break: all that was said since the last tool call or note, in place of the pieces that arrived. */
+export function restate(turn, text) {
+  const last = turn.blocks.at(-1);
+  if (last?.kind === "text") last.text = text;
+  else turn.blocks.push({ kind: "text", text });
+}
+
 export function flushOpening(turn) {
   if (!turn.opening) return;
   const first = turn.blocks.find((block) => block.kind === "text");
