@@ -72,7 +72,6 @@ async function show() {
   main.replaceChildren(element);
   main.scrollTop = 0;
   drawFrame();
-  if (!moves) performance.mark("interactive");
   if (moves && !byId("view").contains(document.activeElement) && document.activeElement === document.body) main.focus({ preventScroll: true });
 }
 

@@ -7,10 +7,11 @@ import { count, duration, money, pretty, several, since, when } from "../core/fo
 import { write } from "../core/place.js";
 import { View } from "../core/view.js";
 import { live } from "../live/live.js";
-import { choice, search, segments } from "../parts/fields.js";
+import { search, segments } from "../parts/fields.js";
 import { markdown } from "../parts/markdown.js";
-import { button, cell, head } from "../parts/marks.js";
+import { button, cell, fold, head } from "../parts/marks.js";
 import { empty, failure } from "../parts/states.js";
+import { teamChoice, teamNames } from "../parts/teams.js";
 
 const PAGE = 60;
 
@@ -26,7 +27,7 @@ class History extends View {
 
   begin() {
     this.sessions = this.source((signal) => list("/sessions", { team: this.place.query.team, limit: 200 }, signal), ["topic.changed"]);
-    this.teams = this.source(async (signal) => (await list("/teams", { limit: 200 }, signal)).rows.map((team) => team.name), ["team.changed"]);
+    this.teams = teamNames(this);
     // Whole blocks are stored at their end; pieces on the way are not in the transcript yet.
     this.on(["turn"], ({ detail }) => detail.team === this.session?.team && (detail.kind !== "stream" || detail.value?.type.startsWith("tool_")) && this.soon());
     this.on(["resync"], () => this.soon());
@@ -95,7 +96,7 @@ class History extends View {
         make(
           "aside",
           { class: "session-list", "aria-label": "Sessions" },
-          make("div", { class: "bar" }, search("Find a session", query.q ?? "", (q) => this.filter({ q })), choice("Team", [["", "Any team"], ...(this.teams?.data ?? [])], query.team ?? "", (team) => (this.filter({ team }), this.sessions?.reload()))),
+          make("div", { class: "bar" }, search("Find a session", query.q ?? "", (q) => this.filter({ q })), teamChoice(this.teams, query.team, (team) => (this.filter({ team }), this.sessions?.reload()))),
           this.sessions?.show(({ rows }) => this.list(rows)),
         ),
         make("section", { class: "transcript", "aria-label": "Transcript" }, this.chosen ? this.transcript() : make("p", { class: "muted pick" }, "Choose a session to read it.")),
@@ -139,8 +140,8 @@ const nameOf = (row) => live.state.topics.get(row.topic_id)?.name ?? row.team;
 
 /** @param {any} block @param {string} role */
 function blockOf(block, role) {
-  if (block.type === "thinking") return make("details", { class: "fold" }, make("summary", {}, icon("chevron"), "Thinking"), make("p", { class: "thought" }, clean(block.thinking)));
-  if (block.type === "toolCall") return make("details", { class: "fold call" }, make("summary", {}, icon("chevron"), make("code", {}, clean(block.name))), make("pre", { tabindex: "0", "aria-label": `Arguments of ${clean(block.name)}` }, pretty(block.arguments)));
+  if (block.type === "thinking") return fold("Thinking", make("p", { class: "thought" }, clean(block.thinking)));
+  if (block.type === "toolCall") return fold(make("code", {}, clean(block.name)), make("pre", { tabindex: "0", "aria-label": `Arguments of ${clean(block.name)}` }, pretty(block.arguments)), { class: "call" });
   if (block.type === "file") return make("p", {}, make("code", {}, clean(block.filename)));
   if (role === "toolResult") return make("pre", { class: "block", tabindex: "0", "aria-label": "Result" }, pretty(block.text));
   return markdown(block.text);

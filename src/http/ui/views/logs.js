@@ -7,6 +7,7 @@ import { View } from "../core/view.js";
 import { choice, search } from "../parts/fields.js";
 import { button, head } from "../parts/marks.js";
 import { empty } from "../parts/states.js";
+import { teamChoice, teamNames } from "../parts/teams.js";
 
 const KEPT = 1_000;
 const RANK = ["error", "warn", "info", "debug"];
@@ -21,7 +22,7 @@ class Logs extends View {
       this.fresh = [];
       return rows;
     });
-    this.teams = this.source(async (signal) => (await list("/teams", { limit: 200 }, signal)).rows.map((team) => team.name), ["team.changed"]);
+    this.teams = teamNames(this);
     this.on(["log"], (event) => this.heard(event.detail));
   }
 
@@ -69,7 +70,7 @@ class Logs extends View {
         { class: "bar" },
         search("Search text or request id", query.q ?? "", (q) => this.narrow({ q })),
         choice("Level", [["", "All levels"], ["error", "Errors"], ["warn", "Warnings and worse"], ["info", "Information and worse"], ["debug", "Everything"]], query.level ?? "", (level) => this.narrow({ level })),
-        choice("Team", [["", "Any team"], ...(this.teams?.data ?? [])], query.team ?? "", (team) => this.narrow({ team })),
+        teamChoice(this.teams, query.team, (team) => this.narrow({ team })),
       ),
       this.lines?.show(() => this.list(this.all())),
     ];

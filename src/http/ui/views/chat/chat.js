@@ -311,6 +311,7 @@ class Chat extends View {
 
   showActions() {
     const state = talk.state;
+    if (state === "online" && !performance.getEntriesByName("usable").length) performance.mark("usable");
     const running = talk.conversation.running(this.chosen);
     byId("stop").hidden = !running;
     byId("stop").disabled = talk.stopping.has(running?.id) || state !== "online";

@@ -2,14 +2,14 @@
 // One task: what was asked, how it went, what it cost, and the chain of work it belongs to.
 
 import { get, list, may, part, post } from "../../core/api.js";
-import { clean, icon, make } from "../../core/dom.js";
+import { clean, make } from "../../core/dom.js";
 import { count, duration, money, when, words } from "../../core/format.js";
 import { go, write } from "../../core/place.js";
 import { View } from "../../core/view.js";
 import { ask } from "../../parts/dialog.js";
 import { input, tick } from "../../parts/fields.js";
 import { markdown } from "../../parts/markdown.js";
-import { button, cell, code, facts, pill, teamLink } from "../../parts/marks.js";
+import { button, cell, code, crumb, facts, pill, teamLink } from "../../parts/marks.js";
 import { act } from "../../parts/toast.js";
 import { cost } from "./tasks.js";
 
@@ -43,7 +43,7 @@ class TaskPage extends View {
   }
 
   render() {
-    return [make("p", { class: "crumb" }, make("a", { href: "#/tasks" }, icon("back"), "Tasks")), this.task?.show((task) => this.page(task))];
+    return [crumb("tasks", "Tasks"), this.task?.show((task) => this.page(task))];
   }
 
   /** @param {any} task */

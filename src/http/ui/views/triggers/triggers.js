@@ -9,9 +9,10 @@ import { View } from "../../core/view.js";
 import { ask, confirm } from "../../parts/dialog.js";
 import { choice, search, select } from "../../parts/fields.js";
 import { markdown } from "../../parts/markdown.js";
-import { button, facts, head, pill, teamLink } from "../../parts/marks.js";
+import { button, crumb, facts, fold, head, pill, teamLink } from "../../parts/marks.js";
 import { empty } from "../../parts/states.js";
 import { table } from "../../parts/table.js";
+import { teamChoice, teamNames } from "../../parts/teams.js";
 import { act } from "../../parts/toast.js";
 import { editTrigger } from "./form.js";
 
@@ -25,7 +26,7 @@ export function rhythm(trigger) {
 class Triggers extends View {
   begin() {
     this.rows = this.source((signal) => list("/triggers", { limit: 200 }, signal), ["trigger.changed", "trigger.run", "task.changed"]);
-    this.teams = this.source(async (signal) => (await list("/teams", { limit: 200 }, signal)).rows.map((team) => team.name), ["team.changed"]);
+    this.teams = teamNames(this);
     this.follow();
     this.every(15_000);
     this.wish();
@@ -63,7 +64,7 @@ class Triggers extends View {
   }
 
   render() {
-    if (this.chosen) return [make("p", { class: "crumb" }, make("a", { href: "#/triggers" }, icon("back"), "Triggers")), this.one?.show((trigger) => this.page(trigger))];
+    if (this.chosen) return [crumb("triggers", "Triggers"), this.one?.show((trigger) => this.page(trigger))];
     const { query } = this.place;
     return [
       head("Triggers", "Work that starts at times, while a window is open, on messages and on signed calls.", may("operate") ? button("New trigger", "plus", () => this.create(), { tone: "primary" }) : null),
@@ -72,7 +73,7 @@ class Triggers extends View {
         { class: "bar" },
         search("Search triggers", query.q ?? "", (q) => this.filter({ q })),
         choice("Type", [["", "Any type"], "schedule", "window", "keyword", "message", "webhook"], query.type ?? "", (type) => this.filter({ type })),
-        choice("Team", [["", "Any team"], ...(this.teams?.data ?? [])], query.team ?? "", (team) => this.filter({ team })),
+        teamChoice(this.teams, query.team, (team) => this.filter({ team })),
       ),
       this.rows?.show(({ rows }) => this.list(rows)),
     ];
@@ -124,8 +125,8 @@ class Triggers extends View {
             ["Made by", clean(typeof trigger.created_by === "string" ? trigger.created_by : JSON.stringify(trigger.created_by))],
             ["Address", trigger.path ? make("code", {}, clean(trigger.path)) : null],
           ]),
-          make("details", { class: "fold" }, make("summary", {}, icon("chevron"), "Configuration"), make("pre", { tabindex: "0", "aria-label": "Configuration" }, pretty(trigger.config))),
-          Object.keys(trigger.cursors ?? {}).length ? make("details", { class: "fold" }, make("summary", {}, icon("chevron"), "Cursors"), make("pre", { tabindex: "0", "aria-label": "Cursors" }, pretty(trigger.cursors))) : null,
+          fold("Configuration", make("pre", { tabindex: "0", "aria-label": "Configuration" }, pretty(trigger.config))),
+          Object.keys(trigger.cursors ?? {}).length ? fold("Cursors", make("pre", { tabindex: "0", "aria-label": "Cursors" }, pretty(trigger.cursors))) : null,
         ),
       ),
       make("section", { class: "section" }, make("h2", {}, "Runs"), this.runs?.show(({ rows }) => this.history(rows))),
