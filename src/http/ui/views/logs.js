@@ -2,7 +2,7 @@
 // What the service says about itself: the newest lines, and each new one as it comes.
 
 import { list } from "../core/api.js";
-import { clean, copyButton, icon, make } from "../core/dom.js";
+import { clean, copyButton, download, icon, make } from "../core/dom.js";
 import { View } from "../core/view.js";
 import { choice, search } from "../parts/fields.js";
 import { button, head } from "../parts/marks.js";
@@ -51,19 +51,13 @@ class Logs extends View {
     return this.all().map((line) => [line.at, line.level.toUpperCase(), line.target, line.message, ...Object.entries(line.fields ?? {}).map(([name, value]) => `${name}=${value}`)].join(" ")).reverse().join("\n");
   }
 
-  download() {
-    const address = URL.createObjectURL(new Blob([`${this.text()}\n`], { type: "text/plain" }));
-    make("a", { href: address, download: "hivewright.log" }).click();
-    setTimeout(() => URL.revokeObjectURL(address), 1000);
-  }
-
   render() {
     const { query } = this.place;
     return [
       head("Logs", "Newest first, without secrets. New lines come in by themselves.", [
         button(this.paused ? "Go on" : "Pause", this.paused ? "play" : "pause", () => this.pause(), { "aria-pressed": String(this.paused) }),
-        copyButton("Copy", () => this.text()),
-        button("Download", "download", () => this.download()),
+        copyButton("Copy", () => this.text(), "button"),
+        button("Download", "download", () => download("hivewright.log", `${this.text()}\n`, "text/plain")),
       ]),
       make(
         "div",

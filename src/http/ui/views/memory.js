@@ -26,7 +26,8 @@ class Memory extends View {
     this.limit = 60;
     this.rows = this.source((signal) => {
       const { q, team, type, active = "true" } = this.place.query;
-      return list("/memories", { q, team, type, active: active === "all" ? "" : active, limit: this.limit }, signal);
+      const which = active === "review" ? { review: "pending" } : active === "all" ? {} : { active };
+      return list("/memories", { q, team, type, ...which, limit: this.limit }, signal);
     }, ["memory.changed"]);
     this.teams = teamNames(this);
     this.follow();
@@ -68,7 +69,7 @@ class Memory extends View {
         search("Search memory", query.q ?? "", (q) => this.narrow({ q })),
         teamChoice(this.teams, query.team, (team) => this.narrow({ team })),
         choice("Type", [["", "Any type"], ...TYPES], query.type ?? "", (type) => this.narrow({ type })),
-        choice("Which", [["", "In use"], ["false", "No longer in use"], ["all", "All"]], query.active ?? "", (active) => this.narrow({ active })),
+        choice("Which", [["", "In use"], ["review", "To review"], ["false", "No longer in use"], ["all", "All"]], query.active ?? "", (active) => this.narrow({ active })),
       ),
       this.rows?.show(({ rows, total }) => this.list(rows, total)),
     ];
@@ -91,6 +92,7 @@ class Memory extends View {
           { name: "Type", cell: (row) => words(row.type), quiet: true },
           { name: "Team", cell: (row) => teamLink(row.team) },
           { name: "State", cell: (row) => make("span", { class: "tags" }, row.active ? pill("active", "in use") : row.proposal ? pill("pending", "to review") : pill("off", "ended"), row.pinned ? make("span", { class: "tag" }, "pinned") : null) },
+          { name: "In the prompt", cell: (row) => (row.pinned ? "always, it is pinned" : row.active ? "when it fits the turn" : "no"), quiet: true },
           { name: "Version", number: true, cell: (row) => String(row.version), quiet: true },
           { name: "Changed", cell: (row) => since(row.updated_at), quiet: true },
         ],

@@ -78,7 +78,7 @@ class TeamPage extends View {
           ["Made", since(team.created_at)],
           ["Generation", String(team.generation)],
           ["Capabilities", team.capabilities?.length ? words(team.capabilities.join(", ")) : "None"],
-          ["Takes on", make("span", { class: "tags" }, (team.own_scope ?? []).map((/** @type {string} */ word) => make("span", { class: "tag" }, clean(word))))],
+          ["Takes on", team.own_scope?.length ? make("span", { class: "tags" }, team.own_scope.map((/** @type {string} */ word) => make("span", { class: "tag" }, clean(word)))) : null],
         ])),
         make("section", { class: "panel" }, make("h2", {}, "Budget"), this.budget(team)),
         listed("Tools it may use", team.tools, "None: it can only answer."),

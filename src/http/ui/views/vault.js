@@ -45,7 +45,7 @@ class Vault extends View {
         { name: "Key", cell: (row) => [make("strong", {}, clean(row.key)), row.note ? make("div", { class: "muted clip" }, clean(row.note)) : null] },
         { name: "Owner", cell: (row) => owner(row.scope) },
         { name: "Kind", cell: (row) => (row.secret ? make("span", { class: "tag" }, "secret") : make("span", { class: "tag" }, "plain")) },
-        { name: "Tools", cell: (row) => (row.tools.length ? clean(row.tools.join(", ")) : make("span", { class: "muted" }, "none")), quiet: true },
+        { name: "Tools", cell: (row) => (row.tools.length ? clean(row.tools.join(", ").replace(/^\*$/, "any")) : make("span", { class: "muted" }, "none")), quiet: true },
         { name: "Hosts", cell: (row) => (row.hosts.length ? clean(row.hosts.join(", ")) : make("span", { class: "muted" }, "any")), quiet: true },
         { name: "Used", cell: (row) => (row.last_used_at ? since(row.last_used_at) : "never"), quiet: true },
         { name: "Version", number: true, cell: (row) => String(row.version), quiet: true },

@@ -91,7 +91,7 @@ class Approvals extends View {
       else this.picked.delete(row.id);
       this.update();
     };
-    return make("label", { class: "pick" }, make("input", { type: "checkbox", name: `pick-${row.id}`, checked: this.picked.has(row.id), onchange: turn }), make("span", { class: "hidden" }, `Decide ${clean(row.short_id)} together with others`));
+    return make("label", { class: "picker" }, make("input", { type: "checkbox", name: `pick-${row.id}`, checked: this.picked.has(row.id), onchange: turn }), make("span", { class: "hidden" }, `Decide ${clean(row.short_id)} together with others`));
   }
 
   /** @param {any[]} shown */
@@ -100,7 +100,7 @@ class Approvals extends View {
     const all = chosen.length === shown.length;
     const turn = () => {
       this.picked = new Set(all ? [] : shown.map((row) => row.id));
-      for (const box of /** @type {NodeListOf<HTMLInputElement>} */ (this.querySelectorAll(".pick input"))) box.checked = !all;
+      for (const box of /** @type {NodeListOf<HTMLInputElement>} */ (this.querySelectorAll(".picker input"))) box.checked = !all;
       this.update();
     };
     return make(

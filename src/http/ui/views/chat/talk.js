@@ -137,7 +137,8 @@ class Talk extends EventTarget {
       this.tell("changed");
     }
     if (frame.task_id) this.enrich(frame.task_id);
-    const elsewhere = here().view !== "chat" || frame.topic_id !== this.viewed;
+    // What a topic says that is only just being made is seen there.
+    const elsewhere = here().view !== "chat" || (frame.topic_id !== this.viewed && !this.beginning.size);
     if (frame.type === "notification" && elsewhere) toast(shortened(frame.content), frame.topic_id ? { link: ["Open", write("chat", [frame.topic_id])] } : {});
     this.dispatchEvent(new CustomEvent("frame", { detail: frame }));
   }
@@ -184,6 +185,9 @@ class Talk extends EventTarget {
 }
 
 /** @param {string} text */
-const shortened = (text) => (text.length > 160 ? `${text.slice(0, 160)}…` : text);
+const shortened = (text) => {
+  const line = text.split("\n").find((one) => one.trim()) ?? "";
+  return line.length > 160 ? `${line.slice(0, 160)}…` : line;
+};
 
 export const talk = new Talk();

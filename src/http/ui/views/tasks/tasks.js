@@ -128,9 +128,9 @@ class Tasks extends View {
     return make(
       "a",
       { class: "task-card", href: write("tasks", [task.id]) },
-      make("span", { class: "task-top" }, cell(task.team), make("strong", {}, clean(task.team)), ["normal"].includes(task.priority) ? null : make("span", { class: "tag" }, clean(task.priority))),
+      make("span", { class: "task-top" }, cell(task.team), make("strong", {}, clean(task.team))),
       make("span", { class: "task-body" }, clean(task.body)),
-      make("span", { class: "task-foot" }, pill(task.state), task.wait_reason ? make("span", {}, `for ${words(task.wait_reason)}`) : null, make("span", {}, words(task.type)), make("span", { class: "push" }, task.outcome ? duration(task.outcome.duration_ms) : since(task.created_at))),
+      make("span", { class: "task-foot" }, pill(task.state), task.wait_reason ? make("span", {}, `for ${words(task.wait_reason)}`) : null, make("span", {}, words(task.type)), task.priority === "normal" ? null : make("span", {}, clean(task.priority)), make("span", { class: "push" }, task.outcome ? duration(task.outcome.duration_ms) : since(task.created_at))),
     );
   }
 
