@@ -2,10 +2,10 @@
 
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { approval, batch, denial, grantOf, refusals, usesOf } from "../../src/http/ui/parts/verdict.js";
+import { approval, batches, denial, refusals, term, usesOf } from "../../src/http/ui/parts/verdict.js";
 
-const row = { id: "apr-1", digest: "d-1", team: "main", tool: "write", arguments: { file_path: "a.md" } };
-const other = { ...row, id: "apr-2", digest: "d-2" };
+const row = { id: "apr-1", digest: "d-1" };
+const other = { id: "apr-2", digest: "d-2" };
 
 test("once, a number of times and always are told apart", () => {
   assert.deepEqual(approval(row), { decision: "approve", digest: "d-1" });
@@ -17,15 +17,13 @@ test("a number that cannot be meant is never sent", () => {
   for (const times of ["", "1", "0", "-3", "2.5", "101", "many"]) assert.throws(() => usesOf("times", times), /Between 2 and 100/, times);
 });
 
-test("the grant that is shown is about this team, tool and these arguments", () => {
-  const { team, tool, arguments: exact, uses } = grantOf(row, 3);
-
-  assert.deepEqual([team, tool, exact, uses], ["main", "write", { file_path: "a.md" }, "3, this one included"]);
-  assert.equal(grantOf(row, "always").until, "someone takes it back");
+test("how long a grant holds is said as it is", () => {
+  assert.deepEqual(term(3), { uses: "3, this one included", until: "they are used up, at most 24 hours" });
+  assert.deepEqual(term("always"), { uses: "any number", until: "someone takes it back" });
 });
 
 test("each of many is decided with the digest that was seen of it", () => {
-  const told = batch([row, other], (one) => denial(one, "not today"));
+  const [told, ...more] = batches([row, other], (one) => denial(one, "not today"));
 
   assert.deepEqual(told, {
     items: [
@@ -33,13 +31,21 @@ test("each of many is decided with the digest that was seen of it", () => {
       { id: "apr-2", decision: "deny", digest: "d-2", note: "not today" },
     ],
   });
+  assert.deepEqual(more, []);
   assert.deepEqual(denial(row, ""), { decision: "deny", digest: "d-1" });
 });
 
 test("what was refused of many is known by its id", () => {
-  const answer = [{ id: "apr-1", approval: { status: "approved" } }, { id: "apr-2", error: { code: "already_resolved", message: "ann was first" } }];
+  const answers = [{ id: "apr-1", status: 200, approval: { status: "approved" }, error: null }, { id: "apr-2", status: 409, error: { code: "already_resolved", message: "ann was first" } }];
 
-  assert.deepEqual(refusals(answer), [{ id: "apr-2", message: "ann was first" }]);
-  assert.deepEqual(refusals({ items: answer }), [{ id: "apr-2", message: "ann was first" }]);
-  assert.deepEqual(refusals(undefined), []);
+  assert.deepEqual(refusals(answers), [{ id: "apr-2", message: "ann was first" }]);
+});
+
+test("no request has more than a hundred decisions, and none is left out", () => {
+  const rows = Array.from({ length: 201 }, (_, at) => ({ id: `apr-${at}`, digest: "d" }));
+
+  const asked = batches(rows, (one) => approval(one));
+
+  assert.deepEqual(asked.map(({ items }) => items.length), [100, 100, 1]);
+  assert.equal(new Set(asked.flatMap(({ items }) => items.map(({ id }) => id))).size, 201);
 });

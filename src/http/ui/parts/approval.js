@@ -11,7 +11,7 @@ import { input } from "./fields.js";
 import { ask } from "./dialog.js";
 import { button, facts, fold, teamLink } from "./marks.js";
 import { act } from "./toast.js";
-import { approval, denial, grantOf, MOST_USES, usesOf } from "./verdict.js";
+import { approval, denial, MOST_USES, term, usesOf } from "./verdict.js";
 
 class ApprovalCard extends Asked {
   told = "approval.changed";
@@ -47,7 +47,7 @@ class ApprovalCard extends Asked {
       "div",
       { class: "choices" },
       button("Approve once", "check", (pressed) => act(pressed, () => this.decide(row, approval(row)), "Approved; it runs now."), { tone: "primary", "data-act": "approve" }),
-      row.tool ? button("Approve more…", "again", () => this.more(row), { "data-act": "more" }) : null,
+      row.grant ? button("Approve more…", "again", () => this.more(row), { "data-act": "more" }) : null,
       button("Deny…", "cross", () => this.deny(row), { "data-act": "deny" }),
     );
   }
@@ -67,7 +67,7 @@ class ApprovalCard extends Asked {
     };
     const look = () => {
       try {
-        grant.replaceChildren(showGrant(grantOf(row, chosen())));
+        grant.replaceChildren(...showGrant(row.grant, term(chosen())));
       } catch (problem) {
         grant.replaceChildren(make("p", { class: "muted" }, /** @type {Error} */ (problem).message));
       }
@@ -102,9 +102,19 @@ class ApprovalCard extends Asked {
   }
 }
 
-/** @param {any} grant */
-const showGrant = (grant) =>
-  make("div", {}, facts([["Team", clean(grant.team)], ["Tool", make("code", {}, clean(grant.tool))], ["Uses", clean(grant.uses)], ["Until", clean(grant.until)]]), make("pre", { class: "block", tabindex: "0", "aria-label": "Arguments of the grant" }, pretty(grant.arguments)));
+/** What may then run, in everything that counts. @param {any} grant @param {{uses: string, until: string}} term */
+const showGrant = (grant, { uses, until }) => [
+  facts([
+    ["Team", clean(grant.team)],
+    ["Tool", make("code", {}, clean(grant.tool))],
+    ["Uses", uses],
+    ["Until", until],
+    ["Folder", grant.cwd ? make("code", {}, clean(grant.cwd)) : null],
+    ["Secrets", grant.secrets?.length ? clean(grant.secrets.join(", ")) : null],
+    ["Strangers", grant.untrusted ? "also after reading what a stranger wrote" : "not after reading what a stranger wrote"],
+  ]),
+  make("pre", { class: "block", tabindex: "0", "aria-label": "Arguments of the grant" }, pretty(grant.arguments)),
+];
 
 /** @param {any} row */
 const origin = (row) =>

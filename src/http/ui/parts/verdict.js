@@ -20,20 +20,18 @@ export const approval = (row, uses = 1) => ({ decision: "approve", digest: row.d
 /** @param {any} row @param {string} [note] */
 export const denial = (row, note) => ({ decision: "deny", digest: row.digest, ...(note ? { note } : {}) });
 
-/** What an approval of more than one use leaves behind. @param {any} row @param {Uses} uses */
-export const grantOf = (row, uses) => ({
-  team: row.team,
-  tool: row.tool,
-  arguments: row.arguments,
-  uses: uses === "always" ? "any number" : `${uses}, this one included`,
-  until: uses === "always" ? "someone takes it back" : "they are used up, at most 24 hours",
-});
+/** For how long a grant holds. @param {Uses} uses @returns {{uses: string, until: string}} */
+export const term = (uses) =>
+  uses === "always" ? { uses: "any number", until: "someone takes it back" } : { uses: `${uses}, this one included`, until: "they are used up, at most 24 hours" };
 
-/** Many at once. @param {any[]} rows @param {(row: any) => any} word */
-export const batch = (rows, word) => ({ items: rows.map((row) => ({ id: row.id, ...word(row) })) });
+/** Of so many decisions a request may consist. */
+const MOST_ITEMS = 100;
 
-/** What was refused of many, each with its reason. @param {any} answer @returns {{id: string, message: string}[]} */
-export const refusals = (answer) =>
-  (Array.isArray(answer) ? answer : (answer?.items ?? []))
-    .filter((/** @type {any} */ item) => item.error)
-    .map((/** @type {any} */ item) => ({ id: item.id, message: item.error.message ?? item.error.code ?? String(item.error) }));
+/** What is asked for when many are decided at once. @param {any[]} rows @param {(row: any) => any} word */
+export function batches(rows, word) {
+  const items = rows.map((row) => ({ id: row.id, ...word(row) }));
+  return Array.from({ length: Math.ceil(items.length / MOST_ITEMS) }, (_, at) => ({ items: items.slice(at * MOST_ITEMS, (at + 1) * MOST_ITEMS) }));
+}
+
+/** What was refused of many, each with its reason. @param {any[]} answers @returns {{id: string, message: string}[]} */
+export const refusals = (answers) => answers.filter((item) => item.error).map((item) => ({ id: item.id, message: item.error.message }));

@@ -13,7 +13,7 @@ import { button, fold, head, teamLink } from "../../parts/marks.js";
 import { empty } from "../../parts/states.js";
 import { tabs } from "../../parts/tabs.js";
 import { act, toast } from "../../parts/toast.js";
-import { approval, batch, denial, refusals } from "../../parts/verdict.js";
+import { approval, batches, denial, refusals } from "../../parts/verdict.js";
 import "../../parts/approval.js";
 import "../../parts/question.js";
 import "./grants.js";
@@ -113,7 +113,9 @@ class Approvals extends View {
 
   /** @param {any[]} rows @param {(row: any) => any} word */
   async decide(rows, word) {
-    const refused = refusals(await post("/approvals/batch", batch(rows, word)));
+    const answers = [];
+    for (const body of batches(rows, word)) answers.push(...(await post("/approvals/batch", body)));
+    const refused = refusals(answers);
     this.picked = new Set(refused.map(({ id }) => id));
     this.again();
     for (const { id, message } of refused) toast(`${rows.find((row) => row.id === id)?.short_id ?? id}: ${message}`, { bad: true });

@@ -11,7 +11,7 @@ import { empty } from "../../parts/states.js";
 import { table } from "../../parts/table.js";
 
 /** How often it may still be used. @param {any} row */
-export const usesLeft = (row) => (typeof row.uses_left === "number" ? String(row.uses_left) : "any number");
+const usesLeft = (row) => (typeof row.uses_left === "number" ? String(row.uses_left) : "any number");
 
 class Grants extends View {
   begin() {
@@ -28,7 +28,7 @@ class Grants extends View {
     return table(
       "Grants",
       [
-        { name: "Tool", wide: true, cell: (row) => [make("code", {}, clean(row.tool)), fold("Exactly these arguments", make("pre", { tabindex: "0", "aria-label": `Arguments of the grant for ${clean(row.tool)}` }, pretty(row.matcher ?? row.arguments)))] },
+        { name: "Tool", wide: true, cell: (row) => [make("code", {}, clean(row.tool)), fold("Exactly these arguments", make("pre", { tabindex: "0", "aria-label": `Arguments of the grant for ${clean(row.tool)}` }, pretty(row.arguments)))] },
         { name: "Team", cell: (row) => teamLink(row.team) },
         { name: "Uses left", number: true, cell: usesLeft },
         { name: "Ends", cell: (row) => (row.expires_at ? since(row.expires_at) : "when taken back"), quiet: true },
