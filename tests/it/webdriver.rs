@@ -51,11 +51,12 @@ pub(crate) struct Browser {
 impl Browser {
     /// `None` only where there is no chromedriver and `HIVEWRIGHT_TESTS=quick` allows to do without.
     pub(crate) async fn start() -> Option<Self> {
-        Self::start_with(&[]).await
+        Self::start_with(&[], false).await
     }
 
-    /// The same with further arguments of the browser.
-    pub(crate) async fn start_with(further: &[&str]) -> Option<Self> {
+    /// The same with further arguments of the browser. One that is traced keeps what goes over the network, which
+    /// takes it time.
+    pub(crate) async fn start_with(further: &[&str], traced: bool) -> Option<Self> {
         let mut driver = match Command::new("chromedriver")
             .arg("--port=0")
             .stdin(Stdio::null())
@@ -82,7 +83,7 @@ impl Browser {
         arguments.extend(further.iter().map(|&argument| argument.to_owned()));
         arguments.push(format!("--user-data-dir={}", profile.path().display()));
         let wanted = json!({"capabilities": {"alwaysMatch": {
-            "goog:loggingPrefs": {"browser": "ALL", "performance": "ALL"},
+            "goog:loggingPrefs": {"browser": "ALL", "performance": if traced { "ALL" } else { "OFF" }},
             "goog:chromeOptions": {"args": arguments},
         }}});
         let base = format!("http://127.0.0.1:{port}/session");
@@ -220,7 +221,7 @@ impl Browser {
             .collect()
     }
 
-    /// What went over the network since the last call: the events of DevTools, with their parameters.
+    /// What went over the network of one that is traced, since the last call: events with their parameters.
     pub(crate) async fn trace(&self) -> Vec<(String, Value)> {
         let entries = self.post("se/log", json!({"type": "performance"})).await;
         let entries = entries.as_array().unwrap().iter();

@@ -258,8 +258,6 @@ async fn a_new_topic_is_new_for_certain() {
     assert_eq!(browser.value(names).await, 3);
     let (_, topics) = service.api("GET", "/api/v1/topics", None).await;
     assert_eq!(topics["total"], 3, "{topics}");
-    let (_, tasks) = service.api("GET", "/api/v1/tasks", None).await;
-    assert_eq!(tasks["total"], 3, "{tasks}");
     has_no_complaints(&browser).await;
     browser.close().await;
 }

@@ -1,5 +1,7 @@
 //! How the page is loaded: from this host alone, small, and soon of use.
 
+use std::collections::HashMap;
+
 use serde_json::Value;
 
 use super::{chat, go, has_no_complaints};
@@ -15,42 +17,72 @@ const USABLE: &str = "performance.getEntriesByName('usable')[0]?.startTime";
 const LOADED: &str = "[...performance.getEntriesByType('navigation'), ...performance.getEntriesByType('resource')] \
     .map(entry => entry.name)";
 
-/// What a visit with an empty profile comes to: bytes over the wire, and milliseconds until it is of use.
-async fn cold_visit(service: &Service) -> Option<(u64, f64)> {
-    let browser = Browser::start().await?;
-    browser.trace().await;
+/// A first visit: the browser knows nothing of the page. Says when the page was of use.
+async fn cold_visit(service: &Service, browser: &Browser) -> f64 {
     browser.open(&service.login_link().await).await;
     browser.until(USABLE).await;
-    let ready = browser.value(USABLE).await.as_f64().unwrap();
-    let bytes = browser.trace().await.iter().map(received).sum();
-    has_no_complaints(&browser).await;
-    browser.close().await;
-    Some((bytes, ready))
+    browser.value(USABLE).await.as_f64().unwrap()
 }
 
-/// The bytes of an answer that has come in whole, its head included.
-fn received((event, told): &(String, Value)) -> u64 {
-    match event.as_str() {
-        "Network.loadingFinished" => told["encodedDataLength"].as_f64().unwrap() as u64,
-        _ => 0,
+/// What has come in from the service, heads included, and how much each answer is.
+fn received(service: &Service, trace: &[(String, Value)]) -> Vec<(u64, String)> {
+    let of = |wanted: &'static str| {
+        let events = trace.iter();
+        events.filter_map(move |(event, told)| (event == wanted).then_some(told))
+    };
+    let mut asked = HashMap::new();
+    for told in of("Network.requestWillBeSent") {
+        asked.insert(
+            told["requestId"].as_str(),
+            told["request"]["url"].as_str().unwrap(),
+        );
     }
+    let mut answers: Vec<(u64, String)> = of("Network.loadingFinished")
+        .filter_map(|told| {
+            let address = asked.get(&told["requestId"].as_str())?;
+            let bytes = told["encodedDataLength"].as_f64().unwrap();
+            let path = address.strip_prefix(&service.url())?;
+            Some((bytes as u64, path.to_owned()))
+        })
+        .collect();
+    answers.sort_by(|one, other| other.cmp(one));
+    answers
+}
+
+/// OP-64
+#[tokio::test]
+async fn a_first_visit_is_small() {
+    let service = Service::start().await;
+    let Some(browser) = Browser::start_with(&[], true).await else {
+        return;
+    };
+
+    cold_visit(&service, &browser).await;
+
+    let answers = received(&service, &browser.trace().await);
+    let bytes: u64 = answers.iter().map(|(bytes, _)| bytes).sum();
+    println!("{bytes} bytes in {} answers", answers.len());
+    assert!(answers.len() > 20, "{answers:?}");
+    assert!(bytes < MOST_BYTES, "{bytes} bytes: {answers:?}");
+    browser.close().await;
 }
 
 /// OP-64: the best of three, since others may use the machine at the same time.
 #[tokio::test]
-async fn the_page_is_small_and_soon_of_use() {
+async fn a_first_visit_is_soon_of_use() {
     let service = Service::start().await;
-    let mut best = f64::INFINITY;
+    let mut times = Vec::new();
     for _ in 0..3 {
-        let Some((bytes, ready)) = cold_visit(&service).await else {
+        let Some(browser) = Browser::start().await else {
             return;
         };
-        println!("{bytes} bytes, of use after {ready:.0} ms");
-        assert!(bytes > 10_000 && bytes < MOST_BYTES, "{bytes} bytes");
-        best = best.min(ready);
+        times.push(cold_visit(&service, &browser).await);
+        has_no_complaints(&browser).await;
+        browser.close().await;
     }
 
-    assert!(best < LATEST, "of use after {best:.0} ms");
+    println!("of use after {times:?} ms");
+    assert!(times.iter().any(|time| *time < LATEST), "{times:?} ms");
 }
 
 /// OP-64: a second visit asks for the page alone; its files are of the same version.
