@@ -55,6 +55,11 @@ class Talk extends EventTarget {
     live.addEventListener("resync", () => {
       for (const task of live.state.running.keys()) this.enrich(task);
     });
+    // A request fails by itself, while the socket may stay open.
+    live.addEventListener("changed", () => {
+      if (live.connection !== "online" || this.state !== "online") return;
+      for (const turn of this.conversation.unacknowledged()) if (turn.fresh) this.deliver(turn);
+    });
     document.addEventListener("visibilitychange", () => !document.hidden && this.viewed !== null && this.conversation.seen(this.viewed));
     this.link.open();
   }
