@@ -166,6 +166,7 @@ fn dress<B>(state: &State, response: &mut ServiceResponse<B>, id: &RequestId) {
     };
     set(REQUEST_ID, id.as_str());
     set(header::X_CONTENT_TYPE_OPTIONS, "nosniff");
+    set(header::CROSS_ORIGIN_RESOURCE_POLICY, "same-origin");
     if is_data {
         set(header::CACHE_CONTROL, "no-store");
     }

@@ -41,9 +41,14 @@ async fn serve(request: HttpRequest) -> Result<Content, ApiError> {
     for (name, value) in ui::security_headers() {
         response.insert_header((name, value));
     }
-    // The files of one page belong together, so each is asked for again; the tag saves the bytes.
+    // The files of one page belong together: a browser keeps those of one version, and asks again for
+    // what has no version in its name. The tag saves the bytes.
+    let keep = match ui::is_lasting(request.path()) {
+        true => "public, max-age=31536000, immutable",
+        false => "no-cache",
+    };
     response
-        .insert_header((header::CACHE_CONTROL, "no-cache"))
+        .insert_header((header::CACHE_CONTROL, keep))
         .insert_header((header::VARY, "Accept-Encoding"))
         .insert_header((header::ETAG, etag));
     if is_known {
@@ -54,7 +59,7 @@ async fn serve(request: HttpRequest) -> Result<Content, ApiError> {
         true => response
             .insert_header((header::CONTENT_ENCODING, "gzip"))
             .body(asset.packed()),
-        false => response.body(asset.bytes),
+        false => response.body(asset.bytes()),
     }))
 }
 

@@ -51,6 +51,12 @@ pub(crate) struct Browser {
 impl Browser {
     /// `None` only where there is no chromedriver and `HIVEWRIGHT_TESTS=quick` allows to do without.
     pub(crate) async fn start() -> Option<Self> {
+        Self::start_with(&[], false).await
+    }
+
+    /// The same with further arguments of the browser. One that is traced keeps what goes over the network, which
+    /// takes it time.
+    pub(crate) async fn start_with(further: &[&str], traced: bool) -> Option<Self> {
         let mut driver = match Command::new("chromedriver")
             .arg("--port=0")
             .stdin(Stdio::null())
@@ -74,9 +80,10 @@ impl Browser {
         let http = reqwest::Client::new();
         let profile = TempDir::new().unwrap();
         let mut arguments: Vec<String> = ARGUMENTS.map(str::to_owned).to_vec();
+        arguments.extend(further.iter().map(|&argument| argument.to_owned()));
         arguments.push(format!("--user-data-dir={}", profile.path().display()));
         let wanted = json!({"capabilities": {"alwaysMatch": {
-            "goog:loggingPrefs": {"browser": "ALL"},
+            "goog:loggingPrefs": {"browser": "ALL", "performance": if traced { "ALL" } else { "OFF" }},
             "goog:chromeOptions": {"args": arguments},
         }}});
         let base = format!("http://127.0.0.1:{port}/session");
@@ -212,6 +219,26 @@ impl Browser {
             .filter(|entry| entry["level"] == "SEVERE" || entry["level"] == "WARNING")
             .map(|entry| entry["message"].as_str().unwrap().to_owned())
             .collect()
+    }
+
+    /// What went over the network of one that is traced, since the last call: events with their parameters.
+    pub(crate) async fn trace(&self) -> Vec<(String, Value)> {
+        let entries = self.post("se/log", json!({"type": "performance"})).await;
+        let entries = entries.as_array().unwrap().iter();
+        let entries = entries.map(|entry| {
+            let text = entry["message"].as_str().unwrap();
+            let mut told: Value = serde_json::from_str(text).unwrap();
+            let method = told["message"]["method"].as_str().unwrap().to_owned();
+            (method, told["message"]["params"].take())
+        });
+        entries.collect()
+    }
+
+    /// Runs a script that calls `done` with its result.
+    pub(crate) async fn wait_for(&self, script: &str) -> Value {
+        let script = format!("const done = arguments[arguments.length - 1]; {script}");
+        self.post("execute/async", json!({"script": script, "args": []}))
+            .await
     }
 
     async fn find(&self, selector: &str) -> String {

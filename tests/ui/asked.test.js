@@ -8,7 +8,7 @@ import { all } from "./document.js";
 const defined = new Map();
 globalThis.customElements = { define: (name, card) => defined.set(name, card) };
 const { me } = await import("../../src/http/ui/core/api.js");
-await import("../../src/http/ui/views/approvals.js");
+await import("../../src/http/ui/views/approvals/approvals.js");
 
 const LIMIT = 200;
 const question = (number) => ({ id: `qst-${number}`, team: "main", question: `Question ${number}?`, options: [], kind: "text", status: number > LIMIT ? "open" : "answered", by: "ann", created_at: number });

@@ -113,3 +113,47 @@ test("after a break the whole text of the step takes the place of its pieces", (
   assert.deepEqual(before, [["Let me look around. ", "c-1", "Let me look around. Found: 1, 2, 3, ", "c-2", "The end is near."]]);
   assert.deepEqual(shown(), before);
 });
+
+/** A conversation with one open topic, and a message that begins another. */
+function beginning() {
+  const conversation = new Conversation(storage(), "someone");
+  conversation.beginChannel("ws:1");
+  conversation.apply({ channel_id: "ws:1", seq: 1, type: "topic_list", topics: [{ id: "t-0", name: "Letters", state: "active", last_activity: 1, queued: 0, running: false }] });
+  const moves = [];
+  conversation.onMoved = (turn, from, to) => moves.push([from, to]);
+  return { conversation, moves, turn: conversation.compose("Plan the week: with everyone", "") };
+}
+const taken = { message_id: "m-9", task_id: "task-1", topic_id: "t-1" };
+
+test("OP-51: a message on the blank page names a topic that there is not", () => {
+  const { conversation, turn } = beginning();
+
+  assert.equal(turn.fresh, "Plan the week with everyone");
+  assert.equal(conversation.compose("letters", "").fresh, "Plan the week with everyone", "what follows goes where the first goes");
+  assert.equal(conversation.nameFor("letters", "t-0"), null);
+  assert.equal(conversation.nameFor("/help", ""), null);
+  conversation.remove(turn);
+  conversation.freshPage();
+  conversation.logs[""].items = [];
+  assert.equal(conversation.nameFor("letters", ""), "letters 2");
+  assert.equal(conversation.nameFor("@ : #", ""), "New topic");
+  assert.equal(new Conversation(storage(), "someone").nameFor("hello", ""), null, "the first of all needs no name");
+});
+
+test("OP-51: a new topic is the same whether its frames or its answer come first", () => {
+  const early = beginning();
+  const late = beginning();
+  const all = frames("m-9").map((frame) => ({ ...frame, seq: frame.seq + 1 }));
+
+  for (const frame of all) early.conversation.apply(frame);
+  early.conversation.adopt(early.turn, taken);
+  late.conversation.adopt(late.turn, taken);
+  for (const frame of all) late.conversation.apply(frame);
+
+  for (const { conversation, moves } of [early, late]) {
+    const [turn, ...rest] = conversation.turns("t-1");
+    assert.deepEqual([turn.text, turn.status, turn.blocks.at(-1).text, rest.length], ["Plan the week: with everyone", "done", "The end.", 0]);
+    assert.deepEqual(conversation.turns(""), []);
+    assert.deepEqual(moves.at(-1), ["", "t-1"]);
+  }
+});

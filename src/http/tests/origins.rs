@@ -133,6 +133,10 @@ async fn no_answer_is_shared_with_another_origin() {
         assert_eq!(answer.header("access-control-allow-origin"), None);
         assert_eq!(answer.header("access-control-allow-credentials"), None);
         assert_eq!(answer.header("x-content-type-options"), Some("nosniff"));
+        assert_eq!(
+            answer.header("cross-origin-resource-policy"),
+            Some("same-origin")
+        );
     }
 }
 

@@ -27,6 +27,32 @@ async fn the_page_comes_with_headers_that_keep_it_to_itself() {
     }
 }
 
+/// OP-64: the page is asked for each time, and names its files by their version.
+#[actix::test]
+async fn a_file_of_this_version_is_kept_for_good() {
+    let bench = Bench::new().await;
+    let page = bench.call(request(Method::GET, "/")).await;
+    let (_, rest) = page
+        .body
+        .split_once("<script type=\"module\" src=\"")
+        .unwrap();
+    let (path, _) = rest.split_once('"').unwrap();
+    let plain = bench.call(request(Method::GET, "/ui/app.js")).await;
+    let earlier = bench.call(request(Method::GET, "/ui/v-0/app.js")).await;
+
+    let file = bench.call(request(Method::GET, path)).await;
+
+    assert_eq!(
+        file.header("cache-control"),
+        Some("public, max-age=31536000, immutable")
+    );
+    assert_eq!(file.body, plain.body);
+    assert_eq!(
+        (earlier.body, earlier.header("cache-control")),
+        (plain.body, Some("no-cache"))
+    );
+}
+
 #[actix::test]
 async fn a_known_file_is_not_sent_again() {
     let bench = Bench::new().await;

@@ -1,4 +1,7 @@
 //! The web page, held inside the binary.
+//!
+//! The page asks for its files under `/ui/v-<version>/`, which is another path after each change. So a
+//! browser keeps them for good, and a second visit asks for the page alone.
 
 use std::{io::Write, sync::OnceLock};
 
@@ -10,17 +13,16 @@ use sha2::{Digest, Sha256};
 pub struct Asset {
     /// Below `/ui/`.
     name: &'static str,
-    /// The file.
-    pub bytes: &'static [u8],
+    source: &'static [u8],
     tag: OnceLock<String>,
     packed: OnceLock<Vec<u8>>,
 }
 
 impl Asset {
-    const fn new(name: &'static str, bytes: &'static [u8]) -> Self {
+    const fn new(name: &'static str, source: &'static [u8]) -> Self {
         Self {
             name,
-            bytes,
+            source,
             tag: OnceLock::new(),
             packed: OnceLock::new(),
         }
@@ -36,18 +38,28 @@ impl Asset {
         }
     }
 
+    /// The file. The page names its own files by their version.
+    pub fn bytes(&self) -> &'static [u8] {
+        static PAGE: OnceLock<Vec<u8>> = OnceLock::new();
+        match self.name {
+            "index.html" => PAGE.get_or_init(|| {
+                let page = String::from_utf8_lossy(self.source);
+                page.replace("\"/ui/", &format!("\"/ui/{}/", version()))
+                    .into_bytes()
+            }),
+            _ => self.source,
+        }
+    }
+
     /// Changes with the content; for `ETag`, within quotes.
     pub fn tag(&self) -> &str {
-        self.tag.get_or_init(|| {
-            let digest = Sha256::digest(self.bytes);
-            let digits = digest.iter().take(12).map(|byte| format!("{byte:02x}"));
-            digits.collect()
-        })
+        self.tag
+            .get_or_init(|| digits(Sha256::new_with_prefix(self.bytes())))
     }
 
     /// The file, compressed.
     pub fn packed(&self) -> &[u8] {
-        self.packed.get_or_init(|| pack(self.bytes))
+        self.packed.get_or_init(|| pack(self.bytes()))
     }
 }
 
@@ -74,6 +86,7 @@ files![
     "index.html",
     "sprite.svg",
     "theme.js",
+    "waiting.svg",
     "core/api.js",
     "core/dom.js",
     "core/format.js",
@@ -91,6 +104,7 @@ files![
     "live/fold.js",
     "live/live.js",
     "parts/approval.js",
+    "parts/asked.js",
     "parts/chart.js",
     "parts/dialog.js",
     "parts/diff.js",
@@ -98,15 +112,21 @@ files![
     "parts/lines.js",
     "parts/markdown.js",
     "parts/marks.js",
+    "parts/moment.js",
     "parts/question.js",
     "parts/spans.js",
     "parts/states.js",
     "parts/table.js",
+    "parts/tabs.js",
+    "parts/teams.js",
     "parts/toast.js",
+    "parts/verdict.js",
     "shell/palette.js",
     "shell/places.js",
     "shell/shell.js",
-    "views/approvals.js",
+    "views/approvals/approvals.js",
+    "views/approvals/grants.js",
+    "views/approvals/notices.js",
     "views/chat/announce.js",
     "views/chat/cards.js",
     "views/chat/chat.js",
@@ -142,12 +162,44 @@ files![
 ];
 
 /// The file at `path`: `/` is the page itself, everything else is under `/ui/`.
+///
+/// A page that was loaded before an update names its version; it gets the files there are.
 pub fn asset(path: &str) -> Option<&'static Asset> {
     let name = match path {
         "/" => "index.html",
         path => path.strip_prefix("/ui/")?,
     };
+    let name = match name
+        .strip_prefix("v-")
+        .and_then(|rest| rest.split_once('/'))
+    {
+        Some((_, name)) => name,
+        None => name,
+    };
     FILES.iter().find(|file| file.name == name)
+}
+
+/// What is at `path` never changes: it names this very version.
+pub fn is_lasting(path: &str) -> bool {
+    let rest = path.strip_prefix("/ui/");
+    let rest = rest.and_then(|rest| rest.strip_prefix(version()));
+    rest.is_some_and(|rest| rest.starts_with('/'))
+}
+
+/// A name for all files together as they are in this binary.
+fn version() -> &'static str {
+    static VERSION: OnceLock<String> = OnceLock::new();
+    VERSION.get_or_init(|| {
+        let mut all = Sha256::new();
+        FILES.iter().for_each(|file| all.update(file.source));
+        format!("v-{}", digits(all))
+    })
+}
+
+fn digits(hash: Sha256) -> String {
+    let digest = hash.finalize();
+    let digits = digest.iter().take(12).map(|byte| format!("{byte:02x}"));
+    digits.collect()
 }
 
 /// The headers that keep the page to itself; for every answer that carries an [`Asset`].
@@ -177,7 +229,7 @@ mod tests {
     use super::*;
 
     fn text(name: &str) -> &'static str {
-        std::str::from_utf8(asset(&format!("/ui/{name}")).unwrap().bytes).unwrap()
+        std::str::from_utf8(asset(&format!("/ui/{name}")).unwrap().source).unwrap()
     }
 
     fn between<'a>(text: &'a str, before: &str, after: char) -> Vec<&'a str> {
@@ -214,7 +266,7 @@ mod tests {
             let mut decoder = flate2::read::GzDecoder::new(file.packed());
             std::io::Read::read_to_end(&mut decoder, &mut whole).unwrap();
 
-            assert!(whole == file.bytes, "{}", file.name);
+            assert!(whole == file.bytes(), "{}", file.name);
         }
     }
 
@@ -230,16 +282,11 @@ mod tests {
             .collect();
         for file in &FILES {
             let source = text(file.name);
-            for import in ["from \"", "import \"", "import(\""] {
+            for import in ["from \"", "import \"", "import(\"", "new URL(\"", "url(\""] {
                 let paths = between(source, import, '"').into_iter();
                 let paths = paths.filter(|path| path.starts_with('.'));
                 asked.extend(paths.map(|path| resolved(file.name, path)));
             }
-            asked.extend(
-                between(source, "url(\"/ui/", '"')
-                    .into_iter()
-                    .map(str::to_owned),
-            );
         }
         // The page of the API asks for its style.
         asked.extend(["index.html", "docs.css"].map(str::to_owned));
@@ -255,7 +302,7 @@ mod tests {
         for Asset { name, .. } in &FILES {
             let text = text(name)
                 .replace("http://www.w3.org/2000/svg", "")
-                .replace("url(\"/ui/", "");
+                .replace("url(\"../", "");
             let hosts: Vec<&str> = ["http://", "https://", "ws://", "wss://", "url("]
                 .into_iter()
                 .filter(|scheme| text.contains(scheme))
@@ -320,8 +367,34 @@ mod tests {
 
     #[test]
     fn a_path_outside_the_page_is_nothing() {
-        for path in ["/index.html", "/ui/", "/ui/../mod.rs", "/ui/mod.rs", ""] {
+        for path in [
+            "/index.html",
+            "/ui/",
+            "/ui/../mod.rs",
+            "/ui/mod.rs",
+            "/ui/v-1",
+            "/ui/v-1/mod.rs",
+            "",
+        ] {
             assert!(asset(path).is_none(), "{path}");
+        }
+    }
+
+    /// OP-64: what a browser may keep for good is what can never change.
+    #[test]
+    fn only_files_of_this_version_last() {
+        let page = String::from_utf8(asset("/").unwrap().bytes().to_vec()).unwrap();
+        let own = format!("/ui/{}/", version());
+
+        assert!(between(&page, "\"/ui/", '"').len() > 9);
+        assert_eq!(
+            page.matches("\"/ui/").count(),
+            page.matches(&format!("\"{own}")).count()
+        );
+        assert!(is_lasting(&format!("{own}app.js")));
+        assert!(asset(&format!("{own}app.js")).is_some());
+        for path in ["/", "/ui/app.js", "/ui/v-1/app.js", "/ui/"] {
+            assert!(!is_lasting(path), "{path}");
         }
     }
 

@@ -317,6 +317,40 @@ async fn without_a_connection_sending_is_blocked_with_the_reason_and_the_text_is
     browser.close().await;
 }
 
+/// OP-51: what is written under "New topic" begins one, also if it would fit into another.
+#[tokio::test]
+async fn a_new_topic_is_new_for_certain() {
+    let service = Service::start().await;
+    let Some(browser) = chat(&service).await else {
+        return;
+    };
+    let message = "#reply Letters to customers about honey.";
+
+    for topics in 1..=3 {
+        browser.click("#new-topic").await;
+        send(&browser, message).await;
+        browser
+            .until(&format!(
+                "document.querySelectorAll('.topic').length === {topics}"
+            ))
+            .await;
+        until_last_turn_is(&browser, "done").await;
+    }
+    // Each has the one turn, and the list says so after a reload too.
+    assert_eq!(browser.value(&format!("{TURNS}.length")).await, 1);
+    browser.reload().await;
+    browser.until(ONLINE).await;
+    until_last_turn_is(&browser, "done").await;
+
+    let names =
+        "new Set([...document.querySelectorAll('.topic-name')].map(one => one.textContent)).size";
+    assert_eq!(browser.value(names).await, 3);
+    let (_, topics) = service.api("GET", "/api/v1/topics", None).await;
+    assert_eq!(topics["total"], 3, "{topics}");
+    has_no_complaints(&browser).await;
+    browser.close().await;
+}
+
 /// OP-51, CH-59: two topics stream at once, and neither gets a word of the other.
 #[tokio::test]
 async fn two_topics_answer_at_the_same_time() {

@@ -1,33 +1,115 @@
 //! How the page is loaded: from this host alone, small, and soon of use.
 
+use std::collections::HashMap;
+
+use serde_json::Value;
+
 use super::{chat, go, has_no_complaints};
-use crate::service::Service;
+use crate::{service::Service, webdriver::Browser};
 
 /// OP-64: at most this much crosses the wire before the first view is of use.
-const MOST: u64 = 300 * 1000;
+const MOST_BYTES: u64 = 300 * 1000;
+/// OP-64: from the beginning of the navigation, in milliseconds.
+const LATEST: f64 = 1000.0;
 
+/// The page sets it when its composer takes text and its connection is open.
+const USABLE: &str = "performance.getEntriesByName('usable')[0]?.startTime";
 const LOADED: &str = "[...performance.getEntriesByType('navigation'), ...performance.getEntriesByType('resource')] \
-    .map(entry => ({ name: entry.name, size: entry.transferSize }))";
+    .map(entry => entry.name)";
+
+/// A first visit: the browser knows nothing of the page. Says when the page was of use.
+async fn cold_visit(service: &Service, browser: &Browser) -> f64 {
+    browser.open(&service.login_link().await).await;
+    browser.until(USABLE).await;
+    browser.value(USABLE).await.as_f64().unwrap()
+}
+
+/// What has come in from the service, heads included, and how much each answer is.
+fn received(service: &Service, trace: &[(String, Value)]) -> Vec<(u64, String)> {
+    let of = |wanted: &'static str| {
+        let events = trace.iter();
+        events.filter_map(move |(event, told)| (event == wanted).then_some(told))
+    };
+    let mut asked = HashMap::new();
+    for told in of("Network.requestWillBeSent") {
+        asked.insert(
+            told["requestId"].as_str(),
+            told["request"]["url"].as_str().unwrap(),
+        );
+    }
+    let mut answers: Vec<(u64, String)> = of("Network.loadingFinished")
+        .filter_map(|told| {
+            let address = asked.get(&told["requestId"].as_str())?;
+            let bytes = told["encodedDataLength"].as_f64().unwrap();
+            let path = address.strip_prefix(&service.url())?;
+            Some((bytes as u64, path.to_owned()))
+        })
+        .collect();
+    answers.sort_by(|one, other| other.cmp(one));
+    answers
+}
 
 /// OP-64
 #[tokio::test]
-async fn the_page_is_small_and_asks_nobody_else() {
+async fn a_first_visit_is_small() {
+    let service = Service::start().await;
+    let Some(browser) = Browser::start_with(&[], true).await else {
+        return;
+    };
+
+    cold_visit(&service, &browser).await;
+
+    let answers = received(&service, &browser.trace().await);
+    let bytes: u64 = answers.iter().map(|(bytes, _)| bytes).sum();
+    println!("{bytes} bytes in {} answers", answers.len());
+    assert!(answers.len() > 20, "{answers:?}");
+    assert!(bytes < MOST_BYTES, "{bytes} bytes: {answers:?}");
+    browser.close().await;
+}
+
+/// OP-64: the best of three, since others may use the machine at the same time.
+#[tokio::test]
+async fn a_first_visit_is_soon_of_use() {
+    let service = Service::start().await;
+    let mut times = Vec::new();
+    for _ in 0..3 {
+        let Some(browser) = Browser::start().await else {
+            return;
+        };
+        times.push(cold_visit(&service, &browser).await);
+        has_no_complaints(&browser).await;
+        browser.close().await;
+    }
+
+    println!("of use after {times:?} ms");
+    assert!(times.iter().any(|time| *time < LATEST), "{times:?} ms");
+}
+
+/// OP-64: a second visit asks for the page alone; its files are of the same version.
+#[tokio::test]
+async fn a_second_visit_loads_no_file_again() {
+    let service = Service::start().await;
+    let Some(browser) = chat(&service).await else {
+        return;
+    };
+    browser.until(USABLE).await;
+    browser.open(&service.url()).await;
+    browser.until(USABLE).await;
+
+    let again = "performance.getEntriesByType('resource') \
+        .filter(entry => entry.name.includes('/ui/') && entry.transferSize > 0).map(entry => entry.name)";
+    assert_eq!(browser.value(again).await, serde_json::json!([]));
+    browser.close().await;
+}
+
+/// OP-64
+#[tokio::test]
+async fn the_page_asks_nobody_else() {
     let service = Service::start().await;
     let Some(browser) = chat(&service).await else {
         return;
     };
 
-    let first = browser.value(LOADED).await;
-    let bytes: u64 = first
-        .as_array()
-        .unwrap()
-        .iter()
-        .filter_map(|entry| entry["size"].as_u64())
-        .sum();
-    let ready = browser
-        .value("performance.getEntriesByName('interactive')[0]?.startTime")
-        .await;
-    println!("{bytes} bytes, of use after {ready} ms");
     for hash in [
         "#/tasks",
         "#/approvals",
@@ -36,6 +118,9 @@ async fn the_page_is_small_and_asks_nobody_else() {
         "#/triggers",
         "#/memory",
         "#/vault",
+        "#/history",
+        "#/usage",
+        "#/logs",
         "#/settings",
     ] {
         go(&browser, hash).await;
@@ -43,12 +128,9 @@ async fn the_page_is_small_and_asks_nobody_else() {
             .until("document.querySelector('#view h1, #view .empty')")
             .await;
     }
-    let all = browser.value(LOADED).await;
 
-    assert!(bytes > 0 && bytes <= MOST, "{bytes} bytes");
-    assert!(ready.is_number(), "the page never said that it is of use");
-    for entry in all.as_array().unwrap() {
-        let name = entry["name"].as_str().unwrap();
+    for entry in browser.value(LOADED).await.as_array().unwrap() {
+        let name = entry.as_str().unwrap();
         assert!(name.starts_with(&service.url()), "{name}");
     }
     has_no_complaints(&browser).await;

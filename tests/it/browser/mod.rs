@@ -8,6 +8,7 @@ use crate::{
 };
 
 mod access;
+mod attacks;
 mod chat;
 mod deciding;
 mod keyboard;

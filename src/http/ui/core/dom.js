@@ -70,9 +70,13 @@ export function draw(tag, attributes = {}, ...children) {
   return /** @type {any} */ (element);
 }
 
+const SPRITE = new URL("../sprite.svg", import.meta.url).pathname;
+
+/** Where a picture is. @param {string} name */
+export const picture = (name) => `${SPRITE}#${name}`;
+
 /** A picture of the sprite, for the eye only. @param {string} name */
-export const icon = (name) =>
-  draw("svg", { class: "icon", "aria-hidden": "true", viewBox: "0 0 20 20" }, draw("use", { href: `/ui/sprite.svg#${name}` }));
+export const icon = (name) => draw("svg", { class: "icon", "aria-hidden": "true", viewBox: "0 0 20 20" }, draw("use", { href: picture(name) }));
 
 /** @param {string} id @returns {any} */
 export const byId = (id) => document.getElementById(id);
@@ -85,10 +89,17 @@ const CONTROLS = /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u202a-\u202e\u2066-\u
 /** @param {unknown} text */
 export const clean = (text) => String(text ?? "").replace(/\r\n?/g, "\n").replace(CODES, "").replace(CONTROLS, "");
 
-/** @param {string} label @param {() => string} text */
-export function copyButton(label, text) {
+/** Hands a text to the browser as a file. @param {string} name @param {string} text @param {string} type */
+export function download(name, text, type) {
+  const address = URL.createObjectURL(new Blob([text], { type }));
+  make("a", { href: address, download: name }).click();
+  setTimeout(() => URL.revokeObjectURL(address), 1000);
+}
+
+/** @param {string} label @param {() => string} text @param {string} [look] */
+export function copyButton(label, text, look = "copy") {
   const word = make("span", {}, label);
-  return make("button", { type: "button", class: "copy", "aria-label": `${label} to the clipboard`, onclick: copy }, icon("copy"), word);
+  return make("button", { type: "button", class: look, "aria-label": `${label} to the clipboard`, onclick: copy }, icon("copy"), word);
 
   async function copy() {
     try {

@@ -2,90 +2,42 @@
 // One call that waits for a person: what, who, why, and the decision. Used in the chat and in the inbox.
 
 import { get, may, part, post } from "../core/api.js";
-import { clean, icon, make } from "../core/dom.js";
+import { clean, make } from "../core/dom.js";
 import { pretty, since, when, words } from "../core/format.js";
 import { write } from "../core/place.js";
-import { View } from "../core/view.js";
+import { Asked, askCard } from "./asked.js";
 import { diff } from "./diff.js";
 import { input } from "./fields.js";
 import { ask } from "./dialog.js";
-import { markdown } from "./markdown.js";
-import { button, facts, pill, teamLink } from "./marks.js";
+import { button, facts, fold, teamLink } from "./marks.js";
 import { act } from "./toast.js";
+import { approval, denial, MOST_USES, term, usesOf } from "./verdict.js";
 
-/** The time that is left to decide. @param {any} row */
-const left = (row) => (row.expires_at && row.status === "pending" ? ["expires ", since(row.expires_at)] : null);
+class ApprovalCard extends Asked {
+  told = "approval.changed";
 
-class ApprovalCard extends View {
-  /** @type {any} */ row = null;
-
-  begin() {
-    const id = this.dataset.id ?? this.row?.id;
-    if (!this.row) this.whole = this.source((signal) => get(`/approvals/${part(id)}`, {}, signal));
-    this.on(["approval.changed"], (event) => {
-      if (event.detail.id !== id) return;
-      if (this.whole) this.whole.soon();
-    });
-  }
-
-  /** @param {any} row */
-  set data(row) {
-    this.row = row;
-    if (this.isConnected) this.update();
-  }
-
-  get data() {
-    return this.row;
-  }
-
-  render() {
-    if (this.whole) return this.whole.show((row) => this.card(row));
-    return this.row ? this.card(this.row) : null;
+  /** @param {string} id @param {AbortSignal} signal */
+  load(id, signal) {
+    return get(`/approvals/${part(id)}`, {}, signal);
   }
 
   /** @param {any} row */
   card(row) {
     const pending = row.status === "pending";
-    return make(
-      "div",
-      { class: "ask-card", "data-status": row.status },
-      make(
-        "div",
-        { class: "ask-head" },
-        icon("approvals"),
-        make("strong", {}, row.tool ? ["Run ", make("code", {}, clean(row.tool)), "?"] : words(row.kind)),
-        pill(row.status),
-        row.risk ? make("span", { class: "tag", "data-risk": row.risk }, `${words(row.risk)} risk`) : null,
-      ),
-      markdown(row.summary),
-      make("p", { class: "muted ask-line" }, teamLink(row.team), row.rule ? make("span", {}, "rule ", make("code", {}, clean(row.rule))) : null, row.label ? make("span", {}, words(row.label)) : null, left(row) ? make("span", {}, left(row)) : null),
+    return askCard(
+      {
+        status: row.status,
+        picture: "approvals",
+        title: row.tool ? ["Run ", make("code", {}, clean(row.tool)), "?"] : words(row.kind),
+        tags: row.risk ? make("span", { class: "tag", "data-risk": row.risk }, `${words(row.risk)} risk`) : null,
+        text: row.summary,
+        line: [teamLink(row.team), row.rule ? ["rule ", make("code", {}, clean(row.rule))] : null, row.label ? words(row.label) : null, pending && row.expires_at ? ["expires ", since(row.expires_at)] : null],
+      },
       row.diff ? diff(row.diff) : null,
-      make("details", { key: `arguments-${row.status}`, class: "fold", open: pending && !row.diff }, make("summary", {}, icon("chevron"), "Arguments"), make("pre", { tabindex: "0", "aria-label": "Arguments" }, pretty(row.arguments))),
-      make(
-        "details",
-        { class: "fold" },
-        make("summary", {}, icon("chevron"), "Where it comes from"),
-        facts([
-          ["Asked", when(row.created_at)],
-          ["By", row.requester ? clean(typeof row.requester === "string" ? row.requester : JSON.stringify(row.requester)) : null],
-          ["Task", row.task_id ? make("a", { href: write("tasks", [row.task_id]) }, clean(row.task_id)) : null],
-          ["Session", row.session ? clean(row.session) : null],
-          ["Folder", row.cwd ? make("code", {}, clean(row.cwd)) : null],
-          ["Secrets", row.secrets?.length ? clean(row.secrets.join(", ")) : null],
-          ["Short name", make("code", {}, clean(row.short_id))],
-          ["Digest", make("code", { class: "id" }, clean(row.digest))],
-        ]),
-      ),
-      pending ? this.choices(row) : this.outcome(row),
+      fold("Arguments", make("pre", { tabindex: "0", "aria-label": "Arguments" }, pretty(row.arguments)), { key: `arguments-${row.status}`, open: pending && !row.diff }),
+      fold("Where it comes from", origin(row)),
+      pending ? this.choices(row) : outcome(row),
     );
-  }
-
-  /** @param {any} row */
-  outcome(row) {
-    const by = row.resolved_by ? ` by ${clean(row.resolved_by)}` : "";
-    const ran = typeof row.execution === "string" ? row.execution : row.execution?.state;
-    const execution = ran && ran !== "none" ? ` · ${words(ran)}` : "";
-    return make("p", { class: "muted ask-line" }, `${words(row.status)}${by}`, row.resolved_at ? [" ", since(row.resolved_at)] : null, row.note ? ` · “${clean(row.note)}”` : "", execution);
   }
 
   /** @param {any} row */
@@ -94,19 +46,47 @@ class ApprovalCard extends View {
     return make(
       "div",
       { class: "choices" },
-      button("Approve once", "check", (pressed) => act(pressed, () => this.decide(row, { decision: "approve" }), "Approved; it runs now."), { tone: "primary", "data-act": "approve" }),
+      button("Approve once", "check", (pressed) => act(pressed, () => this.decide(row, approval(row)), "Approved; it runs now."), { tone: "primary", "data-act": "approve" }),
+      row.grant ? button("Approve more…", "again", () => this.more(row), { "data-act": "more" }) : null,
       button("Deny…", "cross", () => this.deny(row), { "data-act": "deny" }),
     );
   }
 
   /** @param {any} row @param {Record<string, any>} word */
   async decide(row, word) {
-    const decided = await post(`/approvals/${part(row.id)}`, { ...word, digest: row.digest });
-    if (this.whole) {
-      this.whole.data = decided;
-      this.update();
-    } else this.data = decided;
-    this.dispatchEvent(new CustomEvent("decided", { bubbles: true, detail: decided }));
+    this.became(await post(`/approvals/${part(row.id)}`, word));
+  }
+
+  /** What it comes to is there before it is sent. @param {any} row */
+  more(row) {
+    const grant = make("div", { class: "grant", "aria-live": "polite" });
+    const chosen = () => {
+      const form = grant.closest("form");
+      const values = form ? new FormData(form) : null;
+      return usesOf(String(values?.get("often") ?? "times"), String(values?.get("times") ?? "5"));
+    };
+    const look = () => {
+      try {
+        grant.replaceChildren(...showGrant(row.grant, term(chosen())));
+      } catch (problem) {
+        grant.replaceChildren(make("p", { class: "muted" }, /** @type {Error} */ (problem).message));
+      }
+    };
+    const often = (/** @type {string} */ value, /** @type {string} */ word, /** @type {boolean} */ checked) =>
+      make("label", { class: "tick" }, make("input", { type: "radio", name: "often", value, checked, onchange: look }), make("span", {}, word));
+    queueMicrotask(look);
+    return ask({
+      title: `Approve ${row.tool} more than once?`,
+      about: "This call runs now. The same call with exactly these arguments then runs without asking, as long as no rule denies it and the tool stays as it is.",
+      body: [
+        make("fieldset", {}, make("legend", { class: "hidden" }, "How often"), often("times", "A number of times", true), may("admin") ? often("always", "Always", false) : null),
+        input("Times", "times", { type: "number", min: 2, max: MOST_USES, value: 5, oninput: look }),
+        make("h3", {}, "The grant"),
+        grant,
+      ],
+      action: "Approve and grant",
+      submit: async () => this.decide(row, approval(row, chosen())),
+    });
   }
 
   /** @param {any} row */
@@ -117,9 +97,45 @@ class ApprovalCard extends View {
       body: input("Note", "note", { maxlength: 2000, placeholder: "Why not, and what instead" }),
       action: "Deny",
       dangerous: true,
-      submit: ({ note }) => this.decide(row, { decision: "deny", ...(note ? { note } : {}) }),
+      submit: ({ note }) => this.decide(row, denial(row, note)),
     });
   }
+}
+
+/** What may then run, in everything that counts. @param {any} grant @param {{uses: string, until: string}} term */
+const showGrant = (grant, { uses, until }) => [
+  facts([
+    ["Team", clean(grant.team)],
+    ["Tool", make("code", {}, clean(grant.tool))],
+    ["Uses", uses],
+    ["Until", until],
+    ["Folder", grant.cwd ? make("code", {}, clean(grant.cwd)) : null],
+    ["Secrets", grant.secrets?.length ? clean(grant.secrets.join(", ")) : null],
+    ["Strangers", grant.untrusted ? "also after reading what a stranger wrote" : "not after reading what a stranger wrote"],
+  ]),
+  make("pre", { class: "block", tabindex: "0", "aria-label": "Arguments of the grant" }, pretty(grant.arguments)),
+];
+
+/** @param {any} row */
+const origin = (row) =>
+  facts([
+    ["Asked", when(row.created_at)],
+    ["By", row.requester ? clean(typeof row.requester === "string" ? row.requester : JSON.stringify(row.requester)) : null],
+    ["Task", row.task_id ? make("a", { href: write("tasks", [row.task_id]) }, clean(row.task_id)) : null],
+    ["Began with", row.lineage?.root && row.lineage.root !== row.task_id ? make("a", { href: write("tasks", [row.lineage.root]) }, clean(row.lineage.root)) : null],
+    ["Session", row.session ? clean(row.session) : null],
+    ["Folder", row.cwd ? make("code", {}, clean(row.cwd)) : null],
+    ["Secrets", row.secrets?.length ? clean(row.secrets.join(", ")) : null],
+    ["Short name", make("code", {}, clean(row.short_id))],
+    ["Digest", make("code", { class: "id" }, clean(row.digest))],
+  ]);
+
+/** @param {any} row */
+function outcome(row) {
+  const by = row.resolved_by ? ` by ${clean(row.resolved_by)}` : "";
+  const ran = typeof row.execution === "string" ? row.execution : row.execution?.state;
+  const execution = ran && ran !== "none" ? ` · ${words(ran)}` : "";
+  return make("p", { class: "muted ask-line" }, `${words(row.status)}${by}`, row.resolved_at ? [" ", since(row.resolved_at)] : null, row.note ? ` · “${clean(row.note)}”` : "", execution);
 }
 
 customElements.define("hw-approval", ApprovalCard);

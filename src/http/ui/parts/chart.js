@@ -1,7 +1,8 @@
 // @ts-check
 // Charts as drawings, each with the same figures as a table for those who cannot or do not want to see it.
 
-import { clean, draw, icon, make } from "../core/dom.js";
+import { clean, draw, make } from "../core/dom.js";
+import { fold } from "./marks.js";
 import { table } from "./table.js";
 
 const [W, H, LEFT, FOOT, TOP] = [520, 200, 54, 26, 12];
@@ -93,6 +94,6 @@ function figure(title, svg, series, rows, format) {
     { class: "panel chart-panel" },
     make("figcaption", {}, make("h2", {}, title), series.length > 1 ? make("ul", { class: "keys" }, series.map((name, index) => make("li", {}, make("span", { class: "swatch", "data-series": index, "aria-hidden": "true" }), name))) : null),
     svg,
-    make("details", { class: "fold" }, make("summary", {}, icon("chevron"), "As a table"), table(title, [{ name: "", cell: (row) => clean(row.key) }, ...series.map((name, index) => ({ name: name || title, number: true, cell: (/** @type {any} */ row) => format(row.values[index] ?? 0) }))], rows)),
+    fold("As a table", table(title, [{ name: "", cell: (row) => clean(row.key) }, ...series.map((name, index) => ({ name: name || title, number: true, cell: (/** @type {any} */ row) => format(row.values[index] ?? 0) }))], rows)),
   );
 }

@@ -6,11 +6,11 @@ import { clean, icon, make } from "../core/dom.js";
 /**
  * Opens a form. `submit` gets its values and may refuse by throwing; the dialog then stays and says why. With `stays` it
  * stays also after a success, to be used again.
- * @param {{title: string, about?: import("../core/dom.js").Child, body?: import("../core/dom.js").Child, action: string, dangerous?: boolean,
+ * @param {{title: string, about?: import("../core/dom.js").Child, body?: import("../core/dom.js").Child, action: string, leave?: string, dangerous?: boolean,
  *   wide?: boolean, stays?: boolean, submit: (values: Record<string, string>, form: HTMLFormElement) => Promise<any>}} what
  * @returns {Promise<any>} what `submit` returned, or undefined if it was left
  */
-export function ask({ title, about, body, action, dangerous, wide, stays, submit }) {
+export function ask({ title, about, body, action, leave = "Cancel", dangerous, wide, stays, submit }) {
   return new Promise((resolve) => {
     const problem = make("p", { class: "problem", role: "alert", hidden: true });
     const send = make("button", { type: "submit", class: dangerous ? "button danger" : "button primary" }, action);
@@ -24,7 +24,7 @@ export function ask({ title, about, body, action, dangerous, wide, stays, submit
         make("button", { type: "button", class: "icon-button", "aria-label": "Close", onclick: () => dialog.close() }, icon("close")),
       ),
       make("div", { class: "dialog-body" }, about ? make("div", { class: "muted" }, about) : null, body, problem),
-      make("footer", {}, make("button", { type: "button", class: "button", onclick: () => dialog.close() }, "Cancel"), send),
+      make("footer", {}, make("button", { type: "button", class: "button", onclick: () => dialog.close() }, leave), send),
     );
     const dialog = make("dialog", { class: wide ? "dialog wide" : "dialog", "aria-labelledby": "dialog-title" }, form);
     const before = /** @type {HTMLElement | null} */ (document.activeElement);

@@ -47,3 +47,12 @@ export const head = (title, lead, actions) =>
 /** @param {string} word @param {string} picture @param {(button: HTMLButtonElement) => void} onclick @param {Record<string, any>} [more] */
 export const button = (word, picture, onclick, { tone = "", ...more } = {}) =>
   make("button", { type: "button", class: `button ${tone}`, onclick: (/** @type {any} */ event) => onclick(event.currentTarget), ...more }, picture ? icon(picture) : null, word);
+
+/** Something that is there for those who want it. @param {import("../core/dom.js").Child} title @param {import("../core/dom.js").Child} body @param {Record<string, any>} [more] */
+export const fold = (title, body, { class: name = "", ...more } = {}) => make("details", { class: `fold ${name}`.trim(), ...more }, make("summary", {}, icon("chevron"), title), body);
+
+/** The way back to a list. @param {string} view @param {string} word */
+export const crumb = (view, word) => make("p", { class: "crumb" }, make("a", { href: write(view) }, icon("back"), word));
+
+/** @param {string} name @param {import("../core/dom.js").Child} value */
+export const figure = (name, value) => make("div", { class: "figure" }, make("span", {}, name), typeof value === "string" ? make("strong", {}, value) : value);

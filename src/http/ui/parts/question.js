@@ -4,46 +4,29 @@
 import { get, may, part, post } from "../core/api.js";
 import { clean, icon, make } from "../core/dom.js";
 import { since, words } from "../core/format.js";
-import { View } from "../core/view.js";
-import { markdown } from "./markdown.js";
-import { pill, teamLink } from "./marks.js";
+import { Asked, askCard } from "./asked.js";
+import { teamLink } from "./marks.js";
 import { act } from "./toast.js";
 
-class QuestionCard extends View {
-  /** @type {any} */ row = null;
+class QuestionCard extends Asked {
+  told = "question.changed";
 
-  begin() {
-    const id = this.dataset.id ?? this.row?.id;
-    if (!this.row) {
-      this.whole = this.source((signal) => get(`/questions/${part(id)}`, {}, signal));
-      this.on(["question.changed"], (event) => event.detail.id === id && this.whole?.soon());
-    }
-  }
-
-  /** @param {any} row */
-  set data(row) {
-    this.row = row;
-    if (this.isConnected) this.update();
-  }
-
-  get data() {
-    return this.row;
-  }
-
-  render() {
-    if (this.whole) return this.whole.show((row) => this.card(row));
-    return this.row ? this.card(this.row) : null;
+  /** @param {string} id @param {AbortSignal} signal */
+  load(id, signal) {
+    return get(`/questions/${part(id)}`, {}, signal);
   }
 
   /** @param {any} row */
   card(row) {
     const open = row.status === "open";
-    return make(
-      "div",
-      { class: "ask-card", "data-status": row.status },
-      make("div", { class: "ask-head" }, icon("question"), make("strong", {}, row.kind === "secret" ? "A secret is needed" : "A question"), pill(row.status)),
-      markdown(row.question),
-      make("p", { class: "muted ask-line" }, teamLink(row.team), make("span", {}, "asked ", since(row.created_at)), open && row.expires_at ? make("span", {}, "expires ", since(row.expires_at)) : null),
+    return askCard(
+      {
+        status: row.status,
+        picture: "question",
+        title: row.kind === "secret" ? "A secret is needed" : "A question",
+        text: row.question,
+        line: [teamLink(row.team), ["asked ", since(row.created_at)], open && row.expires_at ? ["expires ", since(row.expires_at)] : null],
+      },
       open ? this.form(row) : make("p", { class: "muted ask-line" }, this.outcome(row)),
     );
   }
@@ -79,20 +62,12 @@ class QuestionCard extends View {
     const data = new FormData(form);
     const selected = data.getAll(`choice-${row.id}`).map(String);
     const text = String(data.get("text") ?? "");
-    const button = /** @type {HTMLButtonElement} */ (form.querySelector("button[type=submit]"));
-    return act(
-      button,
-      async () => {
-        const answered = await post(`/questions/${part(row.id)}/answer`, { ...(selected.length ? { selected } : {}), ...(text ? { text } : {}) });
-        form.reset();
-        if (this.whole) {
-          this.whole.data = answered;
-          this.update();
-        } else this.data = answered;
-        this.dispatchEvent(new CustomEvent("decided", { bubbles: true, detail: answered }));
-      },
-      "Answered.",
-    );
+    const answer = async () => {
+      const answered = await post(`/questions/${part(row.id)}/answer`, { ...(selected.length ? { selected } : {}), ...(text ? { text } : {}) });
+      form.reset();
+      this.became(answered);
+    };
+    return act(/** @type {HTMLButtonElement} */ (form.querySelector("button[type=submit]")), answer, "Answered.");
   }
 }
 

@@ -9,7 +9,7 @@
 export const PLACES = [
   { view: "chat", title: "Chat", picture: "chat", group: "Work", tag: "hw-chat", load: () => import("../views/chat/chat.js") },
   { view: "tasks", title: "Tasks", picture: "tasks", group: "Work", tag: "hw-tasks", load: () => import("../views/tasks/tasks.js") },
-  { view: "approvals", title: "Approvals", picture: "approvals", group: "Work", tag: "hw-approvals", load: () => import("../views/approvals.js") },
+  { view: "approvals", title: "Approvals", picture: "approvals", group: "Work", tag: "hw-approvals", load: () => import("../views/approvals/approvals.js") },
   { view: "org", title: "Organisation", short: "Teams", picture: "org", group: "Work", tag: "hw-org", load: () => import("../views/org/org.js") },
   { view: "team", title: "Team", picture: "org", group: "", tag: "hw-team", load: () => import("../views/team.js"), hidden: true },
   { view: "triggers", title: "Triggers", picture: "triggers", group: "Keep", tag: "hw-triggers", load: () => import("../views/triggers/triggers.js") },

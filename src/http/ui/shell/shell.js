@@ -2,7 +2,7 @@
 // The frame around the views: navigation, connection, colours, and which view is open.
 
 import { me } from "../core/api.js";
-import { byId, clean, icon, make } from "../core/dom.js";
+import { byId, clean, icon, make, picture } from "../core/dom.js";
 import { paint } from "../core/paint.js";
 import { here, write } from "../core/place.js";
 import { live } from "../live/live.js";
@@ -14,6 +14,9 @@ import { openPalette } from "./palette.js";
 import { PLACES, TABS } from "./places.js";
 
 const WORDS = { connecting: "Connecting", online: "Connected", offline: "Offline", taken: "In another tab", denied: "Refused" };
+
+const ICON = new URL("../icon.svg", import.meta.url).pathname;
+const WAITING = new URL("../waiting.svg", import.meta.url).pathname;
 
 /** @type {any} */ let shown = null;
 let opening = 0;
@@ -72,7 +75,6 @@ async function show() {
   main.replaceChildren(element);
   main.scrollTop = 0;
   drawFrame();
-  if (!moves) performance.mark("interactive");
   if (moves && !byId("view").contains(document.activeElement) && document.activeElement === document.body) main.focus({ preventScroll: true });
 }
 
@@ -111,8 +113,16 @@ function drawFrame() {
   const open = (live.state.overview?.approvals_open ?? 0) + (live.state.overview?.questions_open ?? 0);
   const total = open + talk.unread();
   const title = current === "chat" ? talk.title() : current === "team" ? (here().rest[0] ?? entry.title) : entry.title;
+  drawMark(open);
   document.title = `${total ? `(${total}) ` : ""}${title ? `${title} · ` : ""}Hivewright`;
   byId("app").dataset.view = entry.view;
+}
+
+/** What waits is seen on the tab too. @param {number} waiting */
+function drawMark(waiting) {
+  const file = waiting ? WAITING : ICON;
+  const mark = /** @type {HTMLLinkElement} */ (document.querySelector("link[rel=icon]"));
+  if (mark.getAttribute("href") !== file) mark.setAttribute("href", file);
 }
 
 function drawConnection() {
@@ -131,7 +141,7 @@ function drawConnection() {
 /** @param {string} theme */
 export function showTheme(theme) {
   const button = byId("theme");
-  button.querySelector("use").setAttribute("href", `/ui/sprite.svg#${theme}`);
+  button.querySelector("use").setAttribute("href", picture(theme));
   const word = { system: "as the system", light: "light", dark: "dark" }[theme];
   button.setAttribute("aria-label", `Colours: ${word}. Switch`);
   button.title = `Colours: ${word}`;

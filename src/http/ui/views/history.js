@@ -2,16 +2,17 @@
 // The transcript of any session: every message and block, in the order it happened.
 
 import { address, call, list, part } from "../core/api.js";
-import { clean, icon, make } from "../core/dom.js";
-import { count, duration, money, pretty, several, since, when } from "../core/format.js";
+import { byId, clean, icon, make } from "../core/dom.js";
+import { several, since } from "../core/format.js";
 import { Pace } from "../core/pace.js";
 import { write } from "../core/place.js";
 import { View } from "../core/view.js";
 import { live } from "../live/live.js";
-import { choice, search, segments } from "../parts/fields.js";
-import { markdown } from "../parts/markdown.js";
+import { search, segments } from "../parts/fields.js";
 import { button, cell, head } from "../parts/marks.js";
+import { moment } from "../parts/moment.js";
 import { empty, failure } from "../parts/states.js";
+import { teamChoice, teamNames } from "../parts/teams.js";
 
 const PAGE = 60;
 
@@ -28,7 +29,7 @@ class History extends View {
 
   begin() {
     this.sessions = this.source((signal) => list("/sessions", { team: this.place.query.team, limit: 200 }, signal), ["topic.changed"]);
-    this.teams = this.source(async (signal) => (await list("/teams", { limit: 200 }, signal)).rows.map((team) => team.name), ["team.changed"]);
+    this.teams = teamNames(this);
     // Whole blocks are stored at their end; pieces on the way are not in the transcript yet.
     this.on(["turn"], ({ detail }) => detail.team === this.session?.team && (detail.kind !== "stream" || detail.value?.type.startsWith("tool_")) && this.pace.soon());
     this.on(["resync"], () => this.pace.soon());
@@ -46,7 +47,8 @@ class History extends View {
   follow() {
     const [id] = this.place.rest;
     const full = this.place.query.as !== "simple";
-    if (id === this.chosen && full === this.full) return;
+    const item = Number(this.place.query.item);
+    if (id === this.chosen && full === this.full) return item ? this.reach(item) : undefined;
     this.chosen = id;
     this.full = full;
     this.messages = [];
@@ -54,7 +56,14 @@ class History extends View {
     this.earliest = null;
     this.latest = null;
     this.refusal = null;
-    if (id) this.page({});
+    if (id) this.page({}).then(() => (item ? this.reach(item) : undefined));
+  }
+
+  /** Goes back until an item is there, and shows it. @param {number} item */
+  async reach(item) {
+    while (!this.refusal && typeof this.earliest === "number" && (this.messages[0]?.seq ?? 0) > item) await this.page({ before: this.earliest });
+    this.update();
+    requestAnimationFrame(() => byId(`m${item}`)?.scrollIntoView({ block: "center" }));
   }
 
   /** @param {{after?: number, before?: number}} from */
@@ -92,7 +101,7 @@ class History extends View {
         make(
           "aside",
           { class: "session-list", "aria-label": "Sessions" },
-          make("div", { class: "bar" }, search("Find a session", query.q ?? "", (q) => this.filter({ q })), choice("Team", [["", "Any team"], ...(this.teams?.data ?? [])], query.team ?? "", (team) => (this.filter({ team }), this.sessions?.reload()))),
+          make("div", { class: "bar" }, search("Find a session", query.q ?? "", (q) => this.filter({ q })), teamChoice(this.teams, query.team, (team) => (this.filter({ team }), this.sessions?.reload()))),
           this.sessions?.show(({ rows }) => this.list(rows)),
         ),
         make("section", { class: "transcript", "aria-label": "Transcript" }, this.chosen ? this.transcript() : make("p", { class: "muted pick" }, "Choose a session to read it.")),
@@ -113,34 +122,13 @@ class History extends View {
     return [
       this.refusal ? failure(this.refusal, () => this.page({})) : null,
       typeof this.earliest === "number" ? make("p", { class: "earlier" }, button("Earlier", "again", () => this.page({ before: this.earliest ?? 0 }), { tone: "small" })) : null,
-      make("ol", { class: "timeline" }, this.messages.map((message) => make("li", { key: `${message.seq}`, class: "moment", "data-role": message.role, id: `m${message.seq}` }, this.message(message)))),
+      make("ol", { class: "timeline" }, this.messages.map((message) => moment(message, String(this.chosen), message.seq === Number(this.place.query.item)))),
       !this.refusal && this.session && !this.messages.length ? make("p", { class: "muted" }, "Nothing was said in this session yet.") : null,
-    ];
-  }
-
-  /** @param {any} message */
-  message(message) {
-    const { role, meta } = message;
-    const who = role === "user" ? clean(message.from ?? "user") : role === "toolResult" ? clean(message.toolName) : role;
-    const usage = meta?.usage;
-    return [
-      make("header", {}, make("strong", {}, who), message.isError ? make("span", { class: "pill", "data-tone": "bad" }, icon("alert"), "failed") : null, make("span", { class: "muted" }, when(message.timestamp)), message.durationMs !== undefined ? make("span", { class: "muted" }, duration(message.durationMs)) : null, message.task_id ? make("a", { class: "muted", href: write("tasks", [message.task_id]) }, "task") : null, make("code", { class: "id" }, `#${message.seq}`)),
-      (message.content ?? []).map((/** @type {any} */ block) => blockOf(block, role)),
-      meta?.model ? make("p", { class: "muted moment-meta" }, [clean(meta.model), usage ? `${count(usage.input)} in, ${count(usage.output)} out` : "", typeof usage?.cost === "number" ? money(usage.cost) : "", meta.stopReason ? clean(meta.stopReason) : ""].filter(Boolean).join(" · ")) : null,
     ];
   }
 }
 
 /** A topic is known by its name. @param {any} row */
 const nameOf = (row) => live.state.topics.get(row.topic_id)?.name ?? row.team;
-
-/** @param {any} block @param {string} role */
-function blockOf(block, role) {
-  if (block.type === "thinking") return make("details", { class: "fold" }, make("summary", {}, icon("chevron"), "Thinking"), make("p", { class: "thought" }, clean(block.thinking)));
-  if (block.type === "toolCall") return make("details", { class: "fold call" }, make("summary", {}, icon("chevron"), make("code", {}, clean(block.name))), make("pre", { tabindex: "0", "aria-label": `Arguments of ${clean(block.name)}` }, pretty(block.arguments)));
-  if (block.type === "file") return make("p", {}, make("code", {}, clean(block.filename)));
-  if (role === "toolResult") return make("pre", { class: "block", tabindex: "0", "aria-label": "Result" }, pretty(block.text));
-  return markdown(block.text);
-}
 
 customElements.define("hw-history", History);

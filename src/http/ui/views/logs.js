@@ -2,11 +2,12 @@
 // What the service says about itself: the newest lines, and each new one as it comes.
 
 import { list } from "../core/api.js";
-import { clean, copyButton, icon, make } from "../core/dom.js";
+import { clean, copyButton, download, icon, make } from "../core/dom.js";
 import { View } from "../core/view.js";
 import { choice, search } from "../parts/fields.js";
 import { button, head } from "../parts/marks.js";
 import { empty } from "../parts/states.js";
+import { teamChoice, teamNames } from "../parts/teams.js";
 
 const KEPT = 1_000;
 const RANK = ["error", "warn", "info", "debug"];
@@ -21,7 +22,7 @@ class Logs extends View {
       this.fresh = [];
       return rows;
     });
-    this.teams = this.source(async (signal) => (await list("/teams", { limit: 200 }, signal)).rows.map((team) => team.name), ["team.changed"]);
+    this.teams = teamNames(this);
     this.on(["log"], (event) => this.heard(event.detail));
   }
 
@@ -50,26 +51,20 @@ class Logs extends View {
     return this.all().map((line) => [line.at, line.level.toUpperCase(), line.target, line.message, ...Object.entries(line.fields ?? {}).map(([name, value]) => `${name}=${value}`)].join(" ")).reverse().join("\n");
   }
 
-  download() {
-    const address = URL.createObjectURL(new Blob([`${this.text()}\n`], { type: "text/plain" }));
-    make("a", { href: address, download: "hivewright.log" }).click();
-    setTimeout(() => URL.revokeObjectURL(address), 1000);
-  }
-
   render() {
     const { query } = this.place;
     return [
       head("Logs", "Newest first, without secrets. New lines come in by themselves.", [
         button(this.paused ? "Go on" : "Pause", this.paused ? "play" : "pause", () => this.pause(), { "aria-pressed": String(this.paused) }),
-        copyButton("Copy", () => this.text()),
-        button("Download", "download", () => this.download()),
+        copyButton("Copy", () => this.text(), "button"),
+        button("Download", "download", () => download("hivewright.log", `${this.text()}\n`, "text/plain")),
       ]),
       make(
         "div",
         { class: "bar" },
         search("Search text or request id", query.q ?? "", (q) => this.narrow({ q })),
         choice("Level", [["", "All levels"], ["error", "Errors"], ["warn", "Warnings and worse"], ["info", "Information and worse"], ["debug", "Everything"]], query.level ?? "", (level) => this.narrow({ level })),
-        choice("Team", [["", "Any team"], ...(this.teams?.data ?? [])], query.team ?? "", (team) => this.narrow({ team })),
+        teamChoice(this.teams, query.team, (team) => this.narrow({ team })),
       ),
       this.lines?.show(() => this.list(this.all())),
     ];

@@ -2,7 +2,7 @@
 // What teams remember: search, read, correct, and see how an entry came to be what it is.
 
 import { get, list, may, part, patch, post, remove } from "../core/api.js";
-import { clean, icon, make } from "../core/dom.js";
+import { clean, make } from "../core/dom.js";
 import { since, when, words } from "../core/format.js";
 import { go, write } from "../core/place.js";
 import { View } from "../core/view.js";
@@ -10,9 +10,10 @@ import { ask } from "../parts/dialog.js";
 import { between } from "../parts/diff.js";
 import { area, choice, input, search, select } from "../parts/fields.js";
 import { markdown } from "../parts/markdown.js";
-import { button, facts, head, pill, teamLink } from "../parts/marks.js";
+import { button, crumb, facts, head, pill, teamLink } from "../parts/marks.js";
 import { empty } from "../parts/states.js";
 import { remainder, table } from "../parts/table.js";
+import { teamChoice, teamNames } from "../parts/teams.js";
 import { act } from "../parts/toast.js";
 
 const TYPES = ["identity", "lesson", "decision", "context", "reference", "historical"];
@@ -25,9 +26,10 @@ class Memory extends View {
     this.limit = 60;
     this.rows = this.source((signal) => {
       const { q, team, type, active = "true" } = this.place.query;
-      return list("/memories", { q, team, type, active: active === "all" ? "" : active, limit: this.limit }, signal);
+      const which = active === "review" ? { review: "pending" } : active === "all" ? {} : { active };
+      return list("/memories", { q, team, type, ...which, limit: this.limit }, signal);
     }, ["memory.changed"]);
-    this.teams = this.source(async (signal) => (await list("/teams", { limit: 200 }, signal)).rows.map((team) => team.name), ["team.changed"]);
+    this.teams = teamNames(this);
     this.follow();
   }
 
@@ -57,7 +59,7 @@ class Memory extends View {
   }
 
   render() {
-    if (this.chosen) return [make("p", { class: "crumb" }, make("a", { href: "#/memory" }, icon("back"), "Memory")), this.one?.show((entry) => this.page(entry))];
+    if (this.chosen) return [crumb("memory", "Memory"), this.one?.show((entry) => this.page(entry))];
     const { query } = this.place;
     return [
       head("Memory", "What the teams keep from turn to turn. Pinned entries are in every prompt, others when they fit.", may("operate") ? button("New entry", "plus", () => this.create(), { tone: "primary" }) : null),
@@ -65,9 +67,9 @@ class Memory extends View {
         "div",
         { class: "bar" },
         search("Search memory", query.q ?? "", (q) => this.narrow({ q })),
-        choice("Team", [["", "Any team"], ...(this.teams?.data ?? [])], query.team ?? "", (team) => this.narrow({ team })),
+        teamChoice(this.teams, query.team, (team) => this.narrow({ team })),
         choice("Type", [["", "Any type"], ...TYPES], query.type ?? "", (type) => this.narrow({ type })),
-        choice("Which", [["", "In use"], ["false", "No longer in use"], ["all", "All"]], query.active ?? "", (active) => this.narrow({ active })),
+        choice("Which", [["", "In use"], ["review", "To review"], ["false", "No longer in use"], ["all", "All"]], query.active ?? "", (active) => this.narrow({ active })),
       ),
       this.rows?.show(({ rows, total }) => this.list(rows, total)),
     ];
@@ -90,6 +92,7 @@ class Memory extends View {
           { name: "Type", cell: (row) => words(row.type), quiet: true },
           { name: "Team", cell: (row) => teamLink(row.team) },
           { name: "State", cell: (row) => make("span", { class: "tags" }, row.active ? pill("active", "in use") : row.proposal ? pill("pending", "to review") : pill("off", "ended"), row.pinned ? make("span", { class: "tag" }, "pinned") : null) },
+          { name: "In the prompt", cell: (row) => (row.pinned ? "always, it is pinned" : row.active ? "when it fits the turn" : "no"), quiet: true },
           { name: "Version", number: true, cell: (row) => String(row.version), quiet: true },
           { name: "Changed", cell: (row) => since(row.updated_at), quiet: true },
         ],

@@ -9,10 +9,13 @@ import { View } from "../core/view.js";
 import { ask } from "../parts/dialog.js";
 import { between } from "../parts/diff.js";
 import { area, input, split } from "../parts/fields.js";
-import { button, cell, facts, pill, teamLink } from "../parts/marks.js";
+import { button, cell, crumb, facts, figure, fold, pill, teamLink } from "../parts/marks.js";
 import { act, toast } from "../parts/toast.js";
 import { createTeam, shutDown } from "./org/org.js";
 import { createTask } from "./tasks/create.js";
+
+/** A longer list is folded away. */
+const SHOWN = 8;
 
 class TeamPage extends View {
   begin() {
@@ -39,7 +42,7 @@ class TeamPage extends View {
   }
 
   render() {
-    return [make("p", { class: "crumb" }, make("a", { href: "#/org" }, icon("back"), "Organisation")), this.team?.show((team) => this.page(team))];
+    return [crumb("org", "Organisation"), this.team?.show((team) => this.page(team))];
   }
 
   /** @param {any} team */
@@ -56,9 +59,9 @@ class TeamPage extends View {
         "div",
         { class: "figures" },
         figure("State", pill(team.state)),
-        figure("Running", make("strong", {}, count(team.running))),
-        figure("Queued", make("strong", {}, count(team.pending))),
-        figure("Spent today", make("strong", {}, money(team.usage_today?.usd ?? 0))),
+        figure("Running", count(team.running)),
+        figure("Queued", count(team.pending)),
+        figure("Spent today", money(team.usage_today?.usd ?? 0)),
         figure("Memories", make("strong", {}, this.memories?.data ? make("a", { href: write("memory", [], { team: team.name }) }, count(this.memories.data.total)) : "–")),
       ),
       make(
@@ -75,9 +78,13 @@ class TeamPage extends View {
           ["Made", since(team.created_at)],
           ["Generation", String(team.generation)],
           ["Capabilities", team.capabilities?.length ? words(team.capabilities.join(", ")) : "None"],
-          ["Takes on", make("span", { class: "tags" }, (team.own_scope ?? []).map((/** @type {string} */ word) => make("span", { class: "tag" }, clean(word))))],
+          ["Takes on", team.own_scope?.length ? make("span", { class: "tags" }, team.own_scope.map((/** @type {string} */ word) => make("span", { class: "tag" }, clean(word)))) : null],
         ])),
         make("section", { class: "panel" }, make("h2", {}, "Budget"), this.budget(team)),
+        listed("Rules", team.rules, "None of its own; those of the service count."),
+        listed("Skills", team.skills, "None. A skill is a folder with instructions in the files of the team."),
+        listed("Subagents", team.subagents, "None. A subagent is a file that says what it does."),
+        listed("Tools it may use", team.tools, "None: it can only answer."),
         make("section", { class: "panel" }, make("h2", {}, "File"), this.config?.show((config) => this.file(config)))),
         make("div", { class: "stack" },
         make("section", { class: "panel" }, make("h2", {}, "Open tasks"), this.open(team)),
@@ -119,26 +126,34 @@ class TeamPage extends View {
   /** Two steps: write, then see what changes before it counts. @param {any} config */
   async edit(config) {
     const name = this.name;
-    const content = await ask({
-      title: `File of ${name}`,
-      body: area("YAML", "content", { value: config.content, rows: 18, class: "mono", spellcheck: "false" }),
-      action: "Look at the changes",
-      wide: true,
-      submit: async (values) => values.content,
-    });
-    if (typeof content !== "string" || content === config.content) return;
-    await ask({
-      title: "Save these changes?",
-      body: between(config.content, content),
-      action: "Save",
-      wide: true,
-      submit: async () => {
-        const saved = await put(`/teams/${part(name)}/config`, { content });
-        if (this.config) this.config.data = saved;
-        this.update();
-        toast("Saved; it counts from the next turn on.");
-      },
-    });
+    /** @type {any} */ let content = config.content;
+    for (let saved = false; !saved; ) {
+      content = await ask({
+        title: `File of ${name}`,
+        body: area("YAML", "content", { value: content, rows: 18, class: "mono", spellcheck: "false" }),
+        action: "Look at the changes",
+        wide: true,
+        submit: async (values) => values.content,
+      });
+      if (typeof content !== "string" || content === config.content) return;
+      // Who does not save goes back to what was written.
+      saved = await ask({
+        title: "Save these changes?",
+        body: between(config.content, content),
+        action: "Save",
+        leave: "Back to the text",
+        wide: true,
+        submit: () => this.save(String(name), content),
+      });
+    }
+  }
+
+  /** @param {string} name @param {string} content */
+  async save(name, content) {
+    const saved = await put(`/teams/${part(name)}/config`, { content });
+    if (this.config) this.config.data = saved;
+    this.update();
+    toast("Saved; it counts from the next turn on.");
   }
 
   /** @param {any} team */
@@ -184,7 +199,16 @@ class TeamPage extends View {
   }
 }
 
-/** @param {string} name @param {import("../core/dom.js").Child} value */
-const figure = (name, value) => make("div", { class: "figure" }, make("span", {}, name), value);
+/**
+ * What shapes its turns, or what it may reach for: each with where it comes from.
+ * @param {string} title @param {{name: string, from?: string, description?: string}[] | undefined} rows absent where the service does not tell
+ * @param {string} none
+ */
+function listed(title, rows, none) {
+  if (!rows) return null;
+  const entry = (/** @type {any} */ row) => make("li", { key: row.name }, make("code", {}, clean(row.name)), make("span", { class: "clip", title: clean(row.description) }, clean(row.description)), row.from ? make("span", { class: "tag" }, words(row.from)) : null);
+  const drawn = rows.length ? make("ul", { class: "plain listed" }, rows.map(entry)) : make("p", { class: "muted" }, none);
+  return make("section", { class: "panel" }, rows.length > SHOWN ? fold(`${title}, ${count(rows.length)}`, drawn, { class: "panel-fold" }) : [make("h2", {}, title), drawn]);
+}
 
 customElements.define("hw-team", TeamPage);

@@ -7,7 +7,7 @@ import { count, money, short } from "../core/format.js";
 import { View } from "../core/view.js";
 import { bars, columns } from "../parts/chart.js";
 import { segments } from "../parts/fields.js";
-import { head, teamLink } from "../parts/marks.js";
+import { figure, head, teamLink } from "../parts/marks.js";
 import { empty } from "../parts/states.js";
 import { table } from "../parts/table.js";
 
@@ -108,8 +108,5 @@ class Usage extends View {
 
 /** @param {any} row */
 const tokens = (row) => ({ key: row.key, values: [(row.input ?? 0) + (row.cache_read ?? 0) + (row.cache_write ?? 0), row.output ?? 0] });
-
-/** @param {string} name @param {string} value */
-const figure = (name, value) => make("div", { class: "figure" }, make("span", {}, name), make("strong", {}, value));
 
 customElements.define("hw-usage", Usage);

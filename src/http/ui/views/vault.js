@@ -4,13 +4,14 @@
 import { list, may, part, post, put, remove } from "../core/api.js";
 import { clean, make } from "../core/dom.js";
 import { since, when, words } from "../core/format.js";
-import { write } from "../core/place.js";
 import { View } from "../core/view.js";
 import { ask, confirm } from "../parts/dialog.js";
 import { choice, input, search, select, split, tick } from "../parts/fields.js";
 import { button, head, pill, teamLink } from "../parts/marks.js";
 import { empty } from "../parts/states.js";
 import { table } from "../parts/table.js";
+import { tabs } from "../parts/tabs.js";
+import { teamNames } from "../parts/teams.js";
 
 /** @param {string} scope */
 const owner = (scope) => (scope.startsWith("team:") ? teamLink(scope.slice(5)) : make("span", { class: "tag" }, "service"));
@@ -18,7 +19,7 @@ const owner = (scope) => (scope.startsWith("team:") ? teamLink(scope.slice(5)) :
 class Vault extends View {
   begin() {
     this.rows = this.source((signal) => list("/vault", { limit: 200 }, signal), ["vault.changed"]);
-    this.teams = this.source(async (signal) => (await list("/teams", { limit: 200 }, signal)).rows.map((team) => team.name), ["team.changed"]);
+    this.teams = teamNames(this);
     this.audit = this.source((signal) => list("/vault/audit", { limit: 100 }, signal), ["vault.changed"]);
   }
 
@@ -27,7 +28,7 @@ class Vault extends View {
     const tab = rest[0] ?? "keys";
     return [
       head("Vault", "Models see references, never values. A tool gets a value as the last act before its call, where you allowed it.", may("secrets") ? [may("admin") ? button("Rotate key…", "again", () => this.rotate()) : null, button("New secret", "plus", () => this.set(), { tone: "primary" })] : null),
-      make("nav", { class: "segments tabbar", "aria-label": "Parts" }, [["keys", "Keys"], ["audit", "Use"]].map(([id, word]) => make("a", { href: write("vault", [id === "keys" ? "" : id]), "aria-current": id === tab ? "page" : null }, word))),
+      tabs("vault", [["keys", "Keys"], ["audit", "Use"]], tab),
       tab === "audit" ? this.audit?.show(({ rows }) => this.used(rows)) : [make("div", { class: "bar" }, search("Search keys", query.q ?? "", (q) => this.filter({ q })), choice("Owner", [["", "Any owner"], ["system", "The service"], ...(this.teams?.data ?? []).map((/** @type {string} */ team) => /** @type {[string, string]} */ ([`team:${team}`, team]))], query.scope ?? "", (scope) => this.filter({ scope }))), this.rows?.show(({ rows }) => this.list(rows))],
     ];
   }
@@ -44,7 +45,7 @@ class Vault extends View {
         { name: "Key", cell: (row) => [make("strong", {}, clean(row.key)), row.note ? make("div", { class: "muted clip" }, clean(row.note)) : null] },
         { name: "Owner", cell: (row) => owner(row.scope) },
         { name: "Kind", cell: (row) => (row.secret ? make("span", { class: "tag" }, "secret") : make("span", { class: "tag" }, "plain")) },
-        { name: "Tools", cell: (row) => (row.tools.length ? clean(row.tools.join(", ")) : make("span", { class: "muted" }, "none")), quiet: true },
+        { name: "Tools", cell: (row) => (row.tools.length ? clean(row.tools.join(", ").replace(/^\*$/, "any")) : make("span", { class: "muted" }, "none")), quiet: true },
         { name: "Hosts", cell: (row) => (row.hosts.length ? clean(row.hosts.join(", ")) : make("span", { class: "muted" }, "any")), quiet: true },
         { name: "Used", cell: (row) => (row.last_used_at ? since(row.last_used_at) : "never"), quiet: true },
         { name: "Version", number: true, cell: (row) => String(row.version), quiet: true },

@@ -2,7 +2,7 @@
 // The chat: topics, the chosen conversation, the composer.
 
 import { may, me, patch, part } from "../../core/api.js";
-import { byId, clean, icon, make } from "../../core/dom.js";
+import { byId, clean, download, icon, make } from "../../core/dom.js";
 import { amend, here, write } from "../../core/place.js";
 import { View } from "../../core/view.js";
 import { act, toast } from "../../parts/toast.js";
@@ -75,13 +75,13 @@ class Chat extends View {
           make("button", { id: "open-topics", class: "icon-button narrow-only", type: "button", "aria-label": "Topics", "aria-controls": "sidebar", "aria-expanded": "false", onclick: () => this.drawer(true) }, icon("menu"), make("span", { id: "unread-elsewhere", class: "dot", hidden: true })),
           make("h1", { id: "topic-name" }, "New topic"),
           make("span", { id: "topic-state", class: "tag", hidden: true }),
-          make("div", { class: "top-actions" }, make("button", { id: "rename", class: "icon-button", type: "button", "aria-label": "Rename this topic", title: "Rename", onclick: () => this.rename() }, icon("edit")), make("button", { id: "export", class: "icon-button", type: "button", "aria-label": "Download this conversation", title: "Download", onclick: () => this.download() }, icon("download")), make("button", { id: "close-topic", class: "icon-button", type: "button", "aria-label": "Close this topic", title: "Close this topic", onclick: (/** @type {any} */ event) => this.closeTopic(event.currentTarget) }, icon("check"))),
+          make("div", { class: "top-actions" }, make("button", { id: "rename", class: "icon-button", type: "button", "aria-label": "Rename this topic", title: "Rename", onclick: () => this.rename() }, icon("edit")), make("button", { id: "export", class: "icon-button", type: "button", "aria-label": "Download this conversation", title: "Download", onclick: () => this.export() }, icon("download")), make("button", { id: "close-topic", class: "icon-button", type: "button", "aria-label": "Close this topic", title: "Close this topic", onclick: (/** @type {any} */ event) => this.closeTopic(event.currentTarget) }, icon("check"))),
         ),
         make(
           "div",
           { id: "scroll", class: "scroll", tabindex: "0", role: "region", "aria-label": "Messages" },
           make("div", { id: "turns", class: "turns" }),
-          make("div", { id: "empty", class: "welcome", hidden: true }, make("img", { src: "/ui/icon.svg", alt: "", width: 56, height: 56 }), make("h2", {}, "What should we work on?"), make("p", { class: "muted" }, "Answers, tool calls and their results appear here as they happen. Write below, or begin with one of these."), make("div", { class: "examples" }, EXAMPLES[me.demo ? "demo" : "model"].map((row) => this.example(row)))),
+          make("div", { id: "empty", class: "welcome", hidden: true }, make("img", { src: new URL("../../icon.svg", import.meta.url).pathname, alt: "", width: 56, height: 56 }), make("h2", {}, "What should we work on?"), make("p", { class: "muted" }, "Answers, tool calls and their results appear here as they happen. Write below, or begin with one of these."), make("div", { class: "examples" }, EXAMPLES[me.demo ? "demo" : "model"].map((row) => this.example(row)))),
         ),
         make("button", { id: "to-end", class: "to-end", type: "button", hidden: true, onclick: () => this.toEnd(true) }, "Newest"),
         make(
@@ -259,7 +259,7 @@ class Chat extends View {
   }
 
   /** What this browser has of the topic, as text. */
-  download() {
+  export() {
     const lines = this.items().map((item) =>
       item.kind === "turn"
         ? [item.text ? `## You, ${new Date(item.at).toISOString()}\n\n${item.text}` : "", ...item.blocks.map((/** @type {any} */ block) => (block.kind === "tool" ? `> ${block.tool} ${block.args}` : block.text))].filter(Boolean).join("\n\n")
@@ -267,9 +267,7 @@ class Chat extends View {
     );
     if (!lines.length) return toast("There is nothing to download yet.");
     const name = clean(this.topic()?.name ?? "topic");
-    const address = URL.createObjectURL(new Blob([`# ${name}\n\n${lines.join("\n\n")}\n`], { type: "text/markdown" }));
-    make("a", { href: address, download: `${name.replace(/[^\w-]+/g, "-").slice(0, 60) || "topic"}.md` }).click();
-    setTimeout(() => URL.revokeObjectURL(address), 1000);
+    download(`${name.replace(/[^\w-]+/g, "-").slice(0, 60) || "topic"}.md`, `# ${name}\n\n${lines.join("\n\n")}\n`, "text/markdown");
   }
 
   // ---- drawing
@@ -311,6 +309,7 @@ class Chat extends View {
 
   showActions() {
     const state = talk.state;
+    if (state === "online" && !performance.getEntriesByName("usable").length) performance.mark("usable");
     const running = talk.conversation.running(this.chosen);
     byId("stop").hidden = !running;
     byId("stop").disabled = talk.stopping.has(running?.id) || state !== "online";

@@ -18,6 +18,9 @@ export function makeId() {
   return "m-" + Array.from(bytes, (byte) => byte.toString(16).padStart(2, "0")).join("");
 }
 
+/** @param {string} name @param {number} number */
+const numbered = (name, number) => (number === 1 ? name : `${name} ${number}`);
+
 export class Conversation {
   /** Called with the topic that changed, or null if the list did, and the item. @type {(key: string | null, item?: any) => void} */
   onChange = () => {};
@@ -118,6 +121,7 @@ export class Conversation {
       seq: 0,
       attempted: false,
       addressed: topic || null,
+      fresh: this.nameFor(content, topic),
       position: 0,
       waiting: "",
       opening: "",
@@ -133,6 +137,23 @@ export class Conversation {
     log.touched = turn.at;
     this.changed(topic);
     return turn;
+  }
+
+  /**
+   * The name of the topic that a message begins; null if it needs none: it has a topic, is a command, or is the first of all.
+   * The service would look for a topic that fits, which is not what a person means who begins a new one.
+   */
+  nameFor(content, topic) {
+    const open = this.topics.filter((one) => one.state !== "done");
+    if (topic !== UNDECIDED || open.length === 0 || content.startsWith("/")) return null;
+    const underway = this.turns(UNDECIDED).find((turn) => turn.fresh && !hasEnded(turn));
+    if (underway) return underway.fresh;
+    const words = content.replace(/[^\p{L}\p{N}\p{P}\p{S}]|[:@#]/gu, " ").split(" ").filter(Boolean).slice(0, 6).join(" ");
+    const name = [...words].slice(0, 40).join("").trim() || "New topic";
+    const taken = new Set(open.map((one) => one.name.toLowerCase()));
+    let number = 1;
+    while (taken.has(numbered(name, number).toLowerCase())) number += 1;
+    return numbered(name, number);
   }
 
   frameOf(turn) {
@@ -181,6 +202,30 @@ export class Conversation {
     if (item) item.revision += 1;
     this.saveSoon();
     this.onChange(key, item);
+  }
+
+  /**
+   * The service took a message in under an id and a topic of its own. Frames about it may have been faster than this answer.
+   * @param {any} turn @param {{message_id: string, task_id?: string, topic_id?: string}} taken
+   */
+  adopt(turn, { message_id, task_id, topic_id }) {
+    const [key, name] = [topic_id ?? UNDECIDED, turn.fresh];
+    this.remove(turn);
+    let known = this.find({ message_id })?.turn;
+    if (known) Object.assign(known, { text: turn.text, at: turn.at });
+    else {
+      known = Object.assign(turn, { id: message_id, task: task_id ?? null, addressed: topic_id ?? null, fresh: null, status: "running" });
+      this.log(key).items.push(known);
+    }
+    this.log(key).name ??= name;
+    this.changed(key, known);
+    this.onMoved(turn, UNDECIDED, key);
+  }
+
+  /** A message was not taken in. @param {any} turn @param {{code: string, message: string}} refusal */
+  refuse(turn, { code, message }) {
+    Object.assign(turn, { status: "failed", refused: true, error: { code, text: message } });
+    this.end(UNDECIDED, turn);
   }
 
   /** The old channel is gone: its topics become history, and a new channel begins. */
@@ -335,6 +380,7 @@ export class Conversation {
     this.end(key, turn, frame.ts);
   }
 
+  /** @param {string} key @param {any} turn @param {number} [ts] */
   end(key, turn, ts) {
     turn.ended = ts ?? Date.now();
     turn.waiting = "";

@@ -2,12 +2,12 @@
 // The work that a turn gave to other teams, as cards nested by who gave it to whom.
 
 import { list } from "../../core/api.js";
-import { clean, icon, make } from "../../core/dom.js";
+import { clean, make } from "../../core/dom.js";
 import { duration, money, since } from "../../core/format.js";
 import { write } from "../../core/place.js";
 import { View } from "../../core/view.js";
 import { markdown } from "../../parts/markdown.js";
-import { cell, pill } from "../../parts/marks.js";
+import { cell, fold, pill } from "../../parts/marks.js";
 import { talk } from "./talk.js";
 
 const SHOWN = 600;
@@ -41,7 +41,7 @@ class Delegated extends View {
       { class: "given" },
       make("header", {}, cell(task.team), make("strong", {}, clean(task.team)), pill(task.state), task.wait_reason ? make("span", { class: "muted" }, `for ${clean(task.wait_reason)}`) : null, make("a", { class: "given-link", href: write("tasks", [task.id]) }, outcome ? duration(outcome.duration_ms) : since(task.created_at), typeof outcome?.usage?.cost_usd === "number" ? ` · ${money(outcome.usage.cost_usd)}` : "")),
       make("p", { class: "given-body" }, clean(task.body).slice(0, 200)),
-      said ? make("details", { class: "fold" }, make("summary", {}, icon("chevron"), "Result"), markdown(said.slice(0, SHOWN) + (said.length > SHOWN ? "…" : ""))) : null,
+      said ? fold("Result", markdown(said.slice(0, SHOWN) + (said.length > SHOWN ? "…" : ""))) : null,
     );
   }
 }

@@ -25,14 +25,15 @@ export class Link {
 
   /**
    * @param {import("./conversation.js").Conversation} conversation
-   * @param {{onState: (state: string) => void, onFrame: (frame: any) => void, onRenewed: () => void, onLoggedOut: () => void,
+   * @param {{onState: (state: string) => void, onFrame: (frame: any) => void, onRenewed: () => void, deliver: (turn: any) => void, onLoggedOut: () => void,
    *   isLoggedIn: () => Promise<boolean | null>}} hooks
    */
-  constructor(conversation, { onState, onFrame, onRenewed, onLoggedOut, isLoggedIn }) {
+  constructor(conversation, { onState, onFrame, onRenewed, deliver, onLoggedOut, isLoggedIn }) {
     this.conversation = conversation;
     this.onState = onState;
     this.onFrame = onFrame;
     this.onRenewed = onRenewed;
+    this.deliver = deliver;
     this.onLoggedOut = onLoggedOut;
     this.isLoggedIn = isLoggedIn;
     addEventListener("online", () => this.hurry());
@@ -162,7 +163,7 @@ export class Link {
     this.resuming = false;
     this.failures = 0;
     this.set("online");
-    for (const turn of this.conversation.unacknowledged()) this.send(this.conversation.frameOf(turn));
+    for (const turn of this.conversation.unacknowledged()) this.deliver(turn);
     this.beat = setInterval(() => {
       this.askTopics();
       this.expect();

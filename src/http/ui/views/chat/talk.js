@@ -2,7 +2,7 @@
 // The conversation of this browser, for the whole life of the page: it goes on whichever view is open. Listeners hear
 // `changed`, `frame` and `moved`.
 
-import { may, me } from "../../core/api.js";
+import { call, may, me } from "../../core/api.js";
 import { clean } from "../../core/dom.js";
 import { here, write } from "../../core/place.js";
 import { isLoggedIn } from "../../core/session.js";
@@ -23,6 +23,8 @@ class Talk extends EventTarget {
     this.last = UNDECIDED;
     /** Ids of the turns that were told to stop. @type {Set<string>} */
     this.stopping = new Set();
+    /** Ids of the messages whose new topic was asked for. @type {Set<string>} */
+    this.beginning = new Set();
     /** What events told of tasks, the newest last. @type {Map<string, {thinking: string, calls: Map<string, {args?: string, result?: string}>}>} */
     this.extras = new Map();
     /** @type {Conversation} */ this.conversation = /** @type {any} */ (null);
@@ -45,12 +47,18 @@ class Talk extends EventTarget {
       onState: () => this.tell("changed"),
       onFrame: (frame) => this.took(frame),
       onRenewed: () => this.topics().length > 0 && toast("The earlier conversation could not be continued on the server. Its text stays here to read."),
+      deliver: (turn) => this.deliver(turn),
       onLoggedOut: () => location.reload(),
       isLoggedIn,
     });
     live.addEventListener("turn", (event) => this.heard(/** @type {CustomEvent} */ (event).detail));
     live.addEventListener("resync", () => {
       for (const task of live.state.running.keys()) this.enrich(task);
+    });
+    // A request fails by itself, while the socket may stay open.
+    live.addEventListener("changed", () => {
+      if (live.connection !== "online" || this.state !== "online") return;
+      for (const turn of this.conversation.unacknowledged()) if (turn.fresh) this.deliver(turn);
     });
     document.addEventListener("visibilitychange", () => !document.hidden && this.viewed !== null && this.conversation.seen(this.viewed));
     this.link.open();
@@ -80,7 +88,32 @@ class Talk extends EventTarget {
     const turn = this.conversation.compose(text, topic);
     // Kept before it is sent: a page that dies in between sends it again under the same id.
     this.conversation.save();
-    this.link.send(this.conversation.frameOf(turn));
+    this.deliver(turn);
+  }
+
+  /** @param {any} turn */
+  deliver(turn) {
+    if (turn.fresh) this.beginTopic(turn);
+    else this.link.send(this.conversation.frameOf(turn));
+  }
+
+  /** A frame cannot ask for a new topic, a request can; its answer comes by frames all the same. @param {any} turn */
+  async beginTopic(turn) {
+    if (this.beginning.has(turn.id)) return;
+    const key = turn.id;
+    this.beginning.add(key);
+    const body = { content: turn.text, topic: turn.fresh, channel_id: this.conversation.channel };
+    turn.attempted = true;
+    try {
+      const { data } = await call("POST", "/messages", { body, headers: { "Idempotency-Key": key } });
+      this.conversation.adopt(turn, data);
+      if (this.stopping.has(key)) this.link.send({ type: "cancel", topic_id: data.topic_id });
+    } catch (refusal) {
+      const { status, code, message } = /** @type {any} */ (refusal);
+      // Not reached: it is sent again under the same key when the connection is back.
+      if (status) this.conversation.refuse(turn, { code, message });
+    }
+    this.beginning.delete(key);
   }
 
   /** @param {string} topic */
@@ -109,7 +142,8 @@ class Talk extends EventTarget {
       this.tell("changed");
     }
     if (frame.task_id) this.enrich(frame.task_id);
-    const elsewhere = here().view !== "chat" || frame.topic_id !== this.viewed;
+    // What a topic says that is only just being made is seen there.
+    const elsewhere = here().view !== "chat" || (frame.topic_id !== this.viewed && !this.beginning.size);
     if (frame.type === "notification" && elsewhere) toast(shortened(frame.content), frame.topic_id ? { link: ["Open", write("chat", [frame.topic_id])] } : {});
     this.dispatchEvent(new CustomEvent("frame", { detail: frame }));
   }
@@ -156,6 +190,9 @@ class Talk extends EventTarget {
 }
 
 /** @param {string} text */
-const shortened = (text) => (text.length > 160 ? `${text.slice(0, 160)}…` : text);
+const shortened = (text) => {
+  const line = text.split("\n").find((one) => one.trim()) ?? "";
+  return line.length > 160 ? `${line.slice(0, 160)}…` : line;
+};
 
 export const talk = new Talk();

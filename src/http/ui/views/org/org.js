@@ -94,7 +94,7 @@ class Organisation extends View {
           "li",
           { key: node.name, "data-depth": Math.min(depth, 6) },
           cell(node.name),
-          make("div", { class: "org-words" }, make("a", { href: write("team", [node.name]) }, clean(node.name)), make("p", { class: "muted" }, clean(node.description) || activity(node))),
+          make("div", { class: "org-words" }, make("a", { href: write("team", [node.name]) }, clean(node.name)), make("p", { class: "muted" }, clean(node.description) || activity(node)), node.fault || node.last_error ? make("p", { class: "org-fault" }, icon("alert"), clean(node.fault ?? node.last_error.message)) : null),
           pill(node.running ? "running" : node.state, node.running ? activity(node) : node.state),
           make("span", { class: "muted number" }, node.usage_today?.usd ? `${money(node.usage_today.usd)} today` : ""),
           may("operate") ? this.actions(node) : null,
@@ -111,6 +111,7 @@ class Organisation extends View {
       "div",
       { class: "org-actions" },
       button(paused ? "Resume" : "Pause", paused ? "play" : "pause", (pressed) => act(pressed, turn, paused ? `${node.name} goes on.` : `${node.name} is paused.`).then(() => this.tree?.reload()), { tone: "small quiet", "aria-label": `${paused ? "Resume" : "Pause"} ${node.name}` }),
+      node.parent ? button("Shut down…", "trash", () => shutDown(node.name, node.children).then(() => this.tree?.reload()), { tone: "small quiet", "aria-label": `Shut down ${node.name}` }) : null,
     );
   }
 

@@ -28,7 +28,7 @@ class AuditPart extends View {
             { name: "When", cell: (row) => when(row.at) },
             { name: "Who", cell: (row) => clean(row.actor) },
             { name: "What", cell: (row) => words(row.action) },
-            { name: "On", wide: true, cell: (row) => make("code", { class: "id" }, clean(row.target ?? "")) },
+            { name: "On", wide: true, cell: (row) => (row.target ? make("code", { class: "id" }, clean(row.target)) : "–") },
             { name: "From", cell: (row) => clean(row.from ?? ""), quiet: true },
             { name: "Outcome", cell: (row) => pill(row.outcome) },
           ],

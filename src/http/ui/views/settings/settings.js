@@ -2,9 +2,9 @@
 // Settings and the state of the service: what counts and where it comes from, who has access, what the doctor says.
 
 import { make } from "../../core/dom.js";
-import { write } from "../../core/place.js";
 import { View } from "../../core/view.js";
 import { head } from "../../parts/marks.js";
+import { tabs } from "../../parts/tabs.js";
 import "./access.js";
 import "./audit.js";
 import "./config.js";
@@ -18,7 +18,7 @@ class Settings extends View {
     const tab = this.place.rest[0] ?? "service";
     return [
       head("Settings", "How this service is set up, who has access, and whether all is well."),
-      make("nav", { class: "segments tabbar", "aria-label": "Parts" }, TABS.map(([id, word]) => make("a", { href: write("settings", [id === "service" ? "" : id]), "aria-current": id === tab ? "page" : null }, word))),
+      tabs("settings", TABS, tab),
       make(`hw-${TABS.some(([id]) => id === tab) ? tab : "service"}-part`, { key: tab }),
     ];
   }

@@ -1,15 +1,16 @@
 // @ts-check
 // One task: what was asked, how it went, what it cost, and the chain of work it belongs to.
 
-import { get, list, may, part, post } from "../../core/api.js";
-import { clean, icon, make } from "../../core/dom.js";
+import { call, get, list, may, part, post } from "../../core/api.js";
+import { clean, make } from "../../core/dom.js";
 import { count, duration, money, when, words } from "../../core/format.js";
 import { go, write } from "../../core/place.js";
 import { View } from "../../core/view.js";
 import { ask } from "../../parts/dialog.js";
 import { input, tick } from "../../parts/fields.js";
 import { markdown } from "../../parts/markdown.js";
-import { button, cell, code, facts, pill, teamLink } from "../../parts/marks.js";
+import { button, cell, code, crumb, facts, pill, teamLink } from "../../parts/marks.js";
+import { moment } from "../../parts/moment.js";
 import { act } from "../../parts/toast.js";
 import { cost } from "./tasks.js";
 
@@ -25,6 +26,13 @@ class TaskPage extends View {
       const task = await get(`/tasks/${part(this.chosen)}`, {}, signal);
       return (await list("/tasks", { root: task.lineage.root, limit: 200 }, signal)).rows;
     });
+    this.events = this.source(async (signal) => {
+      const { session_id: session } = await get(`/tasks/${part(this.chosen)}`, {}, signal);
+      if (!session) return { session, rows: [] };
+      const { data } = await call("GET", `/sessions/${part(session)}/history`, { query: { view: "full", limit: 200 }, signal });
+      return { session, rows: data.filter((/** @type {any} */ message) => message.task_id === this.chosen) };
+    });
+    this.on(["turn"], ({ detail }) => detail.task_id === this.chosen && (detail.kind !== "stream" || detail.value?.type.startsWith("tool_")) && this.events?.soon());
     this.on(["task.changed"], (event) => {
       const { id, root } = event.detail;
       if (id === this.chosen) this.task?.soon();
@@ -43,7 +51,7 @@ class TaskPage extends View {
   }
 
   render() {
-    return [make("p", { class: "crumb" }, make("a", { href: "#/tasks" }, icon("back"), "Tasks")), this.task?.show((task) => this.page(task))];
+    return [crumb("tasks", "Tasks"), this.task?.show((task) => this.page(task))];
   }
 
   /** @param {any} task */
@@ -66,6 +74,7 @@ class TaskPage extends View {
           outcome?.error ? make("section", { class: "panel" }, make("h2", {}, "Error"), make("p", { class: "problem" }, clean(outcome.error.message), " ", make("code", {}, clean(outcome.error.code)))) : null,
           outcome?.result ? make("section", { class: "panel" }, make("h2", {}, "Result"), markdown(outcome.result)) : null,
           OPEN.includes(task.state) ? make("section", { class: "panel" }, make("h2", {}, "Result"), make("p", { class: "muted" }, "Not there yet.")) : null,
+          make("section", { class: "panel" }, make("h2", {}, "Events"), this.events?.show(({ session, rows }) => (rows.length ? make("ol", { class: "timeline" }, rows.map((/** @type {any} */ message) => moment(message, session))) : make("p", { class: "muted" }, "Nothing was said or done for it, or it was long ago: the transcript has everything.")))),
         ),
         make(
           "div",

@@ -10,6 +10,7 @@ import { choice, search, segments } from "../../parts/fields.js";
 import { button, cell, head, pill, teamLink } from "../../parts/marks.js";
 import { empty } from "../../parts/states.js";
 import { remainder, table } from "../../parts/table.js";
+import { teamChoice, teamNames } from "../../parts/teams.js";
 import { createTask } from "./create.js";
 import "./task.js";
 
@@ -38,7 +39,7 @@ class Tasks extends View {
       },
       ["task.changed"],
     );
-    this.teams = this.source(async (signal) => (await list("/teams", { limit: 200 }, signal)).rows.map((team) => team.name), ["team.changed"]);
+    this.teams = teamNames(this);
     this.every(15_000);
     this.wish();
   }
@@ -84,7 +85,7 @@ class Tasks extends View {
         choice("State", [["", "Any state"], ...STATES], query.state ?? "", (state) => this.narrow({ state })),
         choice("Type", [["", "Any type"], ...TYPES], query.type ?? "", (type) => this.narrow({ type })),
         choice("Priority", [["", "Any priority"], ...PRIORITIES], query.priority ?? "", (priority) => this.narrow({ priority })),
-        choice("Team", [["", "Any team"], ...(this.teams?.data ?? [])], query.team ?? "", (team) => this.narrow({ team })),
+        teamChoice(this.teams, query.team, (team) => this.narrow({ team })),
       ),
       this.tasks?.show(({ rows, total }) => this.list(rows, total, shown)),
     ];
@@ -127,9 +128,9 @@ class Tasks extends View {
     return make(
       "a",
       { class: "task-card", href: write("tasks", [task.id]) },
-      make("span", { class: "task-top" }, cell(task.team), make("strong", {}, clean(task.team)), ["normal"].includes(task.priority) ? null : make("span", { class: "tag" }, clean(task.priority))),
+      make("span", { class: "task-top" }, cell(task.team), make("strong", {}, clean(task.team))),
       make("span", { class: "task-body" }, clean(task.body)),
-      make("span", { class: "task-foot" }, pill(task.state), task.wait_reason ? make("span", {}, `for ${words(task.wait_reason)}`) : null, make("span", {}, words(task.type)), make("span", { class: "push" }, task.outcome ? duration(task.outcome.duration_ms) : since(task.created_at))),
+      make("span", { class: "task-foot" }, pill(task.state), task.wait_reason ? make("span", {}, `for ${words(task.wait_reason)}`) : null, make("span", {}, words(task.type)), task.priority === "normal" ? null : make("span", {}, clean(task.priority)), make("span", { class: "push" }, task.outcome ? duration(task.outcome.duration_ms) : since(task.created_at))),
     );
   }
 

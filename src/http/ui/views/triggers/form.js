@@ -32,7 +32,7 @@ function configOf(form) {
 export function editTrigger(teams, trigger) {
   const first = trigger?.type ?? "schedule";
   const shown = make("output", { class: "preview", "aria-live": "polite" });
-  const fields = make("div", { class: "stack" });
+  const fields = make("div", { class: "pair" });
   const type = select("Type", "type", Object.keys(FIELDS), { value: first, onchange: () => (drawFields(), look()), disabled: Boolean(trigger) });
   const sample = input("Try a message", "sample", { placeholder: "Where is my invoice?", oninput: soon });
   /** @type {any} */ let timer;

@@ -1,17 +1,18 @@
 // @ts-check
 // What starts work without a person typing: when it runs next, how it went, and a form for more.
 
-import { get, list, may, part, post, remove } from "../../core/api.js";
+import { get, list, may, part, post, put, remove } from "../../core/api.js";
 import { clean, icon, make } from "../../core/dom.js";
-import { count, duration, money, pretty, since, when, words } from "../../core/format.js";
+import { count, duration, money, pretty, several, since, when, words } from "../../core/format.js";
 import { go, write } from "../../core/place.js";
 import { View } from "../../core/view.js";
 import { ask, confirm } from "../../parts/dialog.js";
-import { choice, search, select } from "../../parts/fields.js";
+import { area, choice, search, select } from "../../parts/fields.js";
 import { markdown } from "../../parts/markdown.js";
-import { button, facts, head, pill, teamLink } from "../../parts/marks.js";
+import { button, crumb, facts, fold, head, pill, teamLink } from "../../parts/marks.js";
 import { empty } from "../../parts/states.js";
 import { table } from "../../parts/table.js";
+import { teamChoice, teamNames } from "../../parts/teams.js";
 import { act } from "../../parts/toast.js";
 import { editTrigger } from "./form.js";
 
@@ -25,7 +26,7 @@ export function rhythm(trigger) {
 class Triggers extends View {
   begin() {
     this.rows = this.source((signal) => list("/triggers", { limit: 200 }, signal), ["trigger.changed", "trigger.run", "task.changed"]);
-    this.teams = this.source(async (signal) => (await list("/teams", { limit: 200 }, signal)).rows.map((team) => team.name), ["team.changed"]);
+    this.teams = teamNames(this);
     this.follow();
     this.every(15_000);
     this.wish();
@@ -63,7 +64,7 @@ class Triggers extends View {
   }
 
   render() {
-    if (this.chosen) return [make("p", { class: "crumb" }, make("a", { href: "#/triggers" }, icon("back"), "Triggers")), this.one?.show((trigger) => this.page(trigger))];
+    if (this.chosen) return [crumb("triggers", "Triggers"), this.one?.show((trigger) => this.page(trigger))];
     const { query } = this.place;
     return [
       head("Triggers", "Work that starts at times, while a window is open, on messages and on signed calls.", may("operate") ? button("New trigger", "plus", () => this.create(), { tone: "primary" }) : null),
@@ -72,7 +73,7 @@ class Triggers extends View {
         { class: "bar" },
         search("Search triggers", query.q ?? "", (q) => this.filter({ q })),
         choice("Type", [["", "Any type"], "schedule", "window", "keyword", "message", "webhook"], query.type ?? "", (type) => this.filter({ type })),
-        choice("Team", [["", "Any team"], ...(this.teams?.data ?? [])], query.team ?? "", (team) => this.filter({ team })),
+        teamChoice(this.teams, query.team, (team) => this.filter({ team })),
       ),
       this.rows?.show(({ rows }) => this.list(rows)),
     ];
@@ -88,7 +89,7 @@ class Triggers extends View {
       "Triggers",
       [
         { name: "Name", wide: true, cell: (row) => [make("a", { href: write("triggers", [row.id]) }, clean(row.name)), make("div", { class: "muted clip" }, clean(row.task))] },
-        { name: "State", cell: (row) => pill(row.state) },
+        { name: "State", cell: (row) => [pill(row.state), row.consecutive_failures ? make("div", { class: "muted" }, several(row.consecutive_failures, "failure")) : null] },
         { name: "Type", cell: (row) => [words(row.type), make("div", { class: "muted" }, make("code", {}, rhythm(row)))], quiet: true },
         { name: "Team", cell: (row) => teamLink(row.team) },
         { name: "Next", cell: (row) => (row.next_due_at ? since(row.next_due_at) : "–"), quiet: true },
@@ -124,8 +125,8 @@ class Triggers extends View {
             ["Made by", clean(typeof trigger.created_by === "string" ? trigger.created_by : JSON.stringify(trigger.created_by))],
             ["Address", trigger.path ? make("code", {}, clean(trigger.path)) : null],
           ]),
-          make("details", { class: "fold" }, make("summary", {}, icon("chevron"), "Configuration"), make("pre", { tabindex: "0", "aria-label": "Configuration" }, pretty(trigger.config))),
-          Object.keys(trigger.cursors ?? {}).length ? make("details", { class: "fold" }, make("summary", {}, icon("chevron"), "Cursors"), make("pre", { tabindex: "0", "aria-label": "Cursors" }, pretty(trigger.cursors))) : null,
+          fold("Configuration", make("pre", { tabindex: "0", "aria-label": "Configuration" }, pretty(trigger.config))),
+          fold("Cursors", [Object.keys(trigger.cursors ?? {}).length ? make("pre", { tabindex: "0", "aria-label": "Cursors" }, pretty(trigger.cursors)) : make("p", { class: "muted" }, "None. A run can leave here what the next goes on from."), may("operate") ? make("div", { class: "choices" }, button("Change cursors…", "edit", () => this.setCursors(trigger), { tone: "small" })) : null]),
         ),
       ),
       make("section", { class: "section" }, make("h2", {}, "Runs"), this.runs?.show(({ rows }) => this.history(rows))),
@@ -174,6 +175,21 @@ class Triggers extends View {
     ];
   }
 
+  /** One a line: `name = value`. @param {any} trigger */
+  setCursors(trigger) {
+    const lines = Object.entries(trigger.cursors ?? {}).map(([name, value]) => `${name} = ${value}`);
+    return ask({
+      title: `Cursors of ${trigger.name}`,
+      about: "The next run goes on from these. What is not listed is forgotten.",
+      body: area("Cursors", "cursors", { value: lines.join("\n"), rows: 5, class: "mono", spellcheck: "false", placeholder: "last_id = 42" }),
+      action: "Save",
+      submit: async ({ cursors }) => {
+        await put(`/triggers/${part(trigger.id)}/cursors`, { cursors: cursorsIn(cursors) });
+        this.one?.reload();
+      },
+    });
+  }
+
   /** @param {any} trigger */
   run(trigger) {
     return ask({
@@ -184,6 +200,16 @@ class Triggers extends View {
       submit: ({ overlap }) => post(`/triggers/${part(trigger.id)}/run`, { overlap_policy: overlap }),
     });
   }
+}
+
+/** @param {string} text */
+function cursorsIn(text) {
+  const rows = text.split("\n").filter((line) => line.trim()).map((line) => {
+    const [, name, value] = /^\s*([^=\s][^=]*?)\s*=\s*(.*?)\s*$/.exec(line) ?? [];
+    if (!name) throw new Error(`Expected \`name = value\`: ${line.trim()}`);
+    return [name, value];
+  });
+  return Object.fromEntries(rows);
 }
 
 customElements.define("hw-triggers", Triggers);
