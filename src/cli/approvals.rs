@@ -8,6 +8,7 @@ use super::{
     Context,
     ask::confirm,
     failure::{Exit, Failure},
+    grants,
     screen::{Screen, printable},
     service::{Service, given},
     table::{moment, table},
@@ -51,11 +52,17 @@ pub(super) enum Action {
         /// Its id or its six letters
         id: String,
     },
-    /// Let a call run, once
-    #[command(after_help = "Example:\n  hivewright approvals approve kxqzvt --yes")]
+    /// Let a call run
+    #[command(after_help = "Examples:\n  \
+        hivewright approvals approve kxqzvt --yes\n  \
+        hivewright approvals approve kxqzvt --uses 10\n  \
+        hivewright approvals approve kxqzvt --uses always")]
     Approve {
         /// Its id or its six letters
         id: String,
+        /// Let equal calls run, too: so many within a day (up to 100), or `always`
+        #[arg(long, value_parser = uses)]
+        uses: Option<Value>,
         /// A word for the record
         #[arg(long)]
         note: Option<String>,
@@ -70,6 +77,28 @@ pub(super) enum Action {
         /// Why, for the team
         note: String,
     },
+    /// List calls that need no decision any more
+    #[command(after_help = "Example:\n  hivewright approvals grants --team web-shop")]
+    Grants {
+        /// Only of this team
+        #[arg(long)]
+        team: Option<String>,
+    },
+    /// Take a grant back: the next such call asks again
+    #[command(after_help = "Example:\n  hivewright approvals revoke grant-0f3k --yes")]
+    Revoke {
+        /// The id of the grant
+        id: String,
+    },
+}
+
+/// How often calls that equal an approved one may run.
+fn uses(text: &str) -> Result<Value, String> {
+    match text.parse::<u32>() {
+        _ if text == "always" => Ok(json!("always")),
+        Ok(count @ 1..=100) => Ok(json!(count)),
+        _ => Err("expected a number from 1 to 100, or `always`".to_owned()),
+    }
 }
 
 pub(super) async fn run(arguments: Arguments, context: &Context) -> Result<(), Failure> {
@@ -103,15 +132,27 @@ pub(super) async fn run(arguments: Arguments, context: &Context) -> Result<(), F
             screen.write(&shown(&answer)?);
             Ok(())
         }
-        Action::Approve { id, note } => {
+        Action::Approve { id, uses, note } => {
             let found = look(&service, &id).await?;
-            confirm(context, &shown(&found)?, "Approve this, once?")?;
-            decide(&service, &found, "approve", note, screen).await
+            let (grant, question) = match &uses {
+                None => (String::new(), "Approve this, once?".to_owned()),
+                Some(uses) => {
+                    let uses = uses.as_str().map_or(format!("{uses} times"), str::to_owned);
+                    let question = format!("Approve this, and equal calls {uses}?");
+                    (granted(&found), question)
+                }
+            };
+            confirm(context, &(shown(&found)? + &grant), &question)?;
+            let word = json!({"decision": "approve", "uses": uses, "note": note});
+            decide(&service, &found, word, screen).await
         }
         Action::Deny { id, note } => {
             let found = look(&service, &id).await?;
-            decide(&service, &found, "deny", Some(note), screen).await
+            let word = json!({"decision": "deny", "note": note});
+            decide(&service, &found, word, screen).await
         }
+        Action::Grants { team } => grants::list(&service, context, team).await,
+        Action::Revoke { id } => grants::revoke(&service, context, &id).await,
     }
 }
 
@@ -121,16 +162,25 @@ async fn look(service: &Service, id: &str) -> Result<Value, Failure> {
         .await
 }
 
+/// The grant that would be given, as it would be kept.
+fn granted(found: &Value) -> String {
+    let grant = &found["data"]["grant"];
+    let text = match grant.is_null() {
+        true => "none can be given for this call".to_owned(),
+        false => serde_json::to_string_pretty(grant).unwrap_or_default(),
+    };
+    printable(&format!("grant\n{text}\n"))
+}
+
 /// Sends back the digest of what was looked at: if it is something else by now, nothing happens.
 async fn decide(
     service: &Service,
     found: &Value,
-    decision: &str,
-    note: Option<String>,
+    mut word: Value,
     screen: Screen,
 ) -> Result<(), Failure> {
     let row = read(found)?;
-    let word = json!({"decision": decision, "digest": row.digest, "note": note});
+    word["digest"] = row.digest.into();
     let path = format!("/api/v1/approvals/{}", row.id);
     let answer = service.post(&path, &word).await?;
     if screen.json {

@@ -31,18 +31,12 @@ pub(super) struct Arguments {
 }
 
 pub(super) async fn run(arguments: Arguments, context: &Context) -> Result<(), Failure> {
-    let making = async {
-        match Service::if_running(context)? {
-            Some(service) => ask_for(&service, arguments.file, context).await,
-            None => make(arguments.file, context).await,
-        }
-    };
-    let file = tokio::select! {
-        made = making => made?,
-        _ = tokio::signal::ctrl_c() => return Err(Failure::new(
-            Exit::Interrupted,
-            "stopped waiting; a running service goes on with it, a stopped one has no new backup",
-        )),
+    let file = match Service::if_running(context)? {
+        Some(service) => ask_for(&service, arguments.file, context).await?,
+        None => tokio::select! {
+            made = make(arguments.file, context) => made?,
+            _ = tokio::signal::ctrl_c() => return Err(stopped_by_person()),
+        },
     };
     let screen = context.screen;
     if screen.json {
@@ -50,6 +44,11 @@ pub(super) async fn run(arguments: Arguments, context: &Context) -> Result<(), F
     }
     screen.say(&file.display().to_string());
     Ok(())
+}
+
+fn stopped_by_person() -> Failure {
+    let message = "stopped; there is no new backup, make it with `hivewright backup`";
+    Failure::new(Exit::Interrupted, message)
 }
 
 /// Makes the backup here, with the service stopped.
@@ -111,6 +110,7 @@ async fn ask_for(
     let file = file.map_err(|error| Failure::system("the file has no place", error))?;
     let wish = json!({"file": file});
     let Accepted { job_id } = part(service.post("/api/v1/backups", &wish).await?)?;
+    let mut interrupted = std::pin::pin!(tokio::signal::ctrl_c());
     loop {
         let job: Job = part(service.get(&format!("/api/v1/jobs/{job_id}")).await?)?;
         match job.state.as_str() {
@@ -118,7 +118,13 @@ async fn ask_for(
             "done" => return Ok(PathBuf::from(job.message)),
             _ => return Err(Failure::failed(job.message)),
         }
-        tokio::time::sleep(PAUSE).await;
+        tokio::select! {
+            () = tokio::time::sleep(PAUSE) => {}
+            _ = &mut interrupted => {
+                service.post(&format!("/api/v1/jobs/{job_id}/cancel"), &json!({})).await?;
+                return Err(stopped_by_person());
+            }
+        }
     }
 }
 

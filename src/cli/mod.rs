@@ -21,6 +21,7 @@ mod errand;
 mod events;
 mod exchange;
 pub mod failure;
+mod grants;
 mod hidden;
 mod history;
 mod identity;

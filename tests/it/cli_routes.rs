@@ -15,7 +15,7 @@ use tokio::{
 use crate::{cli_follow::Following, service::Service};
 
 /// Routes that the command line leaves to other clients, and why.
-const LEFT: [(&str, &[&str]); 11] = [
+const LEFT: [(&str, &[&str]); 14] = [
     (
         "they are for browsers, probes, scrapers and callers of webhooks",
         &[
@@ -72,8 +72,24 @@ const LEFT: [(&str, &[&str]); 11] = [
         ],
     ),
     (
-        "a command follows the job that it started",
-        &["GET /api/v1/jobs"],
+        "a command follows the job that it started, and ends it when it is interrupted",
+        &["GET /api/v1/jobs", "POST /api/v1/jobs/{id}/cancel"],
+    ),
+    (
+        "a list and single acts do: who has a terminal has loops",
+        &[
+            "POST /api/v1/approvals/batch",
+            "GET /api/v1/questions/{id}",
+            "POST /api/v1/channels/{type}/reconnect",
+        ],
+    ),
+    (
+        "regular backups are files in a folder",
+        &["GET /api/v1/backups"],
+    ),
+    (
+        "a new topic begins anew, and that is what a terminal does",
+        &["POST /api/v1/sessions/{id}/reset"],
     ),
     (
         "programs that feed a trigger by themselves correct what it has read",
@@ -174,7 +190,9 @@ vault audit
 vault delete KEY --team ops
 approvals list
 approvals show APPROVAL
-approvals approve APPROVAL
+approvals approve APPROVAL --uses 2
+approvals grants
+approvals revoke GRANT
 approvals deny APPROVAL no
 questions list
 questions answer qst-1 --text yes
@@ -361,9 +379,12 @@ async fn every_route_has_a_command_and_every_command_a_route() {
 
     let mut used: BTreeSet<&String> = BTreeSet::new();
     for line in COMMANDS.lines().filter(|line| !line.is_empty()) {
+        let (_, grants) = service.api("GET", "/api/v1/grants", None).await;
+        let grant = grants["data"][0]["id"].as_str().unwrap_or("none");
         let words: Vec<&str> = line.split(' ').collect();
         let words = words.into_iter().map(|word| match word {
             "APPROVAL" => approval.as_str(),
+            "GRANT" => grant,
             "TASK" => task.as_str(),
             "SESSION" => session,
             word => word,
