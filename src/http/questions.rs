@@ -180,7 +180,9 @@ async fn show(
     caller: Caller<Read>,
     id: web::Path<String>,
 ) -> Result<Data<Row>, ApiError> {
-    // What has just run out is stored by then.
+    // Whoever keeps them notices then what has just run out, and it is stored.
+    let approvals = &state.spine.approvals;
+    ask(approvals.send(ListQuestions).timeout(PATIENCE).await)?;
     let stored = state.spine.store.commit(Default::default()).await;
     stored.map_err(ApiError::internal)?;
     let found = find(&state, &caller, &QuestionId::from(id.into_inner())).await?;
