@@ -38,9 +38,10 @@ async function enter() {
     return showLogin(/** @type {any} */ (refusal).status === 401 ? null : refusal);
   }
   byId("login").hidden = true;
+  // First what one can write in, then what happens elsewhere.
   talk.open();
-  live.open();
   openShell({ onLeave: leave });
+  live.open();
 }
 
 /** @param {any} refusal */

@@ -11,6 +11,7 @@ mod access;
 mod attacks;
 mod chat;
 mod deciding;
+mod granting;
 mod keyboard;
 mod live;
 mod load;

@@ -14,7 +14,7 @@ import { hasEnded, UNDECIDED } from "./conversation.js";
 import { EXAMPLES } from "./examples.js";
 import { talk } from "./talk.js";
 import { showTopics, stateWord } from "./topics.js";
-import { Turns } from "./turns.js";
+import { loadCards, Turns } from "./turns.js";
 
 const BLOCKED = {
   connecting: "Connecting. Your text is kept; it can be sent in a moment.",
@@ -309,7 +309,10 @@ class Chat extends View {
 
   showActions() {
     const state = talk.state;
-    if (state === "online" && !performance.getEntriesByName("usable").length) performance.mark("usable");
+    if (state === "online" && !performance.getEntriesByName("usable").length) {
+      performance.mark("usable");
+      loadCards();
+    }
     const running = talk.conversation.running(this.chosen);
     byId("stop").hidden = !running;
     byId("stop").disabled = talk.stopping.has(running?.id) || state !== "online";

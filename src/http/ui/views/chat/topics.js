@@ -3,25 +3,15 @@
 
 import { clean, make } from "../../core/dom.js";
 import { ago } from "../../core/format.js";
+import { paint } from "../../core/paint.js";
 
 const WORDS = { active: "Active", idle: "Idle", done: "Done", past: "Earlier" };
 
 export const stateWord = (topic) => WORDS[topic.state] ?? topic.state;
 
-/** Shows the list. It is redrawn only when it changed, so a click or the focus is not lost to an update. */
 export function showTopics(container, conversation, chosen, onChoose) {
   const rows = conversation.listed().map((topic) => describe(topic, conversation, topic.id === chosen));
-  const signature = JSON.stringify(rows);
-  if (container.signature === signature) return;
-  container.signature = signature;
-  if (rows.length === 0) {
-    container.replaceChildren(make("p", { class: "muted no-topics" }, "Your topics appear here. Send a message to begin the first."));
-    return;
-  }
-  const active = /** @type {HTMLElement | null} */ (document.activeElement);
-  const focused = container.contains(active) ? active?.dataset.topic : null;
-  container.replaceChildren(make("ul", {}, ...rows.map((row) => draw(row, onChoose))));
-  if (focused) container.querySelector(`[data-topic="${CSS.escape(focused)}"]`)?.focus();
+  paint(container, rows.length ? make("ul", {}, rows.map((row) => draw(row, onChoose))) : make("p", { class: "muted no-topics" }, "Your topics appear here. Send a message to begin the first."));
 }
 
 function describe(topic, conversation, current) {
@@ -43,7 +33,7 @@ function describe(topic, conversation, current) {
 function draw({ id, name, state, running, current, marks, unread }, onChoose) {
   return make(
     "li",
-    {},
+    { key: id },
     make(
       "button",
       { type: "button", class: "topic", "data-topic": id, "data-state": state, "aria-current": current ? "true" : null, onclick: () => onChoose(id) },

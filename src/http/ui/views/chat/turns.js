@@ -4,15 +4,17 @@
 import { clean, copyButton, icon, make } from "../../core/dom.js";
 import { duration, moment, money } from "../../core/format.js";
 import { show } from "../../parts/markdown.js";
-import "../../parts/approval.js";
-import "../../parts/question.js";
 import { makeBlock } from "./cards.js";
 import { hasEnded } from "./conversation.js";
-import "./delegated.js";
 import { joinOpening } from "./said.js";
 
 /** Tools that give work to others. */
 const GIVING = new Set(["delegate_task", "query_team", "spawn_team", "escalate", "send_message", "agent"]);
+
+/** Cards that few turns have, so they come when the page is of use already; what is shown of them before comes to life then. */
+export const loadCards = () => Promise.all([import("../../parts/approval.js"), import("../../parts/question.js"), import("./delegated.js")]).catch(() => {
+  // The service is away; the next such card asks again.
+});
 
 /** Keeps the elements in `container` equal to the items of a topic, touching only what changed. */
 export class Turns {
@@ -68,6 +70,7 @@ class NoticeView {
     // What a person is asked for is answered where it is asked.
     const asked = { approval: "hw-approval", question: "hw-question" }[/** @type {string} */ (notice.about)];
     if (asked && notice.ref) {
+      loadCards();
       this.element = make("article", { class: "notice asks", "aria-label": label }, make(asked, { "data-id": notice.ref }));
       return;
     }
@@ -127,7 +130,9 @@ class TurnView {
   /** Work that this turn gave to others, nested below it. @param {any} turn */
   showDelegated(turn) {
     const gives = turn.task && turn.blocks.some((/** @type {any} */ block) => block.kind === "tool" && GIVING.has(block.tool));
-    if (gives && !this.below.firstChild) this.below.append(make("hw-delegated", { "data-root": turn.task }));
+    if (!gives || this.below.firstChild) return;
+    loadCards();
+    this.below.append(make("hw-delegated", { "data-root": turn.task }));
   }
 
   tick(turn) {
