@@ -36,6 +36,7 @@ async fn filled() -> Bench {
 
 async fn expand(bench: &Bench, scope: &Scope, mut args: Value) -> Result<Value, VaultError> {
     let of = Use {
+        approved: None,
         scope,
         actor: &actor("ops"),
         tool: "bash",
