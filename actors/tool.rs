@@ -1,6 +1,6 @@
 //! Port: the tools of a turn.
 
-use std::{collections::BTreeMap, sync::Arc, time::Duration};
+use std::{collections::BTreeMap, fmt, sync::Arc, time::Duration};
 
 use futures_util::future::BoxFuture;
 use serde::{Deserialize, Serialize};
@@ -10,7 +10,7 @@ use tokio_util::sync::CancellationToken;
 use crate::{
     clock::Timestamp,
     ids::{CallId, TaskId, TeamKey, TurnId},
-    store::records::Writes,
+    store::alongside::Alongside,
     task::{Cause, Cycle, Kind, Label, Lane, Lineage, Source, Task},
 };
 
@@ -105,10 +105,8 @@ pub struct Asking {
 pub struct Checked {
     /// Whether it may run.
     pub verdict: Verdict,
-    /// The arguments without the secrets they held. These are journalled, shown and run.
-    pub redacted: Option<Value>,
-    /// What must be durable with the journal's word of the call: where such secrets went.
-    pub beside: Option<Writes>,
+    /// What must be kept before anything is said of the call.
+    pub stow: Option<Stow>,
     /// What running it again would do.
     pub effect: Effect,
     /// It must not run beside another call of the same step.
@@ -124,13 +122,53 @@ impl Checked {
     pub fn allowed(effect: Effect, exclusive: bool, limit: Duration) -> Self {
         Self {
             verdict: Verdict::Allow,
-            redacted: None,
-            beside: None,
+            stow: None,
             effect,
             exclusive,
             limit,
             lacks: None,
         }
+    }
+}
+
+/// What must be kept before a call runs: secrets that were taken out of it, or that it was granted.
+#[derive(Clone)]
+pub struct Stow(Arc<dyn Fn() -> BoxFuture<'static, Result<Alongside, String>> + Send + Sync>);
+
+impl Stow {
+    /// What keeps them. An error is in words, without a secret.
+    pub fn new(
+        keep: impl Fn() -> BoxFuture<'static, Result<Alongside, String>> + Send + Sync + 'static,
+    ) -> Self {
+        Self(Arc::new(keep))
+    }
+
+    /// No secrets, but what must be durable before the call runs.
+    pub fn of(writes: Writes) -> Self {
+        Self::new(move || {
+            let alongside = Alongside {
+                writes: writes.clone(),
+                then: Box::pin(std::future::ready(())),
+            };
+            Box::pin(std::future::ready(Ok(alongside)))
+        })
+    }
+
+    /// What is to be committed for that.
+    pub fn keep(&self) -> BoxFuture<'static, Result<Alongside, String>> {
+        (self.0)()
+    }
+}
+
+impl PartialEq for Stow {
+    fn eq(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
+    }
+}
+
+impl fmt::Debug for Stow {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Stow")
     }
 }
 
@@ -290,6 +328,8 @@ pub struct CallContext {
     pub key: String,
     /// An earlier try may have taken effect.
     pub rerun: bool,
+    /// The versions of the secrets that a person let it use; it runs with no others.
+    pub approved: Option<BTreeMap<String, u64>>,
     /// Asks the tool to stop. Children it started end within two seconds of it.
     pub cancel: CancellationToken,
 }
@@ -304,6 +344,9 @@ pub trait Toolset: Send + Sync + 'static {
     fn clean(&self, _: &ToolCall) -> Option<Value> {
         None
     }
+
+    /// A call has its result, which is durable: nothing need be kept for it any more.
+    fn settled(&self, _call: &CallId, _tool: &str, _caller: &Caller) {}
 
     /// Looks at a call without running it. A refusal is the call's result.
     fn check(&self, call: &ToolCall, caller: &Caller, label: Label) -> Result<Checked, ToolReply>;

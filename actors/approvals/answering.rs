@@ -95,7 +95,8 @@ impl Approvals {
         };
         self.answering.insert(reply.question.clone());
         let secret = SecretText::new(reply.answer.text.clone());
-        let kept = self.to.secrets.keep(question.team.clone(), key, secret);
+        let team = question.team.clone();
+        let kept = self.to.secrets.keep(team, key, secret, &reply.by);
         let kept = kept.into_actor(self).then(move |kept, this, _| {
             this.answering.remove(&reply.question);
             match kept {

@@ -287,6 +287,7 @@ impl Handler<Ended> for Approvals {
     type Result = ();
 
     fn handle(&mut self, Ended { task, .. }: Ended, ctx: &mut Self::Context) {
+        self.to.secrets.release(&task);
         for approval in self.book.cancel_task(&task, self.to.clock.now()) {
             self.settle(approval, ctx);
         }

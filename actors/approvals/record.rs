@@ -203,6 +203,8 @@ pub struct Vote {
 pub struct Decider {
     /// Whose credential it is.
     pub principal: PrincipalId,
+    /// Which credential, if it is one of several.
+    pub credential: Option<String>,
     /// The person in a channel: its type and their id there.
     pub sender: Option<(String, String)>,
 }
@@ -212,6 +214,7 @@ impl Decider {
     pub fn new(principal: impl Into<PrincipalId>) -> Self {
         Self {
             principal: principal.into(),
+            credential: None,
             sender: None,
         }
     }
@@ -329,8 +332,18 @@ impl Approval {
     }
 
     /// Whether a call may run by this approval: it is what was approved to the last byte, and has not
-    /// begun. To be asked immediately before it runs.
+    /// begun.
     pub fn permits(&self, digester: Digester, intended: Intended<'_>) -> Result<(), NotPermitted> {
+        self.covers(digester, intended)?;
+        match self.execution {
+            Execution::None => Ok(()),
+            _ => Err(NotPermitted::Used),
+        }
+    }
+
+    /// Whether a call is what was approved to the last byte, begun or not. To be asked immediately
+    /// before it runs.
+    pub fn covers(&self, digester: Digester, intended: Intended<'_>) -> Result<(), NotPermitted> {
         let vote = self.votes.last();
         let (Status::Approved, Some(vote)) = (self.status, vote) else {
             return Err(NotPermitted::NotApproved);
@@ -339,10 +352,7 @@ impl Approval {
         if vote.choice != Choice::Approve || vote.digest != digest || self.digest != digest {
             return Err(NotPermitted::DigestMismatch);
         }
-        match self.execution {
-            Execution::None => Ok(()),
-            _ => Err(NotPermitted::Used),
-        }
+        Ok(())
     }
 
     /// Nobody has decided, and there is still time.

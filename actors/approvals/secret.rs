@@ -1,10 +1,11 @@
-//! Port: where secrets go that the operator gives as answers.
+//! Port: where secrets go that came out of a conversation.
 
 use std::fmt;
 
 use futures_util::future::BoxFuture;
 
-use crate::ids::TeamKey;
+use super::record::Decider;
+use crate::ids::{TaskId, TeamKey};
 
 /// A secret on its way into the vault. It is never shown.
 pub struct SecretText(String);
@@ -27,7 +28,7 @@ impl fmt::Debug for SecretText {
     }
 }
 
-/// Where secrets go that the operator gives as answers.
+/// Where secrets go that came out of a conversation.
 pub trait SecretSink: Send + Sync + 'static {
     /// Keeps a secret of a team under a key, and returns once it is durable. An error is in words
     /// for a person, without the secret.
@@ -36,5 +37,9 @@ pub trait SecretSink: Send + Sync + 'static {
         team: TeamKey,
         key: String,
         secret: SecretText,
+        by: &Decider,
     ) -> BoxFuture<'static, Result<(), String>>;
+
+    /// A task has its outcome: what was kept for calls of it can go.
+    fn release(&self, _task: &TaskId) {}
 }

@@ -1,6 +1,7 @@
 //! Tools whose names say what they do.
 
 use std::{
+    collections::BTreeMap,
     sync::{
         Arc, Mutex,
         atomic::{AtomicBool, Ordering},
@@ -13,7 +14,7 @@ use futures_util::future::BoxFuture;
 
 use crate::{
     clock::Timestamp,
-    ids::{Ids, TaskId},
+    ids::{CallId, Ids, TaskId},
     queue::{Queue, causes::Giver, submit::Submit, waits::Wait},
     store::{StoreHandle, reads, records::Writes},
     task::{Kind, Label, Lane, OnResult, Source, Task},
@@ -43,6 +44,10 @@ pub(crate) struct Tools {
     pub(crate) office: Arc<Mutex<Option<Office>>>,
     /// What `locked-…` needs is not there.
     pub(crate) locked: Arc<AtomicBool>,
+    /// Calls whose results are durable.
+    pub(crate) settled: Arc<Mutex<Vec<String>>>,
+    /// The versions of the secrets that `held-…` uses.
+    pub(crate) secrets: Arc<Mutex<BTreeMap<String, u64>>>,
     /// `stuck` blocks its thread until this is set.
     pub(crate) unstuck: Arc<AtomicBool>,
 }
@@ -64,7 +69,8 @@ pub(crate) fn checked(name: &str) -> Result<Checked, ToolReply> {
         "pay" => Effect::Irreversible,
         _ => return Err(ToolReply::failed(ToolFault::NotAvailable, "no such tool")),
     };
-    let mut checked = Checked::allowed(effect, name == "alone", Duration::from_secs(120));
+    let alone = name.ends_with("alone");
+    let mut checked = Checked::allowed(effect, alone, Duration::from_secs(120));
     if held.is_some() {
         checked.verdict = Verdict::Ask(Asking {
             kind: "tool".to_owned(),
@@ -88,7 +94,16 @@ impl Toolset for Tools {
         let name = call.name.replace("locked-", "");
         let lacks = name != call.name && self.locked.load(Ordering::Relaxed);
         let lacks = lacks.then(|| "the vault is locked".to_owned());
-        checked(&name).map(|checked| Checked { lacks, ..checked })
+        let mut checked = checked(&name)?;
+        checked.lacks = lacks;
+        if let Verdict::Ask(asking) = &mut checked.verdict {
+            asking.secrets = self.secrets.lock().unwrap().clone();
+        }
+        Ok(checked)
+    }
+
+    fn settled(&self, call: &CallId, _: &str, _: &Caller) {
+        self.settled.lock().unwrap().push(call.to_string());
     }
 
     fn run(&self, mut call: ToolCall, cx: CallContext) -> BoxFuture<'static, ToolReply> {
@@ -112,7 +127,7 @@ impl Toolset for Tools {
             if call.name == "deaf" {
                 std::future::pending::<()>().await;
             }
-            if call.name.starts_with("slow-") {
+            if call.name.trim_start_matches("held-").starts_with("slow-") {
                 tokio::select! {
                     () = tokio::time::sleep(Duration::from_secs(60)) => {}
                     () = cx.cancel.cancelled() => {

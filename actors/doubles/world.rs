@@ -89,6 +89,7 @@ impl SecretSink for NoVault {
         _: crate::ids::TeamKey,
         _: String,
         _: SecretText,
+        _: &crate::approvals::record::Decider,
     ) -> BoxFuture<'static, Result<(), String>> {
         Box::pin(async { Err("there is no vault".to_owned()) })
     }

@@ -18,7 +18,7 @@ use crate::{
     clock::Clock,
     ids::{Ids, MAIN, TaskId, TeamKey, TeamName},
     queue::causes::Giver,
-    store::{StoreHandle, records::Writes},
+    store::{StoreHandle, alongside::Alongside, records::Writes},
     task::Task,
 };
 
@@ -54,14 +54,6 @@ use work::Work;
 
 /// What must become durable together with a new team, once its key is known.
 pub type Beside = Box<dyn FnOnce(TeamKey) -> BoxFuture<'static, Result<Alongside, String>> + Send>;
-
-/// Changes of another part that count with those of a new team.
-pub struct Alongside {
-    /// What belongs into the commit.
-    pub writes: Writes,
-    /// To be done once it is durable. Dropped if it never is.
-    pub then: BoxFuture<'static, ()>,
-}
 
 /// Makes a team: its record, its folder and its first work, all or nothing.
 #[derive(Message)]

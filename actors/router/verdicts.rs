@@ -77,6 +77,7 @@ impl Router {
         let principal =
             linked.map_or_else(|| conversation.row.principal.clone(), |who| who.principal);
         let by = Decider {
+            credential: None,
             principal,
             sender: Some((sender.channel_type.to_string(), sender.id.clone())),
         };

@@ -15,6 +15,7 @@ use crate::{
     storage::{Batch, Order, Storage, StorageError},
 };
 
+pub mod alongside;
 pub mod reads;
 pub mod records;
 pub mod redact;

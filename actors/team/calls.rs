@@ -3,7 +3,7 @@
 use actix::{ActorFutureExt, AsyncContext, Context, WrapFuture};
 use tokio::{task::JoinError, time::Instant};
 
-use super::{Spoke, Team, lanes::Call, turn::Input};
+use super::{Spoke, Team, holds, lanes::Call, turn::Input};
 use crate::{
     engine::{Block, EngineFailure, StepReply, StepRequest},
     ids::{CallId, TopicId, TurnId},
@@ -134,7 +134,17 @@ impl Team {
             return;
         };
         running.last_sign = Instant::now();
+        let approval = running.turn.approval_of(&call.id);
+        let approval = approval.and_then(|id| running.approvals.get(id));
+        if let Some(approval) = approval {
+            // It may have waited for others of its step since the turn was taken up.
+            let (desk, now) = (&self.recipe.desk, running.check(&call));
+            if let Some(reply) = holds::mismatch(desk, approval, &call, &running.caller, now) {
+                return self.tool_replied(topic, turn, call.id, reply, Instant::now(), ctx);
+            }
+        }
         let cx = CallContext {
+            approved: approval.map(|approval| approval.secrets.clone()),
             caller: running.caller.clone(),
             label: running.turn.label(),
             turn: turn.clone(),

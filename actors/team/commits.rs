@@ -19,7 +19,7 @@ use crate::{
     closing,
     event::{Body, Frame, Progress},
     history::{Fact, HistoryEvent, Meta},
-    ids::{MessageId, TaskId, TeamName, TopicId, TurnId},
+    ids::{CallId, MessageId, TaskId, TeamName, TopicId, TurnId},
     queue::{ACK_AFTER, Finished, Return, parking::Park},
     store::{
         Numbered, StoreError,
@@ -388,6 +388,7 @@ impl Team {
             return writes;
         };
         running.recording = facts.len() as u64;
+        running.settling = facts.iter().filter_map(result_of).collect();
         let events: Vec<HistoryEvent> = (memory.next_seq..)
             .zip(facts)
             .map(|(seq, fact)| HistoryEvent {
@@ -440,7 +441,7 @@ impl Team {
         );
     }
 
-    fn committed(
+    pub(super) fn committed(
         &mut self,
         topic: &Option<TopicId>,
         turn: &TurnId,
@@ -462,6 +463,7 @@ impl Team {
             return;
         };
         running.committing = false;
+        running.settle_calls();
         match after {
             After::Opened(approvals) => {
                 self.opened(approvals);
@@ -627,6 +629,14 @@ fn outcome(end: &End, usage: Usage, now: Timestamp) -> Outcome {
         usage,
         report: None,
         finished_at: now,
+    }
+}
+
+/// The call that a fact is the result of, with its tool.
+fn result_of(fact: &Fact) -> Option<(CallId, String)> {
+    match fact {
+        Fact::ToolResult { id, name, .. } => Some((id.clone(), name.clone())),
+        _ => None,
     }
 }
 

@@ -1,6 +1,6 @@
 //! Holds: calls of a turn that wait for a person, and turns that are set aside.
 
-use actix::Context;
+use actix::{ActorFutureExt, AsyncContext, Context, WrapFuture};
 
 use super::{Team, commits::After, turn::Held};
 use crate::{
@@ -16,7 +16,7 @@ use crate::{
     store::records::Writes,
     task::Wait,
     team::turn::Decision,
-    tool::{Args, Caller, Checked, ToolCall, ToolFault, ToolReply, Verdict},
+    tool::{Args, Caller, Checked, Stow, ToolCall, ToolFault, ToolReply, Verdict},
 };
 
 impl Team {
@@ -107,21 +107,37 @@ impl Team {
         self.commit(topic, turn, writes, After::GoOn, ctx);
     }
 
-    /// Makes something durable before what follows.
+    /// Keeps secrets that were taken out of calls, one call after the other, before what follows.
     pub(super) fn stash(
         &mut self,
         topic: &Option<TopicId>,
         turn: &TurnId,
-        writes: Writes,
+        stows: Vec<Stow>,
         ctx: &mut Context<Self>,
     ) {
         let Some(running) = self.lanes.running(topic, turn) else {
             return;
         };
-        let writes = Writes::new()
-            .under_lease(&running.charge.task.id, &running.charge.lease)
-            .and(writes);
-        self.commit(topic, turn, writes, After::GoOn, ctx);
+        running.committing = true;
+        let guard = Writes::new().under_lease(&running.charge.task.id, &running.charge.lease);
+        let store = self.recipe.store.clone();
+        let kept = async move {
+            for stow in stows {
+                match stow.keep().await {
+                    Ok(alongside) => {
+                        store.commit(guard.clone().and(alongside.writes)).await?;
+                        alongside.then.await;
+                    }
+                    // The call says so when it runs.
+                    Err(error) => tracing::error!(error, "secrets of a call cannot be kept"),
+                }
+            }
+            Ok(Vec::new())
+        };
+        let (topic, turn) = (topic.clone(), turn.clone());
+        ctx.spawn(kept.into_actor(self).map(move |result, team, ctx| {
+            team.committed(&topic, &turn, result, After::GoOn, ctx);
+        }));
     }
 
     /// Sets a turn aside until something outside has happened.
@@ -166,24 +182,60 @@ pub(super) fn decision(
         }
         Status::Approved => {}
     }
-    let Args::Json(arguments) = &call.args else {
-        return refuse(ToolFault::ApprovalDenied, "digest_mismatch".to_owned());
-    };
-    // Without a rule that asks any more, there is nothing else to compare with.
-    let (cwd, secrets) = match now.map(|checked| &checked.verdict) {
-        Some(Verdict::Ask(asking)) => (&asking.cwd, &asking.secrets),
-        _ => (&approval.cwd, &approval.secrets),
-    };
-    let intended = Intended {
-        team: &caller.team,
-        tool: &call.name,
-        arguments,
-        cwd: cwd.as_deref(),
-        secrets,
+    let Some(intended) = intended(approval, call, caller, now) else {
+        let why = NotPermitted::DigestMismatch;
+        return refuse(ToolFault::ApprovalDenied, why.to_string());
     };
     match approval.permits(desk.digester(), intended) {
         Ok(()) => Decision::Run,
         Err(NotPermitted::Used) => Decision::Begun,
         Err(why) => refuse(ToolFault::ApprovalDenied, why.to_string()),
     }
+}
+
+/// The refusal of an approved call that is about to begin and is not what was approved any more.
+pub(super) fn mismatch(
+    desk: &Desk,
+    approval: &Approval,
+    call: &ToolCall,
+    caller: &Caller,
+    now: Result<Checked, ToolReply>,
+) -> Option<ToolReply> {
+    let checked = match now {
+        Ok(checked) => checked,
+        Err(refusal) => return Some(refusal),
+    };
+    let covered = match intended(approval, call, caller, Some(&checked)) {
+        Some(intended) => approval.covers(desk.digester(), intended),
+        None => Err(NotPermitted::DigestMismatch),
+    };
+    let why = covered.err()?;
+    Some(ToolReply::failed(
+        ToolFault::ApprovalDenied,
+        why.to_string(),
+    ))
+}
+
+/// What a held call would do now.
+fn intended<'a>(
+    approval: &'a Approval,
+    call: &'a ToolCall,
+    caller: &'a Caller,
+    now: Option<&'a Checked>,
+) -> Option<Intended<'a>> {
+    let Args::Json(arguments) = &call.args else {
+        return None;
+    };
+    // Without a rule that asks any more, there is nothing else to compare with.
+    let (cwd, secrets) = match now.map(|checked| &checked.verdict) {
+        Some(Verdict::Ask(asking)) => (&asking.cwd, &asking.secrets),
+        _ => (&approval.cwd, &approval.secrets),
+    };
+    Some(Intended {
+        team: &caller.team,
+        tool: &call.name,
+        arguments,
+        cwd: cwd.as_deref(),
+        secrets,
+    })
 }

@@ -132,6 +132,8 @@ pub(super) struct Running {
     pub(super) committing: bool,
     /// How many events that commit adds to the journal.
     pub(super) recording: u64,
+    /// Calls whose results it makes durable.
+    pub(super) settling: Vec<(CallId, String)>,
     /// The turn was stopped; its end waits for its tools, up to the grace period.
     pub(super) stopping: bool,
     pub(super) gate: Gate,
@@ -184,6 +186,13 @@ impl Running {
         self.brief
             .tools
             .check(call, &self.caller, self.turn.label())
+    }
+
+    /// The results of calls are durable.
+    pub(super) fn settle_calls(&mut self) {
+        for (call, tool) in std::mem::take(&mut self.settling) {
+            self.brief.tools.settled(&call, &tool, &self.caller);
+        }
     }
 }
 

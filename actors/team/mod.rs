@@ -224,7 +224,7 @@ impl Team {
             };
             match want {
                 Want::Record(facts, frames) => self.record(topic, turn, facts, frames, ctx),
-                Want::Stash(writes) => self.stash(topic, turn, writes, ctx),
+                Want::Stash(stows) => self.stash(topic, turn, stows, ctx),
                 Want::Hold(facts, frames, held) => {
                     self.hold(topic, turn, facts, frames, held, ctx);
                 }

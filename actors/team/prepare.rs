@@ -427,6 +427,7 @@ impl Team {
             wants: wants.into(),
             committing: false,
             recording: 0,
+            settling: Vec::new(),
             stopping: false,
             acking: false,
             lost: Usage::default(),

@@ -12,9 +12,8 @@ use crate::{
     history::{Fact, Meta, Origin},
     ids::{ApprovalId, CallId, TaskId, TurnId},
     inbox::Shown,
-    store::records::Writes,
     task::{Code, Ending, Label, MAX_ATTEMPTS, Task, Wait, WaitReason},
-    tool::{Args, Asking, Checked, Effect, ToolCall, ToolFault, ToolReply, Verdict},
+    tool::{Args, Asking, Checked, Effect, Stow, ToolCall, ToolFault, ToolReply, Verdict},
     usage::Usage,
 };
 
@@ -24,7 +23,6 @@ mod telling;
 mod waiting;
 
 pub use holding::Decision;
-use holding::redact;
 use telling::{call_frame, output, result, text_of, user};
 
 /// The tool by which the turn of a trigger says how its run went. Its last call counts.
@@ -81,8 +79,8 @@ pub enum Stop {
 pub enum Want {
     /// Make this durable, and tell it, before all that follows.
     Record(Vec<Fact>, Vec<Progress>),
-    /// Make this durable before all that follows: secrets that were taken out of a call.
-    Stash(Writes),
+    /// Keep secrets that were taken out of calls, before all that follows.
+    Stash(Vec<Stow>),
     /// The same as [`Want::Record`], with calls that wait for a person.
     Hold(Vec<Fact>, Vec<Progress>, Vec<Held>),
     /// An approved call is about to run, or has run.
@@ -309,6 +307,12 @@ impl Turn {
         self.key_at(place.unwrap_or(self.calls.len()))
     }
 
+    /// The decision that lets a call of the present step run.
+    pub fn approval_of(&self, call: &CallId) -> Option<&ApprovalId> {
+        let slot = self.calls.iter().find(|slot| slot.call.id == *call)?;
+        slot.approval.as_ref()
+    }
+
     fn key_at(&self, place: usize) -> String {
         format!("{}:{}:{place}", self.id, self.step)
     }
@@ -354,12 +358,13 @@ impl Turn {
 
     fn replied(
         &mut self,
-        mut reply: StepReply,
-        checks: Vec<Result<Checked, ToolReply>>,
+        reply: StepReply,
+        mut checks: Vec<Result<Checked, ToolReply>>,
     ) -> Vec<Want> {
         self.usage += reply.usage;
         self.waited = None;
-        let stashed = redact(&mut reply.blocks, &checks);
+        let checked = checks.iter_mut().filter_map(|check| check.as_mut().ok());
+        let stows: Vec<Stow> = checked.filter_map(|checked| checked.stow.take()).collect();
         let mut facts = self.block_facts(&reply.blocks);
         facts.push(Fact::Meta(Meta::Usage {
             step: self.step,
@@ -430,7 +435,10 @@ impl Turn {
             facts.push(fact);
             frames.push(frame);
         }
-        let mut wants: Vec<Want> = stashed.into_iter().map(Want::Stash).collect();
+        let mut wants = Vec::new();
+        if !stows.is_empty() {
+            wants.push(Want::Stash(stows));
+        }
         wants.push(match held.is_empty() {
             true => Want::Record(facts, frames),
             false => Want::Hold(facts, frames, held),

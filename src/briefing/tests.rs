@@ -257,6 +257,7 @@ async fn call(brief: &Brief, tool: &str, args: Value) -> ToolReply {
         step: 1,
         key: "turn:1:0".to_owned(),
         rerun: false,
+        approved: None,
         cancel: CancellationToken::new(),
     };
     brief.tools.run(call, cx).await

@@ -214,7 +214,10 @@ async fn reply(
     let reply = Reply {
         question: id,
         answer: Answer { selected, text },
-        by: Decider::new(caller.principal.id().clone()),
+        by: Decider {
+            credential: Some(caller.principal.credential().to_string()),
+            ..Decider::new(caller.principal.id().clone())
+        },
         channel: None,
     };
     let answered = state.spine.approvals.send(reply).timeout(PATIENCE).await;

@@ -254,8 +254,8 @@ async fn list(state: web::Data<State>, caller: Caller<Secrets>) -> Result<Rows<R
     let rows = found
         .into_iter()
         .filter(|(scope, _)| match scope {
-            Scope::Team(team) => caller.reaches(team.name.as_str()),
-            Scope::System | Scope::Aside => caller.principal.teams().is_none(),
+            Scope::Team(team) | Scope::Aside(team) => caller.reaches(team.name.as_str()),
+            Scope::System => caller.principal.teams().is_none(),
         })
         .map(|(scope, entry)| Row::new(&scope, entry));
     listing::page(rows, &page, |row| format!("{}/{}", row.scope, row.key))
@@ -289,7 +289,7 @@ async fn set(
     let put = wish.put()?;
     let (of, key) = place.into_inner();
     let of = scope(&state, &caller, of).await?;
-    let is_first = put.value.is_some();
+    let is_first = state.vault.version_of(&of, &key).is_none();
     let actor = operator(&caller.principal);
     let entry = state.vault.set(&of, &key, put, &actor).await?;
     let stored = Stored {
@@ -298,9 +298,9 @@ async fn set(
         secret: entry.secret,
         version: entry.version,
     };
-    Ok(match stored.version {
-        1 if is_first => Either::Left(Created(stored)),
-        _ => Either::Right(Data(stored)),
+    Ok(match is_first {
+        true => Either::Left(Created(stored)),
+        false => Either::Right(Data(stored)),
     })
 }
 
@@ -336,6 +336,7 @@ async fn show_audit(
         teams.as_ref().is_none_or(|teams| {
             let scope = row.shown_scope();
             let team = scope.strip_prefix("team:");
+            let team = team.or_else(|| scope.strip_prefix("aside:"));
             team.is_some_and(|team| teams.iter().any(|name| name == team))
         })
     };
@@ -367,7 +368,7 @@ async fn rotate(
     Ok(Data(rotated))
 }
 
-fn operator(principal: &Principal) -> Actor {
+pub(super) fn operator(principal: &Principal) -> Actor {
     Actor::Operator {
         name: principal.id().to_string(),
         token: principal.credential().to_string(),

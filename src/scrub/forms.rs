@@ -1,6 +1,6 @@
 //! Forms: what a value looks like when it was encoded on its way.
 
-use std::borrow::Cow;
+use std::{borrow::Cow, ops::Range};
 
 use base64::{
     Engine as _,
@@ -21,10 +21,9 @@ pub(super) enum Form {
     Json,
     /// Inside a JSON string of ASCII characters alone.
     JsonAscii,
-    /// In a URL.
-    Percent { upper: bool },
-    /// In a form, where a space is a plus.
-    Posted,
+    /// In a URL or a form. Which characters stay as they are differs from encoder to encoder, so each
+    /// but letters and digits may be written both ways; a space may be a plus.
+    Percent,
     /// Two digits for a byte.
     Hex { upper: bool },
     /// In base64, after `shift` bytes of something else.
@@ -43,13 +42,11 @@ pub(super) enum Agreement {
 }
 
 impl Form {
-    pub(super) const ALL: [Self; 14] = [
+    pub(super) const ALL: [Self; 12] = [
         Self::Raw,
         Self::Json,
         Self::JsonAscii,
-        Self::Percent { upper: true },
-        Self::Percent { upper: false },
-        Self::Posted,
+        Self::Percent,
         Self::Hex { upper: false },
         Self::Hex { upper: true },
         Self::base64(false, 0),
@@ -70,9 +67,12 @@ impl Form {
         (length > 0 && (self == Self::Raw || length >= SHORTEST_ENCODED)).then_some(length)
     }
 
-    /// The form begins with these bytes.
-    pub(super) fn head(self, value: &[u8], most: usize) -> Vec<u8> {
-        self.encode(value).take(most).collect()
+    /// The bytes that the form may begin with.
+    pub(super) fn heads(self, value: &[u8], most: usize) -> Vec<Vec<u8>> {
+        match self {
+            Self::Percent => percent_heads(value, most),
+            _ => vec![self.encode(value).take(most).collect()],
+        }
     }
 
     /// Two forms of a value are written alike.
@@ -80,10 +80,24 @@ impl Form {
         self.encode(value).eq(other.encode(value))
     }
 
+    /// The form is often cut into lines.
+    fn is_wrapped(self) -> bool {
+        matches!(self, Self::Hex { .. } | Self::Base64 { .. })
+    }
+
     /// Compares a text with the value in this form.
     pub(super) fn agree(self, value: &[u8], text: &[u8]) -> Agreement {
+        if self == Self::Percent {
+            return agree_percent(value, text);
+        }
         let mut length = 0;
         for byte in self.encode(value) {
+            if text.get(length) != Some(&byte) && self.is_wrapped() && length > 0 {
+                match past_break(text, length) {
+                    Some(next) => length = next,
+                    None => return Agreement::Open(None),
+                }
+            }
             match text.get(length) {
                 None => return Agreement::Open(None),
                 Some(found) if *found == byte => length += 1,
@@ -106,24 +120,10 @@ impl Form {
             },
             Self::Json => Box::new(json(value, false)),
             Self::JsonAscii => Box::new(json(value, true)),
-            Self::Percent { upper } => Box::new(value.iter().flat_map(move |byte| {
-                let digits = digits(*byte, upper);
-                match is_plain(*byte) {
-                    true => [Some(*byte), None, None],
-                    false => [Some(b'%'), Some(digits[0]), Some(digits[1])],
-                }
-                .into_iter()
-                .flatten()
-            })),
-            Self::Posted => Box::new(value.iter().flat_map(|byte| {
-                let digits = digits(*byte, true);
-                match byte {
-                    b' ' => [Some(b'+'), None, None],
-                    byte if is_plain(*byte) => [Some(*byte), None, None],
-                    _ => [Some(b'%'), Some(digits[0]), Some(digits[1])],
-                }
-                .into_iter()
-                .flatten()
+            // The longest way to write it.
+            Self::Percent => Box::new(value.iter().flat_map(|byte| {
+                let ways = percent(*byte);
+                ways.into_iter().next_back().unwrap_or_default()
             })),
             Self::Hex { upper } => {
                 Box::new(value.iter().flat_map(move |byte| digits(*byte, upper)))
@@ -142,8 +142,110 @@ fn text(value: &[u8]) -> Cow<'_, str> {
     String::from_utf8_lossy(value)
 }
 
-fn is_plain(byte: u8) -> bool {
-    byte.is_ascii_alphanumeric() || b"-._~".contains(&byte)
+/// The ways in which encoders of URLs and forms write a byte, the longest last. All of them encode
+/// the percent sign.
+fn percent(byte: u8) -> Vec<Vec<u8>> {
+    let encoded = [true, false].map(|upper| {
+        let [high, low] = digits(byte, upper);
+        vec![b'%', high, low]
+    });
+    match byte {
+        byte if byte.is_ascii_alphanumeric() => vec![vec![byte]],
+        b'%' => vec![encoded[0].clone()],
+        b' ' => vec![vec![b' '], vec![b'+'], encoded[0].clone()],
+        byte => {
+            let mut ways = vec![vec![byte]];
+            ways.extend(encoded);
+            ways.dedup();
+            ways
+        }
+    }
+}
+
+fn percent_heads(value: &[u8], most: usize) -> Vec<Vec<u8>> {
+    let mut heads = vec![Vec::new()];
+    // A byte is at least one byte.
+    for byte in value.iter().take(most) {
+        let ways = percent(*byte);
+        let longer = heads.into_iter().flat_map(|head: Vec<u8>| {
+            let room = most - head.len();
+            let longer = ways.iter().map(move |way| {
+                let way = way.iter().take(room);
+                head.iter().chain(way).copied().collect()
+            });
+            longer.collect::<Vec<Vec<u8>>>()
+        });
+        heads = longer.collect();
+        heads.sort_unstable();
+        heads.dedup();
+    }
+    heads
+}
+
+fn agree_percent(value: &[u8], text: &[u8]) -> Agreement {
+    let mut length = 0;
+    for byte in value {
+        length += match text.get(length) {
+            None => return Agreement::Open(None),
+            Some(b'%') if !byte.is_ascii_alphanumeric() => {
+                let found = text[length + 1..].iter().take(2);
+                let is_open = found.len() < 2;
+                let expected = digits(*byte, true);
+                if !found
+                    .zip(expected)
+                    .all(|(found, digit)| found.to_ascii_uppercase() == digit)
+                {
+                    return Agreement::None;
+                }
+                if is_open {
+                    return Agreement::Open(None);
+                }
+                3
+            }
+            Some(found) if found == byte => 1,
+            Some(b'+') if *byte == b' ' => 1,
+            Some(_) => return Agreement::None,
+        };
+    }
+    Agreement::Whole(length)
+}
+
+/// How lines end, also inside a JSON string.
+const BREAKS: [&[u8]; 4] = [b"\n", b"\r\n", b"\\n", b"\\r\\n"];
+
+/// Where a text goes on behind the end of a line, if one ends here. None: the text ends within that.
+pub(super) fn past_break(text: &[u8], at: usize) -> Option<usize> {
+    let rest = &text[at..];
+    if let Some(found) = BREAKS.iter().find(|line_end| rest.starts_with(line_end)) {
+        return Some(at + found.len());
+    }
+    let is_begun = !rest.is_empty() && BREAKS.iter().any(|line_end| line_end.starts_with(rest));
+    (!is_begun).then_some(at)
+}
+
+/// Where lines end inside of what may be base64 or hex: from where to where.
+pub(super) fn breaks(text: &str) -> impl Iterator<Item = Range<usize>> + '_ {
+    let ends = ["\n", "\\n"].into_iter().flat_map(move |feed| {
+        let returned = &BREAKS[if feed.len() == 1 { 1 } else { 3 }];
+        text.match_indices(feed).map(move |(at, _)| {
+            let end = at + feed.len();
+            let start = end.saturating_sub(returned.len());
+            match text.as_bytes()[start..end] == **returned {
+                true => start..end,
+                false => at..end,
+            }
+        })
+    });
+    let bytes = text.as_bytes();
+    ends.filter(|at| {
+        let before = at.start.checked_sub(1).and_then(|before| bytes.get(before));
+        before.is_some_and(is_encoded) && bytes.get(at.end).is_some_and(is_encoded)
+    })
+}
+
+/// Belongs to the alphabets of base64 and hex.
+pub(super) fn is_encoded(byte: &u8) -> bool {
+    byte.is_ascii_alphanumeric() || b"+/-_".contains(byte)
 }
 
 fn digits(byte: u8, upper: bool) -> [u8; 2] {
@@ -211,11 +313,10 @@ fn ending(value: &[u8], url: bool, shift: usize, text: &[u8], length: usize) -> 
         .take(padding)
         .take_while(|byte| **byte == b'=')
         .count();
-    let in_alphabet = |byte: &u8| byte.is_ascii_alphanumeric() || b"+/-_".contains(byte);
     match text.get(after + padded) {
         _ if padded == padding => Agreement::Whole(after + padding),
         None => Agreement::Open(Some(after)),
-        Some(next) if padded == 0 && in_alphabet(next) => Agreement::Whole(length),
+        Some(next) if padded == 0 && is_encoded(next) => Agreement::Whole(length),
         Some(_) => Agreement::Whole(after),
     }
 }
@@ -227,7 +328,8 @@ mod tests {
     use super::*;
 
     fn written(form: Form, value: &[u8]) -> String {
-        String::from_utf8_lossy(&form.head(value, usize::MAX)).into_owned()
+        let heads = form.heads(value, usize::MAX);
+        String::from_utf8_lossy(&heads[0]).into_owned()
     }
 
     /// MV-49
@@ -239,9 +341,6 @@ mod tests {
             Form::Raw,
             Form::Json,
             Form::JsonAscii,
-            Form::Percent { upper: true },
-            Form::Percent { upper: false },
-            Form::Posted,
             Form::Hex { upper: true },
         ]
         .map(|form| written(form, value));
@@ -250,12 +349,63 @@ mod tests {
             "kéy/+ \"9\n",
             "kéy/+ \\\"9\\n",
             "k\\u00e9y/+ \\\"9\\n",
-            "k%C3%A9y%2F%2B%20%229%0A",
-            "k%c3%a9y%2f%2b%20%229%0a",
-            "k%C3%A9y%2F%2B+%229%0A",
             "6BC3A9792F2B2022390A",
         ];
         assert_eq!(forms, expected);
+    }
+
+    /// MV-49: whichever characters an encoder leaves, and however it writes digits.
+    #[test]
+    fn a_value_is_known_in_every_percent_encoding() {
+        let value = b"Pa$$ %/!(w)~.x";
+        let encodings = [
+            "Pa%24%24%20%25%2F%21%28w%29%7E.x",
+            "Pa%24%24%20%25%2f%21%28w%29~.x",
+            "Pa%24%24%20%25%2F!(w)~.x",
+            "Pa$$%20%25%2F!(w)~.x",
+            "Pa$$%20%25/!(w)~.x",
+            "Pa%24%24+%25%2F%21%28w%29%7E%2ex",
+        ];
+
+        for text in encodings {
+            let bytes = text.as_bytes();
+            let agreement = Form::Percent.agree(value, bytes);
+            assert_eq!(agreement, Agreement::Whole(text.len()), "{text}");
+            let heads = Form::Percent.heads(value, 8);
+            assert!(heads.iter().any(|head| bytes.starts_with(head)), "{text}");
+            for end in 0..text.len() {
+                let begun = Form::Percent.agree(value, &bytes[..end]);
+                assert_eq!(begun, Agreement::Open(None), "{}", &text[..end]);
+            }
+        }
+        for text in ["Pa%23", "Pa%2", "Pa%2G", "Pa%%24", "P%61$"] {
+            let begun = Form::Percent.agree(value, text.as_bytes());
+            let expected = match text {
+                "Pa%2" => Agreement::Open(None),
+                _ => Agreement::None,
+            };
+            assert_eq!(begun, expected, "{text}");
+        }
+        assert!(Form::Percent.heads(&[b'!'; 100], 8).len() <= 128);
+    }
+
+    /// MV-49
+    #[test]
+    fn a_value_is_known_over_the_ends_of_lines() {
+        let form = Form::base64(false, 0);
+        let value = b"secret-value";
+        assert_eq!(STANDARD.encode(value), "c2VjcmV0LXZhbHVl");
+
+        for line_end in ["\n", "\r\n", "\\n", "\\r\\n"] {
+            let text = format!("c2Vj{line_end}cmV0LXZhbHVl");
+            let agree = |end: usize| form.agree(value, &text.as_bytes()[..end]);
+            assert_eq!(agree(text.len()), Agreement::Whole(text.len()), "{text}");
+            for end in 0..text.len() {
+                assert_eq!(agree(end), Agreement::Open(None), "{}", &text[..end]);
+            }
+        }
+        assert_eq!(form.agree(value, b"c2Vj\n\ncmV0"), Agreement::None);
+        assert_eq!(Form::Raw.agree(value, b"secret\n-value"), Agreement::None);
     }
 
     #[test]

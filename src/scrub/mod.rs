@@ -26,6 +26,11 @@ pub const REDACTED: &str = "[REDACTED]";
 /// search costs the same for long values as for short ones.
 const HEAD: usize = 8;
 
+/// The end of a line inside a JSON string, in bytes.
+const LONGEST_BREAK: usize = 4;
+/// What is cut into lines is cut into no shorter ones.
+const SHORTEST_LINE: usize = 60;
+
 /// A word of a value is told by itself from this many characters on if it has a digit …
 const TELLING: usize = 6;
 /// … or from this many on.
@@ -150,8 +155,10 @@ impl Scrubber {
                 };
                 let mut seen = Form::ALL[..place].iter();
                 if !seen.any(|other| form.equals(*other, value)) {
-                    longest = longest.max(length);
-                    forms.push((form.head(value, HEAD), number, form));
+                    // With the ends of lines.
+                    longest = longest.max(length + (length / SHORTEST_LINE + 1) * 4);
+                    let heads = form.heads(value, HEAD).into_iter();
+                    forms.extend(heads.map(|head| (head, number, form)));
                 }
             }
         }
@@ -187,7 +194,7 @@ impl Scrubber {
     /// The text without known values that have no key; those of the vault stay.
     pub fn scrub_hidden<'t>(&self, text: &'t str) -> Cow<'t, str> {
         let is_hidden = |found: &Found| self.0.masks[found.mask].key.is_none();
-        let hidden = self.0.find(text, 0).filter(is_hidden).collect();
+        let hidden = self.0.find(text).filter(is_hidden).collect();
         self.replace(text, hidden, Vec::new())
     }
 
@@ -203,17 +210,17 @@ impl Scrubber {
 
     /// The beginning of a known value is in the text: cheaper to tell than whether the rest is.
     pub fn suspects(&self, text: &str) -> bool {
-        self.0.heads_in(text, 0).next().is_some()
+        self.0.all_heads(text).next().is_some()
     }
 
     /// The text has a known value in it.
     pub fn knows(&self, text: &str) -> bool {
-        self.0.find(text, 0).next().is_some()
+        self.0.find(text).next().is_some()
     }
 
     /// The key of a value of the vault that the text has in it.
     pub fn key_in(&self, text: &str) -> Option<&str> {
-        let found = self.0.find(text, 0);
+        let found = self.0.find(text);
         found
             .filter_map(|found| self.0.masks[found.mask].key.as_deref())
             .next()
@@ -231,7 +238,7 @@ impl Scrubber {
     }
 
     fn known(&self, text: &str) -> Vec<Found> {
-        self.0.find(text, 0).collect()
+        self.0.find(text).collect()
     }
 
     /// Puts the marks in place of the secrets. Where they overlap, the first of them, and of those
@@ -292,9 +299,9 @@ fn around(mut cut: usize, spans: impl Iterator<Item = Range<usize>>) -> usize {
 }
 
 impl Known {
-    /// The values in the text, by where they start; of those that start together the longest.
-    fn find<'a>(&'a self, text: &'a str, from: usize) -> impl Iterator<Item = Found> + 'a {
-        self.heads_in(text, from).filter_map(move |(at, head)| {
+    /// The values in the text; of those that start together the longest.
+    fn find<'a>(&'a self, text: &'a str) -> impl Iterator<Item = Found> + 'a {
+        self.all_heads(text).filter_map(move |(at, head)| {
             let rest = &text.as_bytes()[at..];
             let whole = head.forms.iter().filter_map(|(mask, form)| {
                 match form.agree(&self.masks[*mask].value, rest) {
@@ -313,44 +320,84 @@ impl Known {
         })
     }
 
-    /// The places at which a form may begin.
-    fn heads_in<'a>(
-        &'a self,
-        text: &'a str,
-        mut from: usize,
-    ) -> impl Iterator<Item = (usize, &'a Head)> + 'a {
+    /// The places at which a form may begin, by where they are; then those where a line ends before
+    /// one can tell.
+    fn all_heads<'a>(&'a self, text: &'a str) -> impl Iterator<Item = (usize, &'a Head)> + 'a {
+        let whole = self.heads_in(text.as_bytes());
+        let whole = whole.map(|(at, head)| (at.start, head));
+        whole.chain(self.broken_heads(text))
+    }
+
+    fn heads_in<'a>(&'a self, text: &[u8]) -> impl Iterator<Item = (Range<usize>, &'a Head)> {
+        let mut from = 0;
         std::iter::from_fn(move || {
             let search = self.search.as_ref()?;
             let found = search.find(Input::new(text).range(from.min(text.len())..))?;
             from = found.start() + 1;
-            Some((found.start(), self.heads.get(found.pattern().as_usize())?))
+            Some((found.range(), self.heads.get(found.pattern().as_usize())?))
+        })
+    }
+
+    /// Heads over the end of a line: only what stands directly around it is looked at.
+    fn broken_heads<'a>(&'a self, text: &'a str) -> impl Iterator<Item = (usize, &'a Head)> + 'a {
+        let bytes = text.as_bytes();
+        let around = self.search.iter().flat_map(move |_| forms::breaks(text));
+        around.flat_map(move |line_end| {
+            let near = |byte: &&u8| forms::is_encoded(byte);
+            let before = bytes[..line_end.start].iter().rev().take(HEAD - 1);
+            let before = before.take_while(near).count();
+            let after = bytes[line_end.end..].iter().take(HEAD - 1);
+            let after = after.take_while(near).count();
+            let start = line_end.start - before;
+            let line_ends = [start..line_end.start, line_end.end..line_end.end + after];
+            let joined = line_ends.map(|part| &bytes[part]).concat();
+            let heads = self.heads_in(&joined);
+            let broken = heads.filter(|(at, _)| at.start < before && before < at.end);
+            let broken = broken.map(|(at, head)| (start + at.start, head));
+            broken.collect::<Vec<_>>()
         })
     }
 
     /// The first place from which on the text is the beginning of a value; else its end.
     fn open(&self, text: &str) -> usize {
         let begun = self
-            .heads_in(text, 0)
-            .find(|(at, head)| {
+            .all_heads(text)
+            .filter(|(at, head)| {
                 let rest = &text.as_bytes()[*at..];
                 head.forms.iter().any(|(mask, form)| {
                     let agreement = form.agree(&self.masks[*mask].value, rest);
                     matches!(agreement, Agreement::Open(_))
                 })
             })
-            .map_or(text.len(), |(at, _)| at);
-        let from = text.len().saturating_sub(HEAD - 1);
-        let begins = |at: &usize| {
-            let tail = &text.as_bytes()[*at..];
+            .map(|(at, _)| at)
+            .min()
+            .unwrap_or(text.len());
+        let from = text.len().saturating_sub(HEAD - 1 + LONGEST_BREAK);
+        let is_head = |tail: &[u8]| {
             let next = self.heads.partition_point(|head| *head.bytes < *tail);
             let next = self.heads.get(next);
             next.is_some_and(|head| head.bytes.starts_with(tail))
+        };
+        let begins = |at: &usize| {
+            let tail = &text.as_bytes()[*at..];
+            is_head(tail) || joined(tail).is_some_and(|tail| is_head(&tail))
         };
         let beginning = (from..text.len())
             .filter(|at| text.is_char_boundary(*at))
             .find(begins)
             .unwrap_or(text.len());
         begun.min(beginning)
+    }
+}
+
+/// A text without the end of a line in it, be that whole or only begun.
+fn joined(text: &[u8]) -> Option<Vec<u8>> {
+    let at = text.iter().position(|byte| !forms::is_encoded(byte))?;
+    let (before, rest) = (text.get(..at).filter(|before| !before.is_empty())?, at);
+    match forms::past_break(text, rest) {
+        None => Some(before.to_vec()),
+        Some(next) if next > at => Some([before, &text[next..]].concat()),
+        Some(_) => None,
     }
 }
 

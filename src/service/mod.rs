@@ -184,7 +184,9 @@ impl Service {
             ));
         }
         let sandbox = Arc::new(sandbox);
-        let vault = vault::open(&home, &options.environment, storage.clone(), &secrets).await?;
+        let open = recovered.tasks.iter().map(|task| task.id.clone()).collect();
+        let vault =
+            vault::open(&home, &options.environment, storage.clone(), open, &secrets).await?;
         let environment = options.environment.clone().with_vault(vault.clone());
         let (channels, distrust, warnings) = load::load_channels(&home, &environment);
         notices.extend(warnings.iter().map(ToString::to_string));

@@ -1,10 +1,10 @@
 //! The vault at the start: opened with the store, told to whoever must know.
 
-use std::sync::Arc;
+use std::{collections::HashSet, sync::Arc, time::Duration};
 
 use hivewright_actors::{
     clock::Clock,
-    ids::{Ids, TeamKey},
+    ids::{Ids, TaskId, TeamKey},
     notice::{Notice, NoticeKind},
     store::{StoreHandle, records::Writes},
 };
@@ -16,8 +16,11 @@ use crate::{
     memory::SecretGuard,
     settings::{home::Home, references::Environment},
     storage::sled::SledStorage,
-    vault::{Vault, master::KeyFiles, scrubbers::Scrubbers},
+    vault::{Vault, error::VaultError, master::KeyFiles, scrubbers::Scrubbers},
 };
+
+/// How often the vault lets go of credentials that nobody decides on any more.
+const SWEEP: Duration = Duration::from_secs(60 * 60);
 
 /// Keeps secrets out of what teams remember.
 pub(super) struct Guard(Scrubbers);
@@ -39,18 +42,22 @@ impl SecretGuard for Guard {
     }
 }
 
-/// Opens the vault of a store that is not yet running. From now on the log shows none of its
-/// secrets.
+/// Opens the vault of a store that is not yet running, and lets go of what was kept for tasks that are
+/// not open any more. From now on the log shows none of its secrets.
 pub(super) async fn open(
     home: &Home,
     environment: &Environment,
     storage: Arc<SledStorage>,
+    open: HashSet<TaskId>,
     secrets: &Secrets,
 ) -> Result<Vault, ServiceError> {
     no_core_dumps();
     let files = KeyFiles::new(&home.secrets(), environment);
-    let opened =
-        tokio::task::spawn_blocking(move || Vault::open(&*storage, files, Arc::new(WallClock)));
+    let opened = tokio::task::spawn_blocking(move || {
+        let vault = Vault::open(&*storage, files, Arc::new(WallClock))?;
+        vault.release_at_rest(&*storage, &open)?;
+        Ok::<_, VaultError>(vault)
+    });
     let vault = opened
         .await
         .map_err(|error| machine("the vault cannot be opened", error))?
@@ -63,6 +70,7 @@ pub(super) async fn open(
 /// Gives it the running store, and the operator a notice if it cannot be used.
 pub(super) fn attach(vault: &Vault, store: &StoreHandle, ids: &Ids) -> Option<String> {
     vault.attach(store.clone());
+    actix::spawn(sweep(vault.clone()));
     let text = format!("the vault is locked: {}", vault.locked()?);
     tracing::error!("{text}");
     let notice = Notice {
@@ -77,6 +85,16 @@ pub(super) fn attach(vault: &Vault, store: &StoreHandle, ids: &Ids) -> Option<St
     // The store takes it in now; nobody waits until it is safe.
     drop(store.commit(Writes::new().notice(&notice)));
     Some(text)
+}
+
+/// Their tasks end before they are so old: this is for what a failure left.
+async fn sweep(vault: Vault) {
+    loop {
+        tokio::time::sleep(SWEEP).await;
+        if let Err(error) = vault.release_forgotten().await {
+            tracing::error!(%error, "old credentials of teams that were never made stay for now");
+        }
+    }
 }
 
 /// What is in memory stays there when the process dies.

@@ -1,6 +1,7 @@
 //! What a tool is: what it declares, what it is given, and how it fails.
 
 use std::{
+    collections::BTreeMap,
     future::Future,
     sync::{
         Arc,
@@ -12,9 +13,8 @@ use std::{
 use hivewright_actors::{
     ids::{CallId, TeamName},
     policy::class::Caution,
-    store::records::Writes,
     task::Label,
-    tool::{Caller, Effect, ToolFault},
+    tool::{Caller, Effect, Stow, ToolFault},
 };
 use schemars::JsonSchema;
 use serde::de::DeserializeOwned;
@@ -27,7 +27,7 @@ use crate::{
         process::{Sandbox, SandboxError},
         workspace::{Workspace, WorkspaceError},
     },
-    vault::{error::VaultError, scrubbers::Scrubbers},
+    vault::{aside::Origin, error::VaultError, scrubbers::Scrubbers},
 };
 
 /// No tool may take longer.
@@ -116,10 +116,18 @@ pub trait Tool: Send + Sync + 'static {
     }
 
     /// Takes the values of secrets out of arguments, whether or not they fit, before anything is
-    /// written down. `name` is the same for every try of the call. None: there are none in them.
-    fn redact(&self, _args: &Value, _name: &str) -> Option<Redaction> {
+    /// written down. None: there are none in them.
+    fn redact(_args: &Value) -> Option<Redaction> {
         None
     }
+
+    /// Keeps the values that were taken out of the arguments of a call that may be made.
+    fn stow(&self, _: &BTreeMap<String, String>, _: &Origin) -> Result<Stow, ToolError> {
+        Err(ToolError::failed("this tool keeps no secrets"))
+    }
+
+    /// A call has its result: nothing need be kept for it any more.
+    fn settled(&self, _: &Origin) {}
 
     /// Does it. Told to stop by `cx.cancel`, it ends soon with what it has; dropped, it ends at once.
     fn call(
@@ -130,12 +138,22 @@ pub trait Tool: Send + Sync + 'static {
 }
 
 /// Arguments that held values of secrets.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct Redaction {
     /// The arguments with references in their place. These are journalled, shown and run.
     pub args: Value,
-    /// Where the values went; none if they could not be kept, which the call will say.
-    pub beside: Option<Writes>,
+    /// The values, by the names of their references.
+    pub values: BTreeMap<String, String>,
+}
+
+impl Redaction {
+    /// Nothing of what stood there can be used.
+    pub fn of(args: Value) -> Self {
+        Self {
+            args,
+            values: BTreeMap::new(),
+        }
+    }
 }
 
 /// What a tool may use. Nothing in it comes from the model.
@@ -168,9 +186,9 @@ pub struct ToolContext {
 }
 
 impl ToolContext {
-    /// Under which the secrets of this call were put aside.
-    pub fn aside(&self) -> String {
-        aside(&self.caller, &self.call)
+    /// What the secrets of this call are kept under.
+    pub fn origin(&self) -> Origin {
+        origin(&self.caller, &self.call)
     }
 
     /// Says how far the answer may be believed. The worst that is said counts.
@@ -196,9 +214,13 @@ impl ToolContext {
     }
 }
 
-/// Under which the secrets of a call are put aside until it runs.
-pub(super) fn aside(caller: &Caller, call: &CallId) -> String {
-    format!("{}/{call}", caller.task)
+/// What the secrets of a call are kept under until it has its result.
+pub(super) fn origin(caller: &Caller, call: &CallId) -> Origin {
+    Origin {
+        team: caller.team.clone(),
+        task: caller.task.clone(),
+        call: call.clone(),
+    }
 }
 
 /// Why a call failed.

@@ -14,12 +14,12 @@ use std::{
 use futures_util::future::BoxFuture;
 use hivewright_actors::{
     approvals::grants,
-    ids::TeamName,
+    ids::{CallId, TeamName},
     policy::{Standing, Subject},
     store::records::Writes,
     task::Label,
     tool::{
-        Args, Asking, CallContext, Caller, Checked, Effect, ToolCall, ToolFault, ToolReply,
+        Args, Asking, CallContext, Caller, Checked, Effect, Stow, ToolCall, ToolFault, ToolReply,
         ToolSpec, Toolset, Verdict,
     },
 };
@@ -29,7 +29,7 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 
 use super::{
     cap,
-    contract::{LONGEST, Redaction, Tool, ToolContext, ToolError, aside},
+    contract::{LONGEST, Redaction, Tool, ToolContext, ToolError, origin},
     family::family,
     filter::ToolFilter,
     judge::{Judgement, Sight},
@@ -42,7 +42,7 @@ use crate::{
     rulebook::Rulebook,
     sandbox::{process::Sandbox, workspace::Workspace},
     settings::config::LONGEST_TURN,
-    vault::{expand, scrubbers::Scrubbers},
+    vault::{aside::Origin, expand, scrubbers::Scrubbers},
 };
 
 /// The largest arguments, in bytes of JSON.
@@ -220,7 +220,9 @@ trait Hosted: Send + Sync {
     fn check(&self, args: &Value) -> Result<Checked, ToolError>;
     fn objection(&self, args: &Value, caller: &Caller) -> Result<(), ToolError>;
     fn sight(&self, key: &str, args: &Value, caller: &Caller) -> Result<Sight, ToolError>;
-    fn redact(&self, args: &Value, name: &str) -> Option<Redaction>;
+    fn redact(&self, args: &Value) -> Option<Redaction>;
+    fn stow(&self, values: &BTreeMap<String, String>, of: &Origin) -> Result<Stow, ToolError>;
+    fn settled(&self, of: &Origin);
     fn call(
         self: Arc<Self>,
         args: Value,
@@ -283,8 +285,16 @@ impl<T: Tool> Hosted for T {
         })
     }
 
-    fn redact(&self, args: &Value, name: &str) -> Option<Redaction> {
-        Tool::redact(self, args, name)
+    fn redact(&self, args: &Value) -> Option<Redaction> {
+        T::redact(args)
+    }
+
+    fn stow(&self, values: &BTreeMap<String, String>, of: &Origin) -> Result<Stow, ToolError> {
+        Tool::stow(self, values, of)
+    }
+
+    fn settled(&self, of: &Origin) {
+        Tool::settled(self, of);
     }
 
     fn call(
@@ -398,7 +408,13 @@ impl Toolset for TurnTools {
     }
 
     fn clean(&self, call: &ToolCall) -> Option<Value> {
-        self.team.clean(call)
+        self.team.0.clean(self.find(&call.name), call)
+    }
+
+    fn settled(&self, call: &CallId, tool: &str, caller: &Caller) {
+        if let Some(made) = self.find(tool) {
+            made.tool.settled(&origin(caller, call));
+        }
     }
 
     fn check(&self, call: &ToolCall, caller: &Caller, label: Label) -> Result<Checked, ToolReply> {
@@ -425,9 +441,12 @@ impl Toolset for TeamTools {
     }
 
     fn clean(&self, call: &ToolCall) -> Option<Value> {
-        match &call.args {
-            Args::Json(args) => secrets::clean(args, &self.0.grant),
-            Args::Unreadable { .. } => None,
+        self.0.clean(self.0.tools.get(&call.name), call)
+    }
+
+    fn settled(&self, call: &CallId, tool: &str, caller: &Caller) {
+        if let Some(made) = self.0.tools.get(tool) {
+            made.tool.settled(&origin(caller, call));
         }
     }
 
@@ -457,12 +476,7 @@ impl Assembled {
             }
         };
         secrets::refuse(&tool.secrets(), &args, &self.grant)?;
-        let mut checked = tool.check(&args)?;
-        if let Some(redacted) = &checked.redacted
-            && let Some(clean) = secrets::clean(redacted, &self.grant)
-        {
-            checked.redacted = Some(clean);
-        }
+        let checked = tool.check(&args)?;
         Ok((Arc::clone(tool), args, checked))
     }
 
@@ -473,54 +487,53 @@ impl Assembled {
         caller: &Caller,
         label: Label,
     ) -> Result<Checked, ToolReply> {
-        let redaction = tool.and_then(|made| match &call.args {
-            Args::Json(args) => made.tool.redact(args, &aside(caller, &call.id)),
-            // Nobody knows what is in it.
-            Args::Unreadable { .. } => made.tool.redact(&Value::Null, ""),
+        let redaction = redaction(tool, call);
+        // What is said of a call, in a refusal too, is said of it without its secrets.
+        let clean = redaction.as_ref().map(|redaction| ToolCall {
+            args: Args::Json(redaction.args.clone()),
+            ..call.clone()
         });
-        let admitted = self.admit(tool, call).and_then(|(hosted, args, checked)| {
-            let last = redaction
-                .as_ref()
-                .map_or(&args, |redaction| &redaction.args);
-            let mut verdict = self.judge(tool, last, caller, label)?;
-            hosted.objection(last, caller)?;
-            let mut beside = None;
+        let admitted = self.admit(tool, clean.as_ref().unwrap_or(call));
+        let checked = admitted.and_then(|(hosted, args, checked)| {
+            let mut verdict = self.judge(tool, &args, caller, label)?;
+            hosted.objection(&args, caller)?;
+            let mut stow = None;
             if let Verdict::Ask(asking) = &mut verdict {
                 asking.schema = self.form(&call.name);
                 let granted = match redaction {
                     Some(_) => None,
-                    None => self.granted(call, last, caller, label, asking),
+                    None => self.granted(call, &args, caller, label, asking),
                 };
                 if let Some(used) = granted {
                     verdict = Verdict::Allow;
-                    beside = (!used.is_empty()).then_some(used);
+                    stow = (!used.is_empty()).then(|| Stow::of(used));
                 }
             }
-            let lacks =
-                tool.and_then(|made| secrets::lacking(&made.tool.secrets(), last, &self.grant));
+            // Last of all: they are kept for a call that may be made.
+            if let Some(Redaction { values, .. }) = redaction
+                && !values.is_empty()
+            {
+                stow = Some(hosted.stow(&values, &origin(caller, &call.id))?);
+            }
             Ok(Checked {
                 verdict,
-                lacks,
-                beside,
+                stow,
+                lacks: secrets::lacking(&hosted.secrets(), &args, &self.grant),
                 ..checked
             })
         });
-        let checked = match (admitted, &redaction) {
-            (Err(error), Some(_)) if error.fault == ToolFault::Denied => Err(error),
-            // What is wrong is said when it runs: a refusal now would be journalled with the secrets.
-            (Err(_), Some(_)) => Ok(Checked::allowed(Effect::Pure, false, GRACE)),
-            (admitted, _) => admitted,
-        };
-        checked
-            .map(|checked| match redaction {
-                Some(redaction) => Checked {
-                    redacted: Some(redaction.args),
-                    beside: redaction.beside,
-                    ..checked
-                },
-                None => checked,
-            })
-            .map_err(|error| reply(Err(error), &self.grant))
+        checked.map_err(|error| reply(Err(error), &self.grant))
+    }
+
+    /// The arguments of a call without the values of secrets, if they hold any.
+    fn clean(&self, tool: Option<&Made>, call: &ToolCall) -> Option<Value> {
+        match (redaction(tool, call), &call.args) {
+            (Some(Redaction { args, .. }), _) => {
+                Some(secrets::clean(&args, &self.grant).unwrap_or(args))
+            }
+            (None, Args::Json(args)) => secrets::clean(args, &self.grant),
+            (None, Args::Unreadable { .. }) => None,
+        }
     }
 
     /// Stands for the form of a tool, as the model is told of it.
@@ -548,7 +561,7 @@ impl Assembled {
             arguments: args,
             asking,
             label,
-            name: &aside(caller, &call.id),
+            name: &format!("{}/{}", caller.task, call.id),
         };
         rules.grants().permit(&wanted, rules.time())
     }
@@ -592,7 +605,7 @@ impl Assembled {
                     let (slot, args) = match entered.await {
                         Ok(slot) => {
                             let uses = hosted.secrets();
-                            let args = secrets::expand(&uses, args, &cx.caller, &grant).await;
+                            let args = secrets::expand(&uses, args, &cx, &grant).await;
                             (Some(slot), args)
                         }
                         Err(error) => (None, Err(error)),
@@ -638,6 +651,16 @@ impl Assembled {
             tracing::trace!(%team, %turn, %tool, content = shortened(&reply.content), "tool result");
             reply
         })
+    }
+}
+
+/// The arguments of a call without what its tool knows to be secrets.
+fn redaction(tool: Option<&Made>, call: &ToolCall) -> Option<Redaction> {
+    let made = tool?;
+    match &call.args {
+        Args::Json(args) => made.tool.redact(args),
+        // Nobody knows what is in it.
+        Args::Unreadable { .. } => made.tool.redact(&Value::Null),
     }
 }
 

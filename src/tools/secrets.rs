@@ -1,6 +1,6 @@
 //! Secrets in the arguments of calls: refused where they may not stand, expanded where they may.
 
-use hivewright_actors::tool::{Caller, ToolFault};
+use hivewright_actors::tool::{CallContext, Caller, ToolFault};
 use serde_json::Value;
 
 use super::{contract::ToolError, filter::ToolFilter, host::Grant};
@@ -106,15 +106,16 @@ fn refers(value: &Value) -> bool {
 pub(super) async fn expand(
     of: &SecretUse,
     mut args: Value,
-    caller: &Caller,
+    cx: &CallContext,
     grant: &Grant,
 ) -> Result<Value, ToolError> {
     if of.places.is_empty() && of.paths.is_empty() {
         return Ok(args);
     }
-    let actor = actor(caller);
+    let actor = actor(&cx.caller);
     let request = Use {
-        scope: &Scope::Team(caller.team.clone()),
+        scope: &Scope::Team(cx.caller.team.clone()),
+        approved: cx.approved.as_ref(),
         actor: &actor,
         tool: of.tool,
         places: of.places,

@@ -154,6 +154,7 @@ fn context() -> CallContext {
         step: 1,
         key: "key".to_owned(),
         rerun: false,
+        approved: None,
         cancel: CancellationToken::new(),
     }
 }

@@ -127,6 +127,11 @@ pub enum Limit {
         /// So many fit.
         most: usize,
     },
+    /// There is no room for other credentials of teams that are not made yet.
+    #[error(
+        "so many credentials of this team's calls wait for a decision that no others fit, at most {0}; the operator decides on those first"
+    )]
+    Waiting(usize),
 }
 
 impl Limit {
@@ -136,7 +141,7 @@ impl Limit {
             Self::Key(_) => "invalid_key",
             Self::TooShort(_) | Self::Empty => "too_short",
             Self::TooLarge(_) => "too_large",
-            Self::Entries { .. } => "limit_entries",
+            Self::Entries { .. } | Self::Waiting(_) => "limit_entries",
             Self::Note(_) | Self::Patterns(_) => "invalid_input",
         }
     }
@@ -145,8 +150,9 @@ impl Limit {
 /// How many entries a scope can have.
 pub fn most_entries(scope: &Scope) -> usize {
     match scope {
-        Scope::System | Scope::Aside => 1_000,
+        Scope::System => 1_000,
         Scope::Team(_) => 500,
+        Scope::Aside(_) => 200,
     }
 }
 

@@ -64,6 +64,12 @@ pub enum VaultError {
         /// Where it may be sent to.
         hosts: Vec<String>,
     },
+    /// Another value was approved.
+    #[error("`{key}` was changed since the call was approved; ask again")]
+    Changed {
+        /// The key.
+        key: String,
+    },
     /// A reference stands where none is expanded, or is none.
     #[error("{0}")]
     Misplaced(String),
@@ -123,6 +129,7 @@ impl VaultError {
             Self::Limit(limit) => limit.code(),
             Self::ToolDenied { .. } => "secret_tool_denied",
             Self::HostDenied { .. } => "secret_host_denied",
+            Self::Changed { .. } => "digest_mismatch",
             Self::Misplaced(_) => "secret_not_allowed",
             Self::Corrupt { .. } => "corrupt",
             Self::NotText { .. } => "not_text",

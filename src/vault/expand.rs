@@ -1,6 +1,6 @@
 //! References: `${vault:KEY}` in arguments, replaced by the value as the last act before a call.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value;
 use zeroize::Zeroize;
@@ -31,6 +31,8 @@ pub struct Use<'a> {
     pub places: &'a [&'a str],
     /// Arguments in which none may stand.
     pub paths: &'a [&'a str],
+    /// The versions that a person approved, if one did.
+    pub approved: Option<&'a BTreeMap<String, u64>>,
     /// Whether the patterns of an entry name the tool.
     pub permits: &'a (dyn Fn(&[String]) -> bool + Sync),
 }
@@ -87,6 +89,12 @@ impl Vault {
             let state = self.state();
             state.unlocked()?;
             let item = state.get(of.scope, key)?;
+            let approved = of.approved.and_then(|versions| versions.get(key));
+            if approved.is_some_and(|version| *version != item.entry.version) {
+                return Err(VaultError::Changed {
+                    key: key.to_owned(),
+                });
+            }
             if !(of.permits)(&item.entry.tools) {
                 return Err(VaultError::ToolDenied {
                     key: key.to_owned(),

@@ -16,7 +16,7 @@
 use std::{
     fmt,
     sync::{
-        Arc, Mutex, OnceLock, PoisonError, RwLock, RwLockReadGuard,
+        Arc, Mutex, OnceLock, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard,
         atomic::{AtomicU64, Ordering},
     },
 };
@@ -103,7 +103,7 @@ impl Vault {
         if let Some(row) = &unlocked.check {
             change.check(row);
         }
-        let (mut state, left_behind) = State::new(unlocked, stored);
+        let (state, left_behind) = State::new(unlocked, stored);
         if let Ok(master) = &state.master {
             for scope in left_behind {
                 if let Some(data_key) = state.data_key(&scope) {
@@ -114,10 +114,6 @@ impl Vault {
             let mut row = AuditRow::new(now, &Scope::System, None, Action::Lock, &Actor::System);
             "vault_locked".clone_into(&mut row.outcome);
             change.audit(audit::name(now), &row);
-        }
-        for (scope, key) in state.forgotten(now) {
-            change.drop_entry(&scope, &key);
-            state.apply(Effect::Drop(scope, key));
         }
         let batch = change.batch();
         if !batch.changes.is_empty() {
@@ -181,6 +177,14 @@ impl Vault {
         let state = self.state();
         let of_team = |scope: &&Scope| matches!(scope, Scope::Team(team) if team.name == *name);
         let scopes = state.scopes().filter(of_team);
+        scopes.flat_map(|scope| state.masks(scope)).collect()
+    }
+
+    /// What must be recognised of what a team gave to teams that are not made yet.
+    pub fn secrets_aside_of(&self, name: &TeamName) -> Vec<Mask> {
+        let state = self.state();
+        let by_team = |scope: &&Scope| matches!(scope, Scope::Aside(team) if team.name == *name);
+        let scopes = state.scopes().filter(by_team);
         scopes.flat_map(|scope| state.masks(scope)).collect()
     }
 
@@ -308,10 +312,13 @@ impl Vault {
 
     /// Returns whether there is something else to be recognised.
     fn apply(&self, effects: Vec<Effect>) -> bool {
-        let mut state = self.0.state.write().unwrap_or_else(PoisonError::into_inner);
+        self.apply_to(&mut self.state_mut(), effects)
+    }
+
+    fn apply_to(&self, state: &mut State, effects: Vec<Effect>) -> bool {
         let mut changed = false;
         for effect in effects {
-            changed |= effect.changes_secrets(&state);
+            changed |= effect.changes_secrets(state);
             state.apply(effect);
         }
         if changed {
@@ -348,6 +355,10 @@ impl Vault {
 
     fn state(&self) -> RwLockReadGuard<'_, State> {
         self.0.state.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn state_mut(&self) -> RwLockWriteGuard<'_, State> {
+        self.0.state.write().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn listeners(&self) -> std::sync::MutexGuard<'_, Vec<Listener>> {

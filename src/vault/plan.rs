@@ -101,12 +101,14 @@ pub(super) fn set(
         state.get(scope, key)?;
         return Err(corrupt(scope, key));
     };
-    let entry = entry::merge(key, put, before, value.bytes().len(), &actor.name(), now)?;
+    let mut entry = entry::merge(key, put, before, value.bytes().len(), &actor.name(), now)?;
+    if put.value.is_some() {
+        entry.version = entry.version.max(state.spent(scope) + 1);
+    }
     let mut plan = Plan::default();
     let was_secret = before.is_some_and(|entry| entry.secret);
     let becomes_secret = entry.secret && (put.value.is_some() || !was_secret);
-    // What is put aside becomes a secret when its team is made.
-    if becomes_secret && *scope != Scope::Aside {
+    if becomes_secret {
         plan.change.redact(scope, key);
     }
     let data_key = plan.data_key(state, scope)?;
@@ -125,11 +127,14 @@ pub(super) fn delete(
     match state.find(scope, key) {
         None => Ok(None),
         Some(item) if item.entry.secret && actor.is_team() => Err(is_secret(scope, key, actor)),
-        Some(_) => {
+        Some(item) => {
             let mut plan = Plan::default();
             plan.change.drop_entry(scope, key);
             let effect = Effect::Drop(scope.clone(), key.to_owned());
             plan.effects.push(effect);
+            let spent = state.spent(scope).max(item.entry.version);
+            plan.change.spent(scope, spent);
+            plan.effects.push(Effect::Spent(scope.clone(), spent));
             Ok(Some(plan))
         }
     }

@@ -80,7 +80,8 @@ impl Vault {
     /// The scopes that have entries.
     pub fn scopes(&self) -> Vec<Scope> {
         let state = self.state();
-        let scopes = state.scopes().filter(|scope| **scope != Scope::Aside);
+        let is_aside = |scope: &&Scope| matches!(scope, Scope::Aside(_));
+        let scopes = state.scopes().filter(|scope| !is_aside(scope));
         scopes.cloned().collect()
     }
 

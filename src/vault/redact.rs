@@ -127,7 +127,7 @@ impl Lineages {
                     .into_iter()
                     .filter_map(|scope| match scope {
                         Scope::Team(team) => Some(team.name),
-                        Scope::System | Scope::Aside => None,
+                        Scope::System | Scope::Aside(_) => None,
                     }),
             ),
             name => {

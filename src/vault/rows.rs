@@ -17,6 +17,7 @@ const CHECK: &str = "vault-check";
 const DATA_KEY: &str = "vault-key";
 const ENTRY: &str = "vault";
 const USED: &str = "vault-used";
+const SPENT: &str = "vault-spent";
 const REDACT: &str = "vault-redact";
 pub(super) const AUDIT: &str = "vault-audit";
 
@@ -39,6 +40,12 @@ struct UsedRow {
     at: Timestamp,
 }
 
+/// The highest version of all entries of a scope that are gone.
+#[derive(Debug, Serialize, Deserialize)]
+struct SpentRow {
+    version: u64,
+}
+
 /// Changes that become durable together, for the running store or for a storage at rest.
 #[derive(Debug, Default)]
 pub(super) struct Change {
@@ -47,26 +54,37 @@ pub(super) struct Change {
 }
 
 /// What whoever watches learns of an entry: that it is another, never what it is.
-fn told(scope: &Scope, key: &str, action: &str) -> Event {
+fn told(scope: &Scope, key: &str, action: &str) -> Option<Event> {
     let data = json!({ "scope": scope.to_string(), "key": key, "action": action });
     let event = Event::new(Kind::VaultChanged, data);
     match scope {
-        Scope::Team(team) => event.of_team(&team.name),
-        Scope::System | Scope::Aside => event,
+        Scope::Team(team) => Some(event.of_team(&team.name)),
+        Scope::System => Some(event),
+        Scope::Aside(_) => None,
     }
 }
 
 impl Change {
     pub(super) fn entry(&mut self, scope: &Scope, key: &str, row: &Row) {
         self.put(entry_key(ENTRY, scope, key), row);
-        self.told.push(told(scope, key, "set"));
+        self.told.extend(told(scope, key, "set"));
     }
 
     pub(super) fn drop_entry(&mut self, scope: &Scope, key: &str) {
         for kind in [ENTRY, USED, REDACT] {
             self.rows.push((entry_key(kind, scope, key), None));
         }
-        self.told.push(told(scope, key, "removed"));
+        self.told.extend(told(scope, key, "removed"));
+    }
+
+    /// No entry of the scope gets this version any more.
+    pub(super) fn spent(&mut self, scope: &Scope, version: u64) {
+        self.put(EdgeKey::new(SPENT, scope.tag()), &SpentRow { version });
+    }
+
+    pub(super) fn drop_spent(&mut self, scope: &Scope) {
+        let key = EdgeKey::new(SPENT, scope.tag());
+        self.rows.push((key, None));
     }
 
     /// What was written before is to be looked through for its value.
@@ -141,6 +159,8 @@ pub(super) struct Stored {
     pub(super) check: Option<CheckRow>,
     pub(super) data_keys: BTreeMap<Scope, KeyRow>,
     pub(super) entries: BTreeMap<Scope, BTreeMap<String, Row>>,
+    /// The highest versions of entries that are gone.
+    pub(super) spent: BTreeMap<Scope, u64>,
     /// Entries whose record cannot even be read.
     pub(super) damaged: Vec<(Scope, String)>,
 }
@@ -152,6 +172,11 @@ pub(super) fn read(storage: &dyn Storage) -> Result<Stored, StorageError> {
     each::<KeyRow>(storage, DATA_KEY, &mut |name, row| {
         if let (Some(scope), Some(row)) = (Scope::of_tag(name), row) {
             stored.data_keys.insert(scope, row);
+        }
+    })?;
+    each::<SpentRow>(storage, SPENT, &mut |name, row| {
+        if let (Some(scope), Some(row)) = (Scope::of_tag(name), row) {
+            stored.spent.insert(scope, row.version);
         }
     })?;
     each::<Row>(storage, ENTRY, &mut |name, row| {

@@ -4,6 +4,9 @@ use std::fmt;
 
 use hivewright_actors::ids::TeamKey;
 
+/// No name of a team holds the colon.
+const ASIDE: &str = "aside:";
+
 /// Whose an entry is.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Scope {
@@ -11,8 +14,8 @@ pub enum Scope {
     System,
     /// One life of a team's.
     Team(TeamKey),
-    /// A team's that is not made yet.
-    Aside,
+    /// A team's that is not made yet, and that this one asked for.
+    Aside(TeamKey),
 }
 
 impl Scope {
@@ -21,40 +24,43 @@ impl Scope {
         match self {
             Self::System => "system".to_owned(),
             Self::Team(team) => team.to_string(),
-            Self::Aside => "aside".to_owned(),
+            Self::Aside(team) => format!("{ASIDE}{team}"),
         }
     }
 
     /// The scope of a tag.
     pub(super) fn of_tag(tag: &str) -> Option<Self> {
-        match tag {
-            "system" => return Some(Self::System),
-            "aside" => return Some(Self::Aside),
-            _ => {}
+        if tag == "system" {
+            return Some(Self::System);
         }
-        let (name, generation) = tag.rsplit_once('~')?;
-        Some(Self::Team(TeamKey {
+        let aside = tag.strip_prefix(ASIDE);
+        let (name, generation) = aside.unwrap_or(tag).rsplit_once('~')?;
+        let team = TeamKey {
             name: name.into(),
             generation: generation.parse().ok()?,
-        }))
+        };
+        Some(match aside {
+            Some(_) => Self::Aside(team),
+            None => Self::Team(team),
+        })
     }
 
     /// As a command names it.
     pub(super) fn flag(&self) -> String {
         match self {
-            Self::System | Self::Aside => "--system".to_owned(),
-            Self::Team(team) => format!("--team {}", team.name),
+            Self::System => "--system".to_owned(),
+            Self::Team(team) | Self::Aside(team) => format!("--team {}", team.name),
         }
     }
 }
 
-/// `system`, or `team:<name>`.
+/// `system`, `team:<name>` or `aside:<name>`.
 impl fmt::Display for Scope {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::System => f.write_str("system"),
             Self::Team(team) => write!(f, "team:{}", team.name),
-            Self::Aside => f.write_str("aside"),
+            Self::Aside(team) => write!(f, "{ASIDE}{}", team.name),
         }
     }
 }
@@ -67,7 +73,10 @@ mod tests {
     fn a_tag_leads_back_to_its_scope() {
         let scopes = [
             Scope::System,
-            Scope::Aside,
+            Scope::Aside(TeamKey {
+                name: "main".into(),
+                generation: 1,
+            }),
             Scope::Team(TeamKey {
                 name: "system".into(),
                 generation: 12,

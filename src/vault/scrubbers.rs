@@ -8,7 +8,8 @@ use hivewright_actors::ids::TeamName;
 use super::{Vault, scope::Scope};
 use crate::scrub::{Mask, Scrubber};
 
-/// Gives each team the scrubber of its own secrets and the service's. A team without secrets shares
+/// Gives each team the scrubber of its own secrets, of those it has given to teams that are not made
+/// yet, and of the service's. A team without secrets shares
 /// one with all others, and nothing is built anew until a secret changes.
 #[derive(Debug)]
 pub struct Scrubbers {
@@ -55,7 +56,8 @@ impl Scrubbers {
         {
             return kept.scrubber;
         }
-        let own = self.vault.secrets_of_team(team);
+        let mut own = self.vault.secrets_of_team(team);
+        own.extend(self.vault.secrets_aside_of(team));
         let scrubber = match own.is_empty() {
             true => self.common(),
             false => self.build(own),
@@ -94,7 +96,7 @@ impl Scrubbers {
 
     /// Own values first: where the service uses the same value, the team knows it by its key.
     fn build(&self, mut masks: Vec<Mask>) -> Scrubber {
-        masks.extend(self.vault.secrets_of([&Scope::System, &Scope::Aside]));
+        masks.extend(self.vault.secrets_of([&Scope::System]));
         masks.extend(self.others.iter().cloned());
         Scrubber::with(masks)
     }

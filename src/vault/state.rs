@@ -5,7 +5,6 @@ use std::collections::BTreeMap;
 use hivewright_actors::clock::Timestamp;
 
 use super::{
-    aside,
     entry::{Entry, Row, near},
     error::VaultError,
     master::{Locked, Place},
@@ -32,6 +31,9 @@ struct Held {
     /// None: there is none yet, or it is corrupt.
     data_key: Option<Key>,
     entries: BTreeMap<String, Item>,
+    /// The highest version of all entries that are gone. Those that come get higher ones, so that no
+    /// version of a key ever means another value.
+    spent: u64,
 }
 
 /// What is known of an entry.
@@ -57,6 +59,8 @@ pub(super) enum Content {
 pub(super) enum Effect {
     /// An entry is new or changed.
     Put(Scope, Item),
+    /// Versions up to this are not given any more.
+    Spent(Scope, u64),
     /// A scope has its first data key.
     DataKey(Scope, Key),
     /// An entry is gone.
@@ -84,7 +88,11 @@ impl Effect {
             }
             Self::Drop(scope, key) => is_secret(scope, key),
             Self::Forget(scope) => state.has_secrets(scope),
-            Self::DataKey(..) | Self::Used(..) | Self::Master(_) | Self::MasterInUse => false,
+            Self::Spent(..)
+            | Self::DataKey(..)
+            | Self::Used(..)
+            | Self::Master(_)
+            | Self::MasterInUse => false,
         }
     }
 }
@@ -119,10 +127,16 @@ impl State {
                 tracing::error!(%scope, "a data key of the vault is corrupt; its entries must be set anew");
             }
         }
+        for (scope, version) in stored.spent {
+            scopes.entry(scope).or_default().spent = version;
+        }
         for (scope, rows) in stored.entries {
             let held = scopes.entry(scope.clone()).or_default();
             for (key, row) in rows {
-                let item = item(&scope, held.data_key.as_ref(), row);
+                // A copy of what was deleted is not what was set since.
+                let current = row.entry.version > held.spent;
+                let data_key = held.data_key.as_ref().filter(|_| current);
+                let item = item(&scope, data_key, row);
                 if matches!(item.content, Content::Corrupt) && master.is_ok() {
                     tracing::error!(%scope, key, "an entry of the vault is corrupt; set it anew");
                 }
@@ -205,15 +219,9 @@ impl State {
         self.scopes.iter().filter(filled).map(|(scope, _)| scope)
     }
 
-    /// Entries that nobody will come for.
-    pub(super) fn forgotten(&self, now: Timestamp) -> Vec<(Scope, String)> {
-        let scopes = self.scopes.iter();
-        let keys = scopes.flat_map(|(scope, held)| {
-            let items = held.entries.values();
-            let forgotten = items.filter(|item| aside::is_forgotten(scope, &item.entry, now));
-            forgotten.map(|item| (scope.clone(), item.entry.key.clone()))
-        });
-        keys.collect()
+    /// The highest version of all entries of a scope that are gone.
+    pub(super) fn spent(&self, scope: &Scope) -> u64 {
+        self.scopes.get(scope).map_or(0, |held| held.spent)
     }
 
     /// A scope has values that must be recognised.
@@ -238,6 +246,9 @@ impl State {
             Effect::Put(scope, item) => {
                 let held = self.scopes.entry(scope).or_default();
                 held.entries.insert(item.entry.key.clone(), item);
+            }
+            Effect::Spent(scope, version) => {
+                self.scopes.entry(scope).or_default().spent = version;
             }
             Effect::DataKey(scope, key) => {
                 let held = self.scopes.entry(scope).or_default();

@@ -2,8 +2,11 @@
 
 use futures_util::future::BoxFuture;
 use hivewright_actors::{
-    approvals::secret::{SecretSink, SecretText},
-    ids::TeamKey,
+    approvals::{
+        record::Decider,
+        secret::{SecretSink, SecretText},
+    },
+    ids::{TaskId, TeamKey},
     org::belongings::Belongings,
     storage::Storage,
     store::records::Writes,
@@ -58,6 +61,7 @@ impl Vault {
         let turn = self.turn().await;
         let (mut first, mut rest) = (Change::default(), Change::default());
         first.drop_data_key(&scope);
+        first.drop_spent(&scope);
         let row = self.row(&scope, None, Action::Forget, actor);
         first.audit(audit::name(row.at), &row);
         let keys = match self.stored_keys(&scope).await {
@@ -70,7 +74,8 @@ impl Vault {
         for key in &keys {
             rest.drop_entry(&scope, key);
         }
-        self.realise(turn, vec![Effect::Forget(scope)]).await;
+        let aside = self.forget_aside(team, &mut first);
+        self.realise(turn, vec![Effect::Forget(scope), aside]).await;
         vec![first.writes(), rest.writes()]
     }
 
@@ -98,19 +103,28 @@ impl Belongings for Vault {
     }
 }
 
-/// An answer of the operator goes straight into the vault.
+/// What came out of a conversation: an answer of the operator, which goes straight into the vault, and
+/// credentials of calls, which go with their task.
 impl SecretSink for Vault {
     fn keep(
         &self,
         team: TeamKey,
         key: String,
         secret: SecretText,
+        by: &Decider,
     ) -> BoxFuture<'static, Result<(), String>> {
         let vault = self.clone();
+        let actor = Actor::Operator {
+            name: by.principal.to_string(),
+            token: by.credential.clone().unwrap_or_default(),
+        };
         Box::pin(async move {
             let (scope, put) = (Scope::Team(team), Put::secret(secret.expose()));
-            let set = vault.set(&scope, &key, put, &Actor::System);
+            let set = vault.set(&scope, &key, put, &actor);
             set.await.map(drop).map_err(|error| error.to_string())
         })
+    }
+    fn release(&self, task: &TaskId) {
+        self.release_task(task);
     }
 }

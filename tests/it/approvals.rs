@@ -469,3 +469,84 @@ async fn token(service: &Service, name: &str, scopes: &[&str]) -> String {
     assert_eq!(status, 201, "{answer}");
     answer["data"]["token"].as_str().unwrap().to_owned()
 }
+
+/// Whoever makes teams asks.
+const TEAMS_ASK: &str = "
+store: {durability: process}
+policy:
+  - {id: ask-teams, effect: require_approval, resource: \"tool:spawn_team\"}
+";
+
+fn spawn(name: &str, value: &str) -> String {
+    let team = json!({
+        "name": name, "scope_accepts": [name], "credentials": {"TOKEN": value},
+    });
+    format!("#call spawn_team {team}\n#reply {{result}}")
+}
+
+/// What the audit tells of credentials that main gave to teams that are not made, oldest first.
+async fn aside(service: &Service) -> Vec<String> {
+    let path = "/api/v1/vault/audit?scope=aside:main";
+    let (_, rows) = service.api("GET", path, None).await;
+    let rows = rows["data"].as_array().unwrap().iter().rev();
+    let told = |row: &Value| format!("{} {} {}", row["action"], row["key"], row["actor"]["kind"]);
+    rows.map(|row| told(row).replace('"', "")).collect()
+}
+
+/// OR-61, MV-65, PL-76, PL-86: credentials of a call that waits survive a kill and go into the vault of
+/// the team; those of a call that is denied go at once; what cannot be a secret is refused unasked.
+#[actix::test]
+async fn credentials_wait_as_long_as_their_call_does() {
+    let mut service = Service::prepare()
+        .with_file("data/config/config.yaml", TEAMS_ASK)
+        .with_file("run/teams/main/config.yaml", TEAM)
+        .started()
+        .await;
+    let mut client = service.connect().await;
+    client.say("m1", &spawn("scouts", "short")).await;
+    let refused = client.end_of("m1").await;
+    client
+        .say("m2", &spawn("scouts", "canary-value-of-m2"))
+        .await;
+    let held = waiting(&service).await;
+    service.kill();
+    service.launch().await;
+    let mut client = service.connect().await;
+
+    let (approved, _) = decide(&service, &held, "approve", "").await;
+    let deadline = Instant::now() + PATIENCE;
+    let entry = loop {
+        let entry = service
+            .run(&["vault", "show", "TOKEN", "--team", "scouts"], "")
+            .await;
+        if entry.code == Some(0) {
+            break entry;
+        }
+        assert!(Instant::now() < deadline, "{entry:?}");
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    };
+    client
+        .say("m3", &spawn("smiths", "canary-value-of-m3"))
+        .await;
+    let held = waiting(&service).await;
+    let kept = aside(&service).await;
+    decide(&service, &held, "deny", "not now").await;
+    client.end_of("m3").await;
+    let deadline = Instant::now() + PATIENCE;
+    while aside(&service).await.len() == kept.len() {
+        assert!(Instant::now() < deadline, "its credentials are still there");
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+
+    let refused = refused["content"].as_str().unwrap();
+    assert!(refused.contains("too_short"), "{refused}");
+    assert_eq!(approved, 200);
+    assert!(!entry.stdout.contains("canary"), "{entry:?}");
+    let told = aside(&service).await;
+    let expected = ["set TOKEN team", "set TOKEN team", "delete TOKEN system"];
+    assert_eq!(told, expected);
+    // It is a word like any other again.
+    client.say("m4", "#reply canary-value-of-m3").await;
+    let said = client.end_of("m4").await;
+    assert_eq!(said["content"], "canary-value-of-m3");
+}

@@ -1,8 +1,9 @@
 //! Canaries: secrets of every kind in a full run. None is in a log line, frame, journal, row, answer,
 //! error or prompt, whichever way it is written.
 
-use std::{fs, ops::ControlFlow, path::Path};
+use std::{fs, ops::ControlFlow, path::Path, sync::LazyLock};
 
+use aho_corasick::AhoCorasick;
 use base64::{
     Engine as _,
     engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD},
@@ -19,8 +20,10 @@ use crate::{
     service::{Client, Service, http},
 };
 
-/// Of a team, by the operator. Its special characters look different in a URL.
-const OF_TEAM: &str = "canary+team/7f3a9e51=c2d8b640";
+/// Of a team, by the operator. Its special characters look different in a URL, and which do differs
+/// from encoder to encoder; in base64 it takes more than one line.
+const OF_TEAM: &str = "canary+team/7f3a9e51=c2d8b640!(a$b&c)*d,e;f:g@h~i 'j' \
+                       0123456789abcdef0123456789abcdef0123456789abcdef";
 /// Of the service.
 const OF_SERVICE: &str = "canary+service/92be07d4=415fa3c8";
 /// Given by a model to a team that it makes.
@@ -32,7 +35,8 @@ const SAID_TO_SPAWN: &str = "canary+asked/e4410b9d=6c82f73a";
 
 /// The ways in which a secret must not be seen.
 fn forms(secret: &str) -> Vec<Vec<u8>> {
-    let mut forms = vec![secret.as_bytes().to_vec(), percent(secret).into_bytes()];
+    let mut forms = vec![secret.as_bytes().to_vec()];
+    forms.extend(percents(secret).into_iter().map(String::into_bytes));
     for before in 0..3 {
         // What is the same for any text before and after it.
         let padded = [vec![b'x'; before], secret.as_bytes().to_vec()].concat();
@@ -45,30 +49,83 @@ fn forms(secret: &str) -> Vec<Vec<u8>> {
     let hex: String = secret.bytes().map(|byte| format!("{byte:02x}")).collect();
     forms.push(hex.to_uppercase().into_bytes());
     forms.push(hex.into_bytes());
+    forms.extend(lines_of(secret).into_iter().map(String::into_bytes));
     forms
 }
 
-fn percent(text: &str) -> String {
-    let encoded = text.bytes().map(|byte| match byte {
-        b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'_' | b'.' | b'~' => {
-            char::from(byte).to_string()
+/// What encoders leave as it is, beside letters and digits: those of RFC 3986, of JavaScript, of
+/// paths, of forms, and of whole addresses.
+const LEFT: [&str; 5] = [
+    "-._~",
+    "-._~!'()*",
+    "-._~!$&'()*+,;=:@",
+    "-._*",
+    "-._~!$&'()*+,;=:@/",
+];
+
+/// A text as encoders of URLs and forms write it.
+fn percents(text: &str) -> Vec<String> {
+    let mut encodings = Vec::new();
+    for left in LEFT {
+        for space in ["%20", "+"] {
+            let encoded = |upper: bool| -> String {
+                let bytes = text.bytes().map(|byte| match byte {
+                    b' ' => space.to_owned(),
+                    byte if byte.is_ascii_alphanumeric() || left.as_bytes().contains(&byte) => {
+                        char::from(byte).to_string()
+                    }
+                    byte if upper => format!("%{byte:02X}"),
+                    byte => format!("%{byte:02x}"),
+                });
+                bytes.collect()
+            };
+            encodings.extend([encoded(true), encoded(false)]);
         }
-        other => format!("%{other:02X}"),
-    });
-    encoded.collect()
+    }
+    encodings
 }
+
+/// A text in base64 that is cut into lines, if it is long enough for that: whole lines of it.
+fn lines_of(text: &str) -> Vec<String> {
+    let mut wrapped = Vec::new();
+    for width in [76, 64] {
+        for line_end in ["\n", "\r\n", "\\n", "\\r\\n"] {
+            let encoded = STANDARD.encode(text);
+            if encoded.len() > width {
+                wrapped.push(format!("{}{line_end}", &encoded[..width]));
+            }
+        }
+    }
+    wrapped
+}
+
+/// A text in base64 as programs print it.
+fn printed(text: &str) -> String {
+    let encoded = STANDARD.encode(text);
+    let (first, rest) = encoded.split_at(76.min(encoded.len()));
+    let (mail, more) = encoded.split_at(64.min(encoded.len()));
+    format!("{first}\n{rest} or {mail}\r\n{more}")
+}
+
+fn percent(text: &str) -> String {
+    percents(text).join(" or ")
+}
+
+/// All forms of all secrets, and whose each is.
+static FORMS: LazyLock<(AhoCorasick, Vec<&str>)> = LazyLock::new(|| {
+    let secrets = [OF_TEAM, OF_SERVICE, OF_SPAWN, SAID_FIRST, SAID_TO_SPAWN];
+    let forms = secrets
+        .into_iter()
+        .flat_map(|secret| forms(secret).into_iter().map(move |form| (form, secret)));
+    let (forms, secrets): (Vec<_>, Vec<_>) = forms.unzip();
+    (AhoCorasick::new(forms).unwrap(), secrets)
+});
 
 /// Which secret some bytes hold, in any form.
 fn contained(bytes: &[u8]) -> Option<&'static str> {
-    let mut secrets = [OF_TEAM, OF_SERVICE, OF_SPAWN, SAID_FIRST, SAID_TO_SPAWN].into_iter();
-    secrets.find(|secret| {
-        let holds = |form: &Vec<u8>| {
-            bytes
-                .windows(form.len())
-                .any(|part| part == form.as_slice())
-        };
-        forms(secret).iter().any(holds)
-    })
+    let (search, secrets) = &*FORMS;
+    let found = search.find(bytes)?;
+    Some(secrets[found.pattern().as_usize()])
 }
 
 fn leaks(folder: &Path, found: &mut Vec<String>) {
@@ -126,7 +183,7 @@ async fn no_secret_is_seen_anywhere_in_a_full_run() {
 
     // A tool that really gets the value, and says it in every way it can.
     let say = "echo \"$PW\"; printf %s \"$PW\" | base64; printf %s \"x$PW\" | base64; \
-               printf %s \"xx$PW\" | base64; printf %s \"$PW\" | od -An -tx1 | tr -d ' \\n'; \
+               printf %s \"xx$PW\" | base64; printf %s \"$PW\" | base64 -w 64; printf %s \"$PW\" | od -An -tx1 | tr -d ' \\n'; \
                printf %s ${#PW} > length";
     model.say([
         Reply::call(
@@ -137,8 +194,9 @@ async fn no_secret_is_seen_anywhere_in_a_full_run() {
         Reply::call("memory_save", json!({ "key": "pw", "content": OF_TEAM })),
         Reply::call("write", json!({ "file_path": "pw", "content": OF_TEAM })),
         Reply::text(&format!(
-            "The password is {OF_TEAM}, or {}.",
-            percent(OF_TEAM)
+            "The password is {OF_TEAM}, or {}, or {}.",
+            percent(OF_TEAM),
+            printed(OF_TEAM)
         )),
     ]);
     let answer = safely(&mut client, "tulips in the garden").await;

@@ -126,6 +126,7 @@ impl World {
             step: 1,
             key: "k".to_owned(),
             rerun: false,
+            approved: None,
             cancel,
         };
         tokio::time::timeout(PATIENCE, self.tools.run(call, cx))

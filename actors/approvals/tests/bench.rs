@@ -30,7 +30,7 @@ use crate::{
         disk::{Disk, Mounted},
         world::World,
     },
-    ids::{Entropy, Ids, TeamKey},
+    ids::{Entropy, Ids, PrincipalId, TaskId, TeamKey},
     queue::submit::{Refusal, Submission, Submit},
     store::{Store, StoreHandle, reads},
     task::{Label, Lane, Parked, Source, Task, TopicRef, WaitReason},
@@ -101,6 +101,10 @@ impl Handler<Resolved> for Work {
 pub(super) struct Vault {
     pub(super) kept: Arc<Mutex<Vec<(String, String)>>>,
     pub(super) locked: Arc<AtomicBool>,
+    /// Tasks that ended.
+    pub(super) released: Arc<Mutex<Vec<TaskId>>>,
+    /// Who gave them.
+    pub(super) by: Arc<Mutex<Vec<PrincipalId>>>,
 }
 
 impl SecretSink for Vault {
@@ -109,8 +113,9 @@ impl SecretSink for Vault {
         team: TeamKey,
         key: String,
         secret: SecretText,
+        by: &Decider,
     ) -> BoxFuture<'static, Result<(), String>> {
-        let this = self.clone();
+        let (this, by) = (self.clone(), by.principal.clone());
         Box::pin(async move {
             tokio::time::sleep(Duration::from_millis(10)).await;
             if this.locked.load(Ordering::Relaxed) {
@@ -121,8 +126,13 @@ impl SecretSink for Vault {
                 .lock()
                 .unwrap()
                 .push((place, secret.expose().to_owned()));
+            this.by.lock().unwrap().push(by);
             Ok(())
         })
+    }
+
+    fn release(&self, task: &TaskId) {
+        self.released.lock().unwrap().push(task.clone());
     }
 }
 

@@ -333,6 +333,7 @@ async fn at_high_risk_whoever_caused_the_task_does_not_decide() {
     let as_sender = Word {
         by: Decider {
             principal: "portal".into(),
+            credential: None,
             sender: Some(("ws".to_owned(), "ann".to_owned())),
         },
         ..word(&approval, Choice::Approve, "portal")
@@ -366,6 +367,7 @@ fn whoever_caused_a_task_is_known_at_every_door() {
     };
     let in_channel = Decider {
         principal: "alice".into(),
+        credential: None,
         sender: Some(("discord".to_owned(), "42".to_owned())),
     };
 

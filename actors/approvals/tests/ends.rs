@@ -102,6 +102,8 @@ async fn the_end_of_a_task_cancels_what_it_waited_for() {
     let row = bench.row(&process, &approval);
     assert_eq!(row.status, Status::Cancelled);
     assert_eq!(late, Err(NotDecided::AlreadyResolved(Box::new(row))));
+    // What was kept for its calls goes with it.
+    assert_eq!(*bench.vault.released.lock().unwrap(), ["task-1".into()]);
 }
 
 /// PL-79: also if nobody was there to hear of it.

@@ -105,6 +105,8 @@ async fn a_secret_answer_leaves_only_its_reference() {
         *bench.vault.kept.lock().unwrap(),
         [("main~1/API_KEY".to_owned(), "hunter2-canary".to_owned())]
     );
+    // MV-65
+    assert_eq!(bench.vault.by.lock().unwrap().len(), 1);
     let batches = process.storage.batches();
     let values = batches
         .iter()

@@ -108,6 +108,53 @@ async fn a_denied_call_is_an_error_result_with_the_note() {
     assert_eq!(world.runs(), ["c2"]);
     let result = result_of(&world, "c1");
     assert!(result.contains("denied by operator: too dear"), "{result}");
+    // Nothing need be kept for it any more.
+    assert_eq!(*world.tools.settled.lock().unwrap(), ["c2", "c1"]);
+}
+
+/// PL-75: what was approved is compared with what is about to run when it runs, not when the turn is
+/// taken up.
+#[actix::test]
+async fn an_approved_call_whose_secret_changes_while_another_runs_does_not_run() {
+    let world = World::new(|request| match request.step {
+        1 => vec![Play::Call(vec![
+            ("c1", "held-slow-alone"),
+            ("c2", "held-alone"),
+        ])],
+        _ => vec![Play::Say("All done."), Play::Answer],
+    });
+    let versions = |version: u64| [("TOKEN".to_owned(), version)].into();
+    *world.tools.secrets.lock().unwrap() = versions(1);
+    let storage = world.disk.mount(None);
+    let spine = world.start_on(storage.clone());
+    let client = world.connect(&spine);
+    client.say("m1", "both");
+    settle().await;
+    let held = pending(&spine).await;
+    // Both are decided before the turn is taken up.
+    let yes = |approval| decide(&spine, approval, Choice::Approve, "");
+    let (one, other) = futures_util::future::join(yes(&held[0]), yes(&held[1])).await;
+    assert!(one.is_ok() && other.is_ok());
+    settle().await;
+    assert_eq!(world.runs(), ["c1"]);
+
+    *world.tools.secrets.lock().unwrap() = versions(2);
+    client.hear_end_of("m1").await;
+
+    assert_eq!(world.runs(), ["c1"]);
+    let result = result_of(&world, "c2");
+    assert!(result.contains("digest_mismatch"), "{result}");
+    let ends = held.iter().map(|approval| {
+        let row = reads::approval(&*storage, &approval.id).unwrap().unwrap();
+        (row.tool.unwrap(), row.execution)
+    });
+    let mut ends: Vec<_> = ends.collect();
+    ends.sort_by_key(|(tool, _)| tool.len());
+    let expected = [
+        ("held-alone".to_owned(), Execution::Failed),
+        ("held-slow-alone".to_owned(), Execution::Done),
+    ];
+    assert_eq!(ends, expected);
 }
 
 /// PL-78: no decision is a denial.

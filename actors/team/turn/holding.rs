@@ -8,12 +8,10 @@ use super::{
 };
 use crate::{
     approvals::record::Execution,
-    engine::Block,
     event::{Progress, ProgressKind},
     history::{Fact, Meta},
-    store::records::Writes,
     task::{Wait, WaitReason},
-    tool::{Args, Checked, Effect, ToolFault, ToolReply},
+    tool::{Checked, Effect, ToolFault, ToolReply},
 };
 
 /// What became of a held call, as far as that is known when its turn goes on.
@@ -27,28 +25,6 @@ pub enum Decision {
     Begun,
     /// It must not run: this is its result.
     Refuse(ToolReply),
-}
-
-/// Takes the secrets out of calls, wherever the turn keeps them. Returns what to store for that.
-pub(super) fn redact(
-    blocks: &mut [Block],
-    checks: &[Result<Checked, ToolReply>],
-) -> Option<Writes> {
-    let calls = blocks.iter_mut().filter_map(|block| match block {
-        Block::Call(call) => Some(call),
-        _ => None,
-    });
-    let mut stashed: Option<Writes> = None;
-    for (call, verdict) in calls.zip(checks) {
-        let Ok(checked) = verdict else { continue };
-        if let Some(redacted) = &checked.redacted {
-            call.args = Args::Json(redacted.clone());
-        }
-        if let Some(beside) = &checked.beside {
-            stashed = Some(stashed.unwrap_or_default().and(beside.clone()));
-        }
-    }
-    stashed
 }
 
 impl Turn {

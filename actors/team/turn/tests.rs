@@ -577,3 +577,26 @@ fn a_call_that_was_under_way_is_looked_at_again_with_what_the_turn_had_read() {
     });
     assert_eq!(again, Some(("1-0-save", true)));
 }
+
+/// OR-61: secrets of a call are kept before anything is said of it, and the turn does not hold them.
+#[test]
+fn the_secrets_of_a_call_are_kept_before_it_is_journalled() {
+    let mut turn = Turn::new("turn".into(), task(0, 1), MAX_STEPS);
+    turn.begin(start(), &Shown::default());
+    let stow = Stow::new(|| Box::pin(std::future::ready(Err(String::new()))));
+    let reply = reply("", &[("c1", "held-save")]);
+    let checked = Checked {
+        stow: Some(stow.clone()),
+        ..checked("held-save").unwrap()
+    };
+
+    let wants = turn.on(Input::Replied(reply, vec![Ok(checked)]));
+
+    assert_eq!(wants[0], Want::Stash(vec![stow]));
+    assert!(matches!(wants[1], Want::Hold(..)), "{wants:?}");
+    assert!(
+        turn.calls
+            .iter()
+            .all(|slot| slot.checked.as_ref().unwrap().stow.is_none())
+    );
+}

@@ -53,6 +53,7 @@ fn context(caller: Caller) -> CallContext {
         step: 1,
         key: "turn-1:1:0".to_owned(),
         rerun: false,
+        approved: None,
         cancel: CancellationToken::new(),
     }
 }

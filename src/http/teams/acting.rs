@@ -25,9 +25,11 @@ use crate::{
         auth::scope::Scope,
         error::ApiError,
         reply::{Accepted, Created, Data},
+        vault,
     },
     teams::creation::{self, Wish, WishError},
     tools::org::{credentials, office::Parts},
+    vault::audit::Actor,
     vocabulary,
 };
 
@@ -155,12 +157,12 @@ impl Order {
     }
 }
 
-/// Puts secrets aside under a name. Returns what hands them over to the team once it is there.
-async fn stow(
+/// Takes secrets out of a wish. Returns what gives them to the team once it is there.
+fn stow(
     wish: &mut Wish,
     values: BTreeMap<String, String>,
     parts: &Parts,
-    name: &str,
+    by: Actor,
 ) -> Result<Option<Beside>, ApiError> {
     if values.is_empty() {
         return Ok(None);
@@ -169,19 +171,14 @@ async fn stow(
         let reason = format!("at most {} are allowed", credentials::MOST);
         return Err(ApiError::invalid_field("credentials", reason));
     }
-    let writes = parts.credentials.put_aside(name, &values);
-    let writes = writes.map_err(|reason| ApiError::invalid_field("credentials", reason))?;
-    let stored = parts.store.commit(writes).await;
-    stored.map_err(ApiError::internal)?;
+    let vault = parts.credentials.clone();
+    let fit = vault.check(&values);
+    fit.map_err(|error| ApiError::invalid_field("credentials", error.to_string()))?;
     wish.description = credentials::masked(&wish.description, &values);
     if let Some(context) = &mut wish.init_context {
         *context = credentials::masked(context, &values);
     }
-    let keys: Vec<String> = values.keys().cloned().collect();
-    let (vault, name) = (parts.credentials.clone(), name.to_owned());
-    Ok(Some(Box::new(move |team| {
-        vault.hand_over(&name, keys, team)
-    })))
+    Ok(Some(Box::new(move |team| vault.give(values, team, by))))
 }
 
 #[derive(Deserialize, ToSchema)]
@@ -250,7 +247,8 @@ pub(super) async fn create(
     let task = parts.ids.task();
     let operator = caller.principal.id().to_string();
     wish.check(&parts.live).await.map_err(unwanted)?;
-    let beside = stow(&mut wish, credentials, parts, task.as_str()).await?;
+    let by = vault::operator(&caller.principal);
+    let beside = stow(&mut wish, credentials, parts, by)?;
     let now = parts.clock.now();
     let spawn = wish.order(&parts.live, &operator, task.clone(), now);
     let spawn = Spawn {

@@ -190,7 +190,7 @@ record!(
         team: String = "team_name",
         key: String = "key",
         value: String = "value",
-        secret: bool = "is_secret",
+        secret: Option<bool> = "is_secret",
         created_at: String = "created_at",
         updated_at: String = "updated_at",
     }

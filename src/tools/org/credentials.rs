@@ -3,25 +3,43 @@
 use std::collections::BTreeMap;
 
 use futures_util::future::BoxFuture;
-use hivewright_actors::{ids::TeamKey, org::Alongside, store::records::Writes};
+use hivewright_actors::{ids::TeamKey, store::alongside::Alongside, tool::Stow};
 use serde_json::Value;
 
-use crate::tools::contract::Redaction;
+use crate::{
+    tools::contract::Redaction,
+    vault::{aside::Origin, audit::Actor, error::VaultError},
+};
 
-/// Keeps values aside between the moment a call is journalled and the moment it runs, and makes
-/// them secrets of the new team then. Nothing of a value is ever written in the clear.
+/// Keeps values from the moment a call was let through until it has its result, and makes them
+/// secrets of the new team. Nothing of a value is ever written in the clear.
 pub trait Credentials: Send + Sync + 'static {
-    /// What keeps these values aside under a name. An error says why they cannot be kept.
-    fn put_aside(&self, name: &str, values: &BTreeMap<String, String>) -> Result<Writes, String>;
+    /// Says why values cannot be secrets, if they cannot.
+    fn check(&self, values: &BTreeMap<String, String>) -> Result<(), VaultError>;
 
-    /// What makes the values that were put aside under a name secrets of a team, and forgets what
-    /// was put aside. An error if there is none for one of the keys.
+    /// Takes the values of a call, all or none. They are kept once the answer is durable.
+    fn put_aside(&self, of: &Origin, values: &BTreeMap<String, String>)
+    -> Result<Stow, VaultError>;
+
+    /// What makes the values of a call secrets of a team, and forgets them where they were. An error
+    /// if there is none for one of the keys.
     fn hand_over(
         &self,
-        name: &str,
+        of: &Origin,
         keys: Vec<String>,
         team: TeamKey,
     ) -> BoxFuture<'static, Result<Alongside, String>>;
+
+    /// What makes values secrets of a team.
+    fn give(
+        &self,
+        values: BTreeMap<String, String>,
+        team: TeamKey,
+        by: Actor,
+    ) -> BoxFuture<'static, Result<Alongside, String>>;
+
+    /// Nobody comes for the values of a call any more.
+    fn release(&self, of: &Origin);
 }
 
 /// The argument that holds them.
@@ -53,55 +71,56 @@ pub(super) fn reference(key: &str) -> String {
 }
 
 /// Takes the values out of the arguments of a call, wherever in them they are.
-pub(super) fn redact(args: &Value, name: &str, vault: &dyn Credentials) -> Option<Redaction> {
+pub(super) fn redact(args: &Value) -> Option<Redaction> {
     let Some(args) = args.as_object() else {
         // Nobody knows what is in it.
-        return Some(Redaction {
-            args: Value::Object(serde_json::Map::new()),
-            beside: None,
-        });
+        return Some(Redaction::of(Value::Object(serde_json::Map::new())));
     };
     let given = args.get(FIELD)?;
-    let mut values = BTreeMap::new();
     let Some(given) = given.as_object() else {
         let mut args = args.clone();
         args.insert(FIELD.to_owned(), Value::String("[REDACTED]".to_owned()));
-        return Some(Redaction {
-            args: Value::Object(args),
-            beside: None,
-        });
+        return Some(Redaction::of(Value::Object(args)));
     };
+    let mut values = BTreeMap::new();
+    // What is no text is refused by its kind; what is in it is nobody's business.
+    let mut hidden = BTreeMap::new();
     for (key, value) in given {
-        let text = match value {
-            Value::String(text) => text.clone(),
-            other => other.to_string(),
-        };
-        if text != reference(key) {
-            values.insert(key.clone(), text);
+        match value {
+            Value::String(text) if *text == reference(key) => {}
+            Value::String(text) => {
+                values.insert(key.clone(), text.clone());
+            }
+            other => {
+                hidden.insert(key.clone(), other.to_string());
+            }
         }
     }
-    if values.is_empty() {
+    if values.is_empty() && hidden.is_empty() {
         return None;
     }
-    let beside = match vault.put_aside(name, &values) {
-        Ok(writes) => Some(writes),
-        Err(error) => {
-            tracing::warn!(%error, "credentials of a new team cannot be kept");
-            None
-        }
-    };
-    let longest = longest_first(&values);
+    let all: BTreeMap<String, String> = values.clone().into_iter().chain(hidden).collect();
+    let longest = longest_first(&all);
     let fields = args.iter().map(|(field, value)| match field.as_str() {
         FIELD => {
-            let keys = given.keys();
-            let references = keys.map(|key| (key.clone(), Value::String(reference(key))));
-            (field.clone(), Value::Object(references.collect()))
+            let entries = given.iter().map(|(key, value)| {
+                let shown = match value {
+                    Value::String(_) => Value::String(reference(key)),
+                    Value::Object(_) => Value::Object(serde_json::Map::new()),
+                    Value::Array(_) => Value::Array(Vec::new()),
+                    Value::Number(_) => Value::from(0),
+                    Value::Bool(_) => Value::Bool(false),
+                    Value::Null => Value::Null,
+                };
+                (key.clone(), shown)
+            });
+            (field.clone(), Value::Object(entries.collect()))
         }
         _ => (field.clone(), cleaned(value, &longest)),
     });
     Some(Redaction {
         args: Value::Object(fields.collect()),
-        beside,
+        values,
     })
 }
 
@@ -122,23 +141,5 @@ fn cleaned(value: &Value, secrets: &[(&String, &String)]) -> Value {
             .map(|(name, field)| (name.clone(), cleaned(field, secrets)))
             .collect(),
         other => other.clone(),
-    }
-}
-
-/// Without a vault there is no place for secrets.
-pub struct NoVault;
-
-impl Credentials for NoVault {
-    fn put_aside(&self, _: &str, _: &BTreeMap<String, String>) -> Result<Writes, String> {
-        Err("there is no vault".to_owned())
-    }
-
-    fn hand_over(
-        &self,
-        _: &str,
-        _: Vec<String>,
-        _: TeamKey,
-    ) -> BoxFuture<'static, Result<Alongside, String>> {
-        Box::pin(std::future::ready(Err("there is no vault".to_owned())))
     }
 }

@@ -10,14 +10,14 @@ use hivewright_actors::{
     policy::class::{Caution, Kind as CautionKind, Risk},
     store::records::Writes,
     task::{Kind, Priority},
-    tool::{Caller, Effect},
+    tool::{Caller, Effect, Stow},
 };
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use super::{
-    credentials::{MOST, NoVault, redact, reference},
+    credentials::{MOST, redact, reference},
     errand::{errand, giver},
     office::{Office, Parts, no},
 };
@@ -29,6 +29,7 @@ use crate::{
         contract::{Limits, Redaction, Tool, ToolContext, ToolError},
         filter::ToolFilter,
     },
+    vault::{aside::Origin, entry::is_key},
 };
 
 pub(super) struct SpawnTeam(pub(super) Office);
@@ -182,8 +183,8 @@ impl SpawnTeam {
         };
         let keys: Vec<String> = args.credentials.keys().cloned().collect();
         let beside: Option<org::Beside> = (!keys.is_empty()).then(|| {
-            let (vault, aside) = (parts.credentials.clone(), cx.aside());
-            let hand_over: org::Beside = Box::new(move |team| vault.hand_over(&aside, keys, team));
+            let (vault, of) = (parts.credentials.clone(), cx.origin());
+            let hand_over: org::Beside = Box::new(move |team| vault.hand_over(&of, keys, team));
             hand_over
         });
         let spawn = org::Spawn {
@@ -267,10 +268,26 @@ impl Tool for SpawnTeam {
         ))
     }
 
-    fn redact(&self, args: &Value, name: &str) -> Option<Redaction> {
-        match self.0.parts() {
-            Ok(parts) => redact(args, name, &*parts.credentials),
-            Err(_) => redact(args, name, &NoVault),
+    fn redact(args: &Value) -> Option<Redaction> {
+        redact(args)
+    }
+
+    fn stow(&self, values: &BTreeMap<String, String>, of: &Origin) -> Result<Stow, ToolError> {
+        let vault = &self.0.parts()?.credentials;
+        // With its name, as long as that is one: it may be a value in the wrong place.
+        for (key, value) in values.iter().filter(|(key, _)| is_key(key)) {
+            let one = [(key.clone(), value.clone())].into();
+            if let Err(error) = vault.check(&one) {
+                let message = format!("`credentials.{key}`: {error}");
+                return Err(answer::refuse(error.code(), message));
+            }
+        }
+        Ok(vault.put_aside(of, values)?)
+    }
+
+    fn settled(&self, of: &Origin) {
+        if let Ok(parts) = self.0.parts() {
+            parts.credentials.release(of);
         }
     }
 

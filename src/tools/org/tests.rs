@@ -7,21 +7,22 @@ use std::{
     sync::{Arc, Mutex},
 };
 
-use actix::{Actor, Addr, Arbiter};
+use actix::{Actor as _, Addr, Arbiter};
 use futures_util::future::BoxFuture;
 use hivewright_actors::{
     budget::Spent,
     channel::Channel,
     clock::{Clock, Timestamp},
     ids::{Ids, TaskId, TeamKey, TeamName},
-    org::{self, Alongside, Org, Settle, record::TeamState, view::OrgView, work::Work},
+    org::{self, Org, Settle, record::TeamState, view::OrgView, work::Work},
     queue::submit::{OpenState, OpenTask, Refusal, Submission, Submit},
     store::{
         Store, StoreHandle,
+        alongside::Alongside,
         records::{EdgeKey, Writes},
     },
     task::{Code, Ending, Kind, Label, Lane, Outcome, Source, Task, TopicRef},
-    tool::{Args as CallArgs, CallContext, Caller, Checked, ToolCall, ToolReply, Toolset},
+    tool::{Args as CallArgs, CallContext, Caller, Checked, Stow, ToolCall, ToolReply, Toolset},
     usage::Usage,
 };
 use serde_json::{Value, json};
@@ -49,7 +50,14 @@ use crate::{
         filter::ToolFilter,
         host::{Grant, Toolbox},
     },
-    vault::{Vault, scrubbers::Scrubbers},
+    vault::{
+        Vault,
+        aside::{Origin, check_given},
+        audit::Actor,
+        error::VaultError,
+        master::Locked,
+        scrubbers::Scrubbers,
+    },
 };
 
 mod asking;
@@ -149,33 +157,51 @@ impl Work for Kept {
 }
 
 /// A vault whose cipher turns a text around.
+#[derive(Clone)]
 struct Mirror {
-    aside: Mutex<BTreeMap<String, BTreeMap<String, String>>>,
+    aside: Arc<Mutex<BTreeMap<String, BTreeMap<String, String>>>>,
     locked: bool,
 }
 
 impl Credentials for Mirror {
-    fn put_aside(&self, name: &str, values: &BTreeMap<String, String>) -> Result<Writes, String> {
-        if self.locked {
-            return Err("the vault is locked".to_owned());
+    fn check(&self, values: &BTreeMap<String, String>) -> Result<(), VaultError> {
+        match self.locked {
+            true => Err(VaultError::Locked(Locked::new("its key is gone"))),
+            false => check_given(values),
         }
+    }
+
+    fn put_aside(
+        &self,
+        of: &Origin,
+        values: &BTreeMap<String, String>,
+    ) -> Result<Stow, VaultError> {
+        self.check(values)?;
         let sealed = |text: &String| text.chars().rev().collect::<String>();
         let sealed: BTreeMap<String, String> = values
             .iter()
             .map(|(key, value)| (key.clone(), sealed(value)))
             .collect();
         let mut aside = self.aside.lock().unwrap();
-        aside.insert(name.to_owned(), sealed.clone());
-        Ok(Writes::new().edge(&EdgeKey::new("aside", name), &sealed))
+        aside.insert(of.call.to_string(), sealed.clone());
+        let name = of.call.to_string();
+        Ok(Stow::new(move || {
+            let alongside = Alongside {
+                writes: Writes::new().edge(&EdgeKey::new("aside", &name), &sealed),
+                then: Box::pin(std::future::ready(())),
+            };
+            Box::pin(std::future::ready(Ok(alongside)))
+        }))
     }
 
     fn hand_over(
         &self,
-        name: &str,
+        of: &Origin,
         keys: Vec<String>,
         team: TeamKey,
     ) -> BoxFuture<'static, Result<Alongside, String>> {
-        let aside = self.aside.lock().unwrap().remove(name).unwrap_or_default();
+        let name = of.call.to_string();
+        let aside = self.aside.lock().unwrap().remove(&name).unwrap_or_default();
         let missing = keys.iter().find(|key| !aside.contains_key(*key));
         let handed = match missing {
             Some(key) => Err(format!("nothing was kept for {key}")),
@@ -187,6 +213,19 @@ impl Credentials for Mirror {
             }),
         };
         Box::pin(std::future::ready(handed))
+    }
+
+    fn give(
+        &self,
+        _: BTreeMap<String, String>,
+        _: TeamKey,
+        _: Actor,
+    ) -> BoxFuture<'static, Result<Alongside, String>> {
+        Box::pin(std::future::ready(Err("tools put aside".to_owned())))
+    }
+
+    fn release(&self, of: &Origin) {
+        self.aside.lock().unwrap().remove(of.call.as_str());
     }
 }
 
@@ -201,6 +240,8 @@ struct Bench {
     office: Office,
     toolbox: Toolbox,
     sandbox: Arc<Sandbox>,
+    mirror: Mirror,
+    rules: Rulebook,
 }
 
 /// main ─ scouts ─ guides, and main ─ smiths.
@@ -234,6 +275,10 @@ impl Bench {
             told: Mutex::default(),
             endless: Mutex::default(),
         });
+        let mirror = Mirror {
+            aside: Arc::default(),
+            locked,
+        };
         let clock = Arc::new(Hands::default());
         let ids = Ids::new(Arc::new(Randomness));
         let view = OrgView::default();
@@ -261,10 +306,7 @@ impl Bench {
             clock: clock.clone(),
             ids,
             live: Live::new(place.home.clone(), place.environment.clone()),
-            credentials: Arc::new(Mirror {
-                aside: Mutex::default(),
-                locked,
-            }),
+            credentials: Arc::new(mirror.clone()),
             roster: Arc::new(|_| vec!["miner".to_owned(), "welder".to_owned()]),
             spent: Arc::new(|_| Spent {
                 usd: 1.5,
@@ -295,6 +337,8 @@ impl Bench {
             view,
             work,
             clock,
+            mirror,
+            rules: Rulebook::default(),
         }
     }
 
@@ -314,7 +358,7 @@ impl Bench {
             allowed: ToolFilter::parse(&["@org"]).unwrap(),
             sandbox: self.sandbox.clone(),
             secrets: Arc::new(Scrubbers::new(Vault::absent(), [])),
-            rules: Rulebook::default(),
+            rules: self.rules.clone(),
         })
     }
 
@@ -330,6 +374,22 @@ impl Bench {
     fn check(&self, team: &str, call: &ToolCall) -> Result<Checked, ToolReply> {
         let caller = self.context(team).caller;
         self.tools(team).check(call, &caller, Label::Trusted)
+    }
+
+    /// What is written down of a call.
+    fn clean(&self, team: &str, call: &ToolCall) -> Option<Value> {
+        self.tools(team).clean(call)
+    }
+
+    /// Makes the secrets of a call durable, as its turn does.
+    async fn stow(&self, checked: Checked) {
+        let alongside = checked.stow.unwrap().keep().await.unwrap();
+        self.store.commit(alongside.writes).await.unwrap();
+        alongside.then.await;
+    }
+
+    fn aside(&self) -> usize {
+        self.mirror.aside.lock().unwrap().len()
     }
 
     /// A turn of a team, about a message in topic `t-1` of channel `ws:1`.
@@ -369,6 +429,7 @@ impl Bench {
             step: 3,
             key: "key-1".to_owned(),
             rerun: false,
+            approved: None,
             cancel: CancellationToken::new(),
         }
     }

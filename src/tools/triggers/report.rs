@@ -5,6 +5,7 @@ use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use futures_util::future::BoxFuture;
 use hivewright_actors::{
+    ids::CallId,
     scheduler::{manage::check_cursors, run::ReportedOutcome},
     task::Label,
     team::turn::REPORT_RUN,
@@ -100,6 +101,10 @@ impl Toolset for Reporting {
 
     fn clean(&self, call: &ToolCall) -> Option<Value> {
         self.tools.clean(call)
+    }
+
+    fn settled(&self, call: &CallId, tool: &str, caller: &Caller) {
+        self.tools.settled(call, tool, caller);
     }
 
     fn check(&self, call: &ToolCall, caller: &Caller, label: Label) -> Result<Checked, ToolReply> {

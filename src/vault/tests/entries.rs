@@ -280,3 +280,32 @@ async fn listeners_know_a_secret_before_whoever_set_it_hears_that_it_is_set() {
 
     assert_eq!(seen, [vec![0], vec![0], vec![0, 1], vec![0, 1, 0]]);
 }
+
+/// MV-54, PL-75: a version of a key means one value, for ever.
+#[actix::test]
+async fn an_entry_that_is_set_anew_gets_a_version_that_was_never_used() {
+    let mut bench = Bench::new();
+    let (ops, by) = (team("ops"), operator());
+    let set = async |bench: &Bench, value: &str| {
+        let set = bench.vault.set(&ops, "K", Put::secret(value), &by);
+        set.await.unwrap().version
+    };
+    assert_eq!(set(&bench, "canary-value-1").await, 1);
+    assert_eq!(set(&bench, "canary-value-2").await, 2);
+    let (name, old) = bench.disk.record("vault\0ops");
+
+    assert!(bench.vault.delete(&ops, "K", &by).await.unwrap());
+    bench.restart();
+    assert_eq!(set(&bench, "canary-value-3").await, 3);
+    assert!(bench.vault.delete(&ops, "K", &by).await.unwrap());
+    assert_eq!(set(&bench, "canary-value-4").await, 4);
+    assert_eq!(set(&bench, "canary-value-5").await, 5);
+
+    // A copy of a row from before does not open in its place.
+    bench.disk.put(name, Some(old));
+    bench.restart();
+    let seen = bench.vault.get(&ops, "K", &by).await;
+    assert_eq!(seen.unwrap_err().code(), "corrupt");
+    assert_eq!(bench.vault.all_secrets().len(), 0);
+    assert!(set(&bench, "canary-value-6").await > 3);
+}

@@ -5,6 +5,7 @@ use std::fs;
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 
 use super::{
+    aside::Origin,
     rotate::{Rotation, Step, rotate_at_rest},
     *,
 };
@@ -70,7 +71,16 @@ async fn without_its_key_the_vault_is_locked_and_no_key_is_made() {
             vault.list(&ops, "", &by).await.err(),
             vault.delete(&ops, "PLACE", &by).await.err(),
             vault.rotate_master(&by).await.err(),
-            vault.put_aside("call", &given, &by).err(),
+            vault
+                .put_aside(
+                    &Origin {
+                        team: key("main", 1),
+                        task: "task-1".into(),
+                        call: "call".into(),
+                    },
+                    &given,
+                )
+                .err(),
         ];
         for error in refused {
             assert_eq!(error.unwrap().code(), "vault_locked", "{case}");

@@ -1,8 +1,10 @@
 //! References in the arguments of calls, and scrubbers.
 
+use std::collections::BTreeMap;
+
 use serde_json::{Value, json};
 
-use super::{expand::Use, scrubbers::Scrubbers, *};
+use super::{expand::Use, scrubbers::Scrubbers, seal::Plain, *};
 use crate::scrub::Mask;
 
 async fn filled() -> Bench {
@@ -34,8 +36,18 @@ async fn filled() -> Bench {
     bench
 }
 
-async fn expand(bench: &Bench, scope: &Scope, mut args: Value) -> Result<Value, VaultError> {
+async fn expand(bench: &Bench, scope: &Scope, args: Value) -> Result<Value, VaultError> {
+    expand_approved(bench, scope, args, None).await
+}
+
+async fn expand_approved(
+    bench: &Bench,
+    scope: &Scope,
+    mut args: Value,
+    approved: Option<&BTreeMap<String, u64>>,
+) -> Result<Value, VaultError> {
     let of = Use {
+        approved,
         scope,
         actor: &actor("ops"),
         tool: "bash",
@@ -45,6 +57,27 @@ async fn expand(bench: &Bench, scope: &Scope, mut args: Value) -> Result<Value, 
     };
     bench.vault.expand(&of, &mut args).await?;
     Ok(args)
+}
+
+/// PL-75: a call gets the values that were approved, and no others.
+#[actix::test]
+async fn a_value_that_was_not_approved_is_not_expanded() {
+    let bench = filled().await;
+    let args = json!({ "env": { "A": "${vault:TOKEN}" } });
+    let approved = [("TOKEN".to_owned(), 1)].into();
+    let (ops, by) = (team("ops"), operator());
+    let expand = || expand_approved(&bench, &ops, args.clone(), Some(&approved));
+    let before = expand().await.unwrap();
+
+    let other = Put {
+        value: Some(Plain::new("canary-value-9")),
+        ..Put::default()
+    };
+    let set = bench.vault.set(&ops, "TOKEN", other, &by);
+    set.await.unwrap();
+
+    assert_eq!(before["env"]["A"], "canary-value-1");
+    assert_eq!(expand().await.unwrap_err().code(), "digest_mismatch");
 }
 
 /// MV-43, MV-45

@@ -313,7 +313,8 @@ fn secrets(
             });
         } else if !in_file(&row.key) {
             let value = Secret::new(row.value.clone());
-            take(&row.key, &value, row.secret, mark, &[]);
+            // What nobody said to be harmless is not shown to models.
+            take(&row.key, &value, row.secret.unwrap_or(true), mark, &[]);
         }
     }
     (entries, journals)

@@ -85,7 +85,7 @@ fn kept(id: i64, team: &str, key: &str, value: &str, secret: bool) -> VaultRow {
         team: team.into(),
         key: key.into(),
         value: value.into(),
-        secret,
+        secret: Some(secret),
         created_at: MADE.into(),
         updated_at: MADE.into(),
     }
@@ -430,6 +430,28 @@ fn a_team_that_is_there_keeps_everything_of_the_other_out() {
         memories.unwrap().reason.as_deref(),
         Some("their team stays behind")
     );
+}
+
+/// MV-41
+#[test]
+fn an_entry_that_nobody_called_harmless_becomes_a_secret() {
+    let mut source = found();
+    source.tables.vault = vec![
+        kept(71, "research", "said", "a-harmless-value", false),
+        VaultRow {
+            secret: None,
+            ..kept(72, "research", "unsaid", "another-value", false)
+        },
+    ];
+
+    let planned = plan(&source, &target(), Options::default(), &Lenient);
+
+    let vaults = planned.teams.iter().flat_map(|team| &team.vault);
+    let found: Vec<_> = vaults
+        .map(|entry| (&*entry.thing.key, entry.thing.secret))
+        .filter(|(key, _)| key.ends_with("said"))
+        .collect();
+    assert_eq!(found, [("said", false), ("unsaid", true)]);
 }
 
 /// OR-26

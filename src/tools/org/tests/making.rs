@@ -4,8 +4,9 @@ use std::{fs, time::Duration};
 
 use hivewright_actors::{
     org::{Pause, record::Phase},
+    policy::draft::Draft,
     task::{OnResult, Priority},
-    tool::Effect,
+    tool::{Effect, ToolFault},
 };
 
 use super::*;
@@ -112,8 +113,9 @@ async fn the_value_of_a_credential_is_never_written_down() {
         "credentials": {"API_KEY": secret},
     });
 
-    let checked = bench.check("main", &call("spawn_team", args)).unwrap();
-    let redacted = checked.redacted.unwrap();
+    let asked = call("spawn_team", args);
+    let checked = bench.check("main", &asked).unwrap();
+    let redacted = bench.clean("main", &asked).unwrap();
     assert_eq!(
         redacted,
         json!({
@@ -124,7 +126,7 @@ async fn the_value_of_a_credential_is_never_written_down() {
             "credentials": {"API_KEY": "${vault:API_KEY}"},
         })
     );
-    bench.store.commit(checked.beside.unwrap()).await.unwrap();
+    bench.stow(checked).await;
     let answer = bench.call("main", "spawn_team", redacted).await;
 
     assert_eq!(answer["success"], true, "{answer}");
@@ -139,7 +141,7 @@ async fn the_value_of_a_credential_is_never_written_down() {
     assert_eq!(context, "The key is ${vault:API_KEY}, use it.");
 }
 
-/// OR-61: also what is wrong, or is no JSON at all, is journalled without it.
+/// OR-61: also what is wrong, or is no JSON at all, is journalled without it, and nothing is kept.
 #[actix_web::test]
 async fn a_call_that_cannot_run_is_redacted_as_well() {
     let bench = Bench::new(false);
@@ -147,7 +149,10 @@ async fn a_call_that_cannot_run_is_redacted_as_well() {
     let table = [
         CallArgs::Json(json!({"nam": "x", "credentials": {"K": secret}})),
         CallArgs::Json(json!({"name": "x", "credentials": [secret]})),
-        CallArgs::Json(json!({"name": "x", "credentials": {"K": {"deep": secret}}})),
+        CallArgs::Json(json!({"name": "x", "credentials": secret})),
+        CallArgs::Json(json!({
+            "name": "xx", "scope_accepts": ["x"], "credentials": {"K": {"deep": secret}},
+        })),
         CallArgs::Json(json!([secret])),
         CallArgs::Unreadable {
             unreadable: format!("{{\"credentials\": {secret}"),
@@ -160,40 +165,103 @@ async fn a_call_that_cannot_run_is_redacted_as_well() {
             args,
             ..call("spawn_team", Value::Null)
         };
-        let checked = bench.check("main", &call).unwrap();
-        let redacted = checked.redacted.unwrap();
+        let refused = bench.check("main", &call).unwrap_err();
+        let redacted = bench.clean("main", &call).unwrap();
         assert!(!redacted.to_string().contains(secret), "{redacted}");
+        assert!(!refused.content.contains(secret), "{refused:?}");
+        assert_eq!(code(&said(&refused)), "invalid_input");
         let answer = bench.call("main", "spawn_team", redacted).await;
         assert_eq!(code(&answer), "invalid_input");
     }
-    assert_eq!(bench.view.now().len(), 1);
+    assert_eq!((bench.view.now().len(), bench.aside()), (1, 0));
     // What is redacted already stays as it is.
-    let clean = json!({"name": "x", "scope_accepts": ["x"], "credentials": {"K": "${vault:K}"}});
-    let checked = bench.check("main", &call("spawn_team", clean)).unwrap();
-    assert_eq!((checked.redacted, checked.beside), (None, None));
+    let clean = json!({"name": "xx", "scope_accepts": ["x"], "credentials": {"K": "${vault:K}"}});
+    let call = call("spawn_team", clean);
+    let checked = bench.check("main", &call).unwrap();
+    assert_eq!((bench.clean("main", &call), checked.stow), (None, None));
 }
 
-/// OR-60: without a place for its secrets a team is not made.
+/// SC-22, OR-61: a call that a rule forbids leaves nothing behind, and its secrets are not journalled.
 #[actix_web::test]
-async fn a_locked_vault_means_no_team() {
-    let bench = Bench::new(true);
-    let args = json!({"name": "scouts", "scope_accepts": ["x"], "credentials": {"K": "hunter22"}});
-
-    let checked = bench.check("main", &call("spawn_team", args)).unwrap();
-    assert_eq!(checked.beside, None);
-    let answer = bench
-        .call("main", "spawn_team", checked.redacted.unwrap())
-        .await;
-
-    assert_eq!(answer["success"], false);
-    assert!(
-        answer["message"]
-            .as_str()
-            .unwrap()
-            .contains("nothing was kept")
+async fn a_forbidden_call_keeps_nothing() {
+    let bench = Bench::new(false);
+    let deny = Draft {
+        effect: "deny".to_owned(),
+        id: "no-teams".to_owned(),
+        resource: "tool:spawn_team".to_owned(),
+        ..Draft::default()
+    };
+    let asked = call(
+        "spawn_team",
+        json!({"name": "scouts", "scope_accepts": ["x"], "credentials": {"K": "s3cr3t-value"}}),
     );
-    assert_eq!(bench.view.now().len(), 1);
-    assert!(!bench.place.home.team("scouts").exists());
+    let (tools, caller) = (bench.tools("main"), bench.context("main").caller);
+    bench.rules.fix(vec![deny.check().unwrap()]);
+
+    let check = || tools.check(&asked, &caller, Label::Trusted);
+    let refused = check().unwrap_err();
+
+    assert_eq!(refused.fault, Some(ToolFault::Denied), "{refused:?}");
+    assert_eq!(bench.aside(), 0);
+    let journalled = tools.clean(&asked).unwrap().to_string();
+    assert!(!journalled.contains("s3cr3t-value"), "{journalled}");
+    // Once it is allowed again its secrets are kept, and let go of when it has its result.
+    bench.rules.fix(Vec::new());
+    bench.stow(check().unwrap()).await;
+    assert_eq!(bench.aside(), 1);
+    tools.settled(&asked.id, &asked.name, &caller);
+    assert_eq!(bench.aside(), 0);
+}
+
+/// MV-80, PL-86: what the vault would not take is refused before anyone is asked.
+#[actix_web::test]
+async fn credentials_that_the_vault_does_not_take_are_refused_at_once() {
+    let bench = Bench::new(false);
+    let locked = Bench::new(true);
+    let table = [
+        (
+            &bench,
+            json!({"PIN": "1234567"}),
+            "too_short",
+            "`credentials.PIN`",
+        ),
+        (
+            &bench,
+            json!({"A": "s3cr3t-value", "PIN": ""}),
+            "too_short",
+            "PIN",
+        ),
+        (
+            &bench,
+            json!({"a key": "s3cr3t-value"}),
+            "invalid_key",
+            "letters",
+        ),
+        (
+            &bench,
+            json!({"K": "x".repeat(70_000)}),
+            "too_large",
+            "`credentials.K`",
+        ),
+        (
+            &locked,
+            json!({"K": "s3cr3t-value"}),
+            "vault_locked",
+            "locked",
+        ),
+    ];
+
+    for (bench, credentials, expected, hint) in table {
+        let args = json!({"name": "scouts", "scope_accepts": ["x"], "credentials": credentials});
+        let refused = bench.check("main", &call("spawn_team", args)).unwrap_err();
+        let answer = said(&refused);
+        assert_eq!(code(&answer), expected, "{answer}");
+        assert!(
+            answer["message"].as_str().unwrap().contains(hint),
+            "{answer}"
+        );
+        assert_eq!(bench.aside(), 0);
+    }
 }
 
 /// OR-38, OR-41, OR-42
