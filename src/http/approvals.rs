@@ -20,8 +20,9 @@ use serde_json::{Value, json};
 use utoipa::ToSchema;
 
 use super::{
-    State,
+    State, access,
     arguments::{Approve, Caller, Json, Read},
+    auth::principal::Principal,
     error::ApiError,
     json,
     listing::{self, Gathering},
@@ -308,7 +309,7 @@ async fn decide(
         digest: Some(verdict.digest),
         note: verdict.note,
         by: Decider::new(caller.principal.id().clone()),
-        via: via(&request).to_owned(),
+        via: via(&caller.principal, &request).to_owned(),
     };
     let decide = Decide {
         word,
@@ -335,11 +336,10 @@ fn refused(refusal: NotDecided) -> ApiError {
 }
 
 /// On which way somebody decides.
-fn via(request: &HttpRequest) -> &'static str {
-    let client = request.headers().get("x-client");
-    match client.and_then(|value| value.to_str().ok()) {
-        Some("cli") => "cli",
-        _ => "api",
+fn via(principal: &Principal, request: &HttpRequest) -> &'static str {
+    match access::is_command_line(principal, request.headers()) {
+        true => "cli",
+        false => "api",
     }
 }
 

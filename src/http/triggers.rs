@@ -222,7 +222,9 @@ impl From<DeskError> for ApiError {
                 StatusCode::CONFLICT
             }
             "queue_full" => return Self::rate_limited(message),
-            "draining" | "busy" => return Self::draining(),
+            "busy" => return Self::draining(),
+            // It may have begun before.
+            "draining" => return Self::draining().unsure(),
             "internal" => return Self::internal(message),
             _ => StatusCode::BAD_REQUEST,
         };

@@ -111,14 +111,14 @@ async fn source_channel(
     let Some(named) = request.headers().get(SOURCE_CHANNEL) else {
         return Ok(None);
     };
-    let channel = ChannelId::from(named.to_str().unwrap_or_default());
-    let id = channel.clone();
-    let known = state
-        .spine
-        .store
-        .read(move |storage| reads::channel_row(storage, &id));
+    let named = named.to_str().ok().and_then(ChannelId::named);
+    let id = named.clone();
+    let known = state.spine.store.read(move |storage| match id {
+        Some(id) => reads::channel_row(storage, &id),
+        None => Ok(None),
+    });
     match known.await.map_err(ApiError::internal)? {
-        Some(_) => Ok(Some(channel)),
+        Some(_) => Ok(named),
         None => Err(ApiError::new(
             StatusCode::FORBIDDEN,
             "source_channel_not_allowed",
