@@ -6,7 +6,10 @@ use super::{Conversation, Resume, Router};
 use crate::{
     channel::{Adopt, outbox, socket::Item},
     event::ErrorBody,
-    store::reads::{self, ChannelHistory},
+    store::{
+        reads::{self, ChannelHistory},
+        records::Writes,
+    },
 };
 
 impl Router {
@@ -64,9 +67,10 @@ impl Router {
         }
         if let (Some(conversation), Some(owner)) =
             (self.conversations.get_mut(&channel), mine.owner)
+            && conversation.claim(owner)
         {
-            // From now on the row is stored with each sign of life.
-            conversation.claim(owner);
+            let writes = Writes::new().channel(&channel, &conversation.row);
+            self.commit(writes, ctx);
         }
         self.to.channel.do_send(Adopt {
             fresh,

@@ -30,6 +30,7 @@ use super::{
     operation::{Field, Operation},
     reply::{Accepted, Created, Data, Done, Rows},
     routes::{Resource, at},
+    teams::acting::Nothing,
 };
 use crate::triggers::{
     desk::{Author, DeskError, Parts},
@@ -362,6 +363,7 @@ async fn enable(
     state: web::Data<State>,
     caller: Caller<Operate>,
     path: web::Path<String>,
+    Json(Nothing {}): Json<Nothing>,
 ) -> Result<Data<Shown>, ApiError> {
     let (desk, _) = stand(&state, &caller, &path).await?;
     let enabled = desk.enable(id(&path)).await?;
