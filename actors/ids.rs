@@ -11,6 +11,14 @@ use std::{
 
 use serde::{Deserialize, Serialize};
 
+/// The longest id that someone outside may give, in characters.
+const LONGEST_NAMED: usize = 128;
+
+fn is_fit(text: &str) -> bool {
+    (1..=LONGEST_NAMED).contains(&text.chars().take(LONGEST_NAMED + 1).count())
+        && !text.chars().any(char::is_control)
+}
+
 macro_rules! id {
     ($(#[$doc:meta])* $name:ident) => {
         $(#[$doc])*
@@ -24,6 +32,11 @@ macro_rules! id {
             /// The id as text.
             pub fn as_str(&self) -> &str {
                 &self.0
+            }
+
+            /// An id that someone outside gave: 1 to 128 characters, and none that controls.
+            pub fn named(text: &str) -> Option<Self> {
+                is_fit(text).then(|| text.into())
             }
         }
 
@@ -94,6 +107,10 @@ id!(
 id!(
     /// Who is authenticated at the other end of a connection.
     PrincipalId
+);
+id!(
+    /// What somebody is let in by, for all time: a name may be given again, this is not.
+    GrantId
 );
 
 id!(

@@ -10,7 +10,7 @@ use tokio_util::sync::CancellationToken;
 use crate::{
     clock::Timestamp,
     ids::{CallId, TaskId, TeamKey, TurnId},
-    store::alongside::Alongside,
+    store::{alongside::Alongside, records::Writes},
     task::{Cause, Cycle, Kind, Label, Lane, Lineage, Source, Task},
 };
 

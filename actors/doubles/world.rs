@@ -31,6 +31,7 @@ use crate::{
     classifier::Classifier,
     clock::{Clock, Timestamp},
     engine::StepRequest,
+    identities::Owner,
     ids::{Entropy, Ids},
     live::Publisher,
     meter::Unmetered,
@@ -44,6 +45,15 @@ use crate::{
 
 thread_local! {
     static PAUSED: Cell<bool> = const { Cell::new(false) };
+}
+
+/// The only one who ever had a name.
+pub(crate) fn owner(name: &str) -> Owner {
+    Owner {
+        principal: name.into(),
+        grant: name.into(),
+        since: Timestamp::default(),
+    }
 }
 
 /// Wall time that goes with the runtime's, which tests pause.
@@ -311,12 +321,17 @@ impl World {
     }
 
     pub(crate) fn connect_by(&self, sender: Sender, spine: &Spine) -> Client {
+        self.connect_of(owner(&sender.id), sender, spine)
+    }
+
+    /// A connection whose channel is of somebody.
+    pub(crate) fn connect_of(&self, owner: Owner, sender: Sender, spine: &Spine) -> Client {
         self.connections.set(self.connections.get() + 1);
         let channel = self.ids.websocket_channel();
         let socket = Arc::new(crate::channel::socket::Socket::new(self.connections.get()));
         spine.router.do_send(Open {
             channel: channel.clone(),
-            principal: sender.id.as_str().into(),
+            owner,
             sender,
             socket: socket.clone(),
         });

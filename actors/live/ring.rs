@@ -49,6 +49,9 @@ pub struct Ring {
     newest: u64,
     all: VecDeque<Arc<Told>>,
     teams: HashMap<TeamName, Share>,
+    /// Teams that were removed lately, with the number of the event that says so. What is still told
+    /// of them makes no share.
+    gone: HashMap<TeamName, u64>,
 }
 
 /// The newest events of one team.
@@ -71,11 +74,14 @@ impl Ring {
         self.newest += 1;
         let seq = self.newest;
         let team = event.team.clone();
-        let gone = is_removal(&event);
-        let team_seq = team.as_ref().map(|team| match self.teams.get_mut(team) {
-            Some(share) => share.count(),
-            None => self.teams.entry(team.clone()).or_default().count(),
-        });
+        let removes = is_removal(&event);
+        if let (Kind::TeamChanged, Some(team)) = (event.kind, &team) {
+            match removes {
+                true => self.gone.insert(team.clone(), seq),
+                false => self.gone.remove(team),
+            };
+        }
+        let team_seq = team.as_ref().and_then(|team| self.count(team, seq));
         let told = Arc::new(Told {
             seq,
             team_seq,
@@ -84,17 +90,36 @@ impl Ring {
             wire: OnceLock::new(),
         });
         if let Some(team) = team {
-            if gone {
+            if removes {
                 self.teams.remove(&team);
             } else if let Some(share) = self.teams.get_mut(&team) {
                 share.keep(told.clone());
             }
         }
-        if self.all.len() == KEPT {
-            self.all.pop_front();
+        if self.all.len() == KEPT
+            && let Some(oldest) = self.all.pop_front()
+            && let Some(team) = &oldest.event.team
+            && self.gone.get(team) == Some(&oldest.seq)
+        {
+            self.gone.remove(team);
         }
         self.all.push_back(told);
         seq
+    }
+
+    /// The next number of a team. A share that begins now knows of nothing before it.
+    fn count(&mut self, team: &TeamName, seq: u64) -> Option<u64> {
+        if let Some(share) = self.teams.get_mut(team) {
+            return Some(share.count());
+        }
+        if self.gone.contains_key(team) {
+            return None;
+        }
+        let share = Share {
+            dropped: seq - 1,
+            ..Share::default()
+        };
+        Some(self.teams.entry(team.clone()).or_insert(share).count())
     }
 
     /// The next events after a number, at most so many. `team` looks at those of one team only,
@@ -217,6 +242,45 @@ mod tests {
 
         assert!(ring.teams.is_empty());
         assert_eq!(numbers(ring.after(2, Some(&"ops".into()), 9)), [3, 4]);
+    }
+
+    fn change(state: &str) -> Event {
+        Event::new(Kind::TeamChanged, json!({"state": state})).of_team(&"ops".into())
+    }
+
+    /// OP-42: a team that is made again knows nothing of its former life, and does not claim to.
+    #[test]
+    fn a_team_that_is_made_again_skips_nothing() {
+        let mut ring = ring(&[("ops", 3)]);
+        for event in [change("removed"), event("main"), change("active")] {
+            ring.push(event, Timestamp(1));
+        }
+        ring.push(event("ops"), Timestamp(1));
+        let ops = TeamName::from("ops");
+
+        assert_eq!(numbers(ring.after(1, Some(&ops), 9)), [2, 3, 4, 5, 6, 7]);
+        assert_eq!(numbers(ring.after(5, Some(&ops), 9)), [6, 7]);
+        for _ in 0..KEPT {
+            ring.push(event("main"), Timestamp(1));
+        }
+        assert_eq!(numbers(ring.after(5, Some(&ops), 9)), [6, 7]);
+        assert!(matches!(ring.after(1, Some(&ops), 9), Found::Lost));
+    }
+
+    /// OP-42
+    #[test]
+    fn what_is_told_of_a_team_after_its_end_makes_no_share() {
+        let mut ring = ring(&[("ops", 3)]);
+
+        ring.push(change("removed"), Timestamp(1));
+        ring.push(event("ops"), Timestamp(1));
+
+        assert!(ring.teams.is_empty());
+        assert_eq!(numbers(ring.after(4, Some(&"ops".into()), 9)), [5]);
+        for _ in 0..KEPT {
+            ring.push(event("main"), Timestamp(1));
+        }
+        assert!(ring.gone.is_empty());
     }
 
     #[test]

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use actix::{ActorFutureExt, AsyncContext, Context, Handler, WrapFuture};
 
-use super::{Due, Entry, Leased, Progressed, Queue, Taken, tell_stored};
+use super::{Due, Entry, Leased, Progressed, Queue, Taken, placing::Placement, tell_stored};
 use crate::{
     channel::Recheck,
     clock::Timestamp,
@@ -84,6 +84,11 @@ impl Queue {
         self.waited.0 += 1;
         self.waited.1 += now.since(task.created_at);
         self.expect_no_more(&task);
+        let placement = match joins {
+            true => Placement::CurrentTurn,
+            false => Placement::Started,
+        };
+        self.placed(id, placement);
         let committed = self.store.commit(writes);
         ctx.spawn(committed.into_actor(self).map(move |result, queue, ctx| {
             if result.is_ok() {

@@ -32,6 +32,7 @@ pub mod causes;
 pub mod keep;
 mod leases;
 pub mod parking;
+pub mod placing;
 pub mod schedule;
 pub mod submit;
 #[cfg(test)]
@@ -41,6 +42,7 @@ pub mod waits;
 
 use causes::{Causes, Counts as CauseCounts};
 use parking::Cure;
+use placing::Placement;
 use schedule::{Full, Limits, Schedule};
 use waiting::Due;
 use waits::Waits;
@@ -320,6 +322,10 @@ struct Entry {
     stored: Option<oneshot::Sender<()>>,
     /// When it was leased last, by this process.
     leased_at: Option<Timestamp>,
+    /// Where it stands, once that is decided.
+    placement: Option<Placement>,
+    /// Told when it is.
+    asker: Option<oneshot::Sender<Placement>>,
 }
 
 impl Entry {
@@ -335,6 +341,8 @@ impl Entry {
             signal: None,
             stored: None,
             leased_at: None,
+            placement: None,
+            asker: None,
         }
     }
 }

@@ -9,6 +9,7 @@ use super::{
 };
 use crate::{
     clock::Timestamp,
+    identities::Owner,
     ids::{MessageId, TaskId, TopicId},
     store::{
         reads::ChannelHistory,
@@ -24,6 +25,8 @@ pub(super) struct Conversation {
     /// Who writes.
     pub(super) sender: Sender,
     pub(super) connection: Option<u64>,
+    /// Who opened it over a connection: they may take up an earlier one instead.
+    pub(super) owner: Option<Owner>,
     pub(super) topics: Topics,
     /// The last activity of each topic as it is stored.
     pub(super) stored_topics: HashMap<TopicId, Timestamp>,
@@ -61,6 +64,7 @@ impl Conversation {
             stored: false,
             sender,
             connection,
+            owner: None,
             topics: Topics::default(),
             stored_topics: HashMap::new(),
             known: HashMap::new(),
@@ -97,6 +101,12 @@ impl Conversation {
             stored: true,
             ..Self::new(history.row, sender, connection)
         }
+    }
+
+    /// Notes whose it is. Returns whether only a name was known, and the row is to be stored.
+    pub(super) fn claim(&mut self, owner: Owner) -> bool {
+        let former = self.row.grant.replace(owner.grant);
+        former.is_none() && self.stored
     }
 
     /// A topic's row is written when it is new, and after that only from time to time: what it held

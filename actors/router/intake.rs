@@ -339,8 +339,9 @@ impl Router {
             topic: Some(topic.id.clone()),
             reply: None,
         };
-        self.settle(channel, &message.id, Ok(accepted));
         self.to.queue.do_send(Enqueue { task, writes });
+        // After it: whoever asks the queue about the task finds it there.
+        self.settle(channel, &message.id, Ok(accepted));
         if let Some(heard) = overheard {
             self.to.triggers.do_send(heard);
         }

@@ -20,8 +20,8 @@ use crate::{
     classifier::Classifier,
     clock::Clock,
     event::{Body, ErrorBody, Frame},
-    identities::Identities,
-    ids::{ChannelId, Ids, MAIN, MessageId, PrincipalId, TaskId, TopicId},
+    identities::{Identities, Owner},
+    ids::{ChannelId, Ids, MAIN, MessageId, TaskId, TopicId},
     org::record::TeamRecord,
     queue::{Cancel, Progressed, Queue, causes::Counts, schedule::Full},
     scheduler::{
@@ -76,8 +76,8 @@ const TOPIC_STORED: Duration = Duration::from_secs(60 * 60);
 pub struct Open {
     /// The new channel.
     pub channel: ChannelId,
-    /// Who is at the other end.
-    pub principal: PrincipalId,
+    /// Whose it is.
+    pub owner: Owner,
     /// Who writes.
     pub sender: Sender,
     /// What waits for the connection.
@@ -376,12 +376,13 @@ impl Handler<Open> for Router {
     type Result = ();
 
     fn handle(&mut self, open: Open, _: &mut Self::Context) {
-        let row = ChannelRow {
-            principal: open.principal,
-            last_seen: self.to.clock.now(),
-            channel_type: open.sender.channel_type.clone(),
+        let (now, channel_type) = (self.to.clock.now(), open.sender.channel_type.clone());
+        let row = ChannelRow::new(open.owner.clone(), now, channel_type);
+        let connection = Some(open.socket.connection());
+        let conversation = Conversation {
+            owner: Some(open.owner),
+            ..Conversation::new(row, open.sender, connection)
         };
-        let conversation = Conversation::new(row, open.sender, Some(open.socket.connection()));
         self.conversations
             .insert(open.channel.clone(), conversation);
         self.to.channel.do_send(Attach {

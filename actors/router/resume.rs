@@ -6,7 +6,10 @@ use super::{Conversation, Resume, Router};
 use crate::{
     channel::{Adopt, outbox, socket::Item},
     event::ErrorBody,
-    store::reads::{self, ChannelHistory},
+    store::{
+        reads::{self, ChannelHistory},
+        records::Writes,
+    },
 };
 
 impl Router {
@@ -30,12 +33,15 @@ impl Router {
         let Some(mine) = self.conversations.get(&fresh) else {
             return;
         };
-        let owner = match (self.conversations.get(&channel), &history) {
-            (Some(conversation), _) => Some(&conversation.row.principal),
-            (None, Some(history)) => Some(&history.row.principal),
+        let row = match (self.conversations.get(&channel), &history) {
+            (Some(conversation), _) => Some(&conversation.row),
+            (None, Some(history)) => Some(&history.row),
             (None, None) => None,
         };
-        if owner != Some(&mine.row.principal) || fresh == channel {
+        let is_own = row
+            .zip(mine.owner.as_ref())
+            .is_some_and(|(row, owner)| row.belongs_to(owner));
+        if !is_own || fresh == channel {
             socket.tell(Item::NotAdopted);
             let error = "that channel cannot be resumed here";
             return self.refuse(&fresh, ErrorBody::refusal("cannot_resume", error));
@@ -58,6 +64,13 @@ impl Router {
                 self.conversations.insert(channel.clone(), resumed);
             }
             (None, None) => {}
+        }
+        if let (Some(conversation), Some(owner)) =
+            (self.conversations.get_mut(&channel), mine.owner)
+            && conversation.claim(owner)
+        {
+            let writes = Writes::new().channel(&channel, &conversation.row);
+            self.commit(writes, ctx);
         }
         self.to.channel.do_send(Adopt {
             fresh,

@@ -6,18 +6,24 @@ use tokio::sync::oneshot;
 use super::{Conversation, Router, gate::Sender, topics::Topic};
 use crate::{
     event::{ErrorBody, TopicState},
-    ids::{ChannelId, MessageId, PrincipalId, TaskId, TopicId},
-    store::{reads, records::ChannelRow},
+    identities::Owner,
+    ids::{ChannelId, MessageId, TaskId, TopicId},
+    store::{
+        reads,
+        records::{ChannelRow, Writes},
+    },
 };
 
 /// Someone says something on a channel that stays between requests.
 #[derive(Debug, Message)]
 #[rtype(result = "Result<Accepted, ErrorBody>")]
 pub struct Say {
-    /// The channel. It is made if there is none.
+    /// The channel.
     pub channel: ChannelId,
+    /// It is made if there is none.
+    pub may_open: bool,
     /// Whose it must be.
-    pub principal: PrincipalId,
+    pub owner: Owner,
     /// Who writes.
     pub sender: Sender,
     /// What.
@@ -80,7 +86,8 @@ impl Router {
     ) -> Result<(), Box<ErrorBody>> {
         let Say {
             channel,
-            principal,
+            may_open,
+            owner,
             sender,
             content,
             topic,
@@ -88,21 +95,23 @@ impl Router {
             notify,
         } = say;
         let now = self.to.clock.now();
-        let conversation = self.conversations.entry(channel.clone());
-        let conversation = conversation.or_insert_with(|| {
-            let row = ChannelRow {
-                principal: principal.clone(),
-                last_seen: now,
-                channel_type: sender.channel_type.clone(),
-            };
-            Conversation::new(row, sender.clone(), None)
-        });
-        if conversation.row.principal != principal {
-            let error = "that channel belongs to someone else";
-            return Err(ErrorBody::refusal("unknown_channel", error).into());
+        if may_open && !self.conversations.contains_key(&channel) {
+            let row = ChannelRow::new(owner.clone(), now, sender.channel_type.clone());
+            let conversation = Conversation::new(row, sender.clone(), None);
+            self.conversations.insert(channel.clone(), conversation);
         }
+        let known = self.conversations.get_mut(&channel);
+        // Whether there is one of somebody else is nobody's business.
+        let Some(conversation) = known.filter(|known| known.row.belongs_to(&owner)) else {
+            let error = "you have no such channel";
+            return Err(ErrorBody::refusal("unknown_channel", error).into());
+        };
         if conversation.connection.is_none() {
             conversation.sender = sender;
+        }
+        if conversation.claim(owner) {
+            let writes = Writes::new().channel(&channel, &conversation.row);
+            self.commit(writes, ctx);
         }
         let topic = match topic {
             None => None,
@@ -184,7 +193,8 @@ impl Handler<Say> for Router {
             });
         let answered = said.then(|said, router: &mut Self, _| {
             let fate = async move {
-                let gone = |_| ErrorBody::refusal("draining", "the service is stopping");
+                // It may have been stored before.
+                let gone = |_| ErrorBody::refusal("internal", "the service is stopping");
                 match said {
                     Ok(fate) => fate.await.map_err(gone)?,
                     Err(refusal) => Err(*refusal),

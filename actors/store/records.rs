@@ -16,9 +16,10 @@ use crate::{
     clock::Timestamp,
     event::Frame,
     history::HistoryEvent,
+    identities::Owner,
     ids::{
-        ApprovalId, ChannelId, LeaseId, MessageId, NoticeId, PrincipalId, QuestionId, TaskId,
-        TeamKey, TeamName, TopicId, TurnId,
+        ApprovalId, ChannelId, GrantId, LeaseId, MessageId, NoticeId, PrincipalId, QuestionId,
+        TaskId, TeamKey, TeamName, TopicId, TurnId,
     },
     inbox::InboxEvent,
     live::{event::Event, facts},
@@ -532,11 +533,35 @@ impl TeamError {
 pub struct ChannelRow {
     /// Who opened it.
     pub principal: PrincipalId,
+    /// What they were let in by. Rows of former versions have none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub grant: Option<GrantId>,
     /// When it was last connected, as far as that is known.
     pub last_seen: Timestamp,
     /// By which door they came in.
     #[serde(default, skip_serializing_if = "is_websocket")]
     pub channel_type: ChannelType,
+}
+
+impl ChannelRow {
+    /// A channel that somebody opens now.
+    pub fn new(owner: Owner, now: Timestamp, channel_type: ChannelType) -> Self {
+        Self {
+            principal: owner.principal,
+            grant: Some(owner.grant),
+            last_seen: now,
+            channel_type,
+        }
+    }
+
+    /// They may use it again. A row that knows a name only is theirs if the name was when the channel
+    /// was last seen.
+    pub fn belongs_to(&self, owner: &Owner) -> bool {
+        match &self.grant {
+            Some(grant) => *grant == owner.grant,
+            None => self.principal == owner.principal && owner.since <= self.last_seen,
+        }
+    }
 }
 
 /// A row of the interaction log: a message and its answer, or what a team said on its own.
@@ -626,9 +651,26 @@ impl EdgeKey {
     }
 }
 
-/// Parts separated by a byte that no id contains.
+/// Parts separated by a byte that is in none of them: whatever an id holds, it never reaches into
+/// the keys of another.
 pub(super) fn join(parts: &[&str]) -> Vec<u8> {
-    parts.join("\0").into_bytes()
+    let length = parts.iter().map(|part| part.len() + 1).sum();
+    let mut key = Vec::with_capacity(length);
+    for (place, part) in parts.iter().enumerate() {
+        if place > 0 {
+            key.push(0);
+        }
+        extend(&mut key, part);
+    }
+    key
+}
+
+/// Adds a part to a key.
+fn extend(key: &mut Vec<u8>, part: &str) {
+    match part.contains('\0') {
+        false => key.extend_from_slice(part.as_bytes()),
+        true => key.extend(part.replace('\0', "\u{fffd}").bytes()),
+    }
 }
 
 pub(super) fn prefix(parts: &[&str]) -> Vec<u8> {
@@ -930,12 +972,8 @@ pub(crate) fn lane_name(lane: &Lane, generation: u32) -> Vec<u8> {
         generation,
     });
     name.push(0);
-    name.extend(
-        lane.topic
-            .as_ref()
-            .map_or(NO_TOPIC, TopicId::as_str)
-            .bytes(),
-    );
+    let topic = lane.topic.as_ref().map_or(NO_TOPIC, TopicId::as_str);
+    extend(&mut name, topic);
     name
 }
 

@@ -170,7 +170,8 @@ const SPINE: &[Texts] = &[
 
 impl Texts {
     fn prefix(&self) -> Vec<u8> {
-        records::prefix(&[self.kind])
+        let parts: Vec<&str> = self.kind.split('\0').collect();
+        records::prefix(&parts)
     }
 
     fn covers(&self, key: &[u8]) -> bool {

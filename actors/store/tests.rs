@@ -13,6 +13,7 @@ use crate::{
     clock::Timestamp,
     doubles::disk::{Crash, Disk, Mounted},
     event::{Body, Frame, Progress, ProgressKind},
+    ids::ChannelId,
     store::records::EdgeKey,
     task::{Lane, Task},
 };
@@ -239,4 +240,26 @@ async fn a_failing_storage_ends_the_store() {
     );
     assert_eq!(opened.failures.load(Ordering::Relaxed), 1);
     assert_eq!(healed.commits(), 1);
+}
+
+/// SC-14: whatever an id holds, its rows are not among those of another.
+#[test]
+fn no_id_reaches_into_the_keys_of_another() {
+    let (own, foreign) = (ChannelId::from("api:ann"), ChannelId::from("api:ann\0x"));
+    let lane = |topic: &str| Lane {
+        team: "main".into(),
+        topic: Some(topic.into()),
+    };
+
+    let topic = records::topic_key(&foreign, &"t-1".into());
+    let message = records::message_key(&foreign, &"m-1".into());
+
+    assert!(!topic.starts_with(&records::topic_prefix(&own)));
+    assert!(!message.starts_with(&records::message_prefix(&own)));
+    assert!(!records::outbox_key(&foreign, 1).starts_with(&records::outbox_prefix(&own)));
+    let journal = records::journal_prefix(&lane("t-1\0x"), 1);
+    assert!(!journal.starts_with(&records::journal_prefix(&lane("t-1"), 1)));
+    // The keys of other ids are what they were.
+    let plain = records::message_key(&own, &"m-1".into());
+    assert_eq!(plain, b"msg\0api:ann\0m-1");
 }

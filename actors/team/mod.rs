@@ -17,7 +17,10 @@ use crate::{
     meter::Meter,
     notice::Notice,
     org::view::OrgView,
-    queue::{self, Leased, Queue, Waiting},
+    queue::{
+        self, Leased, Queue, Waiting,
+        placing::{Placed, Placement},
+    },
     store::{StoreHandle, records::Writes},
     task::Task,
 };
@@ -455,14 +458,19 @@ impl Handler<Waiting> for Team {
             return;
         };
         let behind = running.caller.cause.clone();
-        if !task.may_steer(&behind) {
-            return;
-        }
+        let mode = match task.may_steer(&behind) {
+            true => running.brief.queue_mode,
+            false => QueueMode::Queue,
+        };
+        let placed = |task, placement| self.queue.do_send(Placed { task, placement });
         let lane = task.lane;
-        match running.brief.queue_mode {
-            QueueMode::Queue => {}
+        match mode {
+            QueueMode::Queue => placed(task.id, Placement::NextTurn),
             QueueMode::Steer => self.queue.do_send(queue::Join { lane, behind }),
-            QueueMode::Interrupt => self.stop(&lane.topic, Stop::Interrupted, ctx),
+            QueueMode::Interrupt => {
+                placed(task.id, Placement::Started);
+                self.stop(&lane.topic, Stop::Interrupted, ctx);
+            }
         }
     }
 }

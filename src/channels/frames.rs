@@ -12,8 +12,6 @@ use crate::json_size;
 #[cfg(test)]
 mod tests;
 
-/// The longest id that a client may give, in characters.
-const MAX_ID: usize = 128;
 /// So much of an unknown type is repeated to the client, in characters.
 const SHOWN: usize = 40;
 
@@ -153,11 +151,13 @@ fn content(value: Value) -> Option<String> {
 fn message_id(fields: &Map<String, Value>) -> Result<Option<MessageId>, Refusal> {
     match fields.get("message_id") {
         None => Ok(None),
-        Some(Value::String(id)) if is_client_id(id) => Ok(Some(id.as_str().into())),
-        Some(_) => Err(Refusal::new(
-            "bad_message_id",
-            "`message_id` must be a string of 1 to 128 printable characters",
-        )),
+        Some(id) => match id.as_str().and_then(MessageId::named) {
+            Some(id) => Ok(Some(id)),
+            None => Err(Refusal::new(
+                "bad_message_id",
+                "`message_id` must be a string of 1 to 128 printable characters",
+            )),
+        },
     }
 }
 
@@ -166,7 +166,7 @@ fn resume(fields: &Map<String, Value>) -> Result<ClientFrame, Refusal> {
     let channel_id = fields
         .get("channel_id")
         .and_then(Value::as_str)
-        .filter(|id| is_client_id(id))
+        .and_then(ChannelId::named)
         .ok_or_else(|| bad("`channel_id` must be the id of an earlier channel"))?;
     let last_seq = match fields.get("last_seq") {
         None => 0,
@@ -175,7 +175,7 @@ fn resume(fields: &Map<String, Value>) -> Result<ClientFrame, Refusal> {
             .ok_or_else(|| bad("`last_seq` must be an integer, 0 or more"))?,
     };
     Ok(ClientFrame::Resume {
-        channel_id: channel_id.into(),
+        channel_id,
         last_seq,
     })
 }
@@ -214,7 +214,3 @@ fn unknown_type(found: &str, fields: &Map<String, Value>) -> Refusal {
     }
 }
 
-fn is_client_id(text: &str) -> bool {
-    (1..=MAX_ID).contains(&text.chars().take(MAX_ID + 1).count())
-        && !text.chars().any(char::is_control)
-}

@@ -24,7 +24,8 @@ use futures_util::stream;
 use hivewright_actors::{
     channel::socket::{Closing, Item, Socket},
     event::ErrorBody,
-    ids::{ChannelId, Ids, PrincipalId},
+    identities::Owner,
+    ids::{ChannelId, Ids},
     router::{Close, Inbound, Open, Receive, Resume, Router, gate::Sender},
 };
 
@@ -60,8 +61,8 @@ pub struct Door {
 
 /// Who is at the other end, and how to learn that they may not be any more.
 pub struct Guest {
-    /// Who.
-    pub principal: PrincipalId,
+    /// Whose the channel is.
+    pub owner: Owner,
     /// Who writes the messages.
     pub sender: Sender,
     /// Ends when the credential does.
@@ -274,7 +275,7 @@ impl Actor for Connection {
         if let Some(guest) = self.guest.take() {
             self.router.do_send(Open {
                 channel: self.channel.clone(),
-                principal: guest.principal,
+                owner: guest.owner,
                 sender: guest.sender,
                 socket: self.socket.clone(),
             });

@@ -178,15 +178,18 @@ fn credential(headers: &HeaderMap) -> Option<Credential<'_>> {
     Some(Credential::Cookie(session))
 }
 
-/// Only the operator's own token makes a command line of a connection, however it calls itself.
-fn channel_type(principal: &Principal, headers: &HeaderMap) -> ChannelType {
+/// Only the operator's own token makes a command line of a client, however it calls itself.
+pub(super) fn is_command_line(principal: &Principal, headers: &HeaderMap) -> bool {
     let names_itself = headers
         .get(CLIENT)
         .is_some_and(|client| client.as_bytes().eq_ignore_ascii_case(b"cli"));
-    if names_itself && principal.is_operator() && principal.has_token() {
-        ChannelType::Cli
-    } else {
-        ChannelType::Ws
+    names_itself && principal.is_operator() && principal.has_token()
+}
+
+fn channel_type(principal: &Principal, headers: &HeaderMap) -> ChannelType {
+    match is_command_line(principal, headers) {
+        true => ChannelType::Cli,
+        false => ChannelType::Ws,
     }
 }
 

@@ -21,9 +21,9 @@ use serde_json::Value;
 use utoipa::ToSchema;
 
 use super::{
-    State,
+    State, access,
     arguments::{Approve, Caller, Json, Read},
-    auth::scope::Scope,
+    auth::{principal::Principal, scope::Scope},
     batch,
     error::ApiError,
     grants, json,
@@ -372,7 +372,7 @@ async fn decide(
     id: web::Path<String>,
     Json(verdict): Json<Verdict>,
 ) -> Result<Data<Row>, ApiError> {
-    let decided = say(&state, &caller, via(&request), id.into_inner(), verdict);
+    let decided = say(&state, &caller, via(&caller.principal, &request), id.into_inner(), verdict);
     decided.await.map(Data)
 }
 
@@ -383,7 +383,7 @@ async fn decide_several(
     Json(Verdicts { items }): Json<Verdicts>,
 ) -> Result<Data<Vec<Decided>>, ApiError> {
     batch::check(&items)?;
-    let via = via(&request);
+    let via = via(&caller.principal, &request);
     let mut answers = Vec::with_capacity(items.len());
     for item in items {
         let verdict = Verdict {
@@ -467,11 +467,10 @@ fn refused(refusal: NotDecided) -> ApiError {
 }
 
 /// On which way somebody decides.
-fn via(request: &HttpRequest) -> &'static str {
-    let client = request.headers().get("x-client");
-    match client.and_then(|value| value.to_str().ok()) {
-        Some("cli") => "cli",
-        _ => "api",
+fn via(principal: &Principal, request: &HttpRequest) -> &'static str {
+    match access::is_command_line(principal, request.headers()) {
+        true => "cli",
+        false => "api",
     }
 }
 

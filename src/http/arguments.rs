@@ -149,7 +149,7 @@ fn caller<R: Right>(request: &HttpRequest) -> Result<Caller<R>, ApiError> {
 fn query(request: &HttpRequest) -> Result<Query, ApiError> {
     let operation = routes::operation(request);
     let operation = operation.ok_or_else(|| ApiError::internal("no description"))?;
-    Query::read(request.query_string(), operation)
+    Query::read(request.path(), request.query_string(), operation)
 }
 
 /// Somebody, with a query as described.
@@ -170,9 +170,10 @@ impl FromRequest for Anyone {
 /// is not read of someone who has no right to send one.
 pub(super) struct Json<T>(pub(super) T);
 
-impl<T: ToSchema> Argument for Json<T> {
+impl<T: DeserializeOwned + ToSchema> Argument for Json<T> {
     fn describe(draft: &mut Draft) {
         draft.body = Some(draft.closed::<T>());
+        draft.needs_body = json::nothing::<T>().is_none();
     }
 }
 

@@ -6,7 +6,7 @@ use std::{
     collections::BTreeMap,
     ops::ControlFlow,
     sync::{
-        Mutex,
+        Mutex, OnceLock,
         atomic::{AtomicU64, Ordering},
     },
     time::Duration,
@@ -18,17 +18,31 @@ use hivewright_actors::{
 };
 
 #[derive(Debug, Default)]
-pub(crate) struct Memory(Mutex<BTreeMap<Vec<u8>, Vec<u8>>>, AtomicU64);
+pub(crate) struct Memory {
+    rows: Mutex<BTreeMap<Vec<u8>, Vec<u8>>>,
+    refused: OnceLock<&'static str>,
+    shown: AtomicU64,
+}
 
 impl Memory {
     /// How many rows scans have shown so far.
     pub(crate) fn shown(&self) -> u64 {
-        self.1.load(Ordering::Relaxed)
+        self.shown.load(Ordering::Relaxed)
+    }
+
+    /// From now on no row of a kind can be written.
+    pub(crate) fn refuse(&self, kind: &'static str) {
+        self.refused.set(kind).unwrap();
+    }
+
+    /// Some rows cannot be written.
+    pub(crate) fn is_broken(&self) -> bool {
+        self.refused.get().is_some()
     }
 
     /// All that is stored, as text.
     pub(crate) fn text(&self) -> String {
-        let map = self.0.lock().unwrap();
+        let map = self.rows.lock().unwrap();
         let rows = map.iter().map(|(key, value)| {
             format!(
                 "{} {}\n",
@@ -42,7 +56,14 @@ impl Memory {
 
 impl Storage for Memory {
     fn commit(&self, batch: &Batch) -> Result<(), StorageError> {
-        let mut map = self.0.lock().unwrap();
+        let mut map = self.rows.lock().unwrap();
+        let is_refused = |kind: &&str| {
+            let mut keys = batch.changes.iter().map(|(key, _)| key);
+            keys.any(|key| key.starts_with(kind.as_bytes()))
+        };
+        if self.refused.get().is_some_and(is_refused) {
+            return Err(StorageError::Write("the disk is full".to_owned()));
+        }
         for (key, value) in &batch.changes {
             match value {
                 Some(value) => map.insert(key.clone(), value.clone()),
@@ -53,7 +74,7 @@ impl Storage for Memory {
     }
 
     fn get(&self, key: &[u8]) -> Result<Option<Vec<u8>>, StorageError> {
-        Ok(self.0.lock().unwrap().get(key).cloned())
+        Ok(self.rows.lock().unwrap().get(key).cloned())
     }
 
     fn scan(
@@ -64,14 +85,14 @@ impl Storage for Memory {
         visit: &mut Visit<'_>,
     ) -> Result<(), StorageError> {
         let rows: Vec<_> = {
-            let map = self.0.lock().unwrap();
+            let map = self.rows.lock().unwrap();
             let range = map.range(start.to_vec()..end.to_vec());
             range
                 .map(|(key, value)| (key.clone(), value.clone()))
                 .collect()
         };
         let mut show = |(key, value): &(Vec<u8>, Vec<u8>)| {
-            self.1.fetch_add(1, Ordering::Relaxed);
+            self.shown.fetch_add(1, Ordering::Relaxed);
             visit(key, Ok(value))
         };
         let _: ControlFlow<()> = match order {

@@ -56,6 +56,9 @@ pub(super) async fn pass<B: MessageBody>(
             let status = response.status();
             match record::write(&state, &request, who, status).await {
                 Ok(()) => ServiceResponse::new(request, response).map_into_left_body(),
+                Err(error) if status.is_success() => {
+                    ServiceResponse::from_err(error.after_the_act(), request).map_into_right_body()
+                }
                 Err(error) => ServiceResponse::from_err(error, request).map_into_right_body(),
             }
         }

@@ -28,6 +28,8 @@ pub struct ApiError {
     header: Option<Box<(HeaderName, String)>>,
     /// For the log, never for the client.
     cause: Option<Box<str>>,
+    /// What was asked for may have been done all the same.
+    unsure: bool,
 }
 
 impl ApiError {
@@ -41,6 +43,7 @@ impl ApiError {
             hint: None,
             header: None,
             cause: None,
+            unsure: status.is_server_error() && status != StatusCode::SERVICE_UNAVAILABLE,
         }
     }
 
@@ -240,6 +243,29 @@ impl ApiError {
                 "internal",
                 "something went wrong here; the log has it under this request id",
             )
+        }
+    }
+
+    /// The same, of what may have been done before it was cut off.
+    pub fn unsure(self) -> Self {
+        Self {
+            unsure: true,
+            ..self
+        }
+    }
+
+    /// Whoever was refused so may ask again: nothing was done.
+    pub(super) fn changed_nothing(&self) -> bool {
+        !self.unsure
+    }
+
+    /// The same, said after the act: what was done cannot be written down.
+    pub(super) fn after_the_act(self) -> Self {
+        let message = "this was done, but could not be written into the audit; do not ask for it again. \
+                       What is shown only once is lost: end it and make another";
+        Self {
+            message: message.into(),
+            ..self
         }
     }
 

@@ -185,16 +185,32 @@ async fn begin<'a>(
     Ok(Turn::First(keyed))
 }
 
-/// Keeps the answer for whoever asks again. A refusal has changed nothing: it is forgotten.
+/// Nothing was done, so that a repeat may do it. Whoever only ran out of patience does not know.
+fn is_refused<B>(response: &HttpResponse<B>) -> bool {
+    let refusal = response
+        .error()
+        .and_then(|error| error.as_error::<ApiError>());
+    match refusal {
+        Some(refusal) => refusal.changed_nothing(),
+        None => response.status().is_client_error(),
+    }
+}
+
+/// Keeps the answer for whoever asks again. What was refused is forgotten. Of what failed it stays
+/// unknown what came of it.
 async fn end(
     state: &State,
     mut keyed: Keyed<'_>,
     response: HttpResponse<impl MessageBody + 'static>,
 ) -> Result<HttpResponse<BoxBody>, ApiError> {
+    let refused = is_refused(&response);
     let (response, body) = response.into_parts();
     let status = response.status();
     let place = place(keyed.row.at, &keyed.name);
-    if !status.is_success() {
+    if !status.is_success() && !refused {
+        return Ok(response.set_body(body.boxed()));
+    }
+    if refused {
         let forgotten = state.spine.store.commit(Writes::new().drop_edge(&place));
         forgotten.await.map_err(ApiError::internal)?;
         return Ok(response.set_body(body.boxed()));

@@ -13,13 +13,14 @@ use utoipa::ToSchema;
 
 use super::{
     State,
-    arguments::{Caller, Operate},
+    arguments::{Caller, Json, Operate},
     error::ApiError,
     json,
     listing::Gathering,
     operation::{Field, Operation},
     reply::{Done, Rows},
     routes::{Resource, at},
+    teams::acting::Nothing,
 };
 use crate::vocabulary;
 
@@ -149,6 +150,7 @@ async fn read_one(
     state: web::Data<State>,
     caller: Caller<Operate>,
     id: web::Path<String>,
+    Json(Nothing {}): Json<Nothing>,
 ) -> Result<Done, ApiError> {
     let (seen, id) = (Seen::by(&caller), NoticeId::from(id.as_str()));
     let meant = state.spine.store.read(move |storage| {
@@ -171,7 +173,11 @@ async fn read_one(
     Ok(Done)
 }
 
-async fn read_all(state: web::Data<State>, caller: Caller<Operate>) -> Result<Done, ApiError> {
+async fn read_all(
+    state: web::Data<State>,
+    caller: Caller<Operate>,
+    Json(Nothing {}): Json<Nothing>,
+) -> Result<Done, ApiError> {
     let seen = Seen::by(&caller);
     let unread = state.spine.store.read(move |storage| {
         let mut unread = Vec::new();

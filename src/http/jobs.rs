@@ -166,7 +166,8 @@ impl Jobs {
             }
             let now: Timestamp = self.clock.now();
             let number = list.back().map_or(0, |job| number(&job.id)) + 1;
-            let id = format!("job-{number}");
+            // Numbers begin anew with the process, names do not.
+            let id = format!("job-{}-{number}", self.live.mark().boot);
             list.push_back(Job {
                 id: id.clone(),
                 kind,
@@ -271,7 +272,7 @@ impl Drop for Ending<'_> {
 }
 
 fn number(id: &str) -> u64 {
-    let number = id.strip_prefix("job-").and_then(|text| text.parse().ok());
+    let number = id.rsplit('-').next().and_then(|text| text.parse().ok());
     number.unwrap_or(0)
 }
 

@@ -287,6 +287,7 @@ mod tests {
 
     fn page(limit: usize, offset: usize, after: Option<Value>, falling: bool) -> Page {
         Page {
+            list: String::new(),
             limit,
             offset,
             sort: Sort {

@@ -19,6 +19,7 @@ use super::{
     operation::{Field, Operation},
     reply::{Created, Data, Done, Rows},
     routes::{Resource, at},
+    teams::acting::Nothing,
 };
 use crate::{
     memory::{
@@ -502,6 +503,7 @@ async fn bring_back(
     state: web::Data<State>,
     caller: Caller<Operate>,
     id: web::Path<String>,
+    Json(Nothing {}): Json<Nothing>,
 ) -> Result<Created<Row>, ApiError> {
     let id = reached(&state, &caller, id).await?;
     let by = operator(&caller.principal);

@@ -11,8 +11,9 @@ use hivewright_actors::{
         event::{Data as Details, Kind as Told},
         watch::{Filter, Watch},
     },
+    queue::placing::{Place, Placement},
     router::saying::{self, Say, Wanted},
-    store::reads,
+    store::{reads, records::Writes},
     task::{Kind, Options, Priority, Task},
 };
 use serde::{Deserialize, Serialize};
@@ -24,7 +25,7 @@ use super::{
     access::Upgrade,
     approvals::{PATIENCE, ask},
     arguments::{Caller, Chat, Json, Read},
-    auth::scope::Scope,
+    auth::{principal::Principal, scope::Scope},
     error::ApiError,
     operation::{Field, Operation},
     reply::{Accepted, Clean, Data},
@@ -35,6 +36,8 @@ use super::{
 
 /// Nobody waits longer for an answer, in seconds.
 const LONGEST_WAIT: u64 = 300;
+/// A team that has not decided by then what it does with a message lets it wait.
+const PLACED_WITHIN: Duration = Duration::from_millis(500);
 
 pub(super) fn resources() -> Vec<Resource> {
     vec![
@@ -74,7 +77,8 @@ struct Words {
     topic_id: Option<String>,
     /// The name of a topic, instead of its id.
     topic: Option<String>,
-    /// Where it is said; without one it is the channel of the caller.
+    /// Where it is said: a channel that the caller opened. Without one it is the caller's own.
+    #[schema(min_length = 1, max_length = 128)]
     channel_id: Option<String>,
     /// How long to wait for the reply, in seconds.
     #[serde(default)]
@@ -101,9 +105,13 @@ struct Row {
     #[schema(value_type = Option<String>)]
     topic_id: Option<TopicId>,
     state: String,
-    /// Whether it started a turn, waits for one, or waits for something else.
+    /// What became of it at first: it `started` a turn, joined the `current_turn`, waits for the
+    /// `next_turn`, or its topic is `waiting` for something.
     #[serde(skip_serializing_if = "Option::is_none")]
     placement: Option<&'static str>,
+    /// For what.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    wait_reason: Option<&'static str>,
     #[serde(skip_serializing_if = "Option::is_none")]
     reply: Option<Reply>,
 }
@@ -138,23 +146,65 @@ impl Row {
             channel_id: channel,
             task_id: task.map(|task| task.id.clone()),
             topic_id: task.and_then(|task| task.lane.topic.clone()),
-            placement: match state {
-                "running" => Some("started"),
-                "accepted" => Some("next_turn"),
-                "waiting" => Some("waiting"),
-                _ => None,
-            },
+            placement: None,
+            wait_reason: None,
             state: state.to_owned(),
             reply,
         }
     }
+
+    fn placed(self, placement: Option<Placement>) -> Self {
+        let wait_reason = match placement {
+            Some(Placement::Waiting(reason)) => Some(reason.as_str()),
+            _ => None,
+        };
+        Self {
+            placement: placement.map(Placement::as_str),
+            wait_reason,
+            ..self
+        }
+    }
 }
 
-/// The channel of whoever speaks over REST.
-fn own_channel(upgrade: &Upgrade) -> ChannelId {
-    match upgrade.channel_type {
-        ChannelType::Cli => "cli".into(),
-        _ => format!("api:{}", upgrade.principal.id()).into(),
+/// The channel of whoever speaks over REST. A former version named it after the token's name, which
+/// may be another's by now: such a channel is gone on with by the token that opened it only.
+async fn own_channel(state: &State, principal: &Principal) -> Result<ChannelId, ApiError> {
+    let owner = principal.owner();
+    let own = ChannelId::from(format!("api:{}", owner.grant));
+    if principal.is_operator() {
+        return Ok(own);
+    }
+    let former = ChannelId::from(format!("api:{}", owner.principal));
+    let row = {
+        let former = former.clone();
+        let store = &state.spine.store;
+        let found = store.read(move |storage| reads::channel_row(storage, &former));
+        found.await.map_err(ApiError::internal)?
+    };
+    match row.is_some_and(|row| row.belongs_to(&owner)) {
+        true => Ok(former),
+        false => Ok(own),
+    }
+}
+
+/// Of a task that the queue has no more: it has had its turn.
+fn begun(task: &Task) -> Option<Placement> {
+    (task.attempts > 0).then_some(Placement::Started)
+}
+
+/// A channel that the caller named.
+fn named(field: &str, id: &str) -> Result<ChannelId, ApiError> {
+    let reason = "expected 1 to 128 printable characters";
+    ChannelId::named(id).ok_or_else(|| ApiError::invalid_field(field, reason))
+}
+
+/// Where a task stood when that was decided. None is one that is no longer open.
+async fn placement(state: &State, id: &TaskId) -> Result<Option<Placement>, ApiError> {
+    let place = Place { task: id.clone() };
+    let asked = state.spine.queue.send(place);
+    match tokio::time::timeout(PLACED_WITHIN, asked).await {
+        Ok(placed) => ask(placed),
+        Err(_late) => Ok(Some(Placement::NextTurn)),
     }
 }
 
@@ -190,16 +240,23 @@ async fn send(
         return to_team(&state, &upgrade, words, notify, &mut fate, until).await;
     }
     let message = parts(&state)?.ids.message();
-    let own = own_channel(&upgrade);
-    let channel = words.channel_id.map_or(own, ChannelId::from);
+    let own = match upgrade.channel_type {
+        ChannelType::Cli => "cli".into(),
+        _ => own_channel(&state, &upgrade.principal).await?,
+    };
+    let channel = match &words.channel_id {
+        Some(id) => named("channel_id", id)?,
+        None => own.clone(),
+    };
     let mut sender = upgrade.sender();
     if sender.channel_type == ChannelType::Ws {
         sender.channel_type = ChannelType::Api;
     }
     let topic = words.topic_id.map(Wanted::Id);
     let said = state.spine.router.send(Say {
+        may_open: channel == own,
         channel: channel.clone(),
-        principal: upgrade.principal.id().clone(),
+        owner: upgrade.principal.owner(),
         sender,
         content: state.secrets.scrub_known(words.content.trim()),
         topic: topic.or(words.topic.map(Wanted::Name)),
@@ -221,8 +278,12 @@ async fn send(
         };
         return Ok(Either::Left(Clean::new(&state.secrets, Data(row))));
     };
-    let task = fate.of(&task, waits, until).await?;
-    let row = Row::new(message, Some(channel), Some(&task));
+    let placement = placement(&state, &task).await?;
+    let task = match placement {
+        Some(_) => fate.of(&task, waits, until).await?,
+        None => fate.ended(&task).await?,
+    };
+    let row = Row::new(message, Some(channel), Some(&task)).placed(placement.or(begun(&task)));
     Ok(answer(&state, row, waits))
 }
 
@@ -252,9 +313,10 @@ async fn to_team(
         source: notify,
     };
     let id = giving::give(state, &upgrade.principal, work, "content").await?;
+    let placement = placement(state, &id).await?;
     let task = fate.of(&id, words.wait_s > 0, until).await?;
     let message = MessageId::from(id.as_str());
-    let row = Row::new(message, None, Some(&task));
+    let row = Row::new(message, None, Some(&task)).placed(placement.or(begun(&task)));
     Ok(answer(state, row, words.wait_s > 0))
 }
 
@@ -296,18 +358,30 @@ impl Fate {
                     return Ok(task.clone());
                 }
                 Some(_) => until,
+                // It may be stored yet, so that this is no refusal.
                 None if Instant::now() >= stored_by => {
-                    return Err(ApiError::new(
-                        StatusCode::SERVICE_UNAVAILABLE,
-                        "queue_full",
-                        "too much waits already; try again later",
-                    ));
+                    return Err(ApiError::internal("a message was not stored in time"));
                 }
                 None => stored_by,
             };
             // Out of time is seen above.
             let _late = tokio::time::timeout_at(limit, self.news_of(id)).await;
         }
+    }
+
+    /// A task that the queue does not have any more; or never had, if it was full.
+    async fn ended(&self, id: &TaskId) -> Result<Task, ApiError> {
+        // Behind whatever is on its way to the store.
+        let store = &self.state.spine.store;
+        let settled = store.commit(Writes::new()).await;
+        settled.map_err(ApiError::internal)?;
+        self.find(id).await?.ok_or_else(|| {
+            ApiError::new(
+                StatusCode::SERVICE_UNAVAILABLE,
+                "queue_full",
+                "too much waits already; try again later",
+            )
+        })
     }
 
     /// Waits until something is told of the task, or may have been.
@@ -346,6 +420,7 @@ fn refused(error: ErrorBody) -> ApiError {
         "bad_topic_name" => ApiError::invalid_as("topic", "bad_topic_name", message),
         "unknown_channel" => ApiError::not_found(message).about("channel_id"),
         "draining" => ApiError::draining(),
+        "internal" => ApiError::internal(message),
         "topic_queue_full" | "team_queue_full" | "queue_full" => {
             ApiError::new(StatusCode::SERVICE_UNAVAILABLE, "queue_full", message)
         }
@@ -358,8 +433,10 @@ async fn show(
     caller: Caller<Read>,
     id: web::Path<String>,
 ) -> Result<Clean<Data<Row>>, ApiError> {
-    let own = format!("api:{}", caller.principal.id());
-    let channel = ChannelId::from(caller.query.text("channel").unwrap_or(&own));
+    let channel = match caller.query.text("channel") {
+        Some(id) => named("channel", id)?,
+        None => own_channel(&state, &caller.principal).await?,
+    };
     let message = MessageId::from(id.as_str());
     let (at, of) = (channel.clone(), message.clone());
     let found = state.spine.store.read(move |storage| {
@@ -382,6 +459,10 @@ async fn show(
     let task = found
         .filter(is_reached)
         .ok_or_else(|| ApiError::not_found("there is no such message"))?;
-    let row = Row::new(message, Some(channel), task.as_ref());
+    let placement = match &task {
+        Some(task) if task.outcome.is_none() => placement(&state, &task.id).await?,
+        _ => None,
+    };
+    let row = Row::new(message, Some(channel), task.as_ref()).placed(placement);
     Ok(Clean::new(&state.secrets, Data(row)))
 }

@@ -289,9 +289,13 @@ fn describe(
             .schema(Some(schema))
             .example(example)
             .build();
+        let required = match draft.needs_body {
+            true => Required::True,
+            false => Required::False,
+        };
         let body = RequestBodyBuilder::new()
             .content(JSON, content)
-            .required(Some(Required::True));
+            .required(Some(required));
         built = built.request_body(Some(body.build()));
     }
     let scopes: Vec<&str> = match draft.needs {

@@ -34,6 +34,8 @@ pub(super) struct Operation {
 pub(super) struct Draft {
     pub(super) needs: Needs,
     pub(super) body: Option<RefOr<Schema>>,
+    /// It makes no sense without one.
+    pub(super) needs_body: bool,
     /// Status, content type and schema; a status may have no content.
     pub(super) answers: Vec<(u16, Option<(&'static str, RefOr<Schema>)>)>,
     /// Schemas that others refer to.

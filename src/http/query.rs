@@ -2,7 +2,7 @@
 
 use actix_web::web;
 use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD};
-use hivewright_actors::clock::Timestamp;
+use hivewright_actors::{clock::Timestamp, store::records::digest};
 use serde_json::{Value, json};
 
 use super::{
@@ -35,11 +35,14 @@ pub(super) static OF_PAGES: [Field; 3] = [
 pub(super) struct Query {
     fields: Vec<(String, String)>,
     paging: Option<Paging>,
+    list: String,
 }
 
 /// The part of a list that is wanted.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Page {
+    /// Tells the list from others.
+    pub(super) list: String,
     pub(super) limit: usize,
     pub(super) offset: usize,
     pub(super) sort: Sort,
@@ -110,15 +113,18 @@ impl Paging {
 impl Page {
     /// For `next_cursor`: where the rows go on after one at this place.
     pub(super) fn cursor(&self, place: Value) -> String {
-        let text = json!({"sort": self.sort.name(), "after": place}).to_string();
+        let text = json!({"list": self.list, "sort": self.sort.name(), "after": place}).to_string();
         URL_SAFE_NO_PAD.encode(text)
     }
 }
 
-fn place(cursor: &str, sort: Sort) -> Result<Value, ApiError> {
+fn place(cursor: &str, list: &str, sort: Sort) -> Result<Value, ApiError> {
     let unknown = || ApiError::invalid_field("cursor", "not a `next_cursor` of this list");
     let bytes = URL_SAFE_NO_PAD.decode(cursor).map_err(|_| unknown())?;
     let mut cursor: Value = serde_json::from_slice(&bytes).map_err(|_| unknown())?;
+    if cursor["list"] != list {
+        return Err(unknown());
+    }
     if cursor["sort"] != sort.name() {
         let reason = "its list was sorted otherwise; begin without a cursor";
         return Err(ApiError::invalid_field("cursor", reason));
@@ -143,8 +149,8 @@ fn moment(text: &str, now: Timestamp) -> Option<Timestamp> {
 
 impl Query {
     /// Reads a query with the fields that are described, and no others. A text that is empty counts
-    /// as absent.
-    pub(super) fn read(text: &str, operation: &Operation) -> Result<Self, ApiError> {
+    /// as absent. A cursor is good for the path that it was got from.
+    pub(super) fn read(path: &str, text: &str, operation: &Operation) -> Result<Self, ApiError> {
         let fields = web::Query::<Vec<(String, String)>>::from_query(text)
             .map_err(|_| ApiError::invalid("the query cannot be read"))?
             .into_inner();
@@ -173,6 +179,7 @@ impl Query {
         Ok(Self {
             fields,
             paging: operation.paging,
+            list: format!("{:016x}", digest(path)),
         })
     }
 
@@ -228,7 +235,10 @@ impl Query {
             limit: number("limit", USUAL).map_err(ApiError::internal)?,
             offset: number("offset", 0).map_err(ApiError::internal)?,
             sort,
-            after: cursor.map(|cursor| place(cursor, sort)).transpose()?,
+            after: cursor
+                .map(|cursor| place(cursor, &self.list, sort))
+                .transpose()?,
+            list: self.list.clone(),
         })
     }
 }
@@ -292,7 +302,7 @@ mod tests {
                 },
             )
             .pages(&["-at", "name"]);
-        Query::read(text, &operation)
+        Query::read("/rows", text, &operation)
     }
 
     fn refusal<T>(outcome: Result<T, ApiError>) -> String {
@@ -353,6 +363,18 @@ mod tests {
         assert!(refusal(after(format!("cursor={cursor}&sort=name"))).contains("sorted otherwise"));
         assert!(refusal(after(format!("cursor={cursor}&offset=1"))).contains("either"));
         assert!(refusal(after("cursor=x".to_owned())).contains("next_cursor"));
+    }
+
+    /// OP-02: a cursor of another list would begin this one anew.
+    #[test]
+    fn a_cursor_belongs_to_its_list() {
+        let operation = Operation::new("Lists.").pages(&["-at"]);
+        let page = |path: &str, text: &str| Query::read(path, text, &operation)?.page();
+        let cursor = page("/rows", "").unwrap().cursor(json!([5, "x"]));
+        let own = format!("cursor={cursor}");
+
+        assert!(page("/rows", &own).is_ok());
+        assert!(refusal(page("/others", &own)).contains("of this list"));
     }
 
     #[test]

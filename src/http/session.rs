@@ -18,6 +18,7 @@ use super::{
     record,
     reply::{Created, Data, Done, Dressed},
     routes::{Resource, at},
+    teams::acting::Nothing,
 };
 
 pub(super) fn resources() -> Vec<Resource> {
@@ -161,6 +162,7 @@ async fn log_out(
 async fn make_link(
     state: web::Data<State>,
     caller: Caller<Admin>,
+    Json(Nothing {}): Json<Nothing>,
 ) -> Result<Created<Link>, ApiError> {
     let code = state.access.auth.link(&caller.principal)?;
     Ok(Created(Link {

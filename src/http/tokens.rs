@@ -19,6 +19,7 @@ use super::{
     operation::Operation,
     reply::{Created, Done, Rows},
     routes::{Resource, at},
+    teams::acting::Nothing,
 };
 use crate::settings::units;
 
@@ -166,7 +167,11 @@ fn is_within(grant: &Grant, caller: &Caller<Admin>) -> bool {
 }
 
 /// The new token is in its file, not in the answer.
-async fn rotate(state: web::Data<State>, caller: Caller<Admin>) -> Result<Done, ApiError> {
+async fn rotate(
+    state: web::Data<State>,
+    caller: Caller<Admin>,
+    Json(Nothing {}): Json<Nothing>,
+) -> Result<Done, ApiError> {
     let principal = &caller.principal;
     // The operator token has all scopes: only whoever has them all may make one.
     if let Some(missing) = Scopes::all().beyond(principal.scopes()) {

@@ -30,6 +30,7 @@ use super::{
     operation::{Field, Operation},
     reply::{Accepted, Created, Data, Done, Rows},
     routes::{Resource, at},
+    teams::acting::Nothing,
 };
 use crate::triggers::{
     desk::{Author, DeskError, Parts},
@@ -222,7 +223,9 @@ impl From<DeskError> for ApiError {
                 StatusCode::CONFLICT
             }
             "queue_full" => return Self::rate_limited(message),
-            "draining" | "busy" => return Self::draining(),
+            "busy" => return Self::draining(),
+            // It may have begun before.
+            "draining" => return Self::draining().unsure(),
             "internal" => return Self::internal(message),
             _ => StatusCode::BAD_REQUEST,
         };
@@ -360,6 +363,7 @@ async fn enable(
     state: web::Data<State>,
     caller: Caller<Operate>,
     path: web::Path<String>,
+    Json(Nothing {}): Json<Nothing>,
 ) -> Result<Data<Shown>, ApiError> {
     let (desk, _) = stand(&state, &caller, &path).await?;
     let enabled = desk.enable(id(&path)).await?;

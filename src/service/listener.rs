@@ -104,7 +104,7 @@ async fn connect(
     let upgrade = upgrade?;
     let guest = Guest {
         ended: Box::pin(upgrade.principal.ended()),
-        principal: upgrade.principal.id().clone(),
+        owner: upgrade.principal.owner(),
         sender: upgrade.sender(),
     };
     websocket::upgrade(&request, payload, &door, guest)

@@ -3,13 +3,20 @@
 use std::time::Duration;
 
 use crate::{
+    channel_type::ChannelType,
     doubles::{
         disk::Crash,
         engine::{Play, seconds},
-        world::World,
+        world::{World, owner},
     },
+    identities::Owner,
+    ids::ChannelId,
     queue::schedule::Limits,
-    router::rate::Rate,
+    router::{gate::Sender, granting::ListGrants, rate::Rate},
+    store::{
+        reads,
+        records::{ChannelRow, Writes},
+    },
 };
 
 fn slow() -> World {
@@ -167,6 +174,81 @@ async fn an_unused_channel_is_forgotten_after_a_day() {
     for prefix in ["chan", "topic", "msg", "out", "log"] {
         assert_eq!(world.disk.keys(prefix), Vec::<String>::new());
     }
+}
+
+/// CH-88: a name may be another's by now.
+#[actix::test]
+async fn a_later_token_of_the_same_name_resumes_nothing() {
+    let world = slow();
+    let spine = world.start();
+    let connect = |grant: &str| {
+        let owner = Owner {
+            grant: grant.into(),
+            ..owner("bob")
+        };
+        world.connect_of(owner, Sender::of(&"bob".into(), ChannelType::Ws), &spine)
+    };
+    let client = connect("token-1");
+    client.say("m1", "water the garden");
+    client.hear_end_of("m1").await;
+    client.close();
+
+    let (later, same) = (connect("token-2"), connect("token-1"));
+    later.resume(&client.channel, client.last_seq.get());
+    later.item().await;
+    let refused = later.hear().await;
+    same.resume(&client.channel, client.last_seq.get());
+
+    assert_eq!(refused, "error -: cannot_resume");
+    let adopted = crate::channel::socket::Item::Adopted(client.channel.clone());
+    assert_eq!(same.item().await, adopted);
+}
+
+/// CH-88: a row of a former version knows a name only, and when the channel was last seen.
+#[actix::test]
+async fn a_channel_of_a_former_version_is_resumed_by_the_token_of_that_time() {
+    let world = slow();
+    let spine = world.start();
+    let channel = ChannelId::from("ws:1");
+    let row = ChannelRow {
+        principal: "bob".into(),
+        grant: None,
+        last_seen: world.clock.now(),
+        channel_type: ChannelType::Ws,
+    };
+    let writes = Writes::new().channel(&channel, &row);
+    spine.store.commit(writes).await.unwrap();
+    let connect = |grant: &str, since| {
+        let owner = Owner {
+            grant: grant.into(),
+            since,
+            ..owner("bob")
+        };
+        world.connect_of(owner, Sender::of(&"bob".into(), ChannelType::Ws), &spine)
+    };
+    let later = connect("token-2", row.last_seen + Duration::from_millis(1));
+    let same = connect("token-1", row.last_seen);
+
+    later.resume(&channel, 0);
+    later.item().await;
+    let refused = later.hear().await;
+    same.resume(&channel, 0);
+    let adopted = same.item().await;
+    same.close();
+
+    assert_eq!(refused, "error -: cannot_resume");
+    assert_eq!(
+        adopted,
+        crate::channel::socket::Item::Adopted(channel.clone())
+    );
+    // From now on it is known whose it is.
+    spine.router.send(ListGrants).await.unwrap().unwrap();
+    spine.store.commit(Writes::new()).await.unwrap();
+    let stored = spine
+        .store
+        .read(move |storage| reads::channel_row(storage, &channel));
+    let stored = stored.await.unwrap().unwrap();
+    assert_eq!(stored.grant, Some("token-1".into()));
 }
 
 /// CH-92: a channel that was connected until the process died is not taken for an old one.

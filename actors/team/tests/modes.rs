@@ -14,10 +14,12 @@ use crate::{
     engine::Message,
     queue::{
         Enqueue,
+        parking::SetState,
+        placing::{Place, Placement},
         submit::{CancelTask, OpenTasks},
     },
     store::records::Writes,
-    task::{Cause, Code, Kind, Lane, OnResult, Task},
+    task::{Cause, Code, Kind, Lane, OnResult, Task, WaitReason},
 };
 
 /// Work for the lane of a topic that no message brought.
@@ -320,4 +322,57 @@ async fn the_result_of_work_that_joined_wakes_the_lane_that_asked() {
         (1, 1),
         "{asked:#?}"
     );
+}
+
+/// Where a message of somebody stands that comes while a turn of `someone` runs.
+async fn placed(mode: QueueMode, from: &str) -> Option<Placement> {
+    let mut world = World::new(|_| vec![seconds(60), Play::Say("Fine."), Play::Answer]);
+    world.queue_mode = mode;
+    let client = world.connect(&world.start());
+    client.say("m1", "water the garden");
+    let topic = client.topic_of("m1").await;
+    enqueue(&client, &topic, work("a", Kind::Chat, from));
+    place(&client, "a").await
+}
+
+async fn place(client: &Client, task: &str) -> Option<Placement> {
+    let place = Place { task: task.into() };
+    client.spine.queue.send(place).await.unwrap()
+}
+
+/// OP-33, EN-21, EN-22, EN-23: the team at work says what becomes of a message.
+#[actix::test]
+async fn a_message_to_a_working_team_is_placed_by_its_mode() {
+    use Placement::{CurrentTurn, NextTurn, Started};
+    for (mode, from, placement) in [
+        (QueueMode::Queue, "someone", NextTurn),
+        (QueueMode::Steer, "someone", CurrentTurn),
+        (QueueMode::Interrupt, "someone", Started),
+        // Nobody else gets into the turn, or ends it.
+        (QueueMode::Steer, "another", NextTurn),
+        (QueueMode::Interrupt, "another", NextTurn),
+    ] {
+        assert_eq!(placed(mode, from).await, Some(placement), "{mode:?} {from}");
+    }
+}
+
+/// OP-33, EN-20, EN-25
+#[actix::test]
+async fn a_message_to_an_idle_team_starts_a_turn_unless_the_team_is_paused() {
+    let world = World::new(|_| vec![seconds(60), Play::Say("Fine."), Play::Answer]);
+    let client = world.connect(&world.start());
+
+    enqueue(&client, "t-1", work("a", Kind::Chat, "someone"));
+    let idle = place(&client, "a").await;
+    client.spine.queue.do_send(SetState {
+        team: "main".into(),
+        paused: true,
+        draining: false,
+    });
+    enqueue(&client, "t-2", work("b", Kind::Chat, "someone"));
+    let paused = place(&client, "b").await;
+
+    assert_eq!(idle, Some(Placement::Started));
+    assert_eq!(paused, Some(Placement::Waiting(WaitReason::Paused)));
+    assert_eq!(place(&client, "never").await, None);
 }

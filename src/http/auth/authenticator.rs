@@ -238,6 +238,7 @@ impl Authenticator {
             end: live.ends.entry(credential.clone()).or_default().clone(),
             credential,
             grant: grant.id.clone(),
+            since: grant.created_at,
             authenticator: self.clone(),
         }
     }

@@ -2,7 +2,7 @@
 
 use std::{fmt, future::Future, sync::Arc, time::Duration};
 
-use hivewright_actors::ids::PrincipalId;
+use hivewright_actors::{clock::Timestamp, identities::Owner, ids::PrincipalId};
 use tokio_util::sync::CancellationToken;
 
 use super::{
@@ -24,6 +24,8 @@ pub struct Principal {
     pub(super) teams: Option<Arc<[String]>>,
     pub(super) credential: CredentialId,
     pub(super) grant: CredentialId,
+    /// When that was made.
+    pub(super) since: Timestamp,
     pub(super) end: CancellationToken,
     pub(super) authenticator: Authenticator,
 }
@@ -67,6 +69,23 @@ impl Principal {
     /// The token behind it: of a session, the one that opened it.
     pub fn grant(&self) -> &CredentialId {
         &self.grant
+    }
+
+    /// As whose the channels that they open are kept. The operator stays the same, whatever the
+    /// token is replaced by.
+    pub fn owner(&self) -> Owner {
+        match self.is_operator() {
+            true => Owner {
+                principal: self.id.clone(),
+                grant: OPERATOR.into(),
+                since: Timestamp::default(),
+            },
+            false => Owner {
+                principal: self.id.clone(),
+                grant: self.grant.as_str().into(),
+                since: self.since,
+            },
+        }
     }
 
     /// A credential in use does not end for want of use: to be told of each message on a long

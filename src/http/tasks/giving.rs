@@ -115,16 +115,17 @@ pub(in crate::http) async fn source_channel(
     let Some(named) = request.headers().get(SOURCE_CHANNEL) else {
         return Ok(None);
     };
-    let channel = ChannelId::from(named.to_str().unwrap_or_default());
-    let id = channel.clone();
-    let known = state
-        .spine
-        .store
-        .read(move |storage| reads::channel_row(storage, &id));
+    let named = named.to_str().ok().and_then(ChannelId::named);
+    let id = named.clone();
+    let known = state.spine.store.read(move |storage| match id {
+        Some(id) => reads::channel_row(storage, &id),
+        None => Ok(None),
+    });
     let known = known.await.map_err(ApiError::internal)?;
-    let may = |row: &ChannelRow| row.principal == *principal.id() || principal.may(Scope::Operate);
+    let may =
+        |row: &ChannelRow| row.belongs_to(&principal.owner()) || principal.may(Scope::Operate);
     match known.is_some_and(|row| may(&row)) {
-        true => Ok(Some(channel)),
+        true => Ok(named),
         false => Err(ApiError::new(
             StatusCode::FORBIDDEN,
             "source_channel_not_allowed",

@@ -8,7 +8,7 @@ use std::{
 use actix_web::{Either, http::StatusCode, web};
 use hivewright_actors::{
     budget::Caps,
-    ids::{TaskId, TeamName},
+    ids::{MAIN, TaskId, TeamName},
     org::{
         Beside, Bootstrap, Pause, Shutdown, Spawn, Update, error::OrgError, record::Capability,
         shutdown::Removed, tree::By,
@@ -222,7 +222,11 @@ pub(in crate::http) fn refused(error: &OrgError) -> ApiError {
         OrgError::Folder(_) | OrgError::Beside(_) => StatusCode::INTERNAL_SERVER_ERROR,
         _ => StatusCode::CONFLICT,
     };
-    ApiError::new(status, error.code(), error.to_string())
+    let refusal = ApiError::new(status, error.code(), error.to_string());
+    match error {
+        OrgError::Stopping => refusal.unsure(),
+        _ => refusal,
+    }
 }
 
 fn unwanted(error: WishError) -> ApiError {
@@ -239,6 +243,7 @@ pub(super) async fn create(
     Json(order): Json<Order>,
 ) -> Result<Created<Made>, ApiError> {
     caller.team(&order.name)?;
+    caller.team(order.parent.as_deref().unwrap_or(MAIN))?;
     let (mut wish, credentials) = order.parted();
     if !credentials.is_empty() && !caller.principal.may(Scope::Secrets) {
         return Err(ApiError::forbidden(Scope::Secrets));

@@ -542,3 +542,23 @@ async fn a_decision_holds_against_every_twist() {
     expected.sort_by(|one, other| one.0.cmp(&other.0));
     assert_eq!(stored, expected);
 }
+
+/// OP-36, CH-107: only the operator's own token is the command line, whatever a client calls itself.
+#[actix::test]
+async fn nobody_else_decides_as_the_command_line() {
+    let bench = Bench::new().await;
+    let bob = bench.token("bob", only(Scope::Approve)).await;
+    let mut seen = Vec::new();
+    for token in [bob, bench.operator()] {
+        let approval = held(&bench, Asking::default()).await;
+        let word = json!({"decision": "deny", "digest": approval.digest});
+        let path = format!("{APPROVALS}/{}", approval.id);
+        let request = request(Method::POST, &path)
+            .insert_header(bearer(&token))
+            .insert_header(("X-Client", "cli"));
+        let decided = bench.call(request.set_json(word)).await;
+        seen.push(decided.json()["data"]["resolved_via"].clone());
+    }
+
+    assert_eq!(seen, [json!("api"), json!("cli")]);
+}

@@ -118,3 +118,18 @@ async fn a_token_in_a_url_is_told_to_the_operator() {
     assert!(text.contains("`ci`") && text.contains("hivewright token revoke ci"));
     assert!(!bench.stored().contains(&token));
 }
+
+/// OP-18: an act that was done is not called undone because it could not be written down.
+#[actix::test]
+async fn an_act_without_its_line_is_said_to_be_done() {
+    let bench = Bench::new().await;
+    let operator = bench.operator();
+    bench.storage.refuse("audit");
+
+    let wish = serde_json::json!({"name": "ci", "scopes": ["read"]});
+    let made = bench.post("/api/v1/tokens", &operator, wish).await;
+
+    assert_eq!(made.refusal(), (500, "internal".to_owned()));
+    assert!(made.body.contains("this was done"), "{}", made.body);
+    assert!(bench.auth().grants().iter().any(|grant| grant.name == "ci"));
+}

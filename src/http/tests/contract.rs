@@ -348,3 +348,32 @@ async fn pages_follow_each_other_by_cursor_while_rows_are_added() {
         .await;
     assert_eq!(names(&falling), ["t4"]);
 }
+
+/// OP-01, OP-07: what has to say nothing needs no body, and the description says so. A body that is
+/// there is read by every route.
+#[actix::test]
+async fn a_request_without_a_body_is_taken_where_nothing_has_to_be_said() {
+    let bench = Bench::new().await;
+    let app = bench.app().await;
+    let described = document();
+    for resource in table() {
+        let path = filled(resource.path);
+        for (method, operation) in &resource.operations {
+            if *method != Method::POST || !path.starts_with("/api/") {
+                continue;
+            }
+            let draft = operation.draft();
+            assert!(draft.body.is_some(), "{path} ignores what it is sent");
+            let body = &described["paths"][resource.path]["post"]["requestBody"];
+            let needs_body = body["required"].as_bool().unwrap();
+            let bare = request(Method::POST, &path).insert_header(bearer(&bench.operator()));
+
+            let answer = answer(&app, bare).await;
+
+            assert_eq!(answer.status == 415, needs_body, "{path}: {}", answer.body);
+        }
+    }
+    let retry = request(Method::POST, "/api/v1/tasks/task-9/retry");
+    let retry = retry.insert_header(bearer(&bench.operator()));
+    assert_eq!(answer(&app, retry).await.status, 404);
+}

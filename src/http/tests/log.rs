@@ -53,7 +53,7 @@ async fn no_credential_reaches_the_log() {
     let made = bench.post("/api/v1/tokens", &operator, wish).await.json();
     let token = made["data"]["token"].as_str().unwrap().to_owned();
     let link = bench
-        .post("/api/v1/session/links", &operator, Value::Null)
+        .post("/api/v1/session/links", &operator, json!({}))
         .await
         .json();
     let code = link["data"]["code"].as_str().unwrap().to_owned();
@@ -86,7 +86,7 @@ async fn no_credential_reaches_the_log() {
     let revoke = request(Method::DELETE, &path).insert_header(bearer(&operator));
     assert_eq!(bench.call(revoke).await.status, 404);
     bench
-        .post("/api/v1/tokens/operator/rotate", &operator, Value::Null)
+        .post("/api/v1/tokens/operator/rotate", &operator, json!({}))
         .await;
 
     let log = String::from_utf8(lines.0.lock().unwrap().clone()).unwrap();

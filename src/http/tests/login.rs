@@ -86,7 +86,7 @@ async fn the_cookie_is_for_encrypted_connections_unless_it_stays_on_the_machine(
 async fn a_link_logs_one_browser_in() {
     let bench = Bench::new().await;
     let link = bench
-        .post("/api/v1/session/links", &bench.operator(), Value::Null)
+        .post("/api/v1/session/links", &bench.operator(), json!({}))
         .await;
     assert_eq!(link.status, 201);
     assert_eq!(link.json()["data"]["expires_in_s"], 120);
@@ -98,7 +98,7 @@ async fn a_link_logs_one_browser_in() {
     assert_eq!(first.json()["data"]["principal"], "operator");
     assert_eq!(second.refusal(), (401, "unauthenticated".to_owned()));
     let late = bench
-        .post("/api/v1/session/links", &bench.operator(), Value::Null)
+        .post("/api/v1/session/links", &bench.operator(), json!({}))
         .await;
     bench.clock.turn(std::time::Duration::from_secs(120));
     let late = log_in(&bench, json!({"code": late.json()["data"]["code"]})).await;

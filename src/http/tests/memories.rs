@@ -129,7 +129,7 @@ async fn an_entry_is_made_shown_edited_pinned_deleted_and_restored() {
     let delete = request(Method::DELETE, &path).insert_header(bearer(&bench.operator()));
     assert_eq!(bench.call(delete).await.status, 204);
     assert_eq!(bench.memories("?active=true").await["total"], 0);
-    let restored = bench.act(id(&made), "rollback", Value::Null).await;
+    let restored = bench.act(id(&made), "rollback", json!({})).await;
     assert_eq!(restored.status, 201);
     assert_eq!(restored.json()["data"]["content"], "sled");
     let chain = bench

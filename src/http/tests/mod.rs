@@ -43,6 +43,7 @@ use hivewright_actors::{
         trigger::Trigger,
     },
     spine::{Ports, Spine, Threads},
+    store::records::{EdgeKey, Writes},
     task::Code,
 };
 use serde_json::Value;
@@ -107,6 +108,7 @@ mod lists;
 mod log;
 mod login;
 mod memories;
+mod messages;
 mod operating;
 mod origins;
 mod pages;
@@ -287,8 +289,21 @@ async fn endless() -> HttpResponse {
     std::future::pending().await
 }
 
+/// Does something, and then loses its patience.
+async fn late(state: web::Data<State>) -> Result<HttpResponse, ApiError> {
+    let name = format!("{:016x}", getrandom::u64().unwrap());
+    let row = Writes::new().edge(&EdgeKey::new("late", name), &1);
+    state.spine.store.commit(row).await.unwrap();
+    Err(ApiError::internal("too late"))
+}
+
 fn others(app: &mut web::ServiceConfig) {
     let endless = web::get().to(endless);
+    let late = web::post().to(late);
+    app.route(
+        "/late",
+        late.wrap(actix_web::middleware::from_fn(super::idempotency::pass)),
+    );
     app.route("/ws", web::get().to(socket)).route(
         "/endless",
         endless.wrap(actix_web::middleware::from_fn(super::revocation::pass)),
@@ -320,7 +335,10 @@ impl Bench {
         let rules = Rulebook::default();
         let ports = Ports {
             storage: storage.clone(),
-            on_store_failure: Box::new(|error| panic!("{error}")),
+            on_store_failure: Box::new({
+                let storage = storage.clone();
+                move |error| assert!(storage.is_broken(), "{error}")
+            }),
             on_store_group: Box::new({
                 let metrics = metrics.clone();
                 move |_, took| metrics.committed(took)

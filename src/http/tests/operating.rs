@@ -42,6 +42,7 @@ impl Bench {
         };
         let row = ChannelRow {
             principal: "ann".into(),
+            grant: None,
             last_seen: Timestamp(at),
             channel_type: Default::default(),
         };

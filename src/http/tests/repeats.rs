@@ -154,3 +154,37 @@ async fn a_repeat_needs_a_live_credential_too() {
 
     assert_eq!(again.refusal(), (401, "unauthenticated".to_owned()));
 }
+
+/// OP-04: whoever only lost their patience does not know what was done, and it is not done again.
+#[actix::test]
+async fn what_failed_after_the_act_is_not_done_twice() {
+    let bench = Bench::new().await;
+    let operator = bench.operator();
+
+    let failed = keyed(&bench, "/late", &operator, "k", json!({})).await;
+    let again = keyed(&bench, "/late", &operator, "k", json!({})).await;
+
+    assert_eq!(failed.refusal(), (500, "internal".to_owned()));
+    assert_eq!(again.refusal(), (409, "conflict".to_owned()));
+    assert!(again.body.contains("what came of it is not known"));
+    assert_eq!(bench.stored().matches("edge\0late\0").count(), 1);
+}
+
+/// OP-04
+#[actix::test]
+async fn a_service_that_stops_has_done_nothing() {
+    let bench = Bench::new().await;
+    let operator = bench.operator();
+    let send = async || {
+        let body = json!({"content": "hello there"});
+        keyed(&bench, "/api/v1/messages", &operator, "k", body).await
+    };
+
+    bench.surroundings.draining.store(true, Ordering::SeqCst);
+    let refused = send().await;
+    bench.surroundings.draining.store(false, Ordering::SeqCst);
+    let taken = send().await;
+
+    assert_eq!(refused.refusal(), (503, "draining".to_owned()));
+    assert_eq!(taken.status, 202, "{}", taken.body);
+}

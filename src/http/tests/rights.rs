@@ -535,7 +535,11 @@ async fn the_operator_token_is_replaced_in_its_file_and_not_shown() {
     let former = bench.operator();
 
     let rotated = bench
-        .post("/api/v1/tokens/operator/rotate", &former, Value::Null)
+        .post(
+            "/api/v1/tokens/operator/rotate",
+            &former,
+            serde_json::json!({}),
+        )
         .await;
 
     assert_eq!((rotated.status, rotated.body.as_str()), (204, ""));

@@ -131,6 +131,17 @@ async fn a_token_for_another_team_changes_nothing_of_this_one() {
         ("POST", "/api/v1/teams/main/pause".to_owned(), json!({})),
         ("POST", "/api/v1/pause".to_owned(), json!({})),
         ("DELETE", "/api/v1/teams/main".to_owned(), json!({})),
+        // Not even a team of its own is hung below this one.
+        (
+            "POST",
+            "/api/v1/teams".to_owned(),
+            json!({"name": "elsewhere", "scope_accepts": ["works"]}),
+        ),
+        (
+            "POST",
+            "/api/v1/teams".to_owned(),
+            json!({"name": "elsewhere", "parent": "main", "scope_accepts": ["works"]}),
+        ),
         ("POST", "/api/v1/backups".to_owned(), json!({})),
         (
             "POST",

@@ -2,7 +2,7 @@
 
 use hivewright_actors::{
     channel_type::ChannelType,
-    identities::{Identities as _, Linked},
+    identities::{Identities as _, Linked, Owner},
     ids::ChannelId,
     router::{Close, Inbound, Open, Receive, gate::Sender, granting::ListGrants},
 };
@@ -17,7 +17,11 @@ async fn say(bench: &Bench, sender: &str, content: &str) {
     let socket = Arc::new(hivewright_actors::channel::socket::Socket::new(1));
     router.do_send(Open {
         channel: channel.clone(),
-        principal: sender.into(),
+        owner: Owner {
+            principal: sender.into(),
+            grant: sender.into(),
+            since: Timestamp::default(),
+        },
         sender: Sender {
             asserted_by: Some("bridge".into()),
             ..Sender::of(&sender.into(), ChannelType::Ws)

@@ -154,25 +154,25 @@ async fn finished(bench: &Bench, id: &str) -> Value {
         .unwrap()
 }
 
-/// OP-105
+/// OP-105: its name is of this boot, the third.
 #[actix::test]
 async fn a_backup_is_a_job_that_is_followed() {
     let bench = Bench::new().await;
     let start = async |body| bench.post("/api/v1/backups", &bench.operator(), body).await;
 
     let regular = start(json!({})).await;
-    let regular_job = finished(&bench, "job-1").await;
+    let regular_job = finished(&bench, "job-3-1").await;
     let named = start(json!({"file": "/full/disk.tar.zst"})).await;
-    let failed_job = finished(&bench, "job-2").await;
+    let failed_job = finished(&bench, "job-3-2").await;
 
     assert_eq!(
         (regular.status, regular.json()),
-        (202, json!({"data": {"job_id": "job-1"}}))
+        (202, json!({"data": {"job_id": "job-3-1"}}))
     );
     assert_eq!(
         regular_job,
         json!({
-            "id": "job-1",
+            "id": "job-3-1",
             "kind": "backup",
             "state": "done",
             "done": 2,

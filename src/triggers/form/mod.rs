@@ -212,7 +212,11 @@ impl Writer<'_> {
                     Some(source.channel.clone())
                 }
                 Some("") => return Err(fields.problem("notify_channel", "is empty")),
-                channel => channel.map(ChannelId::from),
+                None => None,
+                Some(channel) => Some(ChannelId::named(channel).ok_or_else(|| {
+                    let reason = "expected 1 to 128 printable characters";
+                    fields.problem("notify_channel", reason)
+                })?),
             };
             if channel != definition.notify_channel && !fields.has("notify_topic") {
                 let of_source = self

@@ -44,6 +44,7 @@ impl Work<'_> {
             let channel = ChannelId::from(id);
             let row = ChannelRow {
                 principal: OPERATOR.into(),
+                grant: Some(OPERATOR.into()),
                 last_seen: self.site.now,
                 channel_type: channel.channel_type().parse().unwrap_or_default(),
             };

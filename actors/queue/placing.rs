@@ -1,0 +1,115 @@
+//! Placing: what becomes of a task that was just accepted, for whoever sent it.
+
+use actix::{Handler, Message, ResponseFuture};
+use tokio::sync::oneshot;
+
+use super::Queue;
+use crate::{
+    ids::TaskId,
+    task::{Task, WaitReason},
+};
+
+/// Asks where an accepted task stands. Answered as soon as that is decided: a team at work may
+/// take its time. None is a task that is not there: it ended, or was never accepted.
+#[derive(Clone, Debug, Message)]
+#[rtype(result = "Option<Placement>")]
+pub struct Place {
+    /// The task.
+    pub task: TaskId,
+}
+
+/// Fact: a team at work knows what it does with a task that waits behind its turn.
+#[derive(Clone, Debug, Message)]
+#[rtype(result = "()")]
+pub struct Placed {
+    /// The task.
+    pub task: TaskId,
+    /// What.
+    pub placement: Placement,
+}
+
+/// Where a task stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Placement {
+    /// It has a turn of its own, or gets the next one at once.
+    Started,
+    /// It joined the turn under way.
+    CurrentTurn,
+    /// It waits for a turn of its own.
+    NextTurn,
+    /// Its lane waits for something.
+    Waiting(WaitReason),
+}
+
+impl Placement {
+    /// As answers name it.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Started => "started",
+            Self::CurrentTurn => "current_turn",
+            Self::NextTurn => "next_turn",
+            Self::Waiting(_) => "waiting",
+        }
+    }
+}
+
+impl Queue {
+    /// Tells whoever asked.
+    pub(super) fn placed(&mut self, id: &TaskId, placement: Placement) {
+        let Some(entry) = self.tasks.get_mut(id) else {
+            return;
+        };
+        entry.placement = Some(placement);
+        if let Some(asker) = entry.asker.take() {
+            // They may have gone.
+            let _gone = asker.send(placement);
+        }
+    }
+
+    /// Where a task stands, as far as the team at work has no say in it.
+    fn standing(&self, task: &Task) -> Option<Placement> {
+        if self.schedule.is_paused(&task.lane.team) {
+            return Some(Placement::Waiting(WaitReason::Paused));
+        }
+        let waiting = self.schedule.waiting_in(&task.lane);
+        let first = waiting.first().and_then(|first| self.tasks.get(first));
+        if let Some(parked) = first.and_then(|first| first.task.parked.as_ref()) {
+            return Some(Placement::Waiting(parked.reason));
+        }
+        (!self.schedule.is_running(&task.lane)).then_some(Placement::NextTurn)
+    }
+}
+
+impl Handler<Placed> for Queue {
+    type Result = ();
+
+    fn handle(&mut self, Placed { task, placement }: Placed, _: &mut Self::Context) {
+        let waits = |known: &super::Entry| known.task.lease.is_none();
+        if self.tasks.get(&task).is_some_and(waits) {
+            self.placed(&task, placement);
+        }
+    }
+}
+
+impl Handler<Place> for Queue {
+    type Result = ResponseFuture<Option<Placement>>;
+
+    fn handle(&mut self, Place { task }: Place, _: &mut Self::Context) -> Self::Result {
+        let Some(entry) = self.tasks.get(&task) else {
+            return Box::pin(std::future::ready(None));
+        };
+        let parked = entry.task.parked.as_ref();
+        let known = parked
+            .map(|parked| Placement::Waiting(parked.reason))
+            .or(entry.placement)
+            .or_else(|| self.standing(&entry.task));
+        if known.is_some() {
+            return Box::pin(std::future::ready(known));
+        }
+        let (asker, told) = oneshot::channel();
+        if let Some(entry) = self.tasks.get_mut(&task) {
+            entry.asker = Some(asker);
+        }
+        Box::pin(async move { told.await.ok() })
+    }
+}
