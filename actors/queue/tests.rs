@@ -111,7 +111,8 @@ fn set_up(limits: Limits) -> Setting {
     );
     let hands = Arc::new(Still(1_000.into(), tokio::time::Instant::now()));
     let clock: Arc<dyn Clock> = hands.clone();
-    let channel = Channel::new(store.clone(), clock.clone()).start();
+    let ids = Ids::new(Arc::new(Counted::default()));
+    let channel = Channel::new(store.clone(), clock.clone(), ids.clone()).start();
     let heard = Recorder::default();
     let recorder = heard.clone().start();
     let listeners = Listeners {
@@ -123,7 +124,6 @@ fn set_up(limits: Limits) -> Setting {
         ended: vec![recorder.recipient()],
         ledger: Ledger::default(),
     };
-    let ids = Ids::new(Arc::new(Counted::default()));
     let queue = Queue::new(
         store.clone(),
         channel,

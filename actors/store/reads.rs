@@ -186,6 +186,22 @@ pub fn outbox(storage: &dyn Storage, id: &ChannelId) -> Result<Vec<StoredFrame>,
     Ok(frames)
 }
 
+/// Those of some frames of a channel's outbox that are there.
+pub fn frames(
+    storage: &dyn Storage,
+    id: &ChannelId,
+    ordinals: &[u64],
+) -> Result<Vec<Frame>, StorageError> {
+    let frames = ordinals
+        .iter()
+        .map(|ordinal| one(storage, &records::outbox_key(id, *ordinal)));
+    Ok(frames
+        .collect::<Result<Vec<_>, _>>()?
+        .into_iter()
+        .flatten()
+        .collect())
+}
+
 /// The newest ordinal of a channel's outbox; 0 if it never had one.
 pub fn newest_ordinal(storage: &dyn Storage, id: &ChannelId) -> Result<u64, StorageError> {
     let mut newest = 0;
