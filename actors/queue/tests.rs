@@ -270,7 +270,7 @@ async fn an_outcome_is_found_though_its_team_died() {
     let counts = setting.settle().await;
 
     assert_eq!(counts.teams, [("main".into(), 0, 0)]);
-    assert_eq!(counts.ended, [("main".into(), Ending::Done, 1)]);
+    assert_eq!(counts.ended, [("main".into(), Kind::Chat, Ending::Done, 1)]);
     let heard = setting.heard.0.lock().unwrap();
     assert_eq!(heard.endings, [("task-1".into(), Ending::Done)]);
 }
@@ -310,7 +310,10 @@ async fn a_task_cancelled_before_its_lease_is_stored_never_reaches_its_team() {
     let counts = setting.settle().await;
 
     assert_eq!(setting.leases(), []);
-    assert_eq!(counts.ended, [("main".into(), Ending::Cancelled, 1)]);
+    assert_eq!(
+        counts.ended,
+        [("main".into(), Kind::Chat, Ending::Cancelled, 1)]
+    );
     assert_eq!(counts.teams, [("main".into(), 0, 0)]);
 }
 

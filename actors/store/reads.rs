@@ -834,6 +834,17 @@ pub fn pending_approvals(storage: &dyn Storage) -> Result<Found<Approval>, Stora
     marked(storage, &records::approval_marks(), records::approval_key)
 }
 
+/// How many approvals wait for a decision.
+pub fn count_pending_approvals(storage: &dyn Storage) -> Result<usize, StorageError> {
+    let mut count = 0;
+    let marks = records::approval_marks();
+    scan_prefix(storage, &marks, Order::Rising, &mut |_, _| {
+        count += 1;
+        ControlFlow::Continue(())
+    })?;
+    Ok(count)
+}
+
 /// The questions that wait for an answer.
 pub fn open_questions(storage: &dyn Storage) -> Result<Found<Question>, StorageError> {
     marked(storage, &records::question_marks(), records::question_key)

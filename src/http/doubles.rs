@@ -7,7 +7,7 @@ use std::{
     ops::ControlFlow,
     sync::{
         Mutex,
-        atomic::{AtomicU64, Ordering},
+        atomic::{AtomicBool, AtomicU64, Ordering},
     },
     time::Duration,
 };
@@ -18,9 +18,14 @@ use hivewright_actors::{
 };
 
 #[derive(Debug, Default)]
-pub(crate) struct Memory(Mutex<BTreeMap<Vec<u8>, Vec<u8>>>);
+pub(crate) struct Memory(Mutex<BTreeMap<Vec<u8>, Vec<u8>>>, AtomicBool);
 
 impl Memory {
+    /// From now on the disk is full.
+    pub(crate) fn fill(&self) {
+        self.1.store(true, Ordering::SeqCst);
+    }
+
     /// All that is stored, as text.
     pub(crate) fn text(&self) -> String {
         let map = self.0.lock().unwrap();
@@ -37,6 +42,9 @@ impl Memory {
 
 impl Storage for Memory {
     fn commit(&self, batch: &Batch) -> Result<(), StorageError> {
+        if self.1.load(Ordering::SeqCst) {
+            return Err(StorageError::Write("the disk is full".to_owned()));
+        }
         let mut map = self.0.lock().unwrap();
         for (key, value) in &batch.changes {
             match value {

@@ -242,7 +242,7 @@ impl Service {
             .chain(&tools::vault::NAMES)
             .chain([&tools::ask_operator::NAME]);
         let tool_names = tool_names.map(ToString::to_string);
-        let metrics = Arc::new(Metrics::new(tool_names));
+        let metrics = Arc::new(Metrics::new(tool_names, tap.errors.clone()));
         let turns = Turns::new(Sources {
             rules: rules.clone(),
             home: home.clone(),
@@ -379,7 +379,7 @@ impl Service {
         line.open(spine.approvals.clone());
         let reload = Reload::start(
             Running {
-                live: settings_now,
+                live: settings_now.clone(),
                 home: home.clone(),
                 environment: environment.clone(),
                 spine: &spine,
@@ -434,6 +434,7 @@ impl Service {
                 demo: demo.clone(),
                 draining: draining.clone(),
                 channels: reload.channels(),
+                live: settings_now,
                 home: home.clone(),
                 organisation: view.clone(),
             }),

@@ -68,7 +68,7 @@ use super::{
 use crate::{
     changes::Changes,
     days::ZoneDays,
-    logging::Secrets,
+    logging::{Secrets, tap::Errors},
     machine::{Randomness, sha256},
     memory::NoSecrets,
     retention::Keeper,
@@ -156,6 +156,15 @@ impl Entropy for Counted {
 #[derive(Default)]
 struct Surroundings {
     draining: AtomicBool,
+    /// Its settings files are wrong.
+    faulty: AtomicBool,
+}
+
+impl Surroundings {
+    fn fault(&self) -> Option<String> {
+        let faulty = self.faulty.load(Ordering::SeqCst);
+        faulty.then(|| "line 1 is wrong".to_owned())
+    }
 }
 
 impl Service for Surroundings {
@@ -169,6 +178,18 @@ impl Service for Surroundings {
 
     fn has_websocket(&self) -> bool {
         true
+    }
+
+    fn channels_fault(&self) -> Option<String> {
+        self.fault()
+    }
+
+    fn settings_fault(&self) -> Option<String> {
+        self.fault()
+    }
+
+    fn providers_fault(&self) -> Option<String> {
+        self.fault()
     }
 
     fn store_bytes(&self) -> u64 {
@@ -269,7 +290,7 @@ impl Bench {
 
     async fn with(server: Server) -> Self {
         let clock = Arc::new(Hands::default());
-        let metrics = Arc::new(Metrics::new(["read".to_owned()]));
+        let metrics = Arc::new(Metrics::new(["read".to_owned()], Errors::default()));
         let view = OrgView::default();
         let folder = tempfile::tempdir().unwrap();
         let flags = Flags {
@@ -286,7 +307,7 @@ impl Bench {
         let board = Board::default();
         let ports = Ports {
             storage: storage.clone(),
-            on_store_failure: Box::new(|error| panic!("{error}")),
+            on_store_failure: Box::new(|error| eprintln!("{error}")),
             on_store_group: Box::new({
                 let metrics = metrics.clone();
                 move |_, took| metrics.committed(took)
