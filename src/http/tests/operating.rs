@@ -345,7 +345,62 @@ async fn settings_are_tried_before_they_are_written() {
     );
 }
 
-/// OP-108
+/// OP-108: what is not shown is not overwritten by the mark that stands in its place.
+#[actix::test]
+async fn a_team_file_with_values_that_are_not_shown_cannot_be_written_back() {
+    let bench = Bench::new().await;
+    let path = "/api/v1/teams/main/config";
+    let plain = bench.look(path).await.json()["data"].clone();
+    bench.state.secrets.learn(["hunter2-hunter2".to_owned()]);
+    let file = bench.home.team_file("main");
+    std::fs::write(&file, "description: uses hunter2-hunter2\n").unwrap();
+
+    let shown = bench.look(path).await.json()["data"].clone();
+    let content = shown["content"].as_str().unwrap().to_owned();
+    let back = bench
+        .overwrite(path, json!({"content": format!("{content}max_steps: 5\n")}))
+        .await;
+    let kept = std::fs::read_to_string(&file).unwrap();
+    let other = bench
+        .overwrite(path, json!({"content": "description: uses none\n"}))
+        .await;
+
+    assert_eq!(
+        (&plain["scrubbed"], &shown["scrubbed"]),
+        (&json!(false), &json!(true))
+    );
+    assert!(!content.contains("hunter2"), "{content}");
+    assert_eq!((back.status, back.field()), (422, "content".to_owned()));
+    assert_eq!(kept, "description: uses hunter2-hunter2\n");
+    assert_eq!(other.status, 200, "{}", other.body);
+    assert_eq!(other.json()["data"]["scrubbed"], false);
+}
+
+/// OP-03, OP-103: a refused file is refused by place, and without the secrets in it.
+#[actix::test]
+async fn faults_of_a_refused_file_are_told_by_place_and_without_secrets() {
+    let bench = Bench::new().await;
+    bench.state.secrets.learn(["hunter2-hunter2".to_owned()]);
+
+    let refused = bench
+        .overwrite(
+            "/api/v1/teams/main/config",
+            json!({"content": "description: mine\nhunter2-hunter2: 1\nmax_steps: many\n"}),
+        )
+        .await;
+
+    assert_eq!(refused.refusal(), (422, "config_invalid".to_owned()));
+    let problems = refused.json()["error"]["details"]["problems"].clone();
+    let lines: Vec<_> = problems.as_array().unwrap().iter().collect();
+    let places: Vec<_> = lines
+        .iter()
+        .map(|one| one["line"].as_u64().unwrap())
+        .collect();
+    assert_eq!(places, [2, 3], "{problems}");
+    assert!(!refused.body.contains("hunter2"), "{}", refused.body);
+}
+
+/// OP-108, OP-03
 #[actix::test]
 async fn a_team_file_is_read_and_replaced_if_it_is_valid() {
     let bench = Bench::new().await;
@@ -363,7 +418,12 @@ async fn a_team_file_is_read_and_replaced_if_it_is_valid() {
 
     assert_eq!(before["problems"], json!([]));
     assert_eq!(refused.refusal(), (422, "config_invalid".to_owned()));
-    assert!(refused.body.contains("max_steps"));
+    let problem = &refused.json()["error"]["details"]["problems"][0];
+    assert_eq!(
+        (&problem["path"], &problem["line"]),
+        (&json!("max_steps"), &json!(1))
+    );
+    assert!(problem["message"].is_string(), "{}", refused.body);
     assert_eq!(unchanged, before);
     assert_eq!(written.status, 200);
     assert_eq!(after["content"], "description: mine\n");
