@@ -29,6 +29,7 @@ pub mod jobs;
 mod json;
 pub mod limits;
 mod listing;
+mod logins;
 mod logs;
 mod memories;
 mod messages;
@@ -175,6 +176,7 @@ fn table() -> Vec<Resource> {
     let parts = [
         session::resources(),
         tokens::resources(),
+        logins::resources(),
         trust::resources(),
         identities::resources(),
         triggers::resources(),
