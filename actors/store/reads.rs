@@ -6,7 +6,7 @@ use serde::{Deserialize, de::DeserializeOwned};
 
 use super::{
     records::{
-        self, ChannelRow, Interaction, MessageRow, Said, Undecided, channel_key, decode,
+        self, ChannelRow, EndedTask, Interaction, MessageRow, Said, Undecided, channel_key, decode,
         finished_key, interaction_prefix, journal_prefix, message_prefix, number_at_end,
         outbox_prefix, task_key, task_prefix, topic_prefix, undecided_prefix,
     },
@@ -905,13 +905,13 @@ pub fn teams(storage: &dyn Storage) -> Result<Found<TeamRecord>, StorageError> {
     collect(storage, &records::teams_prefix())
 }
 
-/// Tasks that ended since a moment, the newest first, as far as they are wanted: by team and name
-/// before they are looked up, and as a whole after.
+/// Tasks that ended since a moment, the newest first, as far as they are wanted: by what the order of
+/// ends says before they are looked up, and as a whole after.
 pub fn ended_tasks(
     storage: &dyn Storage,
     since: Timestamp,
     most: usize,
-    mut of: impl FnMut(&TeamName) -> bool,
+    mut of: impl FnMut(&EndedTask) -> bool,
     mut wanted: impl FnMut(&Task) -> bool,
 ) -> Result<Vec<Task>, StorageError> {
     let mut tasks = Vec::new();
@@ -920,12 +920,12 @@ pub fn ended_tasks(
         records::ended_since(since),
         records::after_prefix(&records::ended_prefix()),
     );
-    storage.scan(&start, &end, Order::Falling, &mut |key, _| {
+    storage.scan(&start, &end, Order::Falling, &mut |key, value| {
         if tasks.len() >= most {
             return ControlFlow::Break(());
         }
-        let found = records::ended_task(key).filter(|(_, team, _)| of(team));
-        match found.map(|(_, _, id)| task(storage, &id)) {
+        let found = records::ended_task(key, value.unwrap_or_default());
+        match found.filter(&mut of).map(|ended| task(storage, &ended.id)) {
             Some(Ok(Some(task))) if wanted(&task) => tasks.push(task),
             Some(Err(error)) => {
                 failed = Some(error);
@@ -939,11 +939,11 @@ pub fn ended_tasks(
 }
 
 /// Shows tasks that ended since a moment, the newest first, each with when it ended, until the
-/// visitor has enough. Those of teams that are not wanted are not looked up.
+/// visitor has enough. Those that are not wanted are not looked up.
 pub fn each_ended_task(
     storage: &dyn Storage,
     since: Timestamp,
-    mut of: impl FnMut(&TeamName) -> bool,
+    mut of: impl FnMut(&EndedTask) -> bool,
     visit: &mut dyn FnMut(Timestamp, Task) -> ControlFlow<()>,
 ) -> Result<(), StorageError> {
     let mut failed = None;
@@ -951,15 +951,13 @@ pub fn each_ended_task(
         records::ended_since(since),
         records::after_prefix(&records::ended_prefix()),
     );
-    storage.scan(&start, &end, Order::Falling, &mut |key, _| {
-        let Some((at, team, id)) = records::ended_task(key) else {
+    storage.scan(&start, &end, Order::Falling, &mut |key, value| {
+        let found = records::ended_task(key, value.unwrap_or_default());
+        let Some(ended) = found.filter(&mut of) else {
             return ControlFlow::Continue(());
         };
-        if !of(&team) {
-            return ControlFlow::Continue(());
-        }
-        match task(storage, &id) {
-            Ok(Some(task)) => visit(at, task),
+        match task(storage, &ended.id) {
+            Ok(Some(task)) => visit(ended.at, task),
             Ok(None) => ControlFlow::Continue(()),
             Err(error) => {
                 failed = Some(error);
