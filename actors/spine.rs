@@ -245,7 +245,7 @@ impl Spine {
             ports.on_store_group,
         );
         store.publish_to(ports.live.clone());
-        let channel = Channel::new(store.clone(), ports.clock.clone())
+        let channel = Channel::new(store.clone(), ports.clock.clone(), ports.ids.clone())
             .publishing(ports.live.clone())
             .start();
         let directory = Directory::default();

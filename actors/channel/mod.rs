@@ -10,9 +10,9 @@ use actix::{
 use serde_json::json;
 
 use crate::{
-    clock::Clock,
+    clock::{Clock, Timestamp},
     event::{Body, Frame, Progress, ProgressKind, WireFrame},
-    ids::ChannelId,
+    ids::{ChannelId, Ids},
     live::{
         Publisher,
         event::{Event, Kind},
@@ -25,6 +25,7 @@ pub mod socket;
 mod spoken;
 #[cfg(test)]
 mod tests;
+pub mod undelivered;
 
 use outbox::{Outbox, Replay};
 use socket::{Closing, Item, Socket};
@@ -128,14 +129,33 @@ pub struct Reconnect;
 #[rtype(result = "usize")]
 pub struct CountConnections;
 
+/// How many durable frames wait for a client, of channels that were told something since the start.
+#[derive(Debug, Message)]
+#[rtype(result = "usize")]
+pub struct CountPending;
+
 /// The way out of all channels of one kind.
 pub struct Channel {
     store: StoreHandle,
     clock: Arc<dyn Clock>,
+    ids: Ids,
     live: Option<Publisher>,
     conversations: HashMap<ChannelId, Conversation>,
     /// Also of channels that nobody listens to now.
     spoken: HashMap<ChannelId, Spoken>,
+    unheard: HashMap<ChannelId, Unheard>,
+}
+
+/// A channel that nobody listens to, and that was told something.
+#[derive(Default)]
+struct Unheard {
+    outbox: Outbox,
+    /// What is stored of it has been read: its bounds count.
+    loaded: bool,
+    /// When it was last connected.
+    connected_until: Timestamp,
+    /// What comes of its messages is fetched.
+    fetched: bool,
 }
 
 #[derive(Default)]
@@ -154,13 +174,15 @@ impl Conversation {
 
 impl Channel {
     /// A way out that nobody uses yet.
-    pub fn new(store: StoreHandle, clock: Arc<dyn Clock>) -> Self {
+    pub fn new(store: StoreHandle, clock: Arc<dyn Clock>, ids: Ids) -> Self {
         Self {
             store,
             clock,
+            ids,
             live: None,
             conversations: HashMap::new(),
             spoken: HashMap::new(),
+            unheard: HashMap::new(),
         }
     }
 
@@ -324,6 +346,105 @@ impl Channel {
         ctx.spawn(commit.into_actor(self).map(|_, _, _| ()));
     }
 
+    /// A frame waits in the store until someone resumes its channel, within the bounds of an outbox.
+    fn keep_unheard(
+        &mut self,
+        channel: &ChannelId,
+        ordinal: u64,
+        frame: &Frame,
+        ctx: &mut Context<Self>,
+    ) {
+        let size = frame_size(frame);
+        if let Some(unheard) = self.unheard.get_mut(channel) {
+            unheard.outbox.keep(ordinal, size, frame);
+            if unheard.loaded {
+                let excess = unheard.outbox.excess(self.clock.now());
+                self.drop_unheard(channel, excess, ctx);
+            }
+            return;
+        }
+        let mut unheard = Unheard::default();
+        unheard.outbox.keep(ordinal, size, frame);
+        self.unheard.insert(channel.clone(), unheard);
+        let (store, id) = (self.store.clone(), channel.clone());
+        let read = async move {
+            let before = store.read(move |storage| {
+                let row = reads::channel_row(storage, &id)?;
+                Ok((row, reads::outbox(storage, &id)?))
+            });
+            before.await
+        };
+        let channel = channel.clone();
+        ctx.spawn(read.into_actor(self).map(move |before, this, ctx| {
+            let now = this.clock.now();
+            // Someone may have resumed it meanwhile.
+            let Some(unheard) = this.unheard.get_mut(&channel) else {
+                return;
+            };
+            unheard.loaded = true;
+            match before {
+                Ok((row, frames)) => {
+                    unheard.fetched = undelivered::is_fetched(&channel, row.as_ref());
+                    unheard.connected_until = row.map_or(Timestamp::default(), |row| row.last_seen);
+                    for stored in &frames {
+                        unheard
+                            .outbox
+                            .keep(stored.ordinal, stored.bytes, &stored.frame);
+                    }
+                }
+                Err(error) => tracing::error!(%channel, %error, "outbox cannot be read"),
+            }
+            let excess = unheard.outbox.excess(now);
+            this.drop_unheard(&channel, excess, ctx);
+        }));
+    }
+
+    /// Removes frames that nobody had, and tells the operator in the same commit.
+    fn drop_unheard(&self, channel: &ChannelId, ordinals: Vec<u64>, ctx: &mut Context<Self>) {
+        if ordinals.is_empty() {
+            return;
+        }
+        let (store, id, gone) = (self.store.clone(), channel.clone(), ordinals.clone());
+        let read = async move {
+            let going = store.read(move |storage| {
+                let row = reads::channel_row(storage, &id)?;
+                Ok((row, reads::frames(storage, &id, &gone)?))
+            });
+            going.await
+        };
+        let channel = channel.clone();
+        ctx.spawn(read.into_actor(self).map(move |going, this, ctx| {
+            // Someone may have resumed it meanwhile, and had them.
+            if this.conversations.contains_key(&channel) {
+                return;
+            }
+            let (row, frames) = match going {
+                Ok(going) => going,
+                Err(error) => {
+                    tracing::error!(%channel, %error, "outbox cannot be read");
+                    return;
+                }
+            };
+            let (id, now) = (this.ids.notice(), this.clock.now());
+            let notice = undelivered::notice(&channel, row.as_ref(), &frames, id, now);
+            let writes = Writes::new().drop_frames(&channel, ordinals);
+            let writes = match &notice {
+                Some(notice) => writes.notice(notice),
+                None => writes,
+            };
+            let commit = this.store.commit(writes);
+            ctx.spawn(commit.into_actor(this).map(|_, _, _| ()));
+        }));
+    }
+
+    fn pending(&self) -> usize {
+        let early = self.conversations.values();
+        let early = early.map(|conversation| conversation.outbox.early());
+        let unheard = self.unheard.values().filter(|unheard| !unheard.fetched);
+        let unheard = unheard.map(|unheard| unheard.outbox.since(unheard.connected_until));
+        early.sum::<usize>() + unheard.sum::<usize>()
+    }
+
     fn sweep(&mut self, ctx: &mut Context<Self>) {
         let now = self.clock.now();
         let excess: Vec<_> = self
@@ -333,6 +454,15 @@ impl Channel {
             .collect();
         for (channel, ordinals) in excess {
             self.drop_frames(&channel, ordinals, ctx);
+        }
+        let excess: Vec<_> = self
+            .unheard
+            .iter_mut()
+            .filter(|(_, unheard)| unheard.loaded)
+            .map(|(channel, unheard)| (channel.clone(), unheard.outbox.excess(now)))
+            .collect();
+        for (channel, ordinals) in excess {
+            self.drop_unheard(&channel, ordinals, ctx);
         }
     }
 }
@@ -371,8 +501,8 @@ impl Handler<Deliver> for Channel {
         {
             let spoken = self.spoken.entry(channel.clone()).or_default();
             spoken.stored(ordinal, &frame);
-            // Nobody listens: the frame stays in the store until someone resumes the channel.
             let Some(conversation) = self.conversations.get_mut(&channel) else {
+                self.keep_unheard(&channel, ordinal, &frame, ctx);
                 continue;
             };
             let size = frame_size(&frame);
@@ -452,6 +582,7 @@ impl Handler<Adopt> for Channel {
         } = adopt;
         self.conversations.remove(&fresh);
         self.spoken.remove(&fresh);
+        self.unheard.remove(&channel);
         let conversation = self.conversations.entry(channel.clone()).or_default();
         if let Some(older) = conversation.socket.replace(socket) {
             older.tell(Item::Close(Closing::TakenOver));
@@ -494,6 +625,7 @@ impl Handler<Forget> for Channel {
     fn handle(&mut self, Forget { channel }: Forget, _: &mut Self::Context) {
         self.conversations.remove(&channel);
         self.spoken.remove(&channel);
+        self.unheard.remove(&channel);
     }
 }
 
@@ -536,5 +668,13 @@ impl Handler<CountConnections> for Channel {
         _: &mut Self::Context,
     ) -> Self::Result {
         MessageResult(self.connections())
+    }
+}
+
+impl Handler<CountPending> for Channel {
+    type Result = MessageResult<CountPending>;
+
+    fn handle(&mut self, CountPending: CountPending, _: &mut Self::Context) -> Self::Result {
+        MessageResult(self.pending())
     }
 }

@@ -87,6 +87,16 @@ impl Outbox {
         ready
     }
 
+    /// How many frames wait for their turn.
+    pub fn early(&self) -> usize {
+        self.early.len()
+    }
+
+    /// How many of those that are kept were made later.
+    pub fn since(&self, moment: Timestamp) -> usize {
+        self.kept.iter().filter(|kept| kept.at > moment).count()
+    }
+
     /// Frames wait for one that has not come yet.
     pub fn is_waiting(&self) -> bool {
         !self.early.is_empty()
@@ -207,7 +217,8 @@ impl Outbox {
         dropped
     }
 
-    fn keep(&mut self, ordinal: u64, bytes: usize, frame: &Frame) {
+    /// A frame is in the store, and counts.
+    pub fn keep(&mut self, ordinal: u64, bytes: usize, frame: &Frame) {
         if self
             .kept
             .back()

@@ -5,12 +5,15 @@ use std::time::Duration;
 
 use super::*;
 use crate::{
+    channel_type::ChannelType,
     doubles::{
         client::Client,
         engine::{Play, seconds},
         world::World,
     },
     event::Notification,
+    notice::{Notice, NoticeKind},
+    router::gate::Sender,
 };
 
 fn world() -> World {
@@ -252,6 +255,103 @@ async fn a_frame_stored_during_a_resume_arrives() {
     adopted(&next, &client.channel).await;
 
     assert_eq!(contents(&next, 1).await, ["two"]);
+}
+
+async fn notices(spine: &crate::spine::Spine) -> Vec<Notice> {
+    let read = spine.store.read(|storage| {
+        let mut notices = Vec::new();
+        reads::each_notice(storage, &mut |notice| notices.push(notice))?;
+        Ok(notices)
+    });
+    read.await.unwrap()
+}
+
+/// Tells a channel that nobody listens to so many things.
+async fn tell(world: &World, client: &Client, count: usize) {
+    let frame = |number: usize| {
+        let mut frame = notice("so");
+        frame.ts = world.clock.now();
+        if let Body::Notification(body) = &mut frame.body {
+            body.task_id = Some(format!("task-{number}").as_str().into());
+        }
+        frame
+    };
+    let writes = (0..count).fold(Writes::new(), |writes, number| {
+        writes.frame(&client.channel, frame(number))
+    });
+    let frames = client.spine.store.commit(writes).await.unwrap();
+    client.spine.channel.do_send(Deliver { frames });
+    tokio::time::sleep(Duration::from_secs(1)).await;
+}
+
+/// CH-87, OP-39: an outbox that nobody reads is bounded too, and what it drops is reported with what
+/// it was about, in one notice. What the client had before is not.
+#[actix::test]
+async fn what_nobody_had_is_reported_when_it_is_dropped() {
+    let world = world();
+    let client = world.connect(&world.start());
+    client.say("m1", "/help");
+    client.frame().await;
+    client.close();
+    tokio::time::sleep(Duration::from_secs(1)).await;
+
+    tell(&world, &client, 999).await;
+    let pending = client.spine.channel.send(CountPending).await.unwrap();
+    let before = notices(&client.spine).await;
+    tell(&world, &client, 1).await;
+    let told = notices(&client.spine).await;
+
+    assert_eq!((before, pending), (Vec::new(), 999));
+    let [told] = told.as_slice() else {
+        panic!("{told:?}");
+    };
+    assert_eq!(told.kind, NoticeKind::Undelivered);
+    assert!(told.text.starts_with("64 answers"), "{}", told.text);
+    assert!(told.text.contains(client.channel.as_str()), "{}", told.text);
+    assert_eq!(told.refs[..2], ["task-0", "task-1"]);
+    assert_eq!(world.disk.keys("out").len(), 936);
+}
+
+/// CH-87: what is fetched is kept within the same bounds, and is not undelivered.
+#[actix::test]
+async fn what_is_fetched_is_dropped_without_a_word() {
+    let world = world();
+    let sender = Sender::of(&"operator".into(), ChannelType::Cli);
+    let client = world.connect_by(sender, &world.start());
+    client.say("m1", "/help");
+    client.frame().await;
+    client.close();
+    tokio::time::sleep(Duration::from_secs(1)).await;
+
+    tell(&world, &client, 1_000).await;
+
+    assert_eq!(world.disk.keys("out").len(), 936);
+    assert_eq!(notices(&client.spine).await, Vec::new());
+    let pending = client.spine.channel.send(CountPending).await.unwrap();
+    assert_eq!(pending, 0);
+}
+
+/// CH-87, CH-89: whoever comes back gets what is left, and hears of the gap.
+#[actix::test]
+async fn a_client_that_comes_back_late_gets_what_is_left() {
+    let world = world();
+    let spine = world.start();
+    let client = world.connect(&spine);
+    client.say("m1", "/help");
+    client.frame().await;
+    client.close();
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    tell(&world, &client, 1_000).await;
+
+    let next = world.connect(&spine);
+    next.resume(&client.channel, client.last_seq.get());
+    adopted(&next, &client.channel).await;
+    let note = next.frame().await;
+    let rest = contents(&next, 936).await;
+
+    assert_eq!(note["gap"]["dropped"], 64);
+    assert_eq!(rest.len(), 936);
+    next.hears_nothing_for(Duration::from_secs(60)).await;
 }
 
 /// CH-89

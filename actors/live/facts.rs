@@ -8,7 +8,7 @@ use crate::{
     budget::{Day, Spent},
     event::{Body, Frame},
     history::{Fact, HistoryEvent, Meta, Origin},
-    ids::{ChannelId, TaskId, TeamName},
+    ids::{ChannelId, MAIN, TaskId, TeamName},
     notice::Notice,
     org::record::TeamRecord,
     router::topics::Topic,
@@ -102,22 +102,20 @@ pub fn frame(channel: &ChannelId, frame: &Frame) -> Option<Event> {
         ),
         Body::Ack(_) | Body::Progress(_) | Body::TopicList { .. } => return None,
     };
-    let team = from.cloned();
+    // Answers come from the team that people talk to.
+    let team = from.cloned().unwrap_or_else(|| MAIN.into());
     let said = Said {
         direction: "outbound",
         channel_id: channel.clone(),
         message_id: message.cloned(),
-        from: team
-            .as_ref()
-            .map_or(crate::ids::MAIN, TeamName::as_str)
-            .to_owned(),
+        from: team.to_string(),
         kind,
         text: beginning(text, SAID),
         length: text.len(),
     };
     Some(Event {
         kind: Kind::Message,
-        team,
+        team: Some(team),
         topic: frame.topic.as_ref().map(|topic| topic.id.clone()),
         task: task.cloned(),
         data: Data::Message(Box::new(said)),
@@ -179,6 +177,7 @@ pub fn question(question: &Question) -> Event {
     });
     Event::new(Kind::QuestionChanged, data)
         .of_team(&question.team.name)
+        .of_topic(question.lane.topic.as_ref())
         .of_task(Some(&question.task))
 }
 
@@ -420,3 +419,6 @@ fn length(value: &Value) -> usize {
             .sum(),
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -236,9 +236,13 @@ impl World {
                 store: store.clone(),
                 desk: self.work.clone(),
             }),
-            channel: Channel::new(store.clone(), Arc::new(Still))
-                .start()
-                .recipient(),
+            channel: Channel::new(
+                store.clone(),
+                Arc::new(Still),
+                Ids::new(Arc::new(Counted::default())),
+            )
+            .start()
+            .recipient(),
             folders: Arc::new(Shelves(self.folders.clone())),
             clock: Arc::new(Still),
             ids: Ids::new(Arc::new(Counted::default())),

@@ -81,8 +81,8 @@ impl Queue {
         let writes = entry.unwritten.take().unwrap_or_default().task(&entry.task);
         let stored = entry.stored.take();
         let task = entry.task.clone();
-        self.waited.0 += 1;
-        self.waited.1 += now.since(task.created_at);
+        let waited = self.waited.entry(task.lane.team.clone()).or_default();
+        waited.add(now.since(task.created_at));
         self.expect_no_more(&task);
         let placement = match joins {
             true => Placement::CurrentTurn,

@@ -148,10 +148,44 @@ pub struct Count;
 pub struct Counts {
     /// By team: waiting, running.
     pub teams: Vec<(TeamName, usize, usize)>,
-    /// Tasks that ended since the start, by team and ending.
-    pub ended: Vec<(TeamName, Ending, u64)>,
-    /// How long tasks waited from acceptance to lease: count and sum.
-    pub waited: (u64, Duration),
+    /// Tasks that ended since the start, by team, kind and ending.
+    pub ended: Vec<(TeamName, Kind, Ending, u64)>,
+    /// How long the tasks of each team waited from acceptance to lease.
+    pub waited: Vec<(TeamName, Waited)>,
+}
+
+/// How long tasks waited.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Waited {
+    /// How many did.
+    pub count: u64,
+    /// All of them together.
+    pub sum: Duration,
+    /// How many waited no longer than each of [`WAITED`], and longer than the one before it.
+    pub within: [u64; WAITED.len()],
+}
+
+/// What waiting is measured against.
+pub const WAITED: [Duration; 7] = [
+    Duration::from_millis(10),
+    Duration::from_millis(100),
+    Duration::from_secs(1),
+    Duration::from_secs(10),
+    Duration::from_secs(60),
+    Duration::from_secs(10 * 60),
+    Duration::from_secs(60 * 60),
+];
+
+impl Waited {
+    /// One more did.
+    fn add(&mut self, waited: Duration) {
+        self.count += 1;
+        self.sum += waited;
+        let place = WAITED.partition_point(|bound| *bound < waited);
+        if let Some(within) = self.within.get_mut(place) {
+            *within += 1;
+        }
+    }
 }
 
 /// Fact: a task was leased to its team. It is stored.
@@ -297,8 +331,8 @@ pub struct Queue {
     moment: u64,
     /// Lanes that find something in their inbox, as the store names them.
     inboxes: HashSet<Vec<u8>>,
-    ended: HashMap<(TeamName, Ending), u64>,
-    waited: (u64, Duration),
+    ended: HashMap<(TeamName, Kind, Ending), u64>,
+    waited: HashMap<TeamName, Waited>,
 }
 
 /// A task without an outcome.
@@ -403,7 +437,7 @@ impl Queue {
             moment: 0,
             inboxes: left.inboxes,
             ended: HashMap::new(),
-            waited: (0, Duration::ZERO),
+            waited: HashMap::new(),
         };
         for team in &left.paused {
             queue.schedule.pause(team, true);
@@ -509,7 +543,7 @@ impl Queue {
         }
         *self
             .ended
-            .entry((task.lane.team.clone(), ending))
+            .entry((task.lane.team.clone(), task.kind, ending))
             .or_default() += 1;
         self.listeners.progressed.do_send(Progressed::Ended {
             task,
@@ -799,9 +833,13 @@ impl Handler<Count> for Queue {
             ended: self
                 .ended
                 .iter()
-                .map(|((team, ending), count)| (team.clone(), *ending, *count))
+                .map(|((team, kind, ending), count)| (team.clone(), *kind, *ending, *count))
                 .collect(),
-            waited: self.waited,
+            waited: self
+                .waited
+                .iter()
+                .map(|(team, waited)| (team.clone(), *waited))
+                .collect(),
         })
     }
 }

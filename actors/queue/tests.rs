@@ -111,7 +111,8 @@ fn set_up(limits: Limits) -> Setting {
     );
     let hands = Arc::new(Still(1_000.into(), tokio::time::Instant::now()));
     let clock: Arc<dyn Clock> = hands.clone();
-    let channel = Channel::new(store.clone(), clock.clone()).start();
+    let ids = Ids::new(Arc::new(Counted::default()));
+    let channel = Channel::new(store.clone(), clock.clone(), ids.clone()).start();
     let heard = Recorder::default();
     let recorder = heard.clone().start();
     let listeners = Listeners {
@@ -123,7 +124,6 @@ fn set_up(limits: Limits) -> Setting {
         ended: vec![recorder.recipient()],
         ledger: Ledger::default(),
     };
-    let ids = Ids::new(Arc::new(Counted::default()));
     let queue = Queue::new(
         store.clone(),
         channel,
@@ -270,7 +270,7 @@ async fn an_outcome_is_found_though_its_team_died() {
     let counts = setting.settle().await;
 
     assert_eq!(counts.teams, [("main".into(), 0, 0)]);
-    assert_eq!(counts.ended, [("main".into(), Ending::Done, 1)]);
+    assert_eq!(counts.ended, [("main".into(), Kind::Chat, Ending::Done, 1)]);
     let heard = setting.heard.0.lock().unwrap();
     assert_eq!(heard.endings, [("task-1".into(), Ending::Done)]);
 }
@@ -310,7 +310,10 @@ async fn a_task_cancelled_before_its_lease_is_stored_never_reaches_its_team() {
     let counts = setting.settle().await;
 
     assert_eq!(setting.leases(), []);
-    assert_eq!(counts.ended, [("main".into(), Ending::Cancelled, 1)]);
+    assert_eq!(
+        counts.ended,
+        [("main".into(), Kind::Chat, Ending::Cancelled, 1)]
+    );
     assert_eq!(counts.teams, [("main".into(), 0, 0)]);
 }
 

@@ -6,7 +6,7 @@ use actix::{ActorFutureExt, AsyncContext, Context, WrapFuture};
 
 use super::Router;
 use crate::{
-    channel::Forget,
+    channel::{Forget, undelivered},
     clock::Timestamp,
     ids::ChannelId,
     storage::StorageError,
@@ -105,22 +105,33 @@ impl Router {
         }
         let store = self.to.store.clone();
         let id = channel.clone();
+        let (notice, now) = (self.to.ids.notice(), self.to.clock.now());
         let read = async move {
             store
-                .read(move |storage| reads::channel_keys(storage, &id))
+                .read(move |storage| {
+                    let row = reads::channel_row(storage, &id)?;
+                    let frames = reads::outbox(storage, &id)?;
+                    let frames = frames.iter().map(|stored| &stored.frame);
+                    let told = undelivered::notice(&id, row.as_ref(), frames, notice, now);
+                    Ok((reads::channel_keys(storage, &id)?, told))
+                })
                 .await
         };
         ctx.spawn(
             read.into_actor(self)
-                .map(move |keys: Result<_, StorageError>, router, ctx| {
+                .map(move |found: Result<_, StorageError>, router, ctx| {
                     // It may have been resumed meanwhile.
-                    if let Ok(keys) = keys
+                    if let Ok((keys, told)) = found
                         && !router.conversations.contains_key(&channel)
                     {
                         router.to.channel.do_send(Forget {
                             channel: channel.clone(),
                         });
                         let writes = Writes::new().drop_keys(keys).forget_channel(&channel);
+                        let writes = match &told {
+                            Some(notice) => writes.notice(notice),
+                            None => writes,
+                        };
                         router.commit(writes, ctx);
                     }
                 }),

@@ -2,7 +2,10 @@
 
 use std::{
     collections::HashMap,
-    sync::{Arc, OnceLock},
+    sync::{
+        Arc, OnceLock,
+        atomic::{AtomicBool, Ordering},
+    },
 };
 
 use actix::{Actor, Addr, AsyncContext, Context, Handler, Message};
@@ -86,6 +89,7 @@ pub struct StoreHandle {
     address: Addr<Store>,
     storage: Arc<dyn Storage>,
     redactor: Arc<OnceLock<Arc<dyn Redactor>>>,
+    failed: Arc<AtomicBool>,
 }
 
 impl StoreHandle {
@@ -97,6 +101,11 @@ impl StoreHandle {
         let (reply, answer) = oneshot::channel();
         self.address.do_send(Commit { writes, reply });
         async move { answer.await.unwrap_or(Err(StoreError::Gone)) }
+    }
+
+    /// The last commit could be made. Waits for nothing.
+    pub fn is_usable(&self) -> bool {
+        !self.failed.load(Ordering::Relaxed)
     }
 
     /// From now on this publisher tells of what became durable.
@@ -159,7 +168,7 @@ pub struct Store {
     on_group: OnGroup,
     live: Option<Publisher>,
     /// A commit failed: nothing is answered any more.
-    failed: bool,
+    failed: Arc<AtomicBool>,
     waiting: Vec<Commit>,
     waiting_bytes: usize,
     /// Leases that this process granted and that are still good.
@@ -178,13 +187,14 @@ impl Store {
         on_group: OnGroup,
     ) -> StoreHandle {
         let redactor = Arc::new(OnceLock::new());
+        let failed = Arc::new(AtomicBool::new(false));
         let store = Self {
             redactor: redactor.clone(),
             storage: storage.clone(),
             on_failure,
             on_group,
             live: None,
-            failed: false,
+            failed: failed.clone(),
             waiting: Vec::new(),
             waiting_bytes: 0,
             leases: HashMap::new(),
@@ -194,6 +204,7 @@ impl Store {
             address: Self::start_in_arbiter(arbiter, |_| store),
             storage,
             redactor,
+            failed,
         }
     }
 
@@ -320,7 +331,7 @@ impl Store {
     /// After a failed sync nobody knows what is on the disk: nothing is answered, and the next
     /// start finds out.
     fn fail(&mut self, error: &StorageError) {
-        self.failed = true;
+        self.failed.store(true, Ordering::Relaxed);
         (self.on_failure)(error);
     }
 }
@@ -333,7 +344,7 @@ impl Handler<Commit> for Store {
     type Result = ();
 
     fn handle(&mut self, commit: Commit, ctx: &mut Self::Context) {
-        if self.failed {
+        if self.failed.load(Ordering::Relaxed) {
             return;
         }
         if self.waiting.is_empty() {

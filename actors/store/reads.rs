@@ -10,9 +10,10 @@ use serde::{Deserialize, de::DeserializeOwned};
 
 use super::{
     records::{
-        self, ChannelRow, ERRORS, Interaction, MessageRow, Said, TeamError, Undecided, began_key,
-        channel_key, decode, finished_key, interaction_prefix, journal_prefix, message_prefix,
-        number_at_end, outbox_prefix, task_key, task_prefix, topic_prefix, undecided_prefix,
+        self, ChannelRow, ERRORS, EndedTask, Interaction, MessageRow, Said, TeamError, Undecided,
+        began_key, channel_key, decode, finished_key, interaction_prefix, journal_prefix,
+        message_prefix, number_at_end, outbox_prefix, task_key, task_prefix, topic_prefix,
+        undecided_prefix,
     },
     scan_prefix,
 };
@@ -188,6 +189,22 @@ pub fn outbox(storage: &dyn Storage, id: &ChannelId) -> Result<Vec<StoredFrame>,
         },
     )?;
     Ok(frames)
+}
+
+/// Those of some frames of a channel's outbox that are there.
+pub fn frames(
+    storage: &dyn Storage,
+    id: &ChannelId,
+    ordinals: &[u64],
+) -> Result<Vec<Frame>, StorageError> {
+    let frames = ordinals
+        .iter()
+        .map(|ordinal| one(storage, &records::outbox_key(id, *ordinal)));
+    Ok(frames
+        .collect::<Result<Vec<_>, _>>()?
+        .into_iter()
+        .flatten()
+        .collect())
 }
 
 /// The newest ordinal of a channel's outbox; 0 if it never had one.
@@ -863,6 +880,17 @@ pub fn pending_approvals(storage: &dyn Storage) -> Result<Found<Approval>, Stora
     marked(storage, &records::approval_marks(), records::approval_key)
 }
 
+/// How many approvals wait for a decision.
+pub fn count_pending_approvals(storage: &dyn Storage) -> Result<usize, StorageError> {
+    let mut count = 0;
+    let marks = records::approval_marks();
+    scan_prefix(storage, &marks, Order::Rising, &mut |_, _| {
+        count += 1;
+        ControlFlow::Continue(())
+    })?;
+    Ok(count)
+}
+
 /// The questions that wait for an answer.
 pub fn open_questions(storage: &dyn Storage) -> Result<Found<Question>, StorageError> {
     marked(storage, &records::question_marks(), records::question_key)
@@ -923,13 +951,13 @@ pub fn teams(storage: &dyn Storage) -> Result<Found<TeamRecord>, StorageError> {
     collect(storage, &records::teams_prefix())
 }
 
-/// Tasks that ended since a moment, the newest first, as far as they are wanted: by team and name
-/// before they are looked up, and as a whole after.
+/// Tasks that ended since a moment, the newest first, as far as they are wanted: by what the order of
+/// ends says before they are looked up, and as a whole after.
 pub fn ended_tasks(
     storage: &dyn Storage,
     since: Timestamp,
     most: usize,
-    mut of: impl FnMut(&TeamName) -> bool,
+    mut of: impl FnMut(&EndedTask) -> bool,
     mut wanted: impl FnMut(&Task) -> bool,
 ) -> Result<Vec<Task>, StorageError> {
     let mut tasks = Vec::new();
@@ -938,12 +966,12 @@ pub fn ended_tasks(
         records::ended_since(since),
         records::after_prefix(&records::ended_prefix()),
     );
-    storage.scan(&start, &end, Order::Falling, &mut |key, _| {
+    storage.scan(&start, &end, Order::Falling, &mut |key, value| {
         if tasks.len() >= most {
             return ControlFlow::Break(());
         }
-        let found = records::ended_task(key).filter(|(_, team, _)| of(team));
-        match found.map(|(_, _, id)| task(storage, &id)) {
+        let found = records::ended_task(key, value.unwrap_or_default());
+        match found.filter(&mut of).map(|ended| task(storage, &ended.id)) {
             Some(Ok(Some(task))) if wanted(&task) => tasks.push(task),
             Some(Err(error)) => {
                 failed = Some(error);
@@ -957,11 +985,11 @@ pub fn ended_tasks(
 }
 
 /// Shows tasks that ended since a moment, the newest first, each with when it ended, until the
-/// visitor has enough. Those of teams that are not wanted are not looked up.
+/// visitor has enough. Those that are not wanted are not looked up.
 pub fn each_ended_task(
     storage: &dyn Storage,
     since: Timestamp,
-    mut of: impl FnMut(&TeamName) -> bool,
+    mut of: impl FnMut(&EndedTask) -> bool,
     visit: &mut dyn FnMut(Timestamp, Task) -> ControlFlow<()>,
 ) -> Result<(), StorageError> {
     let mut failed = None;
@@ -969,15 +997,13 @@ pub fn each_ended_task(
         records::ended_since(since),
         records::after_prefix(&records::ended_prefix()),
     );
-    storage.scan(&start, &end, Order::Falling, &mut |key, _| {
-        let Some((at, team, id)) = records::ended_task(key) else {
+    storage.scan(&start, &end, Order::Falling, &mut |key, value| {
+        let found = records::ended_task(key, value.unwrap_or_default());
+        let Some(ended) = found.filter(&mut of) else {
             return ControlFlow::Continue(());
         };
-        if !of(&team) {
-            return ControlFlow::Continue(());
-        }
-        match task(storage, &id) {
-            Ok(Some(task)) => visit(at, task),
+        match task(storage, &ended.id) {
+            Ok(Some(task)) => visit(ended.at, task),
             Ok(None) => ControlFlow::Continue(()),
             Err(error) => {
                 failed = Some(error);

@@ -131,7 +131,10 @@ impl Writes {
             key: task_key(&task.id),
         })
         .put(finished_key(&task.id), task)
-        .indexed(task)
+        .with(Write::Put {
+            key: ended_key(task),
+            value: ended_mark(task.kind).to_vec(),
+        })
         .blamed(task)
         .with(Write::Fence {
             task: task.id.clone(),
@@ -145,17 +148,6 @@ impl Writes {
         match TeamError::of(task) {
             Some(error) => self.put(error_key(&task.team()), &error),
             None => self,
-        }
-    }
-
-    /// Lists of finished work don't show messages, so those pay nothing for it.
-    fn indexed(self, task: &Task) -> Self {
-        match task.kind {
-            Kind::Chat => self,
-            _ => self.with(Write::Put {
-                key: ended_key(task),
-                value: Vec::new(),
-            }),
         }
     }
 
@@ -738,11 +730,38 @@ pub(super) fn ended_since(at: Timestamp) -> Vec<u8> {
     key
 }
 
-/// When a task ended, whose, and which: the end of such a key.
-pub(super) fn ended_task(key: &[u8]) -> Option<(Timestamp, TeamName, TaskId)> {
+/// What stands under such a key: messages are many, and passed over without looking them up where
+/// other work is wanted.
+fn ended_mark(kind: Kind) -> &'static [u8] {
+    match kind {
+        Kind::Chat => b"chat",
+        _ => b"",
+    }
+}
+
+/// A task that ended, as the order of ends has it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct EndedTask {
+    /// When.
+    pub at: Timestamp,
+    /// Whose.
+    pub team: TeamName,
+    /// Which.
+    pub id: TaskId,
+    /// It was a message of a person.
+    pub is_chat: bool,
+}
+
+/// What such a record says.
+pub(super) fn ended_task(key: &[u8], value: &[u8]) -> Option<EndedTask> {
     let (at, rest) = key.get(ended_prefix().len()..)?.split_first_chunk()?;
     let (team, task) = std::str::from_utf8(rest).ok()?.split_once('\0')?;
-    Some((Timestamp(u64::from_be_bytes(*at)), team.into(), task.into()))
+    Some(EndedTask {
+        at: Timestamp(u64::from_be_bytes(*at)),
+        team: team.into(),
+        id: task.into(),
+        is_chat: value == ended_mark(Kind::Chat),
+    })
 }
 
 pub(super) fn message_key(channel: &ChannelId, id: &MessageId) -> Vec<u8> {

@@ -8,6 +8,7 @@ use super::{
     Team,
     ack::Words,
     lanes::{Charge, Running},
+    prepare,
     turn::End,
 };
 use crate::{
@@ -575,7 +576,8 @@ impl Team {
     fn report(&self, charge: &Charge, mut ended: Ended) {
         let ran = charge.began.elapsed();
         let ending = ended.ending;
-        self.recipe.meter.turn_ended(&self.name, ending, ran);
+        let meter = &self.recipe.meter;
+        meter.turn_ended(&self.name, prepare::SDK, ending, ran);
         for (task, follow_up) in ended.tasks {
             self.queue.do_send(Finished {
                 task: task.id,

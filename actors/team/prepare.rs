@@ -31,6 +31,9 @@ use crate::{
     usage::Usage,
 };
 
+/// What drives the turns of all teams.
+pub(super) const SDK: &str = "native";
+
 /// What a turn begins with.
 struct Prepared {
     memory: Option<Memory>,
@@ -504,7 +507,7 @@ fn turn_start(task: &Task, brief: &Brief) -> Fact {
         source_channel: task.source.as_ref().map(|source| source.channel.clone()),
         attempt: task.attempts,
         redelivered: task.redelivered,
-        sdk: "native".to_owned(),
+        sdk: SDK.to_owned(),
         provider: brief.provider.clone(),
         model: brief.model.clone(),
         prompt_hash: brief.prompt_hash.clone(),

@@ -219,7 +219,7 @@ async fn through_the_queue() -> (Duration, Vec<Batch>) {
     );
     let clock = Arc::new(WallClock);
     let ids = Ids::new(Arc::new(Randomness));
-    let channel = Channel::new(store.clone(), clock.clone()).start();
+    let channel = Channel::new(store.clone(), clock.clone(), ids.clone()).start();
     let waiting = Arc::new(Mutex::new(HashMap::new()));
     let worker = Worker {
         store: store.clone(),

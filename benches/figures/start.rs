@@ -202,7 +202,7 @@ pub(crate) fn serve(arguments: &[String]) {
         }
         loop {
             let counts = service.spine.queue.send(Count).await.expect("counts");
-            if counts.ended.iter().map(|(_, _, count)| count).sum::<u64>() == tasks as u64 {
+            if counts.ended.iter().map(|(.., count)| count).sum::<u64>() == tasks as u64 {
                 break;
             }
             tokio::time::sleep(Duration::from_millis(20)).await;

@@ -213,4 +213,3 @@ fn unknown_type(found: &str, fields: &Map<String, Value>) -> Refusal {
         ..Refusal::new("unknown_type", error)
     }
 }
-

@@ -372,7 +372,13 @@ async fn decide(
     id: web::Path<String>,
     Json(verdict): Json<Verdict>,
 ) -> Result<Data<Row>, ApiError> {
-    let decided = say(&state, &caller, via(&caller.principal, &request), id.into_inner(), verdict);
+    let decided = say(
+        &state,
+        &caller,
+        via(&caller.principal, &request),
+        id.into_inner(),
+        verdict,
+    );
     decided.await.map(Data)
 }
 

@@ -1,22 +1,24 @@
 //! `/api/v1/config` and `/api/v1/teams/{name}/config`: the settings files.
 
-use std::{future::Future, pin::Pin, sync::Arc};
+use std::{collections::BTreeSet, future::Future, pin::Pin, sync::Arc};
 
-use actix_web::{http::StatusCode, web};
+use actix_web::web;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use super::{
     State,
     arguments::{Admin, Caller, Json, Read},
-    error::ApiError,
+    error::{ApiError, Fault},
     operation::Operation,
     reply::{Clean, Data},
     routes::{Resource, at},
     teams::acting::Nothing,
 };
 use crate::{
+    logging::Secrets,
     machine::sha256,
+    scrub::REDACTED,
     settings::{
         effective,
         home::Home,
@@ -69,17 +71,6 @@ pub struct Files {
     pub environment: Environment,
     /// Reads them again.
     pub reload: Arc<Reload>,
-}
-
-/// Something that is wrong, as answers show it.
-#[derive(Serialize, ToSchema)]
-#[schema(as = SettingsFault)]
-struct Fault {
-    file: String,
-    path: String,
-    line: usize,
-    column: usize,
-    message: String,
 }
 
 impl From<Problem> for Fault {
@@ -199,19 +190,22 @@ async fn reload(
 ) -> Result<Data<Reloaded>, ApiError> {
     caller.all_teams()?;
     let outcome = (state.files.reload)().await;
-    outcome.map_err(|problems| refused(&problems))?;
+    outcome.map_err(|problems| refused(&state.secrets, problems))?;
     Ok(Data(Reloaded {
         reloaded: vec!["config", "providers", "channels"],
         problems: Vec::new(),
     }))
 }
 
-fn refused(problems: &Problems) -> ApiError {
-    ApiError::new(
-        StatusCode::UNPROCESSABLE_ENTITY,
-        "config_invalid",
-        problems.to_string(),
-    )
+/// All that is wrong, in words and by place. What is wrong may be quoted, so it is cleaned.
+fn refused(secrets: &Secrets, problems: Problems) -> ApiError {
+    let message = secrets.scrub_known(&problems.to_string());
+    let mut faults = faults(problems);
+    for fault in &mut faults {
+        fault.path = secrets.scrub_known(&fault.path);
+        fault.message = secrets.scrub_known(&fault.message);
+    }
+    ApiError::config_invalid(message, faults)
 }
 
 /// The file of a team as answers show it.
@@ -221,16 +215,19 @@ struct TeamConfig {
     content: String,
     /// Names this text.
     revision: String,
+    /// Values in it are not shown: marks stand in their place, and it cannot be written back so.
+    scrubbed: bool,
     problems: Vec<Fault>,
 }
 
-fn read_team(files: &Files, team: &str) -> std::io::Result<TeamConfig> {
+fn read_team(files: &Files, secrets: &Secrets, team: &str) -> std::io::Result<TeamConfig> {
     let content = replace::text(&files.home.team_file(team))?;
     let file = File::Team(team.to_owned());
     let found = load::validate(&files.home, &files.environment, &file, &content);
     Ok(TeamConfig {
         revision: sha256(content.as_bytes()).chars().take(16).collect(),
         team: team.to_owned(),
+        scrubbed: secrets.scrub_known(&content) != content,
         content,
         problems: faults(found.err().unwrap_or_default()),
     })
@@ -250,7 +247,8 @@ async fn show_team(
 ) -> Result<Clean<Data<TeamConfig>>, ApiError> {
     caller.team(&name)?;
     let team = known(&state, &name)?;
-    let found = looking(&state, move |files| read_team(files, &team)).await?;
+    let secrets = state.secrets.clone();
+    let found = looking(&state, move |files| read_team(files, &secrets, &team)).await?;
     let found = found.map_err(ApiError::internal)?;
     Ok(Clean::new(&state.secrets, Data(found)))
 }
@@ -270,14 +268,46 @@ async fn put_team(
 ) -> Result<Clean<Data<TeamConfig>>, ApiError> {
     caller.team(&name)?;
     let team = known(&state, &name)?;
+    let secrets = state.secrets.clone();
     let written = looking(&state, move |files| {
         let file = File::Team(team.clone());
-        load::validate(&files.home, &files.environment, &file, &content)
-            .map_err(|problems| refused(&problems))?;
         let (path, beside) = (files.home.team_file(&team), files.home.teams());
+        let before = replace::text(&path).unwrap_or_default();
+        if let Some(mark) = mark_of_unseen(&secrets, &before, &content) {
+            let reason = format!(
+                "`{mark}` stands for a value that is not shown, and would replace it; put the value into \
+                 the vault and a reference here, or edit the file on the machine"
+            );
+            return Err(ApiError::unfit("content", reason));
+        }
+        load::validate(&files.home, &files.environment, &file, &content)
+            .map_err(|problems| refused(&secrets, problems))?;
         replace(&path, &beside, &content).map_err(ApiError::internal)?;
-        read_team(files, &team).map_err(ApiError::internal)
+        read_team(files, &secrets, &team).map_err(ApiError::internal)
     })
     .await?;
     Ok(Clean::new(&state.secrets, Data(written?)))
+}
+
+/// A mark that a shown text has in place of a value of the file, and that would be written instead.
+fn mark_of_unseen(secrets: &Secrets, before: &str, after: &str) -> Option<String> {
+    let shown = secrets.scrub_known(before);
+    let count = |text: &str, mark: &str| text.matches(mark).count();
+    let stands = |mark: &&str| {
+        let in_file = count(before, mark);
+        count(&shown, mark) > in_file && count(after, mark) > in_file
+    };
+    let marks = marks(&shown).into_iter().chain([REDACTED]);
+    let mark = marks.collect::<BTreeSet<_>>().into_iter().find(stands)?;
+    Some(mark.to_owned())
+}
+
+/// All that may stand for a value of the vault.
+fn marks(text: &str) -> Vec<&str> {
+    let starts = text.match_indices("${vault:").map(|(start, _)| start);
+    let mark = |start: usize| {
+        let end = text[start..].find('}')?;
+        Some(&text[start..=start + end])
+    };
+    starts.filter_map(mark).collect()
 }

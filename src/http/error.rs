@@ -25,6 +25,8 @@ pub struct ApiError {
     field: Option<Box<str>>,
     /// What to do instead.
     hint: Option<Box<str>>,
+    /// What is wrong with settings files, each with its place.
+    problems: Box<[Fault]>,
     header: Option<Box<(HeaderName, String)>>,
     /// For the log, never for the client.
     cause: Option<Box<str>>,
@@ -41,6 +43,7 @@ impl ApiError {
             message: message.into().into_boxed_str(),
             field: None,
             hint: None,
+            problems: Box::default(),
             header: None,
             cause: None,
             unsure: status.is_server_error() && status != StatusCode::SERVICE_UNAVAILABLE,
@@ -281,7 +284,7 @@ impl ApiError {
                 code: self.code,
                 message: &self.message,
                 field: self.field.as_deref(),
-                details: self.hint.as_deref().map(|hint| Details { hint }),
+                details: self.details(),
                 request_id,
             },
         })
@@ -300,6 +303,22 @@ impl ApiError {
     /// What is to blame.
     pub(super) fn field(&self) -> Option<&str> {
         self.field.as_deref()
+    }
+
+    fn details(&self) -> Option<Details<'_>> {
+        let details = Details {
+            hint: self.hint.as_deref(),
+            problems: &self.problems,
+        };
+        (details.hint.is_some() || !details.problems.is_empty()).then_some(details)
+    }
+
+    /// Settings that cannot count, each fault with its place.
+    pub(super) fn config_invalid(message: impl Into<String>, problems: Vec<Fault>) -> Self {
+        Self {
+            problems: problems.into_boxed_slice(),
+            ..Self::new(StatusCode::UNPROCESSABLE_ENTITY, "config_invalid", message)
+        }
     }
 
     /// The same, with what to do instead.
@@ -339,7 +358,27 @@ struct Problem<'a> {
 #[schema(as = ProblemDetails)]
 struct Details<'a> {
     /// What to do instead.
-    hint: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    hint: Option<&'a str>,
+    /// What is wrong with settings files.
+    #[serde(skip_serializing_if = "<[Fault]>::is_empty")]
+    problems: &'a [Fault],
+}
+
+/// Something that is wrong with a settings file, and where.
+#[derive(Clone, Debug, Serialize, ToSchema)]
+#[schema(as = SettingsFault)]
+pub(super) struct Fault {
+    /// The file.
+    pub(super) file: String,
+    /// The setting, as a path.
+    pub(super) path: String,
+    /// From 1; 0 if it is about the whole file.
+    pub(super) line: usize,
+    /// From 1; 0 if it is about the whole line.
+    pub(super) column: usize,
+    /// What is wrong with it.
+    pub(super) message: String,
 }
 
 impl fmt::Display for ApiError {

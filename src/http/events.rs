@@ -24,6 +24,7 @@ use super::{
     State,
     arguments::{Caller, Read},
     error::ApiError,
+    limits::Running,
     operation::{Field, Operation},
     query::Query,
     reply::{EVENT_STREAM, EventStream},
@@ -46,6 +47,7 @@ pub(super) fn resources() -> Vec<Resource> {
                      be had any more is told by an event `gap`: then, and to begin with, \
                      `/api/v1/snapshot` shows all there is.",
                 )
+                .refuses(&[429])
                 .query(
                     const {
                         &[
@@ -88,8 +90,11 @@ async fn watch(
     if request.method() == Method::HEAD {
         return Ok(EventStream(answer.finish()));
     }
+    let grant = caller.principal.grant();
+    let place = state.limits.open_stream(grant, state.access.auth.now())?;
     let watch = state.spine.live.watch(from, filter);
     let listener = Listener {
+        _place: place,
         boot: watch.boot(),
         watch,
         secrets: state.secrets.clone(),
@@ -101,6 +106,8 @@ async fn watch(
 
 /// One open stream.
 struct Listener {
+    /// Among the open streams of its token.
+    _place: Running,
     boot: u64,
     watch: Watch,
     secrets: Secrets,

@@ -2,10 +2,9 @@
 
 use std::time::Duration;
 
+use actix::MailboxError;
 use actix_web::{Either, HttpRequest, HttpResponse, http::header::ContentType, web};
-use hivewright_actors::{
-    channel::CountConnections, queue::Count, scheduler::manage, store::records::EdgeKey,
-};
+use hivewright_actors::{channel::CountConnections, queue::Count, scheduler::manage};
 use serde::Serialize;
 use utoipa::ToSchema;
 
@@ -28,7 +27,11 @@ pub(super) fn resources() -> Vec<Resource> {
         ),
         at("/readyz").get(
             Operation::new("Says whether the service can serve.")
-                .description("With a login it says why not."),
+                .description(
+                    "It can, unless a commit to the store failed or it is about to stop. With a login the \
+                     answer also says how its parts are: `ok`, `error`, `locked` (the vault), `demo` (no \
+                     model is configured) or `slow` (no answer in time).",
+                ),
             show_ready,
         ),
         at("/health").get(
@@ -54,8 +57,12 @@ struct Readiness {
 #[schema(as = ReadinessChecks)]
 struct Checks {
     store: &'static str,
-    drain: &'static str,
+    settings: &'static str,
     vault: &'static str,
+    scheduler: &'static str,
+    channels: &'static str,
+    providers: &'static str,
+    drain: &'static str,
 }
 
 /// Counts for monitors.
@@ -98,7 +105,8 @@ async fn show_ready(
     state: web::Data<State>,
     request: HttpRequest,
 ) -> Result<Either<Bare<Readiness>, Unavailable<Readiness>>, ApiError> {
-    let (store, draining) = (can_read(&state).await, state.service.is_draining());
+    let service = &state.service;
+    let (store, draining) = (state.spine.store.is_usable(), service.is_draining());
     let mut readiness = Readiness {
         ready: store && !draining,
         checks: None,
@@ -106,14 +114,27 @@ async fn show_ready(
     };
     if state.access.principal(&request).is_ok() {
         let word = |good: bool| if good { "ok" } else { "error" };
+        let scheduler = state.spine.scheduler.send(manage::Count).timeout(PATIENCE);
         readiness.vault = state.vault.locked().map(|locked| locked.to_string());
         readiness.checks = Some(Checks {
             store: word(store),
-            drain: word(!draining),
+            settings: word(service.settings_fault().is_none()),
             vault: match readiness.vault {
                 None => "ok",
                 Some(_) => "locked",
             },
+            scheduler: match scheduler.await {
+                Ok(_) => "ok",
+                Err(MailboxError::Timeout) => "slow",
+                Err(MailboxError::Closed) => "error",
+            },
+            channels: word(service.channels_fault().is_none()),
+            providers: match (service.providers_fault(), service.is_demo()) {
+                (Some(_), _) => "error",
+                (None, true) => "demo",
+                (None, false) => "ok",
+            },
+            drain: word(!draining),
         });
     }
     Ok(match readiness.ready {
@@ -124,8 +145,7 @@ async fn show_ready(
 
 /// A count that is not to be had in time is null, not a guess.
 async fn show_counts(state: web::Data<State>) -> Result<Bare<Health>, ApiError> {
-    let (store, triggers, queue, channel) = tokio::join!(
-        can_read(&state),
+    let (triggers, queue, channel) = tokio::join!(
         state.spine.scheduler.send(manage::Count).timeout(PATIENCE),
         state.spine.queue.send(Count).timeout(PATIENCE),
         state.spine.channel.send(CountConnections).timeout(PATIENCE),
@@ -135,7 +155,9 @@ async fn show_counts(state: web::Data<State>) -> Result<Bare<Health>, ApiError> 
         running.sum::<usize>()
     });
     Ok(Bare(Health {
-        storage: HealthStorage { ok: store },
+        storage: HealthStorage {
+            ok: state.spine.store.is_usable(),
+        },
         sessions: HealthSessions { active: running },
         triggers: HealthTriggers {
             registered: triggers.ok().map(|counts| counts.total),
@@ -144,10 +166,4 @@ async fn show_counts(state: web::Data<State>) -> Result<Bare<Health>, ApiError> 
             connected: channel.ok(),
         },
     }))
-}
-
-async fn can_read(state: &State) -> bool {
-    let key = EdgeKey::new("health", "probe").bytes();
-    let read = state.spine.store.read(move |storage| storage.get(&key));
-    matches!(tokio::time::timeout(PATIENCE, read).await, Ok(Ok(_)))
 }

@@ -19,6 +19,8 @@ const RATE: Rate = Rate {
 };
 /// Requests of one token that are answered at the same time.
 const AT_ONCE: usize = 64;
+/// Streams of one token that are open at the same time, beside its requests.
+const STREAMS: usize = 64;
 /// Tokens that are remembered; those that are idle go when there are more.
 const MOST_TOKENS: usize = 2_048;
 
@@ -30,9 +32,25 @@ pub struct Limits(DashMap<CredentialId, Usage>);
 struct Usage {
     bucket: Bucket,
     running: Arc<AtomicUsize>,
+    streams: Arc<AtomicUsize>,
 }
 
-/// A request that is being answered, until this is dropped.
+impl Usage {
+    fn new(now: Timestamp) -> Self {
+        Self {
+            bucket: Bucket::new(RATE, now),
+            running: Arc::default(),
+            streams: Arc::default(),
+        }
+    }
+
+    fn is_idle(&self, now: Timestamp) -> bool {
+        let none = |count: &AtomicUsize| count.load(Ordering::Acquire) == 0;
+        none(&self.running) && none(&self.streams) && self.bucket.is_full(now)
+    }
+}
+
+/// A request that is being answered, or a stream that is open, until this is dropped.
 #[derive(Debug)]
 pub(super) struct Running(Arc<AtomicUsize>);
 
@@ -46,14 +64,10 @@ impl Limits {
     /// Lets a request of a token in, or says that there are too many.
     pub(super) fn admit(&self, token: &CredentialId, now: Timestamp) -> Result<Running, ApiError> {
         if self.0.len() >= MOST_TOKENS && !self.0.contains_key(token) {
-            self.0.retain(|_, usage| {
-                usage.running.load(Ordering::Acquire) > 0 || !usage.bucket.is_full(now)
-            });
+            self.0.retain(|_, usage| !usage.is_idle(now));
         }
-        let mut usage = self.0.entry(token.clone()).or_insert_with(|| Usage {
-            bucket: Bucket::new(RATE, now),
-            running: Arc::default(),
-        });
+        let usage = self.0.entry(token.clone());
+        let mut usage = usage.or_insert_with(|| Usage::new(now));
         if usage.bucket.take(now).is_err() {
             return Err(ApiError::rate_limited(
                 "this token has made 3,000 requests in a minute; slow down",
@@ -66,6 +80,24 @@ impl Limits {
             ));
         }
         Ok(running)
+    }
+
+    /// Lets a stream of a token be open, or says that there are too many. The request that asks for it
+    /// ends when it begins.
+    pub(super) fn open_stream(
+        &self,
+        token: &CredentialId,
+        now: Timestamp,
+    ) -> Result<Running, ApiError> {
+        let usage = self.0.entry(token.clone());
+        let usage = usage.or_insert_with(|| Usage::new(now));
+        let stream = Running(usage.streams.clone());
+        if usage.streams.fetch_add(1, Ordering::AcqRel) >= STREAMS {
+            return Err(ApiError::rate_limited(
+                "64 streams of this token are open; close one",
+            ));
+        }
+        Ok(stream)
     }
 }
 

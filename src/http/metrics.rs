@@ -1,7 +1,7 @@
 //! `/metrics`: figures of what happens, in Prometheus text.
 
 use std::{
-    collections::HashSet,
+    collections::{BTreeMap, HashMap, HashSet},
     fmt,
     sync::{Mutex, PoisonError},
     time::Duration,
@@ -9,10 +9,11 @@ use std::{
 
 use actix_web::{HttpResponse, web};
 use hivewright_actors::{
-    channel::CountConnections,
+    channel::{CountConnections, CountPending},
     ids::TeamName,
     meter::Meter,
-    queue::{Count, Counts},
+    queue::{Count, Counts, WAITED, Waited},
+    store::reads,
     supervisor::CountRestarts,
     task::Ending,
     usage::Usage,
@@ -23,7 +24,7 @@ use prometheus_client::{
         text::{encode_eof, encode_registry},
     },
     metrics::{
-        MetricType, TypedMetric,
+        MetricType,
         counter::Counter,
         family::Family,
         gauge::Gauge,
@@ -41,6 +42,7 @@ use super::{
     reply::Content,
     routes::{Resource, at},
 };
+use crate::logging::tap::Errors;
 
 #[cfg(test)]
 mod tests;
@@ -69,13 +71,17 @@ struct Snapshot {
     counts: Counts,
     restarts: Vec<(TeamName, u64)>,
     connections: usize,
+    pending: usize,
+    approvals: usize,
 }
 
 /// Counts what happens. One for the whole service.
 pub struct Metrics {
     registry: Registry,
     tools: HashSet<String>,
-    teams: Mutex<HashSet<TeamName>>,
+    errors: Errors,
+    /// Teams with a label of their own, and what was counted under it.
+    teams: Mutex<HashMap<TeamName, HashSet<Labels>>>,
     turns: Histograms,
     overhead: Histogram,
     tokens: Family<Labels, Counter>,
@@ -85,7 +91,7 @@ pub struct Metrics {
 
 impl Metrics {
     /// Counts nothing yet. The tools are those that there are, by name.
-    pub fn new(tools: impl IntoIterator<Item = String>) -> Self {
+    pub fn new(tools: impl IntoIterator<Item = String>, errors: Errors) -> Self {
         let mut registry = Registry::with_prefix(PREFIX);
         let build = Info::new(vec![("version", super::VERSION)]);
         registry.register("build", "What runs", build);
@@ -110,6 +116,7 @@ impl Metrics {
         Self {
             registry,
             tools: tools.into_iter().collect(),
+            errors,
             teams: Mutex::default(),
             turns,
             overhead,
@@ -124,38 +131,75 @@ impl Metrics {
         self.commits.observe(took.as_secs_f64());
     }
 
-    /// The first 200 teams have a label of their own.
+    /// Up to 200 teams have a label of their own.
     fn label(&self, team: &TeamName) -> String {
-        let mut teams = self.teams.lock().unwrap_or_else(PoisonError::into_inner);
-        if teams.contains(team) {
-            return team.to_string();
-        }
-        if teams.len() == MOST_TEAMS {
-            return OTHER.to_owned();
-        }
-        teams.insert(team.clone());
-        team.to_string()
+        self.labels(team, &[]).swap_remove(0).1
     }
 
-    fn text(&self, snapshot: &Snapshot) -> Result<String, fmt::Error> {
+    /// The labels of something that a team did.
+    fn labels(&self, team: &TeamName, more: &[(&'static str, &str)]) -> Labels {
+        let more = more
+            .iter()
+            .map(|(name, value)| (*name, (*value).to_owned()));
+        let mut teams = self.teams.lock().unwrap_or_else(PoisonError::into_inner);
+        if !teams.contains_key(team) && teams.len() >= MOST_TEAMS {
+            return [("team", OTHER.to_owned())]
+                .into_iter()
+                .chain(more)
+                .collect();
+        }
+        let own = teams.entry(team.clone()).or_default();
+        let labels: Labels = [("team", team.to_string())]
+            .into_iter()
+            .chain(more)
+            .collect();
+        if !own.contains(&labels) {
+            own.insert(labels.clone());
+        }
+        labels
+    }
+
+    /// Teams that are gone leave their labels to others.
+    fn keep_teams(&self, is_there: impl Fn(&TeamName) -> bool) {
+        let mut teams = self.teams.lock().unwrap_or_else(PoisonError::into_inner);
+        for (_, counted) in teams.extract_if(|team, _| !is_there(team)) {
+            for labels in &counted {
+                self.turns.remove(labels);
+                self.tokens.remove(labels);
+            }
+        }
+    }
+
+    /// The figures, with labels for teams that are there.
+    fn text(
+        &self,
+        snapshot: &Snapshot,
+        is_there: impl Fn(&TeamName) -> bool,
+    ) -> Result<String, fmt::Error> {
+        self.keep_teams(&is_there);
         let mut text = String::new();
         encode_registry(&mut text, &self.registry)?;
-        encode_registry(&mut text, &self.of_actors(snapshot))?;
+        encode_registry(&mut text, &self.of_actors(snapshot, &is_there))?;
         encode_eof(&mut text)?;
         Ok(text)
     }
 
-    fn of_actors(&self, snapshot: &Snapshot) -> Registry {
+    fn of_actors(&self, snapshot: &Snapshot, is_there: &dyn Fn(&TeamName) -> bool) -> Registry {
         let mut registry = Registry::with_prefix(PREFIX);
+        let label = |team: &TeamName| match is_there(team) {
+            true => self.label(team),
+            false => OTHER.to_owned(),
+        };
         let Counts {
             teams,
             ended,
-            waited: (count, sum),
+            waited,
         } = &snapshot.counts;
         let tasks = Family::<Labels, Counter>::default();
-        for (team, ending, count) in ended {
+        for (team, kind, ending, count) in ended {
             let labels = vec![
-                ("team", self.label(team)),
+                ("team", label(team)),
+                ("type", kind.as_str().to_owned()),
                 ("outcome", ending.as_str().to_owned()),
             ];
             tasks.get_or_create(&labels).inc_by(*count);
@@ -166,7 +210,7 @@ impl Metrics {
             Family::<Labels, Gauge>::default(),
         );
         for (team, waiting, at_work) in teams {
-            let labels = vec![("team", self.label(team))];
+            let labels = vec![("team", label(team))];
             queued.get_or_create(&labels).inc_by(signed(*waiting));
             running.get_or_create(&labels).inc_by(signed(*at_work));
         }
@@ -175,14 +219,11 @@ impl Metrics {
         registry.register(
             "task_wait_seconds",
             "From the acceptance of a task to its lease",
-            Waited {
-                count: *count,
-                seconds: sum.as_secs_f64(),
-            },
+            Waits::new(waited.iter().map(|(team, waited)| (label(team), *waited))),
         );
         let restarts = Family::<Labels, Counter>::default();
         for (team, count) in &snapshot.restarts {
-            let labels = vec![("team", self.label(team))];
+            let labels = vec![("team", label(team))];
             restarts.get_or_create(&labels).inc_by(*count);
         }
         registry.register(
@@ -195,6 +236,27 @@ impl Metrics {
             "Open WebSockets",
             gauge(snapshot.connections),
         );
+        registry.register(
+            "approvals_open",
+            "Approvals that wait for a person",
+            gauge(snapshot.approvals),
+        );
+        registry.register(
+            "outbox_pending",
+            "Durable frames that wait for a client",
+            gauge(snapshot.pending),
+        );
+        let errors = Family::<Labels, Counter>::default();
+        for (source, count) in self.errors.counts() {
+            errors
+                .get_or_create(&vec![("source", source)])
+                .inc_by(count);
+        }
+        registry.register(
+            "errors",
+            "Errors in the log, by part of the program",
+            errors,
+        );
         registry
     }
 }
@@ -204,26 +266,21 @@ impl Meter for Metrics {
         self.overhead.observe(overhead.as_secs_f64());
     }
 
-    fn turn_ended(&self, team: &TeamName, _: Ending, took: Duration) {
-        let labels = vec![("team", self.label(team))];
+    fn turn_ended(&self, team: &TeamName, sdk: &str, _: Ending, took: Duration) {
+        let labels = self.labels(team, &[("sdk", sdk)]);
         self.turns
             .get_or_create(&labels)
             .observe(took.as_secs_f64());
     }
 
     fn model_called(&self, team: &TeamName, profile: &str, usage: &Usage) {
-        let team = self.label(team);
         for (kind, count) in [
             ("input", usage.input),
             ("output", usage.output),
             ("cache_read", usage.cache_read),
             ("cache_write", usage.cache_write),
         ] {
-            let labels = vec![
-                ("team", team.clone()),
-                ("profile", profile.to_owned()),
-                ("kind", kind.to_owned()),
-            ];
+            let labels = self.labels(team, &[("profile", profile), ("kind", kind)]);
             self.tokens.get_or_create(&labels).inc_by(count);
         }
     }
@@ -246,26 +303,49 @@ impl fmt::Debug for Metrics {
     }
 }
 
-/// A count with its sum: a histogram of one bucket.
+/// How long tasks waited, by the label of their team: counted by the queue, shown as histograms.
 #[derive(Debug)]
-struct Waited {
-    count: u64,
-    seconds: f64,
+struct Waits(BTreeMap<String, Waited>);
+
+impl Waits {
+    /// Teams that share a label are added up.
+    fn new(waited: impl Iterator<Item = (String, Waited)>) -> Self {
+        let mut waits = BTreeMap::<String, Waited>::new();
+        for (label, waited) in waited {
+            let sum = waits.entry(label).or_default();
+            sum.count += waited.count;
+            sum.sum += waited.sum;
+            for (sum, within) in sum.within.iter_mut().zip(waited.within) {
+                *sum += within;
+            }
+        }
+        Self(waits)
+    }
 }
 
-impl EncodeMetric for Waited {
+impl EncodeMetric for Waits {
     fn encode(&self, mut encoder: MetricEncoder<'_>) -> fmt::Result {
-        let all = [(f64::INFINITY, self.count)];
-        encoder.encode_histogram::<NoLabelSet>(self.seconds, self.count, &all, None)
+        for (team, waited) in &self.0 {
+            let longer = waited.count - waited.within.iter().sum::<u64>();
+            let bounds = WAITED.iter().map(Duration::as_secs_f64);
+            let buckets = bounds.zip(waited.within);
+            let buckets: Vec<_> = buckets.chain([(f64::INFINITY, longer)]).collect();
+            let labels: Labels = vec![("team", team.clone())];
+            encoder
+                .encode_family(&labels)?
+                .encode_histogram::<NoLabelSet>(
+                    waited.sum.as_secs_f64(),
+                    waited.count,
+                    &buckets,
+                    None,
+                )?;
+        }
+        Ok(())
     }
 
     fn metric_type(&self) -> MetricType {
-        <Self as TypedMetric>::TYPE
+        MetricType::Histogram
     }
-}
-
-impl TypedMetric for Waited {
-    const TYPE: MetricType = MetricType::Histogram;
 }
 
 /// From a tenth of a second to an hour.
@@ -290,16 +370,24 @@ fn signed(count: usize) -> i64 {
 
 async fn show(state: web::Data<State>, _: Caller<Right>) -> Result<Content, ApiError> {
     let spine = &state.spine;
-    let (counts, restarts, connections) = tokio::join!(
+    let (counts, restarts, connections, pending, approvals) = tokio::join!(
         spine.queue.send(Count).timeout(PATIENCE),
         spine.supervisor.send(CountRestarts).timeout(PATIENCE),
         spine.channel.send(CountConnections).timeout(PATIENCE),
+        spine.channel.send(CountPending).timeout(PATIENCE),
+        spine.store.read(reads::count_pending_approvals),
     );
     let snapshot = Snapshot {
         counts: counts.map_err(ApiError::internal)?,
         restarts: restarts.map_err(ApiError::internal)?,
         connections: connections.map_err(ApiError::internal)?,
+        pending: pending.map_err(ApiError::internal)?,
+        approvals: approvals.map_err(ApiError::internal)?,
     };
-    let text = state.metrics.text(&snapshot).map_err(ApiError::internal)?;
+    let is_there = |team: &TeamName| state.service.team(team.as_str()).is_some();
+    let text = state
+        .metrics
+        .text(&snapshot, is_there)
+        .map_err(ApiError::internal)?;
     Ok(Content(HttpResponse::Ok().content_type(TEXT).body(text)))
 }

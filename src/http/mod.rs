@@ -35,6 +35,7 @@ pub mod jobs;
 mod json;
 pub mod limits;
 mod listing;
+mod logins;
 mod logs;
 mod memories;
 mod messages;
@@ -108,6 +109,14 @@ pub trait Service: Send + Sync + 'static {
     fn channels_fault(&self) -> Option<String> {
         None
     }
+    /// What is wrong with the settings files, until it is cured. What they said before counts meanwhile.
+    fn settings_fault(&self) -> Option<String> {
+        None
+    }
+    /// Why no model can be asked. Does not look at files.
+    fn providers_fault(&self) -> Option<String> {
+        None
+    }
     /// A topic without work for this long is idle.
     fn topics_idle_after(&self) -> Duration {
         Duration::from_secs(30 * 60)
@@ -178,6 +187,7 @@ fn table() -> Vec<Resource> {
     let parts = [
         session::resources(),
         tokens::resources(),
+        logins::resources(),
         trust::resources(),
         identities::resources(),
         triggers::resources(),

@@ -8,7 +8,10 @@ use hivewright_actors::{
     ids::{TaskId, TeamName},
     org::Bootstrap,
     queue::submit::{Submission, Submit},
-    store::{reads, records::Writes},
+    store::{
+        reads,
+        records::{EndedTask, Writes},
+    },
     task::{Cause, Ending, Kind, Priority, Source, Task},
     usage::Usage,
 };
@@ -61,7 +64,6 @@ pub(super) fn resources() -> Vec<Resource> {
         at("/api/v1/tasks")
             .get(
                 Operation::new("Lists tasks, open and ended.")
-                    .description("Messages are not listed once they are answered.")
                     .query(
                         const {
                             &[
@@ -92,7 +94,10 @@ pub(super) fn resources() -> Vec<Resource> {
             ),
         at("/api/v1/tasks/stats").get(
             Operation::new("Counts tasks by state, type, priority and team.")
-                .description("Of those that have ended, the last 2,000 are counted."),
+                .description(
+                    "Of those that have ended, the last 2,000 are counted; `capped` says that there are \
+                     more.",
+                ),
             stats::show,
         ),
         at("/api/v1/tasks/{id}/cancel").post(
@@ -303,6 +308,11 @@ impl Wanted {
             && self.teams.as_ref().is_none_or(|teams| teams.iter().any(is))
     }
 
+    fn may_hold(&self, ended: &EndedTask) -> bool {
+        let is_kind = |kind: &String| (kind == Kind::Chat.as_str()) == ended.is_chat;
+        self.is_team(&ended.team) && self.kind.as_ref().is_none_or(is_kind)
+    }
+
     fn holds(&self, task: &Task) -> bool {
         let named = |value: Value, wanted: &Option<String>| {
             wanted
@@ -362,7 +372,7 @@ async fn list(state: web::Data<State>, caller: Caller<Read>) -> Result<Rows<Row>
             }
         })?;
         if wanted.wants_ended() {
-            let of = |team: &TeamName| wanted.is_team(team);
+            let of = |ended: &EndedTask| wanted.may_hold(ended);
             reads::each_ended_task(storage, wanted.since, of, &mut |ended_at, task| {
                 if wanted.holds(&task) {
                     gathering.see(task.created_at, task.id.as_str());
@@ -452,7 +462,8 @@ async fn below(state: &State, task: &Task) -> Result<Vec<Child>, ApiError> {
             storage,
             since,
             CHILDREN,
-            |_| true,
+            // A message of a person comes of no task.
+            |ended| !ended.is_chat,
             is_child,
         )?);
         Ok(tasks)

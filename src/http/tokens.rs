@@ -158,7 +158,7 @@ async fn revoke(
 }
 
 /// It reaches no more teams than the caller does.
-fn is_within(grant: &Grant, caller: &Caller<Admin>) -> bool {
+pub(super) fn is_within(grant: &Grant, caller: &Caller<Admin>) -> bool {
     match (&grant.teams, caller.principal.teams()) {
         (_, None) => true,
         (None, Some(_)) => false,

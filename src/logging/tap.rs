@@ -1,9 +1,10 @@
 //! Log lines for whoever watches, and for the store: taken where they are written, never waited for.
 
 use std::{
+    collections::BTreeMap,
     fmt,
     sync::{
-        Arc, OnceLock,
+        Arc, Mutex, OnceLock, PoisonError,
         atomic::{AtomicU64, Ordering},
     },
 };
@@ -57,7 +58,40 @@ impl Line {
 
 /// Where lines go, once there is somewhere.
 #[derive(Clone, Debug, Default)]
-pub struct Tap(Arc<OnceLock<Sink>>);
+pub struct Tap {
+    sink: Arc<OnceLock<Sink>>,
+    /// How many errors were among them.
+    pub errors: Errors,
+}
+
+/// How many errors were logged, by the part of the program that did.
+#[derive(Clone, Debug, Default)]
+pub struct Errors(Arc<Mutex<BTreeMap<String, u64>>>);
+
+impl Errors {
+    /// One for each part that logged any.
+    pub fn counts(&self) -> Vec<(String, u64)> {
+        let counts = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        counts
+            .iter()
+            .map(|(part, count)| (part.clone(), *count))
+            .collect()
+    }
+
+    fn add(&self, target: &str) {
+        let mut counts = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        *counts.entry(part(target).to_owned()).or_default() += 1;
+    }
+}
+
+/// The module of ours, or the crate of others, that a target lies in.
+fn part(target: &str) -> &str {
+    let mut names = target.split("::");
+    match names.next() {
+        Some("hivewright" | "hivewright_actors") => names.next().unwrap_or("service"),
+        other => other.unwrap_or_default(),
+    }
+}
 
 #[derive(Debug)]
 struct Sink {
@@ -86,7 +120,7 @@ impl Tap {
             left_out: left_out.clone(),
         };
         // One that is open already stays so: its lines go where they went.
-        let _open = self.0.set(sink);
+        let _open = self.sink.set(sink);
         Lines { lines, left_out }
     }
 }
@@ -100,7 +134,10 @@ pub(super) struct Taking {
 
 impl<S: Subscriber> Layer<S> for Taking {
     fn on_event(&self, event: &tracing::Event<'_>, _: Context<'_, S>) {
-        let Some(sink) = self.tap.0.get() else {
+        if *event.metadata().level() == Level::ERROR {
+            self.tap.errors.add(event.metadata().target());
+        }
+        let Some(sink) = self.tap.sink.get() else {
             return;
         };
         let mut words = Words {

@@ -32,6 +32,7 @@ pub(super) struct Facts {
     pub(super) demo: Arc<AtomicBool>,
     pub(super) draining: Arc<AtomicBool>,
     pub(super) channels: Arc<Channels>,
+    pub(super) live: Live,
     pub(super) home: Home,
     pub(super) organisation: OrgView,
 }
@@ -51,6 +52,15 @@ impl http::Service for Facts {
 
     fn channels_fault(&self) -> Option<String> {
         self.channels.fault()
+    }
+
+    fn settings_fault(&self) -> Option<String> {
+        self.channels.settings_fault()
+    }
+
+    fn providers_fault(&self) -> Option<String> {
+        let providers = self.live.providers_held()?;
+        Some(providers.err()?.to_string())
     }
 
     fn topics_idle_after(&self) -> Duration {

@@ -60,7 +60,7 @@ impl Listener {
             .disable_signals()
             .on_connect(move |connection, data| {
                 if let Some(stream) = tcp_stream(connection) {
-                    prepare(stream, &connections, data);
+                    prepare(stream, DEAF, &connections, data);
                 }
             });
         let http = match &server.tls {
@@ -119,13 +119,13 @@ fn tcp_stream(connection: &dyn Any) -> Option<&TcpStream> {
         .or_else(|| Some(connection.downcast_ref::<Encrypted>()?.get_ref().0))
 }
 
-fn prepare(stream: &TcpStream, connections: &Connections, data: &mut Extensions) {
+fn prepare(stream: &TcpStream, deaf: Duration, connections: &Connections, data: &mut Extensions) {
     if let Ok(peer) = stream.peer_addr() {
         connections.count(peer.ip(), data);
     }
-    let deaf = u32::try_from(DEAF.as_millis()).unwrap_or(u32::MAX);
+    let deaf = u32::try_from(deaf.as_millis()).unwrap_or(u32::MAX);
     if let Err(error) = rustix::net::sockopt::set_tcp_user_timeout(stream, deaf) {
-        tracing::debug!(%error, "a deaf client cannot be given up by the kernel");
+        tracing::warn!(%error, "a deaf client cannot be given up by the kernel");
     }
     if let Err(error) = stream.set_nodelay(true) {
         tracing::debug!(%error, "frames may wait for each other");
@@ -149,4 +149,96 @@ fn tls_settings(tls: &Tls) -> Result<rustls::ServerConfig, ServiceError> {
         .with_no_client_auth()
         .with_single_cert(chain, key)
         .map_err(|error| wrong(&tls.cert, error.to_string()))
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use std::io::{Read, Write};
+
+    use actix_web::web::Bytes;
+    use futures_util::{StreamExt, stream};
+    use tokio::sync::mpsc;
+
+    use super::*;
+
+    /// Says when it is dropped.
+    struct Guard(mpsc::UnboundedSender<&'static str>);
+
+    impl Drop for Guard {
+        fn drop(&mut self) {
+            let _gone = self.0.send("closed");
+        }
+    }
+
+    /// OP-43, CH-71: who does not read for so long is given up, though their side stays open; who reads
+    /// is not.
+    #[actix::test]
+    async fn a_client_that_does_not_read_is_given_up() {
+        let (told, mut heard) = mpsc::unbounded_channel();
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap();
+        let connections = Connections::default();
+        let server = HttpServer::new(move || {
+            let told = told.clone();
+            let endless = web::get().to(move || {
+                let guard = Guard(told.clone());
+                told.send("open").unwrap();
+                async move {
+                    let words = stream::repeat(Bytes::from_static(&[b'x'; 4_096]));
+                    let words = words.map(move |words| {
+                        let _held = &guard;
+                        Ok::<_, std::convert::Infallible>(words)
+                    });
+                    HttpResponse::Ok().streaming(words)
+                }
+            });
+            App::new().route("/", endless)
+        });
+        let server = server
+            .workers(1)
+            .disable_signals()
+            .on_connect(move |connection, data| {
+                let stream = tcp_stream(connection).unwrap();
+                prepare(stream, Duration::from_secs(1), &connections, data);
+            })
+            .listen(listener)
+            .unwrap()
+            .run();
+        let handle = server.handle();
+        actix::spawn(server);
+        let client = || {
+            let mut client = std::net::TcpStream::connect(address).unwrap();
+            client
+                .write_all(b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n")
+                .unwrap();
+            client
+        };
+        let mut next = async || {
+            let next = tokio::time::timeout(Duration::from_secs(60), heard.recv());
+            next.await.unwrap().unwrap()
+        };
+
+        let deaf = client();
+        let opened = next().await;
+        let closed = next().await;
+        let mut keen = client();
+        let opened_again = next().await;
+        let read = tokio::task::spawn_blocking(move || {
+            let (mut read, began) = (0, std::time::Instant::now());
+            let mut bytes = [0; 4_096];
+            // For longer than anyone may be deaf.
+            while began.elapsed() < Duration::from_secs(3) {
+                read += keen.read(&mut bytes).unwrap();
+            }
+            read
+        });
+        let read = read.await.unwrap();
+        handle.stop(false).await;
+
+        assert_eq!((opened, closed, opened_again), ("open", "closed", "open"));
+        assert!(read > 0);
+        drop(deaf);
+    }
 }

@@ -250,7 +250,7 @@ impl Service {
             .chain(&tools::vault::NAMES)
             .chain([&tools::ask_operator::NAME]);
         let tool_names = tool_names.map(ToString::to_string);
-        let metrics = Arc::new(Metrics::new(tool_names));
+        let metrics = Arc::new(Metrics::new(tool_names, tap.errors.clone()));
         let turns = Turns::new(Sources {
             rules: rules.clone(),
             home: home.clone(),
@@ -400,7 +400,7 @@ impl Service {
         let settings_held = settings_now.clone();
         let reload = Reload::start(
             Running {
-                live: settings_now,
+                live: settings_now.clone(),
                 vault: &vault,
                 dials: Dials {
                     log,
@@ -458,6 +458,7 @@ impl Service {
                 demo: demo.clone(),
                 draining: draining.clone(),
                 channels: reload.channels(),
+                live: settings_now,
                 home: home.clone(),
                 organisation: view.clone(),
             }),

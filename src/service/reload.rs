@@ -70,6 +70,7 @@ pub(super) struct Channels {
     /// A topic without work for this long is idle, in milliseconds.
     idle_after: AtomicU64,
     fault: Mutex<Option<String>>,
+    settings_fault: Mutex<Option<String>>,
 }
 
 impl Channels {
@@ -79,13 +80,25 @@ impl Channels {
         fault.unwrap_or_else(PoisonError::into_inner).clone()
     }
 
+    /// What is wrong with any of the files, until it is cured.
+    pub(super) fn settings_fault(&self) -> Option<String> {
+        let fault = self.settings_fault.lock();
+        fault.unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
     /// A topic without work for this long is idle.
     pub(super) fn idle_after(&self) -> Duration {
         Duration::from_millis(self.idle_after.load(Ordering::Relaxed))
     }
 
-    fn set_fault(&self, fault: Option<String>) {
-        *self.fault.lock().unwrap_or_else(PoisonError::into_inner) = fault;
+    /// What is wrong with their file, and with any of the files.
+    fn set_faults(&self, own: Option<String>, any: Option<String>) {
+        *self.fault.lock().unwrap_or_else(PoisonError::into_inner) = own;
+        let mut settings = self
+            .settings_fault
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        *settings = any;
     }
 
     fn set(&self, settings: &channels::Channels) {
@@ -315,7 +328,7 @@ impl Watch {
                 let settings = router_settings(&set.channels);
                 self.spine.router.do_send(Reconfigure(settings));
                 self.channels.set(&set.channels);
-                self.channels.set_fault(None);
+                self.channels.set_faults(None, None);
                 self.apply(&set.config);
                 let told = json!({ "file": FILES.join(", ") });
                 self.spine
@@ -393,7 +406,7 @@ impl Watch {
         let file = self.home.channels_file().display().to_string();
         let of_channels = problems.0.iter().any(|problem| problem.file == file);
         let fault = of_channels.then(|| problems.to_string());
-        self.channels.set_fault(fault);
+        self.channels.set_faults(fault, Some(problems.to_string()));
         let mut files: Vec<&str> = problems.0.iter().map(|problem| &*problem.file).collect();
         files.dedup();
         let told = json!({ "file": files.join(", "), "problems": problems.to_string() });

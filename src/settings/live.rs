@@ -118,6 +118,11 @@ impl Live {
         self.held().map(|held| held.config)
     }
 
+    /// The profiles that a service that runs goes by; none if none does. Does not look at files.
+    pub fn providers_held(&self) -> Option<Read<Providers>> {
+        self.held().map(|held| held.providers)
+    }
+
     /// The profile that is asked about topics, as the service that runs was told.
     pub fn topic_profile(&self) -> Option<String> {
         self.held()?.topic_profile

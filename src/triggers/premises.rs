@@ -17,7 +17,7 @@ use hivewright_actors::{
         premises::{Findings, Premises},
         trigger::{Problem, SystemKind, Trigger},
     },
-    store::{StoreHandle, reads},
+    store::{StoreHandle, reads, records::EndedTask},
     task::{Kind, Lane, Task},
 };
 
@@ -156,7 +156,7 @@ impl Outlook {
         };
         let key = team.clone();
         let read = store.read(move |storage| {
-            let of = |name: &TeamName| *name == key.name;
+            let of = |ended: &EndedTask| ended.team == key.name && !ended.is_chat;
             let wanted = |task: &Task| {
                 let of_cycle = task.kind == Kind::Trigger
                     && (task.from.starts_with("trigger learning-cycle")

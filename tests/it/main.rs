@@ -22,6 +22,7 @@ mod fake_model;
 mod faults;
 mod import;
 mod isolation;
+mod kill_switch;
 mod learning;
 mod lifecycle;
 mod memory;

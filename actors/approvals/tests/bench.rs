@@ -191,7 +191,7 @@ impl Bench {
         let desk = Desk::new(self.ids.clone(), digester, TTL);
         let neighbours = Neighbours {
             store: store.clone(),
-            channel: Channel::new(store.clone(), self.clock.clone()).start(),
+            channel: Channel::new(store.clone(), self.clock.clone(), self.ids.clone()).start(),
             queue: work.clone().recipient(),
             resolved: work.recipient(),
             secrets: Arc::new(self.vault.clone()),

@@ -302,7 +302,10 @@ async fn a_result_for_a_team_that_is_gone_goes_to_the_operator() {
     let counts = setting.settle().await;
 
     assert_eq!(setting.leases(), []);
-    assert_eq!(counts.ended, [("child".into(), Ending::Cancelled, 1)]);
+    assert_eq!(
+        counts.ended,
+        [("child".into(), Kind::Result, Ending::Cancelled, 1)]
+    );
     let notices = setting.store.read(reads::notices).await.unwrap();
     let [notice] = notices.as_slice() else {
         unreachable!("{notices:?}")

@@ -11,6 +11,7 @@ use crate::{
     },
     identities::Owner,
     ids::ChannelId,
+    notice::NoticeKind,
     queue::schedule::Limits,
     router::{gate::Sender, granting::ListGrants, rate::Rate},
     store::{
@@ -171,7 +172,7 @@ async fn an_unused_channel_is_forgotten_after_a_day() {
 
     assert_eq!(kept, 1);
     assert_eq!(late.hear().await, "error -: cannot_resume");
-    for prefix in ["chan", "topic", "msg", "out", "log"] {
+    for prefix in ["chan", "topic", "msg", "out", "log", "notice"] {
         assert_eq!(world.disk.keys(prefix), Vec::<String>::new());
     }
 }
@@ -249,6 +250,33 @@ async fn a_channel_of_a_former_version_is_resumed_by_the_token_of_that_time() {
         .read(move |storage| reads::channel_row(storage, &channel));
     let stored = stored.await.unwrap().unwrap();
     assert_eq!(stored.grant, Some("token-1".into()));
+}
+
+/// CH-87, OP-39: an answer that goes with its channel before anyone had it is reported.
+#[actix::test]
+async fn an_answer_that_nobody_came_back_for_is_reported() {
+    let world = slow();
+    let spine = world.start();
+    let client = world.connect(&spine);
+    client.say("m1", "water the garden");
+    client.topic_of("m1").await;
+    client.close();
+
+    tokio::time::sleep(Duration::from_secs(26 * 60 * 60)).await;
+
+    let read = spine.store.read(|storage| {
+        let mut notices = Vec::new();
+        reads::each_notice(storage, &mut |notice| notices.push(notice))?;
+        Ok(notices)
+    });
+    let told = read.await.unwrap();
+    let [told] = told.as_slice() else {
+        panic!("{told:?}");
+    };
+    assert_eq!(told.kind, NoticeKind::Undelivered);
+    assert!(told.text.starts_with("1 answer or"), "{}", told.text);
+    assert_eq!(told.refs.len(), 1);
+    assert_eq!(world.disk.keys("out"), Vec::<String>::new());
 }
 
 /// CH-92: a channel that was connected until the process died is not taken for an old one.

@@ -298,7 +298,8 @@ async fn what_became_a_secret_is_taken_out_of_every_kind_of_record() {
     let after = stored(&*storage);
     assert!(!after.contains(VALUE), "{after}");
     assert_eq!(after.lines().count(), records);
-    assert_eq!((first, second), (records, 0));
+    // All but the one in the order of ends, which has no words.
+    assert_eq!((first, second), (records - 1, 0));
     let clean = "it is ${vault:K}, no?";
     let journal = journal(&*storage, MAIN, 1);
     let marks: Vec<_> = journal.iter().map(|event| event.redacted).collect();

@@ -23,7 +23,7 @@ use super::{
     operator,
     principal::Principal,
     registry::{Minted, NewToken, Registry},
-    rows::{Change, CredentialId, Grant},
+    rows::{Change, CredentialId, Grant, Session},
     token,
 };
 use crate::settings::secret::Secret;
@@ -124,6 +124,19 @@ impl Authenticator {
     /// All tokens, oldest first.
     pub fn grants(&self) -> Vec<Grant> {
         self.lock().registry.grants()
+    }
+
+    /// The browsers that are logged in, oldest first, with what they may do.
+    pub fn sessions(&self) -> Vec<(Session, Grant)> {
+        self.lock().registry.sessions(self.0.clock.now())
+    }
+
+    /// Ends a session, whosever it is.
+    pub async fn end_session(&self, id: &CredentialId, by: &Principal) -> Result<(), AuthError> {
+        self.change(|registry| Ok(((), registry.close_session(id))))
+            .await?;
+        tracing::info!(by = %by.id, session = %id, "logged out");
+        Ok(())
     }
 
     /// Makes a token with some of the scopes of whoever asks.

@@ -81,6 +81,22 @@ impl Registry {
         grants
     }
 
+    /// The browsers that are logged in, oldest first, with what they may do.
+    pub fn sessions(&self, now: Timestamp) -> Vec<(Session, Grant)> {
+        let live = self
+            .sessions
+            .iter()
+            .filter(|session| now < session.ends_at());
+        let mut live: Vec<_> = live
+            .filter_map(|session| {
+                let grant = self.grant(&session.grant)?;
+                grant.is_live(now).then(|| (session.clone(), grant.clone()))
+            })
+            .collect();
+        live.sort_by(|(a, _), (b, _)| (a.created_at, &a.id).cmp(&(b.created_at, &b.id)));
+        live
+    }
+
     /// The grant of the operator token.
     pub fn operator(&self) -> Option<&Grant> {
         self.grants

@@ -31,6 +31,8 @@ pub(super) struct Stats {
     open: usize,
     /// With those that ended lately.
     all: usize,
+    /// More have ended than are counted.
+    capped: bool,
 }
 
 impl Stats {
@@ -61,12 +63,13 @@ pub(super) async fn show(
         reads::each_open_task(storage, &mut |task| stats.count(&task))?;
         let (since, mut ended) = (Default::default(), 0);
         reads::each_ended_task(storage, since, |_| true, &mut |_, task| {
+            if ended == MOST {
+                stats.capped = true;
+                return ControlFlow::Break(());
+            }
             stats.count(&task);
             ended += 1;
-            match ended < MOST {
-                true => ControlFlow::Continue(()),
-                false => ControlFlow::Break(()),
-            }
+            ControlFlow::Continue(())
         })?;
         Ok(stats)
     });

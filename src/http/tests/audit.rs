@@ -5,7 +5,8 @@ use std::ops::ControlFlow;
 use hivewright_actors::{audit::Audit, store::reads};
 use serde_json::json;
 
-use super::*;
+use super::{contract::filled, *};
+use crate::http::table;
 
 /// All lines, oldest first.
 async fn lines(bench: &Bench) -> Vec<Audit> {
@@ -75,6 +76,53 @@ async fn every_act_leaves_a_line_with_who_what_from_where_and_outcome() {
     expected.sort_unstable();
     assert_eq!(sorted, expected);
     assert!(!format!("{lines:?}").contains("a-secret-value"));
+}
+
+/// OP-18: nothing that can be changed is changed without a line, and neither is what was refused.
+#[actix::test]
+async fn every_operation_that_changes_something_leaves_a_line() {
+    let bench = Bench::new().await;
+    let app = bench.app().await;
+    let operator = bench.operator();
+    let mut seen = 0;
+    for resource in table() {
+        for (method, operation) in &resource.operations {
+            let is_api = resource.path.starts_with("/api/v1/");
+            if !is_api || [Method::GET, Method::HEAD].contains(method) {
+                continue;
+            }
+            // It ends what all the others are asked with.
+            if resource.path == "/api/v1/tokens/operator/rotate" {
+                continue;
+            }
+            let case = format!("{method} {}", resource.path);
+            let body = operation
+                .example
+                .map_or(json!({}), |text| serde_json::from_str(text).unwrap());
+            let before = lines(&bench).await.len();
+            let act = request(method.clone(), &filled(resource.path))
+                .insert_header(bearer(&operator))
+                .set_json(body);
+
+            let answered = answer(&app, act).await;
+
+            let after = lines(&bench).await.len();
+            assert!(
+                after > before,
+                "{case} leaves no line ({})",
+                answered.status
+            );
+            seen += 1;
+        }
+    }
+    assert!(seen > 40, "{seen}");
+    let rotate = "/api/v1/tokens/operator/rotate";
+    bench.post(rotate, &operator, json!({})).await;
+    let last = lines(&bench).await;
+    assert!(
+        last.iter()
+            .any(|line| line.action == "tokens.operator.rotate")
+    );
 }
 
 /// OP-18: strangers cannot fill the store.

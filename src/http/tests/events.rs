@@ -88,17 +88,20 @@ impl Bench {
     }
 
     async fn notify(&self, id: &str) {
-        let notice = Notice {
-            id: id.into(),
-            kind: NoticeKind::Report,
-            team: Some("main".into()),
-            text: format!("about {id}"),
-            refs: Vec::new(),
-            at: Timestamp(1),
-            read: false,
-        };
-        let writes = Writes::new().notice(&notice);
+        let writes = Writes::new().notice(&notice(id));
         self.state.spine.store.commit(writes).await.unwrap();
+    }
+}
+
+fn notice(id: &str) -> Notice {
+    Notice {
+        id: id.into(),
+        kind: NoticeKind::Report,
+        team: Some("main".into()),
+        text: format!("about {id}"),
+        refs: Vec::new(),
+        at: Timestamp(1),
+        read: false,
     }
 }
 
@@ -279,6 +282,108 @@ async fn memory_and_vault_tell_that_they_changed() {
             "{text}"
         );
     }
+}
+
+/// OP-43: one who does not read keeps nobody waiting: another hears everything, in order.
+#[actix::test]
+async fn one_who_does_not_read_delays_nobody() {
+    let bench = Bench::new().await;
+    let mut deaf = bench.listen("types=inbox.changed", None).await;
+    let mut keen = bench.listen("types=inbox.changed", None).await;
+
+    let mut heard = Vec::new();
+    for number in 0..1_000 {
+        bench.notify(&format!("n-{number}")).await;
+        heard.push(keen.next().await.unwrap());
+    }
+
+    let names = heard.iter().map(|event| event.data["id"].clone());
+    let expected = (0..1_000).map(|number| json!(format!("n-{number}")));
+    assert!(names.eq(expected), "{heard:?}");
+    // The other one learns that it has missed something once it reads.
+    let mut kinds = Vec::new();
+    while kinds.last().map(String::as_str) != Some("gap") {
+        kinds.push(deaf.next().await.unwrap().kind);
+    }
+    assert!(kinds.len() <= 257, "{}", kinds.len());
+}
+
+/// OP-08: a stream has a place of its own among those of its token, and gives it back.
+#[actix::test]
+async fn a_token_has_64_open_streams() {
+    let bench = Bench::new().await;
+    let mut open = Vec::new();
+    for _ in 0..64 {
+        open.push(bench.listen("", None).await);
+    }
+
+    let operator = bench.operator();
+    let ask = || bench.get("/api/v1/events", &operator);
+    let refused = ask().await;
+    let other = bench.get("/api/v1/session", &bench.operator()).await;
+    open.pop();
+    let again = ask().await;
+
+    assert_eq!(refused.refusal(), (429, "rate_limited".to_owned()));
+    assert_eq!(other.status, 200);
+    assert_eq!(again.status, 200);
+}
+
+/// OP-44: a snapshot that is taken while others write has all up to its place, and whoever goes on
+/// from there hears the rest once. One that never gets a quiet moment has more; none has less.
+#[actix::test]
+async fn a_snapshot_among_writers_loses_nothing() {
+    let bench = Bench::new().await;
+    let began = bench.state.spine.live.mark();
+    let stop = Arc::new(AtomicBool::new(false));
+    let (store, told) = (bench.state.spine.store.clone(), stop.clone());
+    let writer = actix::spawn(async move {
+        let mut written = 0;
+        // No more than are kept.
+        while !told.load(Ordering::SeqCst) && written < 1_500 {
+            let id = format!("n-{written}");
+            let writes = Writes::new().notice(&notice(&id));
+            store.commit(writes).await.unwrap();
+            written += 1;
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+        written
+    });
+
+    let mut taken = Vec::new();
+    for _ in 0..5 {
+        let answer = bench.get("/api/v1/snapshot", &bench.operator()).await;
+        let data = answer.json()["data"].clone();
+        let number = |name: &str| data[name].as_u64().unwrap();
+        taken.push((number("seq"), number("inbox_unread")));
+    }
+    stop.store(true, Ordering::SeqCst);
+    let written: u64 = writer.await.unwrap();
+
+    let from = |seq: u64| format!("{}-{seq}", began.boot);
+    let mut more = 0;
+    for (seq, unread) in taken {
+        let start = from(began.seq);
+        let mut all = bench.listen("types=inbox.changed", Some(&start)).await;
+        let mut before = 0;
+        let mut after = Vec::new();
+        for number in 0..written {
+            let heard = all.next().await.unwrap();
+            assert_eq!(heard.data["id"], format!("n-{number}"));
+            match heard.data["seq"].as_u64().unwrap() <= seq {
+                true => before += 1,
+                false => after.push(heard.data),
+            }
+        }
+        assert!(unread >= before, "{unread} of {before} at {seq}");
+        more += u64::from(unread > before);
+        // Going on from the snapshot tells exactly what its place leaves out.
+        let mut rest = bench.listen("types=inbox.changed", Some(&from(seq))).await;
+        for expected in after {
+            assert_eq!(rest.next().await.unwrap().data, expected);
+        }
+    }
+    assert!(more > 0, "no snapshot was taken while something changed");
 }
 
 /// OP-44

@@ -63,6 +63,75 @@ async fn a_browser_logs_in_with_a_token_and_out_again() {
     assert_eq!(after.refusal(), (401, "unauthenticated".to_owned()));
 }
 
+/// OP-63, OP-12: an operator sees who is logged in, and logs one browser out without the others.
+#[actix::test]
+async fn browsers_that_are_logged_in_are_seen_and_ended_singly() {
+    let bench = Bench::new().await;
+    let (admin, reader) = (
+        bench.token("boss", only(Scope::Admin)).await,
+        bench.token("reader", only(Scope::Read)).await,
+    );
+    let kept = log_in(&bench, json!({"token": bench.operator()})).await;
+    bench.clock.turn(Duration::from_secs(60));
+    let ended = log_in(&bench, json!({"token": reader})).await;
+    let me = request(Method::GET, "/api/v1/logins").insert_header(("Cookie", kept.cookie()));
+
+    let seen = bench.call(me).await.json();
+    let id = seen["data"][1]["id"].as_str().unwrap().to_owned();
+    let end = format!("/api/v1/logins/{id}");
+    let refused = bench.delete(&end, &reader).await;
+    let done = bench.delete(&end, &admin).await;
+    let again = bench.delete(&end, &admin).await;
+
+    let column = |name: &str| {
+        let rows = seen["data"].as_array().unwrap().iter();
+        rows.map(|row| row[name].clone()).collect::<Vec<_>>()
+    };
+    assert_eq!(column("principal"), [json!("operator"), json!("reader")]);
+    assert_eq!(column("current"), [json!(true), json!(false)]);
+    assert!(column("ends_at").iter().all(Value::is_string), "{seen}");
+    assert_eq!(refused.refusal(), (403, "forbidden".to_owned()));
+    assert_eq!((done.status, again.status), (204, 404));
+    for (cookie, status) in [(kept.cookie(), 200), (ended.cookie(), 401)] {
+        let shown = with_cookie(&bench, Method::GET, &cookie, None).await;
+        assert_eq!(shown.status, status);
+    }
+    // The token itself is as good as before.
+    assert_eq!(bench.get("/api/v1/session", &reader).await.status, 200);
+    let audit = bench
+        .get("/api/v1/audit?action=logins", &admin)
+        .await
+        .json();
+    assert!(audit.to_string().contains("logins.delete"), "{audit}");
+}
+
+/// OP-11, OP-93: a token for some teams sees and ends the browsers of tokens for those only.
+#[actix::test]
+async fn browsers_of_other_teams_are_not_seen() {
+    let bench = Bench::new().await;
+    let mut wish = NewToken {
+        name: "garden".to_owned(),
+        scopes: Scopes::all(),
+        teams: Some(vec!["garden".to_owned()]),
+        expires_in: None,
+    };
+    let operator = bench.auth().token(&bench.operator()).unwrap();
+    let garden = bench.auth().mint(wish.clone(), &operator).await.unwrap();
+    wish.name = "kitchen".to_owned();
+    wish.teams = Some(vec!["kitchen".to_owned()]);
+    let kitchen = bench.auth().mint(wish, &operator).await.unwrap();
+    let kitchen = kitchen.text.expose();
+    log_in(&bench, json!({"token": garden.text.expose()})).await;
+    let all = bench.get("/api/v1/logins", &bench.operator()).await.json();
+    let id = all["data"][0]["id"].as_str().unwrap();
+
+    let seen = bench.get("/api/v1/logins", kitchen).await.json();
+    let ended = bench.delete(&format!("/api/v1/logins/{id}"), kitchen).await;
+
+    assert_eq!(seen["data"], json!([]));
+    assert_eq!(ended.status, 404);
+}
+
 /// OP-14
 #[actix::test]
 async fn the_cookie_is_for_encrypted_connections_unless_it_stays_on_the_machine() {

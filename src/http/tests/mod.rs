@@ -70,7 +70,7 @@ use super::{
 use crate::{
     changes::Changes,
     days::ZoneDays,
-    logging::Secrets,
+    logging::{Secrets, tap::Errors},
     machine::{Randomness, sha256},
     memory::NoSecrets,
     retention::Keeper,
@@ -191,6 +191,15 @@ impl Entropy for Counted {
 #[derive(Default)]
 struct Surroundings {
     draining: AtomicBool,
+    /// Its settings files are wrong.
+    faulty: AtomicBool,
+}
+
+impl Surroundings {
+    fn fault(&self) -> Option<String> {
+        let faulty = self.faulty.load(Ordering::SeqCst);
+        faulty.then(|| "line 1 is wrong".to_owned())
+    }
 }
 
 impl Service for Surroundings {
@@ -204,6 +213,18 @@ impl Service for Surroundings {
 
     fn has_websocket(&self) -> bool {
         true
+    }
+
+    fn channels_fault(&self) -> Option<String> {
+        self.fault()
+    }
+
+    fn settings_fault(&self) -> Option<String> {
+        self.fault()
+    }
+
+    fn providers_fault(&self) -> Option<String> {
+        self.fault()
     }
 
     fn store_bytes(&self) -> u64 {
@@ -317,7 +338,7 @@ impl Bench {
 
     async fn with(server: Server) -> Self {
         let clock = Arc::new(Hands::default());
-        let metrics = Arc::new(Metrics::new(["read".to_owned()]));
+        let metrics = Arc::new(Metrics::new(["read".to_owned()], Errors::default()));
         let view = OrgView::default();
         let folder = tempfile::tempdir().unwrap();
         let flags = Flags {

@@ -30,6 +30,8 @@ const TABLE: &[(&str, &str, Needs)] = &[
     ("POST", "/api/v1/tokens", Needs::Scope(Scope::Admin)),
     ("DELETE", "/api/v1/tokens/{id}", Needs::Scope(Scope::Admin)),
     ("POST", "/api/v1/tokens/operator/rotate", Needs::Everything),
+    ("GET", "/api/v1/logins", Needs::Scope(Scope::Admin)),
+    ("DELETE", "/api/v1/logins/{id}", Needs::Scope(Scope::Admin)),
     ("GET", "/api/v1/trust", Needs::Scope(Scope::Operate)),
     ("POST", "/api/v1/trust", Needs::Scope(Scope::Operate)),
     ("DELETE", "/api/v1/trust/{id}", Needs::Scope(Scope::Operate)),

@@ -10,6 +10,18 @@ use serde_json::json;
 
 use super::*;
 
+fn outcome(task: &Task, ending: Ending, text: &str) -> Outcome {
+    Outcome {
+        ending,
+        code: (ending != Ending::Done).then_some(Code::Internal),
+        message: None,
+        text: text.to_owned(),
+        usage: Usage::default(),
+        report: None,
+        finished_at: task.created_at + Duration::from_secs(2),
+    }
+}
+
 impl Bench {
     pub(super) fn task(&self, id: &str, team: &str, kind: Kind, body: &str) -> Task {
         let now = hivewright_actors::clock::Clock::now(&*self.clock);
@@ -25,15 +37,7 @@ impl Bench {
 
     /// A task that has ended.
     pub(super) async fn ended(&self, mut task: Task, ending: Ending, text: &str) {
-        task.outcome = Some(Outcome {
-            ending,
-            code: (ending != Ending::Done).then_some(Code::Internal),
-            message: None,
-            text: text.to_owned(),
-            usage: Usage::default(),
-            report: None,
-            finished_at: task.created_at + Duration::from_secs(2),
-        });
+        task.outcome = Some(outcome(&task, ending, text));
         let writes = Writes::new().finished(&task);
         self.state.spine.store.commit(writes).await.unwrap();
     }
@@ -60,6 +64,52 @@ impl Bench {
             .map(|row| row["id"].as_str().unwrap().to_owned())
             .collect()
     }
+}
+
+/// OP-24: messages are found after they were answered, by all that is known of them, and told from
+/// other work without it.
+#[actix_web::test]
+async fn messages_that_ended_are_found() {
+    let bench = Bench::new().await;
+    let chat = |id, body| bench.task(id, "main", Kind::Chat, body);
+    let answered = chat("task-1", "Dig a hole.");
+    bench.ended(answered, Ending::Done, "Dug.").await;
+    bench.clock.turn(Duration::from_secs(60));
+    let failed = chat("task-2", "Fill it.");
+    bench.ended(failed, Ending::Failed, "").await;
+    let work = bench.task("task-3", "ops", Kind::Delegate, "Carry sand.");
+    bench.ended(work, Ending::Done, "Carried.").await;
+
+    assert_eq!(bench.ids("type=chat").await, ["task-2", "task-1"]);
+    assert_eq!(bench.ids("type=chat&state=failed").await, ["task-2"]);
+    assert_eq!(bench.ids("state=done&q=dug").await, ["task-1"]);
+    assert_eq!(bench.ids("root=task-1").await, ["task-1"]);
+    assert_eq!(bench.ids("type=delegate").await, ["task-3"]);
+    let stats = bench.get("/api/v1/tasks/stats", &bench.operator()).await;
+    let stats = stats.json()["data"].clone();
+    assert_eq!(stats["by_type"], json!({"chat": 2, "delegate": 1}));
+    assert_eq!(stats["capped"], false);
+}
+
+/// OP-24: counts of what ended say that they are not of all.
+#[actix_web::test]
+async fn counts_say_when_they_are_not_of_all() {
+    let bench = Bench::new().await;
+    let mut writes = Writes::new();
+    for number in 0..=2_000 {
+        let mut task = bench.task(&format!("task-{number}"), "main", Kind::Chat, "Dig.");
+        task.outcome = Some(outcome(&task, Ending::Done, "Dug."));
+        writes = writes.finished(&task);
+    }
+    bench.state.spine.store.commit(writes).await.unwrap();
+
+    let stats = bench.get("/api/v1/tasks/stats", &bench.operator()).await;
+
+    let stats = stats.json()["data"].clone();
+    assert_eq!(
+        (&stats["all"], &stats["capped"]),
+        (&json!(2_000), &json!(true))
+    );
 }
 
 /// OP-24, OR-71

@@ -1,5 +1,6 @@
 //! What whoever watches the service sees.
 
+use hivewright_actors::{audit::Audit, store::records::Writes};
 use serde_json::json;
 
 use super::*;
@@ -30,8 +31,88 @@ async fn health_is_told_to_everyone_and_detail_to_whoever_is_logged_in() {
     );
     assert_eq!(
         detail.json(),
-        json!({"ready": true, "checks": {"store": "ok", "drain": "ok", "vault": "ok"}})
+        json!({"ready": true, "checks": {
+            "store": "ok", "settings": "ok", "vault": "ok", "scheduler": "ok", "channels": "ok",
+            "providers": "demo", "drain": "ok",
+        }})
     );
+}
+
+/// OP-47: what is wrong elsewhere is detail: the service can serve.
+#[actix::test]
+async fn faults_of_the_settings_are_detail() {
+    let bench = Bench::new().await;
+    bench.surroundings.faulty.store(true, Ordering::SeqCst);
+
+    let detail = bench.get("/readyz", &bench.operator()).await;
+
+    assert_eq!(detail.status, 200);
+    let checks = detail.json()["checks"].clone();
+    for part in ["settings", "channels", "providers"] {
+        assert_eq!(checks[part], "error", "{checks}");
+    }
+    assert!(!detail.body.contains("is wrong"), "{}", detail.body);
+}
+
+/// OP-47: a store that cannot be written is not ready, though it can be read; nobody waits for a disk
+/// to say so.
+#[actix::test]
+async fn a_store_that_cannot_be_written_is_not_ready() {
+    let bench = Bench::new().await;
+    let operator = bench.operator();
+    let before = bench.call(request(Method::GET, "/readyz")).await;
+    bench.storage.refuse("");
+    let store = bench.state.spine.store.clone();
+    // Nobody is answered any more after that.
+    let lost = store.commit(Writes::new().audit(&audit()));
+    let lost = tokio::time::timeout(Duration::from_secs(10), async {
+        while store.is_usable() {
+            tokio::task::yield_now().await;
+        }
+        drop(lost);
+    });
+    lost.await.unwrap();
+
+    let after = bench.call(request(Method::GET, "/readyz")).await;
+    let detail = bench.get("/readyz", &operator).await;
+    let counts = bench.call(request(Method::GET, "/health")).await;
+
+    assert_eq!(before.status, 200);
+    assert_eq!((after.status, after.json()), (503, json!({"ready": false})));
+    assert_eq!(detail.json()["checks"]["store"], "error");
+    assert_eq!(counts.json()["storage"], json!({"ok": false}));
+}
+
+/// OP-47: work that blocks all threads that may block does not make the service look broken.
+#[actix::test]
+async fn readiness_waits_for_no_thread() {
+    let bench = Bench::new().await;
+    let (gate, shut) = std::sync::mpsc::channel::<()>();
+    let shut = Arc::new(std::sync::Mutex::new(shut));
+    let threads = 1_024;
+    for _ in 0..threads {
+        let shut = shut.clone();
+        tokio::task::spawn_blocking(move || {
+            let _ = shut.lock().unwrap().recv();
+        });
+    }
+
+    let ready = bench.call(request(Method::GET, "/readyz")).await;
+    drop(gate);
+
+    assert_eq!((ready.status, ready.json()), (200, json!({"ready": true})));
+}
+
+fn audit() -> Audit {
+    Audit {
+        id: "a1".to_owned(),
+        at: Timestamp(1),
+        actor: "test".into(),
+        action: "test".to_owned(),
+        target: String::new(),
+        from: String::new(),
+        outcome: "ok".to_owned(),
+    }
 }
 
 /// OP-47

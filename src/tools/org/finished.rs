@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use hivewright_actors::{
     ids::TeamName,
-    store::reads,
+    store::{reads, records::EndedTask},
     task::{Outcome, Task},
     tool::Effect,
 };
@@ -101,7 +101,8 @@ impl Tool for ListCompletedTasks {
         };
         let limit = args.limit.unwrap_or(SOME);
         let tasks = parts.store.read(move |storage| {
-            let of = |of: &TeamName| *of == team.name;
+            // What people said is theirs.
+            let of = |ended: &EndedTask| ended.team == team.name && !ended.is_chat;
             let wanted = |task: &Task| task.generation == team.generation;
             reads::ended_tasks(storage, since, limit, of, wanted)
         });

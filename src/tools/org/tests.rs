@@ -282,7 +282,7 @@ impl Bench {
         let clock = Arc::new(Hands::default());
         let ids = Ids::new(Arc::new(Randomness));
         let view = OrgView::default();
-        let channel = Channel::new(store.clone(), clock.clone()).start();
+        let channel = Channel::new(store.clone(), clock.clone(), ids.clone()).start();
         let parts = org::Parts {
             store: store.clone(),
             work: work.clone(),

@@ -269,7 +269,7 @@ impl Stage {
             Box::new(|_, _| ()),
         );
         self.store = Some(store.clone());
-        let channel = Channel::new(store.clone(), self.clock.clone()).start();
+        let channel = Channel::new(store.clone(), self.clock.clone(), self.ids.clone()).start();
         let open = reads::open_tasks(&*self.storage).unwrap().rows;
         let recovered = records::recover(&*self.storage).unwrap();
         let mut scheduler = None;

@@ -118,6 +118,7 @@ class TeamPage extends View {
   file(config) {
     return [
       config.problems?.length ? make("ul", { class: "problems" }, config.problems.map((/** @type {any} */ problem) => make("li", { class: "problem" }, clean(problem.message ?? problem)))) : null,
+      config.scrubbed ? make("p", { class: "problem" }, "Values in this file are secrets and not shown: it can be saved only without the marks that stand in their place.") : null,
       make("pre", { class: "block", tabindex: "0", "aria-label": "Team file" }, clean(config.content)),
       may("admin") ? make("div", { class: "choices" }, button("Edit…", "edit", () => this.edit(config))) : null,
     ];

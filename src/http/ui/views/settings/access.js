@@ -1,5 +1,5 @@
 // @ts-check
-// Tokens, and which chat senders are which token's holder.
+// Tokens, the browsers that are logged in, and which chat senders are which token's holder.
 
 import { list, may, part, post, remove } from "../../core/api.js";
 import { clean, copyButton, make } from "../../core/dom.js";
@@ -69,6 +69,40 @@ class TokensPart extends View {
   }
 }
 
+class LoginsPart extends View {
+  begin() {
+    this.rows = this.source((signal) => list("/logins", { sort: "-last_used_at", limit: 200 }, signal));
+  }
+
+  render() {
+    return [
+      make("p", { class: "muted" }, "Browsers that are logged in. Each ends after 12 hours without use, and after 7 days at the latest."),
+      this.rows?.show(({ rows }) =>
+        rows.length
+          ? table(
+              "Logins",
+              [
+                { name: "Whose", cell: (row) => [make("strong", {}, clean(row.principal)), row.current ? make("span", { class: "muted" }, " (this browser)") : "", make("div", {}, code(row.id))] },
+                { name: "Since", cell: (row) => since(row.created_at), quiet: true },
+                { name: "Used", cell: (row) => since(row.last_used_at), quiet: true },
+                { name: "Ends", cell: (row) => when(row.ends_at), quiet: true },
+                { name: "", cell: (row) => make("div", { class: "row-actions" }, button("Log out…", "trash", () => this.end(row), { tone: "small quiet", "aria-label": `Log out ${row.id}` })) },
+              ],
+              rows,
+              { key: (row) => row.id },
+            )
+          : empty("vault", "No browser is logged in", "Browsers appear here when they log in, with a link or a token."),
+      ),
+    ];
+  }
+
+  /** @param {any} row */
+  async end(row) {
+    await confirm({ title: "Log this browser out?", lost: row.current ? "It is the one you are using: you have to log in again." : "Whoever uses it is out within a second, and has to log in again.", action: "Log out", submit: () => remove(`/logins/${part(row.id)}`) });
+    this.rows?.reload();
+  }
+}
+
 class IdentitiesPart extends View {
   begin() {
     this.rows = this.source((signal) => list("/identities", {}, signal));
@@ -104,4 +138,5 @@ class IdentitiesPart extends View {
 }
 
 customElements.define("hw-tokens-part", TokensPart);
+customElements.define("hw-logins-part", LoginsPart);
 customElements.define("hw-identities-part", IdentitiesPart);

@@ -1,0 +1,80 @@
+//! Undelivered: what the operator is told of frames that leave an outbox before anyone had them.
+
+use crate::{
+    channel_type::ChannelType,
+    clock::Timestamp,
+    event::{Body, Frame},
+    ids::{ChannelId, NoticeId, TaskId},
+    notice::{Notice, NoticeKind},
+    store::records::ChannelRow,
+};
+
+/// So many tasks are named.
+const NAMED: usize = 50;
+
+/// Whoever uses the channel fetches what came of its messages: nothing waits for being sent.
+pub fn is_fetched(channel: &ChannelId, row: Option<&ChannelRow>) -> bool {
+    match row {
+        Some(row) => matches!(row.channel_type, ChannelType::Api | ChannelType::Cli),
+        None => matches!(channel.channel_type(), "api" | "cli"),
+    }
+}
+
+/// A notice of frames that nobody had, if there are any that matter among those that go.
+///
+/// What was made while the channel was connected has been sent.
+pub fn notice<'a>(
+    channel: &ChannelId,
+    row: Option<&ChannelRow>,
+    gone: impl IntoIterator<Item = &'a Frame>,
+    id: NoticeId,
+    at: Timestamp,
+) -> Option<Notice> {
+    if is_fetched(channel, row) {
+        return None;
+    }
+    let connected_until = row.map_or(Timestamp::default(), |row| row.last_seen);
+    let (mut count, mut refs) = (0_usize, Vec::new());
+    for frame in gone {
+        if frame.ts <= connected_until {
+            continue;
+        }
+        let Some(task) = end(frame) else {
+            continue;
+        };
+        count += 1;
+        if let Some(task) = task.map(TaskId::to_string)
+            && refs.len() < NAMED
+            && !refs.contains(&task)
+        {
+            refs.push(task);
+        }
+    }
+    let what = match count {
+        1 => "1 answer or notification".to_owned(),
+        more => format!("{more} answers or notifications"),
+    };
+    let whose = row.map_or(String::new(), |row| format!(" of `{}`", row.principal));
+    (count > 0).then(|| Notice {
+        id,
+        kind: NoticeKind::Undelivered,
+        team: None,
+        text: format!(
+            "{what} for the channel `{channel}`{whose} had to go before anyone had it: nobody came back \
+             to the channel in time. The text is in the history of its task."
+        ),
+        refs,
+        at,
+        read: false,
+    })
+}
+
+/// The task of a frame that ends something or tells of it. None if it does neither.
+fn end(frame: &Frame) -> Option<Option<&TaskId>> {
+    match &frame.body {
+        Body::Response(response) => Some(response.task_id.as_ref()),
+        Body::Notification(notification) => Some(notification.task_id.as_ref()),
+        Body::Error(error) => error.task_id.as_ref().map(Some),
+        Body::Ack(_) | Body::Progress(_) | Body::TopicList { .. } => None,
+    }
+}

@@ -1,0 +1,135 @@
+//! Which watchers hear of what people are told and asked.
+#![allow(clippy::unwrap_used)]
+
+use super::*;
+use crate::{
+    approvals::question::{AnswerKind, QuestionStatus},
+    clock::Timestamp,
+    event::{ErrorBody, Notification, Response},
+    ids::TeamKey,
+    live::watch::Filter,
+    task::{Cause, Label, Lineage, TopicRef},
+};
+
+const TOPIC: &str = "topic-1";
+
+fn of_team(team: &str) -> Filter {
+    Filter {
+        team: Some(team.into()),
+        ..Filter::default()
+    }
+}
+
+fn of_topic(topic: &str) -> Filter {
+    Filter {
+        topic: Some(topic.into()),
+        ..Filter::default()
+    }
+}
+
+fn of_task(task: &str) -> Filter {
+    Filter {
+        task: Some(task.into()),
+        ..Filter::default()
+    }
+}
+
+fn told(body: Body) -> Event {
+    let said = Frame {
+        topic: Some(TopicRef {
+            id: TOPIC.into(),
+            name: "garden".to_owned(),
+        }),
+        ts: Timestamp(1),
+        body,
+    };
+    frame(&"ws:1".into(), &said).unwrap()
+}
+
+fn response() -> Body {
+    Body::Response(Response {
+        content: "Done.".to_owned(),
+        message_id: "m1".into(),
+        task_id: Some("task-1".into()),
+        status: "done".to_owned(),
+        joined_task_id: None,
+        truncated: false,
+        usage: None,
+    })
+}
+
+fn error() -> Body {
+    Body::Error(ErrorBody {
+        task_id: Some("task-1".into()),
+        ..ErrorBody::refusal("crash", "it died")
+    })
+}
+
+fn notification(team: &str) -> Body {
+    Body::Notification(Notification {
+        content: "Done.".to_owned(),
+        team: team.into(),
+        task_id: Some("task-1".into()),
+        status: "done".to_owned(),
+        kind: "task".to_owned(),
+        ref_id: None,
+    })
+}
+
+/// OP-41: answers are found by the team that people talk to, notifications by the team they are of,
+/// all of them by topic and task.
+#[test]
+fn what_people_are_told_is_found_by_team_topic_and_task() {
+    let said = [
+        ("main", response()),
+        ("main", error()),
+        ("ops", notification("ops")),
+    ];
+
+    for (team, body) in said {
+        let event = told(body);
+
+        assert!(of_team(team).passes(&event), "{event:?}");
+        assert!(!of_team("others").passes(&event), "{event:?}");
+        assert!(of_topic(TOPIC).passes(&event), "{event:?}");
+        assert!(!of_topic("topic-2").passes(&event), "{event:?}");
+        assert!(of_task("task-1").passes(&event), "{event:?}");
+    }
+}
+
+/// OP-41
+#[test]
+fn questions_are_found_by_team_topic_and_task() {
+    let event = question(&Question {
+        id: "question-1".into(),
+        team: TeamKey::first("main"),
+        lane: Lane {
+            team: "main".into(),
+            topic: Some(TOPIC.into()),
+        },
+        task: "task-1".into(),
+        question: "Which?".to_owned(),
+        options: Vec::new(),
+        multi: false,
+        kind: AnswerKind::Text,
+        key: None,
+        status: QuestionStatus::Open,
+        answer: None,
+        by: None,
+        source: None,
+        lineage: Lineage {
+            root: "task-1".into(),
+            path: Vec::new(),
+        },
+        label: Label::default(),
+        cause: Cause::System,
+        created_at: Timestamp(1),
+        expires_at: Timestamp(2),
+        answered_at: None,
+    });
+
+    assert!(of_team("main").passes(&event));
+    assert!(of_topic(TOPIC).passes(&event));
+    assert!(!of_topic("topic-2").passes(&event));
+    assert!(of_task("task-1").passes(&event));
+}

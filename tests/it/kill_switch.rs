@@ -1,0 +1,79 @@
+//! The kill switch: whatever runs is gone, nothing new begins, and nothing is lost.
+
+use std::{fs, time::Duration};
+
+use serde_json::{Value, json};
+
+use crate::service::{PATIENCE, Service};
+
+/// Processes that were started with exactly this argument, on the whole machine.
+fn processes(argument: &str) -> usize {
+    let has = |entry: &fs::DirEntry| {
+        let words = fs::read(entry.path().join("cmdline")).unwrap_or_default();
+        let mut words = words.split(|byte| *byte == 0);
+        words.any(|word| word == argument.as_bytes())
+    };
+    let entries = fs::read_dir("/proc").unwrap().filter_map(Result::ok);
+    entries.filter(has).count()
+}
+
+/// Waits until so many run.
+async fn until_there_are(count: usize, argument: &str) {
+    let seen = async {
+        while processes(argument) != count {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    };
+    tokio::time::timeout(PATIENCE, seen)
+        .await
+        .unwrap_or_else(|_| panic!("{} run instead of {count}", processes(argument)));
+}
+
+async fn tasks(service: &Service) -> Vec<Value> {
+    let (status, answer) = service.api("GET", "/api/v1/tasks", None).await;
+    assert_eq!(status, 200, "{answer}");
+    answer["data"].as_array().unwrap().clone()
+}
+
+/// OP-35, OP-107: a command that runs is gone from the machine, its task waits again, nothing begins
+/// until the teams are resumed, and then the turn goes on by the rule for what may have happened.
+#[tokio::test]
+async fn the_kill_switch_ends_what_runs_and_loses_nothing() {
+    let service = Service::start_working().await;
+    let mut client = service.connect().await;
+    // A number that no other process has.
+    let seconds = format!("{}", 900_000 + std::process::id());
+    let script = |reply: &str| {
+        format!(
+            "#call bash {{\"command\":\"sleep {seconds}; true\",\"timeout\":600}}\n#reply {reply}"
+        )
+    };
+    client.say("m-1", &script("It went on.")).await;
+    until_there_are(1, &seconds).await;
+
+    let (status, answer) = service
+        .api("POST", "/api/v1/pause", Some(json!({ "now": true })))
+        .await;
+    until_there_are(0, &seconds).await;
+    client.say("m-2", &script("The second.")).await;
+    client
+        .until(|frame| frame["message_id"] == "m-2" && frame["type"] == "ack")
+        .await;
+    let held = tasks(&service).await;
+    let begun = processes(&seconds);
+
+    assert!(status < 300, "{answer}");
+    assert_eq!(held.len(), 2, "{held:?}");
+    for task in &held {
+        assert_eq!(task["state"], "accepted", "{task}");
+    }
+    assert_eq!(begun, 0);
+
+    let (status, answer) = service.api("POST", "/api/v1/resume", Some(json!({}))).await;
+    assert!(status < 300, "{answer}");
+    let end = client.end_of("m-1").await;
+    assert_eq!(
+        (&end["type"], &end["content"]),
+        (&json!("response"), &json!("It went on."))
+    );
+}
