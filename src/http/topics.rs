@@ -199,6 +199,7 @@ pub(super) async fn newest(
     most: usize,
 ) -> Result<Vec<Topic>, ApiError> {
     let page = Page {
+        list: String::new(),
         limit: most,
         offset: 0,
         sort: Sort {
