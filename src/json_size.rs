@@ -1,13 +1,13 @@
 //! How deep and how large a JSON text is: looked at before anything of it is built.
 
 /// The deepest nesting.
-pub const DEEPEST: usize = 64;
+const DEEPEST: usize = 64;
 /// The most values, containers included.
-pub const MOST_VALUES: usize = 100_000;
+const MOST_VALUES: usize = 100_000;
 
 /// Why a text is not read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum TooMuch {
+pub(crate) enum TooMuch {
     /// It is nested too deep.
     #[error("nested deeper than {DEEPEST} levels")]
     Deep,
@@ -17,7 +17,7 @@ pub enum TooMuch {
 }
 
 /// Looks at a text that may be JSON. What is not is found out by whoever reads it.
-pub fn check(text: &[u8]) -> Result<(), TooMuch> {
+pub(crate) fn check(text: &[u8]) -> Result<(), TooMuch> {
     let (mut depth, mut values) = (0_usize, 1_usize);
     // A container was opened, and nothing stands in it so far.
     let mut is_empty = false;

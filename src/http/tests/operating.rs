@@ -559,8 +559,9 @@ async fn teams_show_what_went_wrong_and_what_they_have() {
 
     // No test here has a model, so that the turn fails.
     let words = json!({"content": "hello", "wait_s": 20});
-    let sent = bench.post("/api/v1/messages", &bench.operator(), words);
-    let task = sent.await.json()["data"]["task_id"].clone();
+    let operator = bench.operator();
+    let sent = bench.post("/api/v1/messages", &operator, words).await;
+    let task = sent.json()["data"]["task_id"].clone();
 
     assert_eq!(before.get("last_error"), None);
     assert_eq!(before["skills"][0]["name"], "sums");
