@@ -1,9 +1,9 @@
 //! How deep and how large a JSON text is: looked at before anything of it is built.
 
 /// The deepest nesting.
-pub(crate) const DEEPEST: usize = 64;
+const DEEPEST: usize = 64;
 /// The most values, containers included.
-pub(crate) const MOST_VALUES: usize = 100_000;
+const MOST_VALUES: usize = 100_000;
 
 /// Why a text is not read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]

@@ -273,6 +273,14 @@ struct Item {
     note: Option<String>,
 }
 
+/// What came of several decisions.
+#[derive(Serialize, ToSchema)]
+#[schema(as = DecidedItems)]
+struct AllDecided {
+    /// In the order in which they were sent.
+    items: Vec<Decided>,
+}
+
 /// What came of one of several decisions.
 #[derive(Serialize, ToSchema)]
 #[schema(as = DecidedItem)]
@@ -387,7 +395,7 @@ async fn decide_several(
     caller: Caller<Approve>,
     request: HttpRequest,
     Json(Verdicts { items }): Json<Verdicts>,
-) -> Result<Data<Vec<Decided>>, ApiError> {
+) -> Result<Data<AllDecided>, ApiError> {
     batch::check(&items)?;
     let via = via(&caller.principal, &request);
     let mut answers = Vec::with_capacity(items.len());
@@ -407,7 +415,7 @@ async fn decide_several(
             error,
         });
     }
-    Ok(Data(answers))
+    Ok(Data(AllDecided { items: answers }))
 }
 
 /// Decides on one approval, by one of its names.

@@ -136,7 +136,7 @@ pub enum Stopping {
     /// It will, or has.
     Heard(Job),
     /// It ended before.
-    Over(Job),
+    Over,
 }
 
 impl Jobs {
@@ -204,7 +204,7 @@ impl Jobs {
         match self.stops().get(id) {
             Some(stop) => stop.cancel(),
             None if job.state == JobState::Cancelled => {}
-            None => return Some(Stopping::Over(self.get(id).unwrap_or(job))),
+            None => return Some(Stopping::Over),
         }
         Some(Stopping::Heard(job))
     }
@@ -310,7 +310,7 @@ async fn cancel(
     match state.jobs.cancel(&id) {
         None => Err(ApiError::not_found("there is no such job")),
         Some(Stopping::Heard(job)) => Ok(Accepted(job)),
-        Some(Stopping::Over(_)) => Err(ApiError::new(
+        Some(Stopping::Over) => Err(ApiError::new(
             StatusCode::CONFLICT,
             "final",
             "the job has ended already",

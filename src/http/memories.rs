@@ -291,6 +291,14 @@ struct Item {
     note: Option<String>,
 }
 
+/// What came of several decisions.
+#[derive(Serialize, ToSchema)]
+#[schema(as = ReviewedItems)]
+struct AllReviewed {
+    /// In the order in which they were sent.
+    items: Vec<Reviewed>,
+}
+
 /// What came of one of several decisions.
 #[derive(Serialize, ToSchema)]
 #[schema(as = ReviewedItem)]
@@ -524,7 +532,7 @@ async fn decide_several(
     state: web::Data<State>,
     caller: Caller<Operate>,
     Json(Decisions { items }): Json<Decisions>,
-) -> Result<Data<Vec<Reviewed>>, ApiError> {
+) -> Result<Data<AllReviewed>, ApiError> {
     batch::check(&items)?;
     let mut answers = Vec::with_capacity(items.len());
     for Item { id, decision, note } in items {
@@ -538,7 +546,7 @@ async fn decide_several(
             error,
         });
     }
-    Ok(Data(answers))
+    Ok(Data(AllReviewed { items: answers }))
 }
 
 async fn review(

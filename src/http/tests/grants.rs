@@ -153,7 +153,7 @@ async fn several_decisions_succeed_or_fail_alone() {
     let slip = bench.post(&batch, &bob, slip).await;
 
     assert_eq!(answer.status, 200, "{}", answer.body);
-    let rows = answer.json()["data"].as_array().unwrap().clone();
+    let rows = answer.json()["data"]["items"].as_array().unwrap().clone();
     let told: Vec<_> = rows
         .iter()
         .map(|row| {

@@ -411,7 +411,7 @@ async fn several_reviews_succeed_or_fail_alone() {
     .await;
     let none = post(Vec::new()).await;
 
-    let rows = answer.json()["data"].clone();
+    let rows = answer.json()["data"]["items"].clone();
     let statuses: Vec<_> = (0..3).map(|place| rows[place]["status"].clone()).collect();
     assert_eq!(statuses, [200, 200, 404]);
     assert_eq!(rows[0]["memory"]["review"], "approved");
