@@ -56,7 +56,6 @@ pub(super) fn resources() -> Vec<Resource> {
         at("/api/v1/approvals/batch").post(
             Operation::new("Decides on several calls, each by itself.")
                 .description("Each item succeeds or fails alone, and has its own answer.")
-                .recorded()
                 .example(
                     r#"{"items": [{"id": "bcdfgh", "decision": "deny", "digest": "…"}]}"#,
                 ),

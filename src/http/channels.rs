@@ -8,12 +8,13 @@ use utoipa::ToSchema;
 use super::{
     State,
     approvals::{PATIENCE, ask},
-    arguments::{Caller, Operate, Read},
+    arguments::{Caller, Json, Operate, Read},
     error::ApiError,
     listing,
     operation::Operation,
     reply::{Data, Rows},
     routes::{Resource, at},
+    teams::acting::Nothing,
 };
 
 pub(super) fn resources() -> Vec<Resource> {
@@ -69,6 +70,7 @@ async fn reconnect(
     state: web::Data<State>,
     caller: Caller<Operate>,
     kind: web::Path<String>,
+    Json(Nothing {}): Json<Nothing>,
 ) -> Result<Data<Ended>, ApiError> {
     caller.all_teams()?;
     let known = all(&state, 0).into_iter().find(|row| row.kind == *kind);

@@ -19,12 +19,13 @@ use utoipa::ToSchema;
 
 use super::{
     State,
-    arguments::{Admin, Caller},
+    arguments::{Admin, Caller, Json},
     error::ApiError,
     json, listing,
     operation::{Field, Operation},
     reply::{Accepted, Data, Rows},
     routes::{Resource, at},
+    teams::acting::Nothing,
 };
 
 /// Jobs that are remembered; the oldest goes.
@@ -305,6 +306,7 @@ async fn cancel(
     state: web::Data<State>,
     caller: Caller<Admin>,
     id: web::Path<String>,
+    Json(Nothing {}): Json<Nothing>,
 ) -> Result<Accepted<Job>, ApiError> {
     caller.all_teams()?;
     match state.jobs.cancel(&id) {

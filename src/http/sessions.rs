@@ -21,14 +21,14 @@ use utoipa::ToSchema;
 use super::{
     State,
     approvals::words,
-    arguments::{Caller, Operate, Read},
+    arguments::{Caller, Json, Operate, Read},
     error::ApiError,
     listing::Gathering,
     operation::{Field, Operation},
     query::Query,
     reply::{Bare, Clean, Data, LINES, Lines, Rows},
     routes::{Resource, at},
-    teams::parts,
+    teams::{acting::Nothing, parts},
 };
 use crate::{
     logging::Secrets,
@@ -429,6 +429,7 @@ async fn begin_anew(
     state: web::Data<State>,
     caller: Caller<Operate>,
     id: web::Path<String>,
+    Json(Nothing {}): Json<Nothing>,
 ) -> Result<Data<Row>, ApiError> {
     let (lane, generation) = reached(&caller, &id)?;
     let parts = parts(&state)?;

@@ -293,7 +293,7 @@ async fn a_session_begins_anew() {
     bench.turns("t-1", 1).await;
     let post = async |id: &str| {
         let path = format!("/api/v1/sessions/{id}/reset");
-        bench.post(&path, &bench.operator(), Value::Null).await
+        bench.post(&path, &bench.operator(), json!({})).await
     };
 
     let before = bench.history("").await["data"].clone();

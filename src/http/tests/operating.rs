@@ -667,11 +667,12 @@ async fn another_channel_hears_of_the_work() {
     };
     let first = json!({"content": "hello", "wait_s": 20});
     let opened = bench.post("/api/v1/messages", &chat, first).await;
-    assert_eq!(opened.json()["data"]["channel_id"], "api:ann");
+    let of_ann = opened.json()["data"]["channel_id"].clone();
+    let of_ann = of_ann.as_str().unwrap();
 
     let unknown = send(&chat, "api:nobody", "one").await;
-    let foreign = send(&other, "api:ann", "two").await;
-    let operator = send(&bench.operator(), "api:ann", "three").await;
+    let foreign = send(&other, of_ann, "two").await;
+    let operator = send(&bench.operator(), of_ann, "three").await;
 
     for refused in [unknown, foreign] {
         let code = "source_channel_not_allowed".to_owned();
@@ -688,14 +689,14 @@ async fn another_channel_hears_of_the_work() {
     let source = task.await.unwrap().unwrap().source.unwrap();
     assert_eq!(source.channel, "api:operator".into());
     let follows = source.of_what_follows();
-    assert_eq!((follows.channel, follows.message), ("api:ann".into(), None));
+    assert_eq!((follows.channel, follows.message), (of_ann.into(), None));
 }
 
 /// OP-110
 #[actix::test]
 async fn a_channel_is_told_to_connect_again() {
     let bench = Bench::new().await;
-    let post = async |path: &str| bench.post(path, &bench.operator(), Value::Null).await;
+    let post = async |path: &str| bench.post(path, &bench.operator(), json!({})).await;
 
     let ended = post("/api/v1/channels/ws/reconnect").await;
     let unknown = post("/api/v1/channels/pigeon/reconnect").await;

@@ -315,12 +315,14 @@ async fn a_job_is_cancelled_at_the_next_safe_point() {
     let id = id.unwrap();
     let path = format!("/api/v1/jobs/{id}/cancel");
 
-    let asked = bench.post(&path, &operator, Value::Null).await;
+    let asked = bench.post(&path, &operator, json!({})).await;
     let job = finished(&bench, &id).await;
-    let again = bench.post(&path, &operator, Value::Null).await;
-    bench.post("/api/v1/backups", &operator, json!({})).await;
-    finished(&bench, "job-2").await;
-    let late = bench.post("/api/v1/jobs/job-2/cancel", &operator, Value::Null);
+    let again = bench.post(&path, &operator, json!({})).await;
+    let backup = bench.post("/api/v1/backups", &operator, json!({})).await;
+    let backup = backup.json()["data"]["job_id"].as_str().unwrap().to_owned();
+    finished(&bench, &backup).await;
+    let path = format!("/api/v1/jobs/{backup}/cancel");
+    let late = bench.post(&path, &operator, json!({}));
 
     assert_eq!((asked.status, again.status), (202, 202));
     assert_eq!(job["state"], "cancelled");
