@@ -1,13 +1,20 @@
 //! The operator's rules over the tools of a team.
 
 use hivewright_actors::{
+    approvals::grants::{Covers, Grant},
     policy::draft::Draft,
+    storage::Storage,
+    store::records::{EdgeKey, Writes},
     task::Cause,
     tool::{Asking, Verdict},
 };
 
 use super::*;
-use crate::rulebook::Rulebook;
+use crate::{
+    http::doubles::Memory,
+    rulebook::Rulebook,
+    settings::{live::Live, tests::place},
+};
 
 fn rule(effect: &str, resource: &str) -> Draft {
     Draft {
@@ -259,4 +266,72 @@ fn every_tool_has_a_class_that_rules_know() {
             (key, Ok(()))
         );
     }
+}
+
+/// PL-83: a granted call runs without asking, once its use is durable; the next one asks again, and
+/// whatever is forbidden stays so.
+#[test]
+fn a_grant_takes_the_place_of_a_decision() {
+    let asks = [rule("require_approval", "tool:write")];
+    let asked = asking(&bench(&asks), &write("a"), Label::Trusted).unwrap();
+    let grant = Grant {
+        id: "grant-1".to_owned(),
+        covers: Covers {
+            team: caller().team,
+            tool: "write".to_owned(),
+            schema: asked.schema.clone(),
+            arguments: json!({"file_path": "a", "content": "x"}),
+            cwd: asked.cwd,
+            secrets: asked.secrets,
+            untrusted: false,
+        },
+        approval: "apr-1".into(),
+        granted_by: "ann".to_owned(),
+        created_at: Timestamp(0),
+        expires_at: None,
+        uses: Some(1),
+    };
+    let storage = Memory::default();
+    let writes = Writes::new().edge(&EdgeKey::new("grant", "grant-1"), &grant);
+    storage.commit(&writes.batch()).unwrap();
+    let place = place();
+    let book = |effect: &str| {
+        let live = Live::new(place.home.clone(), place.environment.clone());
+        let book = Rulebook::open(live, &storage).unwrap();
+        let rules = [
+            rule("require_approval", "tool:write"),
+            rule(effect, "tool:write"),
+        ];
+        book.fix(rules.map(|draft| draft.check().unwrap()).into());
+        Bench::with_rules(book)
+    };
+    let bench = book("require_approval");
+    let named = |id: &str, path: &str| ToolCall {
+        id: id.into(),
+        ..write(path)
+    };
+    let checked = |call: ToolCall, label| bench.tools.check(&call, &caller(), label).unwrap();
+
+    let other = checked(named("c1", "b"), Label::Trusted);
+    let tainted = checked(named("c2", "a"), Label::Untrusted);
+    let granted = checked(named("c3", "a"), Label::Trusted);
+    let again = checked(named("c3", "a"), Label::Trusted);
+    let next = checked(named("c4", "a"), Label::Trusted);
+    let denied = book("deny")
+        .tools
+        .check(&named("c5", "a"), &caller(), Label::Trusted);
+
+    assert!(!asked.schema.is_empty());
+    for held in [other, tainted, next] {
+        assert!(matches!(held.verdict, Verdict::Ask(_)) && held.beside.is_none());
+    }
+    for free in [granted, again] {
+        assert_eq!(free.verdict, Verdict::Allow);
+        storage.commit(&free.beside.unwrap().batch()).unwrap();
+    }
+    assert!(denied.is_err());
+    // After a restart the use still counts.
+    let later = book("require_approval");
+    assert!(asking(&later, &named("c6", "a"), Label::Trusted).is_some());
+    assert!(asking(&later, &named("c3", "a"), Label::Trusted).is_none());
 }
