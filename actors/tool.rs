@@ -351,6 +351,11 @@ pub trait Toolset: Send + Sync + 'static {
     /// Looks at a call without running it. A refusal is the call's result.
     fn check(&self, call: &ToolCall, caller: &Caller, label: Label) -> Result<Checked, ToolReply>;
 
+    /// Looks again at a call that a person has decided on. What was decided on in advance is not used
+    /// up by it.
+    fn recheck(&self, call: &ToolCall, caller: &Caller, label: Label)
+    -> Result<Checked, ToolReply>;
+
     /// Runs a call that passed [`Toolset::check`].
     ///
     /// Dropping the future is the hard stop: a tool that holds a child process kills it on drop.

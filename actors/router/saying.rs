@@ -1,5 +1,7 @@
 //! Words that come without a connection: accepted, or refused, and answered so.
 
+use std::time::Duration;
+
 use actix::{ActorFutureExt, Context, Handler, Message, ResponseActFuture, WrapFuture};
 use tokio::sync::oneshot;
 
@@ -58,6 +60,9 @@ pub struct Accepted {
     pub reply: Option<String>,
 }
 
+/// When a channel without connections was last used is stored at least this exactly.
+const SEEN_STORED: Duration = Duration::from_secs(60 * 60);
+
 /// Who waits for the fate of a message.
 pub(super) type Waiter = oneshot::Sender<Result<Accepted, ErrorBody>>;
 
@@ -109,7 +114,12 @@ impl Router {
         if conversation.connection.is_none() {
             conversation.sender = sender;
         }
-        if conversation.claim(owner) {
+        // Nobody is connected, and yet the channel is in use.
+        let was_long_ago = now.since(conversation.row.last_seen) >= SEEN_STORED;
+        if was_long_ago {
+            conversation.row.last_seen = now;
+        }
+        if conversation.claim(owner) || (was_long_ago && conversation.stored) {
             let writes = Writes::new().channel(&channel, &conversation.row);
             self.commit(writes, ctx);
         }

@@ -138,7 +138,7 @@ impl Team {
         let approval = approval.and_then(|id| running.approvals.get(id));
         if let Some(approval) = approval {
             // It may have waited for others of its step since the turn was taken up.
-            let (desk, now) = (&self.recipe.desk, running.check(&call));
+            let (desk, now) = (&self.recipe.desk, running.recheck(&call));
             if let Some(reply) = holds::mismatch(desk, approval, &call, &running.caller, now) {
                 return self.tool_replied(topic, turn, call.id, reply, Instant::now(), ctx);
             }

@@ -181,6 +181,13 @@ pub(super) struct Running {
 }
 
 impl Running {
+    /// Looks again at a call that was decided on.
+    pub(super) fn recheck(&self, call: &ToolCall) -> Result<Checked, ToolReply> {
+        self.brief
+            .tools
+            .recheck(call, &self.caller, self.turn.label())
+    }
+
     /// Looks at a call on behalf of the turn.
     pub(super) fn check(&self, call: &ToolCall) -> Result<Checked, ToolReply> {
         self.brief

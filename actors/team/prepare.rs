@@ -407,7 +407,7 @@ impl Team {
                 &journal,
                 |call, label| tools.check(call, &caller, label),
                 |id, call, label| {
-                    let now = tools.check(call, &caller, label);
+                    let now = tools.recheck(call, &caller, label);
                     holds::decision(desk, approvals.get(id), call, &caller, now.as_ref().ok())
                 },
             )

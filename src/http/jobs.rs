@@ -260,9 +260,9 @@ impl Drop for Ending<'_> {
             Err(message) => (JobState::Failed, message),
         };
         match state {
-            JobState::Failed => tracing::warn!(job = id, %message, "job failed"),
-            JobState::Cancelled => tracing::info!(job = id, %message, "job cancelled"),
-            _ => tracing::info!(job = id, %message, "job done"),
+            JobState::Failed => tracing::warn!(job = id, outcome = %message, "job failed"),
+            JobState::Cancelled => tracing::info!(job = id, outcome = %message, "job cancelled"),
+            _ => tracing::info!(job = id, outcome = %message, "job done"),
         }
         jobs.update(id, |job| {
             job.state = state;

@@ -418,9 +418,18 @@ impl Toolset for TurnTools {
     }
 
     fn check(&self, call: &ToolCall, caller: &Caller, label: Label) -> Result<Checked, ToolReply> {
-        self.team
-            .0
-            .check(self.find(&call.name), call, caller, label)
+        let tool = self.find(&call.name);
+        self.team.0.check(tool, call, caller, label, Grants::Count)
+    }
+
+    fn recheck(
+        &self,
+        call: &ToolCall,
+        caller: &Caller,
+        label: Label,
+    ) -> Result<Checked, ToolReply> {
+        let tool = self.find(&call.name);
+        self.team.0.check(tool, call, caller, label, Grants::Rest)
     }
 
     fn run(&self, call: ToolCall, cx: CallContext) -> BoxFuture<'static, ToolReply> {
@@ -451,13 +460,30 @@ impl Toolset for TeamTools {
     }
 
     fn check(&self, call: &ToolCall, caller: &Caller, label: Label) -> Result<Checked, ToolReply> {
-        self.0
-            .check(self.0.tools.get(&call.name), call, caller, label)
+        let tool = self.0.tools.get(&call.name);
+        self.0.check(tool, call, caller, label, Grants::Count)
+    }
+
+    fn recheck(
+        &self,
+        call: &ToolCall,
+        caller: &Caller,
+        label: Label,
+    ) -> Result<Checked, ToolReply> {
+        let tool = self.0.tools.get(&call.name);
+        self.0.check(tool, call, caller, label, Grants::Rest)
     }
 
     fn run(&self, call: ToolCall, cx: CallContext) -> BoxFuture<'static, ToolReply> {
         self.0.run(self.0.tools.get(&call.name), call, cx)
     }
+}
+
+/// Whether a decision that was made in advance counts for a call, and is used by it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Grants {
+    Count,
+    Rest,
 }
 
 /// A tool, its arguments and what is known of the call.
@@ -486,6 +512,7 @@ impl Assembled {
         call: &ToolCall,
         caller: &Caller,
         label: Label,
+        grants: Grants,
     ) -> Result<Checked, ToolReply> {
         let redaction = redaction(tool, call);
         // What is said of a call, in a refusal too, is said of it without its secrets.
@@ -500,9 +527,9 @@ impl Assembled {
             let mut stow = None;
             if let Verdict::Ask(asking) = &mut verdict {
                 asking.schema = self.form(&call.name);
-                let granted = match redaction {
-                    Some(_) => None,
-                    None => self.granted(call, &args, caller, label, asking),
+                let granted = match (grants, &redaction) {
+                    (Grants::Count, None) => self.granted(call, &args, caller, label, asking),
+                    _ => None,
                 };
                 if let Some(used) = granted {
                     verdict = Verdict::Allow;

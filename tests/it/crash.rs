@@ -76,8 +76,10 @@ async fn talk(
             tokio::time::sleep(Duration::from_millis(10)).await;
             continue;
         };
-        if let Some(channel) = &channel {
-            client.resume(channel, last_seq).await;
+        match &channel {
+            Some(channel) => client.resume(channel, last_seq).await,
+            // What is said from here on may be heard without a word of it.
+            None => channel.clone_from(&client.channel),
         }
         // Nobody knows whether these were heard: the same id makes saying them again harmless.
         let unheard: Vec<_> = ledger
@@ -125,11 +127,8 @@ async fn talk(
                 }
                 _ => {}
             }
-            // A client that never used its channel cannot come back to it.
-            if !ledger.acks.is_empty() || !ledger.ends.is_empty() {
-                channel.clone_from(&client.channel);
-                last_seq = client.last_seq;
-            }
+            channel.clone_from(&client.channel);
+            last_seq = client.last_seq;
         }
     }
 }

@@ -13,7 +13,12 @@ use crate::{
     ids::ChannelId,
     notice::NoticeKind,
     queue::schedule::Limits,
-    router::{gate::Sender, granting::ListGrants, rate::Rate},
+    router::{
+        gate::Sender,
+        granting::ListGrants,
+        rate::Rate,
+        saying::{Say, Wanted},
+    },
     store::{
         reads,
         records::{ChannelRow, Writes},
@@ -175,6 +180,31 @@ async fn an_unused_channel_is_forgotten_after_a_day() {
     for prefix in ["chan", "topic", "msg", "out", "log", "notice"] {
         assert_eq!(world.disk.keys(prefix), Vec::<String>::new());
     }
+}
+
+/// CH-92, OP-33: one that is used every day without a connection is in use.
+#[actix::test]
+async fn a_channel_that_is_spoken_on_every_day_stays() {
+    let world = slow();
+    let spine = world.start();
+    let mut topics = Vec::new();
+    for day in 0..4 {
+        let say = Say {
+            channel: "api:bob".into(),
+            may_open: true,
+            owner: owner("bob"),
+            sender: Sender::of(&"bob".into(), ChannelType::Ws),
+            content: "water the garden".to_owned(),
+            topic: Some(Wanted::Name("garden".to_owned())),
+            id: format!("m{day}").as_str().into(),
+            notify: None,
+        };
+        let accepted = spine.router.send(say).await.unwrap().unwrap();
+        topics.push(accepted.topic.unwrap());
+        tokio::time::sleep(Duration::from_secs(20 * 60 * 60)).await;
+    }
+
+    assert_eq!(topics[1..], vec![topics[0].clone(); 3]);
 }
 
 /// CH-88: a name may be another's by now.

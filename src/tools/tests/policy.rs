@@ -270,8 +270,8 @@ fn every_tool_has_a_class_that_rules_know() {
 
 /// PL-83: a granted call runs without asking, once its use is durable; the next one asks again, and
 /// whatever is forbidden stays so.
-#[test]
-fn a_grant_takes_the_place_of_a_decision() {
+#[actix::test]
+async fn a_grant_takes_the_place_of_a_decision() {
     let asks = [rule("require_approval", "tool:write")];
     let asked = asking(&bench(&asks), &write("a"), Label::Trusted).unwrap();
     let grant = Grant {
@@ -312,6 +312,11 @@ fn a_grant_takes_the_place_of_a_decision() {
     };
     let checked = |call: ToolCall, label| bench.tools.check(&call, &caller(), label).unwrap();
 
+    // Somebody has decided on that one: it asks no grant.
+    let decided = bench
+        .tools
+        .recheck(&named("c0", "a"), &caller(), Label::Trusted)
+        .unwrap();
     let other = checked(named("c1", "b"), Label::Trusted);
     let tainted = checked(named("c2", "a"), Label::Untrusted);
     let granted = checked(named("c3", "a"), Label::Trusted);
@@ -322,12 +327,13 @@ fn a_grant_takes_the_place_of_a_decision() {
         .check(&named("c5", "a"), &caller(), Label::Trusted);
 
     assert!(!asked.schema.is_empty());
-    for held in [other, tainted, next] {
-        assert!(matches!(held.verdict, Verdict::Ask(_)) && held.beside.is_none());
+    for held in [decided, other, tainted, next] {
+        assert!(matches!(held.verdict, Verdict::Ask(_)) && held.stow.is_none());
     }
     for free in [granted, again] {
         assert_eq!(free.verdict, Verdict::Allow);
-        storage.commit(&free.beside.unwrap().batch()).unwrap();
+        let kept = free.stow.unwrap().keep().await.unwrap();
+        storage.commit(&kept.writes.batch()).unwrap();
     }
     assert!(denied.is_err());
     // After a restart the use still counts.

@@ -114,6 +114,18 @@ impl Toolset for Reporting {
         }
     }
 
+    fn recheck(
+        &self,
+        call: &ToolCall,
+        caller: &Caller,
+        label: Label,
+    ) -> Result<Checked, ToolReply> {
+        match call.name == REPORT_RUN {
+            true => check(call),
+            false => self.tools.recheck(call, caller, label),
+        }
+    }
+
     fn run(&self, call: ToolCall, cx: CallContext) -> BoxFuture<'static, ToolReply> {
         if call.name != REPORT_RUN {
             return self.tools.run(call, cx);
