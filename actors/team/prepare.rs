@@ -405,7 +405,10 @@ impl Team {
             turn.resume(
                 start,
                 &journal,
-                |call, label| tools.check(call, &caller, label),
+                |call, approval, label| match approval {
+                    Some(_) => tools.recheck(call, &caller, label),
+                    None => tools.check(call, &caller, label),
+                },
                 |id, call, label| {
                     let now = tools.recheck(call, &caller, label);
                     holds::decision(desk, approvals.get(id), call, &caller, now.as_ref().ok())

@@ -147,6 +147,12 @@ teams resume ops
 teams resume --all
 teams capabilities ops triggers
 teams bootstrap ops
+approvals list
+approvals show APPROVAL
+approvals approve APPROVAL --uses 2
+approvals grants
+approvals revoke GRANT
+approvals deny APPROVAL no
 tasks list
 tasks show TASK
 tasks create ops #reply
@@ -188,12 +194,6 @@ vault set KEY --team ops
 vault show KEY --team ops
 vault audit
 vault delete KEY --team ops
-approvals list
-approvals show APPROVAL
-approvals approve APPROVAL --uses 2
-approvals grants
-approvals revoke GRANT
-approvals deny APPROVAL no
 questions list
 questions answer qst-1 --text yes
 policy list

@@ -23,7 +23,7 @@ impl Turn {
         &mut self,
         start: Fact,
         journal: &[HistoryEvent],
-        check: impl Fn(&ToolCall, Label) -> Result<Checked, ToolReply>,
+        check: impl Fn(&ToolCall, Option<&ApprovalId>, Label) -> Result<Checked, ToolReply>,
         decided: impl Fn(&ApprovalId, &ToolCall, Label) -> Decision,
     ) -> Vec<Want> {
         let unbegun = self.replay(journal);
@@ -33,6 +33,7 @@ impl Turn {
         if !self.calls.is_empty() {
             let mut marks = Vec::new();
             let mut held = Vec::new();
+            let mut stows = Vec::new();
             for place in 0..self.calls.len() {
                 let Slot {
                     call,
@@ -49,7 +50,10 @@ impl Turn {
                     // It may.
                     false => Effect::Pure,
                 };
-                let verdict = check(call, label);
+                let mut verdict = check(call, approval.as_ref(), label);
+                if let Ok(checked) = &mut verdict {
+                    stows.extend(checked.stow.take());
+                }
                 match approval {
                     Some(approval) => {
                         let decision = decided(approval, call, label);
@@ -64,6 +68,9 @@ impl Turn {
             }
             // Before the results: a call whose result is in the journal is not looked at again.
             let mut wants = marks;
+            if !stows.is_empty() {
+                wants.push(Want::Stash(stows));
+            }
             wants.push(match held.is_empty() {
                 true => Want::Record(facts, frames),
                 false => Want::Hold(facts, frames, held),

@@ -237,7 +237,7 @@ impl Shell {
         self.wants = if self.journal.is_empty() {
             self.turn.begin(start(), &Shown::default()).into()
         } else {
-            let check = |call: &ToolCall, _| checked(&call.name);
+            let check = |call: &ToolCall, _: Option<&ApprovalId>, _| checked(&call.name);
             self.turn
                 .resume(start(), &self.journal, check, |_, _, _| Decision::Wait)
                 .into()
@@ -442,7 +442,7 @@ fn an_answer_without_its_end_is_the_end() {
     let wants = turn.resume(
         start(),
         &journal,
-        |call, _| checked(&call.name),
+        |call, _, _| checked(&call.name),
         |_, _, _| Decision::Wait,
     );
 
@@ -548,7 +548,7 @@ fn a_call_that_was_under_way_is_looked_at_again_with_what_the_turn_had_read() {
         took: Duration::ZERO,
     });
     while shell.perform() {}
-    let check = |call: &ToolCall, label: Label| match label {
+    let check = |call: &ToolCall, _: Option<&ApprovalId>, label: Label| match label {
         Label::Trusted => checked(&call.name),
         Label::Untrusted => checked(&format!("held-{}", call.name)),
     };
