@@ -65,6 +65,10 @@ pub enum Effect {
 
 /// What the operator's rules say to a call.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[expect(
+    clippy::large_enum_variant,
+    reason = "there are as many as calls in a step, for as long as they are looked at"
+)]
 pub enum Verdict {
     /// It may run.
     Allow,

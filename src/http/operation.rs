@@ -29,6 +29,9 @@ pub(super) struct Operation {
     typed: fn(&mut Draft),
 }
 
+/// A content type and a schema.
+pub(super) type Content = (&'static str, RefOr<Schema>);
+
 /// What the types of a handler say.
 #[derive(Default)]
 pub(super) struct Draft {
@@ -36,8 +39,8 @@ pub(super) struct Draft {
     pub(super) body: Option<RefOr<Schema>>,
     /// It makes no sense without one.
     pub(super) needs_body: bool,
-    /// Status, content type and schema; a status may have no content.
-    pub(super) answers: Vec<(u16, Option<(&'static str, RefOr<Schema>)>)>,
+    /// A status may have no content.
+    pub(super) answers: Vec<(u16, Option<Content>)>,
     /// Schemas that others refer to.
     pub(super) schemas: Vec<(String, RefOr<Schema>)>,
 }

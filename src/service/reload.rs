@@ -177,7 +177,7 @@ impl Reload {
                     .home
                     .config_file()
                     .parent()
-                    .unwrap_or(&running.home.data()),
+                    .unwrap_or(running.home.data()),
             ),
             secrets,
             dials: running.dials,

@@ -147,16 +147,16 @@ teams resume ops
 teams resume --all
 teams capabilities ops triggers
 teams bootstrap ops
+tasks list
+tasks show TASK
+tasks create ops #reply
+tasks watch
 approvals list
 approvals show APPROVAL
 approvals approve APPROVAL --uses 2
 approvals grants
 approvals revoke GRANT
 approvals deny APPROVAL no
-tasks list
-tasks show TASK
-tasks create ops #reply
-tasks watch
 tasks cancel TASK
 tasks retry TASK
 token create ci --scope chat

@@ -300,9 +300,8 @@ async fn an_answer_that_nobody_came_back_for_is_reported() {
         Ok(notices)
     });
     let told = read.await.unwrap();
-    let [told] = told.as_slice() else {
-        panic!("{told:?}");
-    };
+    assert_eq!(told.len(), 1, "{told:?}");
+    let told = &told[0];
     assert_eq!(told.kind, NoticeKind::Undelivered);
     assert!(told.text.starts_with("1 answer or"), "{}", told.text);
     assert_eq!(told.refs.len(), 1);

@@ -7,8 +7,10 @@ use crate::http::table;
 
 const EVIL: &str = "https://evil.example";
 
+type Header = (&'static str, &'static str);
+
 /// What a browser would send for such a page, if it sent the cookie at all.
-fn attempts() -> Vec<(&'static str, Method, Vec<(&'static str, &'static str)>)> {
+fn attempts() -> Vec<(&'static str, Method, Vec<Header>)> {
     let site = ("Sec-Fetch-Site", "cross-site");
     let form = ("Content-Type", "application/x-www-form-urlencoded");
     let plain = ("Content-Type", "text/plain");
