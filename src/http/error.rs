@@ -442,7 +442,9 @@ impl From<MemoryError> for ApiError {
             | MemoryError::State(_)
             | MemoryError::Forgotten => Self::conflict(message),
             MemoryError::Full => Self::new(StatusCode::CONFLICT, error.code(), message),
-            MemoryError::Secret(_) => Self::new(StatusCode::BAD_REQUEST, error.code(), message),
+            MemoryError::Secret(_) | MemoryError::HiddenSecret => {
+                Self::new(StatusCode::BAD_REQUEST, error.code(), message)
+            }
             MemoryError::Rate(_) => Self::rate_limited(message),
             MemoryError::Unknown(_) => Self::not_found(message),
             MemoryError::Store(_) => Self::internal(message),

@@ -172,6 +172,7 @@ impl Memory {
     fn refuse_secret(&self, team: &TeamKey, content: &str) -> Result<(), MemoryError> {
         match self.0.guard.holds_secret(team, content) {
             Some(key) => Err(MemoryError::Secret(key)),
+            None if self.0.guard.holds_hidden(team, content) => Err(MemoryError::HiddenSecret),
             None => Ok(()),
         }
     }

@@ -66,6 +66,11 @@ pub enum MemoryError {
         "the content holds the value of the secret `{0}`, so nothing was saved; write the reference `${{vault:{0}}}` instead"
     )]
     Secret(String),
+    /// The same, of a secret that teams cannot name.
+    #[error(
+        "the content holds the value of a secret of the service, so nothing was saved; leave it out"
+    )]
+    HiddenSecret,
     /// The team remembers as much as it may.
     #[error("the team has {MOST_ENTRIES} active entries, the most there can be; delete some first")]
     Full,
@@ -97,7 +102,7 @@ impl MemoryError {
             Self::Exists { .. } | Self::Raced { .. } | Self::State(_) | Self::Forgotten => {
                 "conflict"
             }
-            Self::Secret(_) => "secret_not_allowed",
+            Self::Secret(_) | Self::HiddenSecret => "secret_not_allowed",
             Self::Full => "limit_entries",
             Self::Rate(_) => "rate_limited",
             Self::Unknown(_) => "not_found",
@@ -109,7 +114,7 @@ impl MemoryError {
     pub fn field(&self) -> Option<&'static str> {
         match self {
             Self::Key => Some("key"),
-            Self::Content(_) | Self::Secret(_) => Some("content"),
+            Self::Content(_) | Self::Secret(_) | Self::HiddenSecret => Some("content"),
             Self::Reason(field) => Some(field),
             Self::Sources | Self::Unsourced => Some("sources"),
             Self::UnknownType(_) => Some("type"),

@@ -61,6 +61,9 @@ pub trait SecretGuard: Send + Sync + 'static {
     /// The key of a secret of the team whose value is in the text.
     fn holds_secret(&self, team: &TeamKey, text: &str) -> Option<String>;
 
+    /// The value of another secret that the team must not see is in the text.
+    fn holds_hidden(&self, team: &TeamKey, text: &str) -> bool;
+
     /// Rises whenever what was written has changed, since it held a secret.
     fn redactions(&self) -> u64;
 }
@@ -72,6 +75,10 @@ pub struct NoSecrets;
 impl SecretGuard for NoSecrets {
     fn holds_secret(&self, _: &TeamKey, _: &str) -> Option<String> {
         None
+    }
+
+    fn holds_hidden(&self, _: &TeamKey, _: &str) -> bool {
+        false
     }
 
     fn redactions(&self) -> u64 {

@@ -302,6 +302,11 @@ async fn the_value_of_a_secret_is_refused_and_stored_nowhere() {
         assert!(!error.to_string().contains("hunter2"));
     }
     assert!(!bench.disk.rows.text().contains("hunter2"));
+    let hidden = bench
+        .memory
+        .save(draft("k", "the master-word is here"))
+        .await;
+    assert_eq!(hidden.unwrap_err(), MemoryError::HiddenSecret);
     assert_eq!(bench.listed().await, ["fine"]);
 }
 

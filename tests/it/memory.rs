@@ -194,6 +194,26 @@ async fn a_command_says_what_is_wrong_and_how_to_go_on() {
     assert_eq!(replaced["data"]["supersede_reason"], "newer");
 }
 
+/// MV-07: also of secrets that no team can name, and whoever writes.
+#[actix::test]
+async fn a_secret_of_the_service_is_not_remembered() {
+    let service = started().await;
+    let secret = json!({"value": "a-key-of-the-service", "secret": true});
+    let path = "/api/v1/vault/system/API_KEY";
+    let (set, _) = service.api("PUT", path, Some(secret)).await;
+
+    let entry = json!({"team": "main", "type": "context", "key": "key", "content": "it is a-key-of-the-service"});
+    let (status, answer) = service.api("POST", "/api/v1/memories", Some(entry)).await;
+
+    assert_eq!(set, 201);
+    assert_eq!(
+        (status, &answer["error"]["code"]),
+        (400, &json!("secret_not_allowed"))
+    );
+    let (_, list) = service.api("GET", "/api/v1/memories", None).await;
+    assert_eq!(list["total"], 0, "{list}");
+}
+
 /// A service whose model shows what it was told, and whose policy lets everyone in.
 async fn watched(model: &FakeModel) -> Service {
     let profile = format!(
