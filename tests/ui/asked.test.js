@@ -11,16 +11,32 @@ const { me } = await import("../../src/http/ui/core/api.js");
 await import("../../src/http/ui/views/approvals/approvals.js");
 
 const LIMIT = 200;
-const question = (number) => ({ id: `qst-${number}`, team: "main", question: `Question ${number}?`, options: [], kind: "text", status: number > LIMIT ? "open" : "answered", by: "ann", created_at: number });
+const question = (number) => ({
+  id: `qst-${number}`,
+  team: "main",
+  question: `Question ${number}?`,
+  options: [],
+  kind: "text",
+  status: number > LIMIT ? "open" : "answered",
+  by: "ann",
+  created_at: number,
+});
 const questions = Array.from({ length: LIMIT + 1 }, (_, at) => question(at + 1));
 
 /** Answers as the service does: pages of 200, the oldest first unless asked otherwise. */
 globalThis.fetch = async (address) => {
   const { pathname, searchParams: query } = new URL(address, "http://localhost");
   const one = questions.find(({ id }) => pathname === `/api/v1/questions/${id}`);
-  const rows = pathname === "/api/v1/questions" ? questions.filter(({ status }) => !query.get("status") || query.get("status") === status) : [];
+  const rows =
+    pathname === "/api/v1/questions"
+      ? questions.filter(({ status }) => !query.get("status") || query.get("status") === status)
+      : [];
   const sorted = query.get("sort") === "-created_at" ? rows.toReversed() : rows;
-  return { ok: true, status: 200, json: async () => (one ? { data: one } : { data: sorted.slice(0, Number(query.get("limit"))) }) };
+  return {
+    ok: true,
+    status: 200,
+    json: async () => (one ? { data: one } : { data: sorted.slice(0, Number(query.get("limit"))) }),
+  };
 };
 me.scopes = ["approve"];
 
@@ -43,7 +59,9 @@ test("the list shows what is open, and the newest of what is not", async () => {
   document.body.append(view);
   await settled();
 
-  const shown = all(view).filter((element) => element.localName === "hw-question").map((element) => element.data.id);
+  const shown = all(view)
+    .filter((element) => element.localName === "hw-question")
+    .map((element) => element.data.id);
   assert.deepEqual([shown[0], shown[1], shown.length], ["qst-201", "qst-200", 21]);
   view.remove();
 });

@@ -6,7 +6,11 @@ import { Conversation } from "../../src/http/ui/views/chat/conversation.js";
 
 function storage() {
   const kept = new Map();
-  return { getItem: (key) => kept.get(key) ?? null, setItem: (key, value) => kept.set(key, value), removeItem: (key) => kept.delete(key) };
+  return {
+    getItem: (key) => kept.get(key) ?? null,
+    setItem: (key, value) => kept.set(key, value),
+    removeItem: (key) => kept.delete(key),
+  };
 }
 
 const about = { channel_id: "ws:1", topic_id: "t-1", topic_name: "Topic", task_id: "task-1", ts: 5 };
@@ -17,8 +21,28 @@ function frames(message_id) {
     { ...of, seq: 1, type: "ack", content: "Let me see.", generated: true, position: 0 },
     { ...of, seq: 2, type: "progress", kind: "text_delta", content: "Let me " },
     { ...of, seq: 3, type: "progress", kind: "text_delta", content: "see." },
-    { ...of, seq: 5, type: "progress", kind: "tool_call", content: "Using read", tool: "read", call_id: "c", preview: "{}" },
-    { ...of, seq: 6, type: "progress", kind: "tool_result", content: "Used read", tool: "read", call_id: "c", ok: true, duration_ms: 7, preview: "text" },
+    {
+      ...of,
+      seq: 5,
+      type: "progress",
+      kind: "tool_call",
+      content: "Using read",
+      tool: "read",
+      call_id: "c",
+      preview: "{}",
+    },
+    {
+      ...of,
+      seq: 6,
+      type: "progress",
+      kind: "tool_result",
+      content: "Used read",
+      tool: "read",
+      call_id: "c",
+      ok: true,
+      duration_ms: 7,
+      preview: "text",
+    },
     { ...of, seq: 8, type: "progress", kind: "text_delta", content: "half a sen" },
     { ...of, seq: 9, type: "progress", kind: "note", content: "Trying again", reset: true },
     { ...of, seq: 10, type: "progress", kind: "text_delta", content: "The end" },
@@ -43,7 +67,17 @@ test("a frame that comes twice changes nothing", () => {
 
   assert.equal(JSON.stringify(conversation.logs), once);
   assert.equal(JSON.stringify(new Conversation(place, "someone").logs), once);
-  assert.deepEqual(conversation.turns("t-1").map((one) => one.blocks.map((block) => [block.kind, block.text ?? block.result])), [[["text", "Let me see."], ["tool", "text"], ["note", "Trying again"], ["text", "The end."]]]);
+  assert.deepEqual(
+    conversation.turns("t-1").map((one) => one.blocks.map((block) => [block.kind, block.text ?? block.result])),
+    [
+      [
+        ["text", "Let me see."],
+        ["tool", "text"],
+        ["note", "Trying again"],
+        ["text", "The end."],
+      ],
+    ],
+  );
   assert.equal(conversation.unacknowledged().length, 0);
 });
 
@@ -62,12 +96,23 @@ test("another person sees nothing of it", () => {
 test("what a person was asked for has one card, whatever is told of it", () => {
   const conversation = new Conversation(storage(), "someone");
   conversation.beginChannel("ws:1");
-  const asked = { ...about, type: "notification", kind: "approval", ref_id: "apr-1", team: "main", status: "pending", content: "May I?" };
+  const asked = {
+    ...about,
+    type: "notification",
+    kind: "approval",
+    ref_id: "apr-1",
+    team: "main",
+    status: "pending",
+    content: "May I?",
+  };
 
   conversation.apply({ ...asked, seq: 1 });
   conversation.apply({ ...asked, seq: 2, status: "done", content: "Approved." });
 
-  assert.deepEqual(conversation.logs["t-1"].items.map((item) => [item.about, item.ref]), [["approval", "apr-1"]]);
+  assert.deepEqual(
+    conversation.logs["t-1"].items.map((item) => [item.about, item.ref]),
+    [["approval", "apr-1"]],
+  );
 });
 
 test("what may have been accepted is not sent again unasked", () => {
@@ -87,9 +132,26 @@ test("after a break the whole text of the step takes the place of its pieces", (
   const conversation = new Conversation(storage(), "someone");
   conversation.beginChannel("ws:1");
   const sent = conversation.compose("question", "");
-  const about = { message_id: sent.id, task_id: "task-1", topic_id: "t-1", topic_name: "Bees", channel_id: "ws:1", ts: 5 };
-  const said = (seq, content, more = {}) => conversation.apply({ ...about, type: "progress", kind: "text_delta", seq, content, ...more });
-  const call = (seq, id) => conversation.apply({ ...about, type: "progress", kind: "tool_call", seq, call_id: id, tool: "read", content: "Using read" });
+  const about = {
+    message_id: sent.id,
+    task_id: "task-1",
+    topic_id: "t-1",
+    topic_name: "Bees",
+    channel_id: "ws:1",
+    ts: 5,
+  };
+  const said = (seq, content, more = {}) =>
+    conversation.apply({ ...about, type: "progress", kind: "text_delta", seq, content, ...more });
+  const call = (seq, id) =>
+    conversation.apply({
+      ...about,
+      type: "progress",
+      kind: "tool_call",
+      seq,
+      call_id: id,
+      tool: "read",
+      content: "Using read",
+    });
   const whole = { snapshot: true };
 
   conversation.apply({ ...about, type: "ack", seq: 1, content: "Let me", generated: true, position: 0 });
@@ -110,7 +172,9 @@ test("after a break the whole text of the step takes the place of its pieces", (
   const before = shown();
   conversation.apply({ ...about, type: "response", seq: 12, status: "done", content: "The end is near." });
 
-  assert.deepEqual(before, [["Let me look around. ", "c-1", "Let me look around. Found: 1, 2, 3, ", "c-2", "The end is near."]]);
+  assert.deepEqual(before, [
+    ["Let me look around. ", "c-1", "Let me look around. Found: 1, 2, 3, ", "c-2", "The end is near."],
+  ]);
   assert.deepEqual(shown(), before);
 });
 
@@ -118,7 +182,12 @@ test("after a break the whole text of the step takes the place of its pieces", (
 function beginning() {
   const conversation = new Conversation(storage(), "someone");
   conversation.beginChannel("ws:1");
-  conversation.apply({ channel_id: "ws:1", seq: 1, type: "topic_list", topics: [{ id: "t-0", name: "Letters", state: "active", last_activity: 1, queued: 0, running: false }] });
+  conversation.apply({
+    channel_id: "ws:1",
+    seq: 1,
+    type: "topic_list",
+    topics: [{ id: "t-0", name: "Letters", state: "active", last_activity: 1, queued: 0, running: false }],
+  });
   const moves = [];
   conversation.onMoved = (turn, from, to) => moves.push([from, to]);
   return { conversation, moves, turn: conversation.compose("Plan the week: with everyone", "") };
@@ -129,7 +198,11 @@ test("OP-51: a message on the blank page names a topic that there is not", () =>
   const { conversation, turn } = beginning();
 
   assert.equal(turn.fresh, "Plan the week with everyone");
-  assert.equal(conversation.compose("letters", "").fresh, "Plan the week with everyone", "what follows goes where the first goes");
+  assert.equal(
+    conversation.compose("letters", "").fresh,
+    "Plan the week with everyone",
+    "what follows goes where the first goes",
+  );
   assert.equal(conversation.nameFor("letters", "t-0"), null);
   assert.equal(conversation.nameFor("/help", ""), null);
   conversation.remove(turn);
@@ -152,7 +225,10 @@ test("OP-51: a new topic is the same whether its frames or its answer come first
 
   for (const { conversation, moves } of [early, late]) {
     const [turn, ...rest] = conversation.turns("t-1");
-    assert.deepEqual([turn.text, turn.status, turn.blocks.at(-1).text, rest.length], ["Plan the week: with everyone", "done", "The end.", 0]);
+    assert.deepEqual(
+      [turn.text, turn.status, turn.blocks.at(-1).text, rest.length],
+      ["Plan the week: with everyone", "done", "The end.", 0],
+    );
     assert.deepEqual(conversation.turns(""), []);
     assert.deepEqual(moves.at(-1), ["", "t-1"]);
   }

@@ -130,7 +130,15 @@ class HTMLSelectElement extends HTMLElement {}
 
 const KINDS = { input: HTMLInputElement, textarea: HTMLTextAreaElement, select: HTMLSelectElement };
 
-Object.assign(globalThis, { Node, Element, HTMLElement, HTMLInputElement, HTMLTextAreaElement, HTMLSelectElement, location: { hash: "", href: "http://localhost/" } });
+Object.assign(globalThis, {
+  Node,
+  Element,
+  HTMLElement,
+  HTMLInputElement,
+  HTMLTextAreaElement,
+  HTMLSelectElement,
+  location: { hash: "", href: "http://localhost/" },
+});
 globalThis.document = Object.assign(new EventTarget(), {
   hidden: false,
   createElement: (name) => new (KINDS[name] ?? HTMLElement)(name),
@@ -140,4 +148,5 @@ document.body = new HTMLElement("body");
 document.activeElement = document.body;
 
 /** All elements below one, in order. */
-export const all = (element) => element.childNodes.filter((child) => child instanceof Element).flatMap((child) => [child, ...all(child)]);
+export const all = (element) =>
+  element.childNodes.filter((child) => child instanceof Element).flatMap((child) => [child, ...all(child)]);

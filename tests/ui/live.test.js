@@ -69,7 +69,10 @@ test("the final state is that of the snapshot, and no event counts twice", { tim
   function caughtUp() {
     service.name("t-last", `after ${told}`);
     return new Promise((resolve, reject) => {
-      const late = setTimeout(() => reject(new Error(`at ${live.state.boot}-${live.state.seq} instead of ${service.boot}-${service.seq}`)), PATIENCE);
+      const late = setTimeout(
+        () => reject(new Error(`at ${live.state.boot}-${live.state.seq} instead of ${service.boot}-${service.seq}`)),
+        PATIENCE,
+      );
       const look = () => {
         if (live.state.boot !== service.boot || live.state.seq < service.seq) return;
         clearTimeout(late);
@@ -84,9 +87,18 @@ test("the final state is that of the snapshot, and no event counts twice", { tim
   function same() {
     const { topics, approvals, running } = service.snapshot();
     const by = (rows, value) => Object.fromEntries(rows.map((row) => [row.id ?? row.task_id, value(row)]));
-    assert.deepEqual(by([...live.state.topics.values()], (row) => row.name), by(topics, (row) => row.name));
-    assert.deepEqual(by([...live.state.approvals.values()], (row) => row.summary), by(approvals, (row) => row.summary));
-    assert.deepEqual(by([...live.state.running.values()], (row) => row.active_turn.text), by(running, (row) => row.active_turn.text));
+    assert.deepEqual(
+      by([...live.state.topics.values()], (row) => row.name),
+      by(topics, (row) => row.name),
+    );
+    assert.deepEqual(
+      by([...live.state.approvals.values()], (row) => row.summary),
+      by(approvals, (row) => row.summary),
+    );
+    assert.deepEqual(
+      by([...live.state.running.values()], (row) => row.active_turn.text),
+      by(running, (row) => row.active_turn.text),
+    );
     assert.equal(new Set(heard).size, heard.length, "an event was applied twice");
     assert.deepEqual(stale, [], "what the snapshot has was applied again");
   }

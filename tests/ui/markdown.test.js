@@ -17,7 +17,10 @@ const outline = (text) => all(rendered(text)).map((element) => element.localName
 test("raw HTML stays text", () => {
   const place = rendered("<img src=x onerror=alert(1)> <script>alert(1)</script>");
 
-  assert.deepEqual(all(place).map((element) => element.localName), ["p"]);
+  assert.deepEqual(
+    all(place).map((element) => element.localName),
+    ["p"],
+  );
   assert.equal(place.textContent, "<img src=x onerror=alert(1)> <script>alert(1)</script>");
 });
 
@@ -29,7 +32,14 @@ test("an image is a link, never loaded by itself", () => {
 });
 
 test("only web and mail addresses become links", () => {
-  for (const address of ["javascript:alert(1)", "data:text/html,x", "vbscript:x", "file:///etc/passwd", "//example.org", "JaVaScRiPt:alert(1)"]) {
+  for (const address of [
+    "javascript:alert(1)",
+    "data:text/html,x",
+    "vbscript:x",
+    "file:///etc/passwd",
+    "//example.org",
+    "JaVaScRiPt:alert(1)",
+  ]) {
     assert.ok(!outline(`[x](${address})`).includes("a"), address);
   }
   for (const address of ["https://example.org/", "http://example.org/a", "mailto:a@example.org"]) {
@@ -41,7 +51,11 @@ test("a link opens apart and shows where it really leads", () => {
   const place = rendered("[https://good.example](https://evil.example/)");
   const link = all(place).find((element) => element.localName === "a");
 
-  assert.deepEqual(Object.fromEntries(link.attributes.map(({ name, value }) => [name, value])), { href: "https://evil.example/", target: "_blank", rel: "noopener noreferrer" });
+  assert.deepEqual(Object.fromEntries(link.attributes.map(({ name, value }) => [name, value])), {
+    href: "https://evil.example/",
+    target: "_blank",
+    rel: "noopener noreferrer",
+  });
   assert.match(place.textContent, /https:\/\/evil\.example\//);
 });
 
@@ -50,8 +64,32 @@ test("terminal codes and marks that turn text around are removed", () => {
 });
 
 test("the usual blocks", () => {
-  assert.deepEqual(outline("# One\n\ntext **bold** `code`\n\n- a\n- b\n\n1. c\n\n> q\n\n---"), ["h3", "p", "strong", "code", "ul", "li", "li", "ol", "li", "blockquote", "p", "hr"]);
-  assert.deepEqual(outline("|a|b|\n|-|-|\n|1|2|"), ["div", "table", "thead", "tr", "th", "th", "tbody", "tr", "td", "td"]);
+  assert.deepEqual(outline("# One\n\ntext **bold** `code`\n\n- a\n- b\n\n1. c\n\n> q\n\n---"), [
+    "h3",
+    "p",
+    "strong",
+    "code",
+    "ul",
+    "li",
+    "li",
+    "ol",
+    "li",
+    "blockquote",
+    "p",
+    "hr",
+  ]);
+  assert.deepEqual(outline("|a|b|\n|-|-|\n|1|2|"), [
+    "div",
+    "table",
+    "thead",
+    "tr",
+    "th",
+    "th",
+    "tbody",
+    "tr",
+    "td",
+    "td",
+  ]);
 });
 
 test("a fence that is still open is code", () => {
@@ -71,16 +109,49 @@ test("blocks that did not change are kept while an answer grows", () => {
 });
 
 test("marks that do not belong to a heading's words are cut off", () => {
-  const [plain, closed, sharp, empty] = ["# One", "## Two ##  ", "### C#", "# #"].map((line) => rendered(line).childNodes[0]);
+  const [plain, closed, sharp, empty] = ["# One", "## Two ##  ", "### C#", "# #"].map(
+    (line) => rendered(line).childNodes[0],
+  );
 
-  assert.deepEqual([plain, closed, sharp, empty].map((made) => [made.localName, made.textContent]), [["h3", "One"], ["h4", "Two"], ["h5", "C#"], ["h3", ""]]);
+  assert.deepEqual(
+    [plain, closed, sharp, empty].map((made) => [made.localName, made.textContent]),
+    [
+      ["h3", "One"],
+      ["h4", "Two"],
+      ["h5", "C#"],
+      ["h3", ""],
+    ],
+  );
 });
 
 test("marks within words, without an end or beside a blank stay text", () => {
-  for (const text of ["snake_case_name", "a__b__c", "2 ** 3 ** 4", "**open", "~~ no ~~", "` open", "``a`", "[a](b", "[a] (b)", "![a](<"]) {
+  for (const text of [
+    "snake_case_name",
+    "a__b__c",
+    "2 ** 3 ** 4",
+    "**open",
+    "~~ no ~~",
+    "` open",
+    "``a`",
+    "[a](b",
+    "[a] (b)",
+    "![a](<",
+  ]) {
     assert.deepEqual([outline(text), rendered(text).textContent], [["p"], text]);
   }
-  assert.deepEqual(outline("**a** __b__ ~~c~~ *d* _e_ ``f ` g`` [h](<https://example.org/(x)> \"title\")  \nend"), ["p", "strong", "strong", "del", "em", "em", "code", "span", "a", "span", "br"]);
+  assert.deepEqual(outline('**a** __b__ ~~c~~ *d* _e_ ``f ` g`` [h](<https://example.org/(x)> "title")  \nend'), [
+    "p",
+    "strong",
+    "strong",
+    "del",
+    "em",
+    "em",
+    "code",
+    "span",
+    "a",
+    "span",
+    "br",
+  ]);
 });
 
 test("a line that is too long is shown as it is", () => {
@@ -95,14 +166,23 @@ test("hostile text comes to an end", { timeout: 300_000 }, () => {
   const blocks = (text, times) => Array(times).fill(text).join("\n\n");
   const staircase = Array.from({ length: 190 }, (_, length) => "`".repeat(length + 1)).join(" ");
   for (const text of [
-    ...["[".repeat(15_000), "*".repeat(15_000), "`".repeat(15_000), "_a".repeat(7_000), "> ".repeat(5_000), "![](".repeat(4_000)],
+    ...[
+      "[".repeat(15_000),
+      "*".repeat(15_000),
+      "`".repeat(15_000),
+      "_a".repeat(7_000),
+      "> ".repeat(5_000),
+      "![](".repeat(4_000),
+    ],
     blocks(`# x${" ".repeat(9_900)}y`, 20),
     blocks(`\`\`\`${" ".repeat(9_900)}\``, 1_000),
     blocks(`~~~${"~".repeat(9_900)}\``, 50),
     blocks(`a|b\n|-${" ".repeat(9_900)}x`, 1_000),
     blocks(`- ${" ".repeat(9_900)}x\u2028y`, 1_000),
     `${" ".repeat(9_900)}- a\n${"- b\n".repeat(30_000)}`,
-    ...["**a ", "~~a ", "__a ", "*a ", "_a ", "[a](", "\\`` ", "`**` "].map((marks) => blocks(marks.repeat(5_000).slice(0, 19_990), 200)),
+    ...["**a ", "~~a ", "__a ", "*a ", "_a ", "[a](", "\\`` ", "`**` "].map((marks) =>
+      blocks(marks.repeat(5_000).slice(0, 19_990), 200),
+    ),
     blocks(`[](${" ".repeat(19_900)}x`, 200),
     blocks(`a${" ".repeat(19_900)}b`, 200),
     blocks(staircase, 200),

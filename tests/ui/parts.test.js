@@ -41,11 +41,17 @@ test("a folded team hides those below it, and says how many", () => {
   assert.deepEqual(placed.map(({ node }) => node.name).sort(), ["a", "d", "main"]);
   assert.equal(placed.find(({ node }) => node.name === "a").folded, 2);
   assert.equal(teams(tree), 5);
-  assert.deepEqual(flat(tree).map(({ node, depth }) => `${depth} ${node.name}`), ["0 main", "1 a", "2 b", "2 c", "1 d"]);
+  assert.deepEqual(
+    flat(tree).map(({ node, depth }) => `${depth} ${node.name}`),
+    ["0 main", "1 a", "2 b", "2 c", "1 d"],
+  );
 });
 
 test("an axis ends at a round figure", () => {
-  assert.deepEqual([0, 0.3, 1, 1.2, 7, 26, 99].map(ceiling).map((value) => Math.round(value * 100) / 100), [1, 0.5, 1, 2, 10, 50, 100]);
+  assert.deepEqual(
+    [0, 0.3, 1, 1.2, 7, 26, 99].map(ceiling).map((value) => Math.round(value * 100) / 100),
+    [1, 0.5, 1, 2, 10, 50, 100],
+  );
 });
 
 test("figures in words", () => {

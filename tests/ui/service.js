@@ -43,9 +43,26 @@ export class Telling {
   }
 
   snapshot() {
-    const turn = ([task_id, { text, seq, topic }]) => ({ task_id, turn: `turn-${task_id}`, team: "main", topic_id: topic, started_at: "2026-01-01T00:00:00Z", state: "running", seq, active_turn: { userText: "", thinking: "", text, toolCalls: [] }, step_begins: { text: 0, thinking: 0 } });
+    const turn = ([task_id, { text, seq, topic }]) => ({
+      task_id,
+      turn: `turn-${task_id}`,
+      team: "main",
+      topic_id: topic,
+      started_at: "2026-01-01T00:00:00Z",
+      state: "running",
+      seq,
+      active_turn: { userText: "", thinking: "", text, toolCalls: [] },
+      step_begins: { text: 0, thinking: 0 },
+    });
     return {
-      boot: this.boot, seq: this.seq, overview: {}, org: null, inbox_unread: 0, questions: [], channels: [], jobs: [],
+      boot: this.boot,
+      seq: this.seq,
+      overview: {},
+      org: null,
+      inbox_unread: 0,
+      questions: [],
+      channels: [],
+      jobs: [],
       topics: [...this.topics].map(([id, name]) => ({ id, name })),
       approvals: [...this.approvals].map(([id, summary]) => ({ id, summary, status: "pending" })),
       running: [...this.running].map(turn),
@@ -91,7 +108,9 @@ export class Telling {
     client.full = client.response.writableNeedDrain;
     while (client.queue.length && !client.full) {
       const { seq, type, data } = client.queue.shift();
-      client.full = !client.response.write(`id: ${this.boot}-${seq}\nevent: ${type}\ndata: ${JSON.stringify({ seq, ...data })}\n\n`);
+      client.full = !client.response.write(
+        `id: ${this.boot}-${seq}\nevent: ${type}\ndata: ${JSON.stringify({ seq, ...data })}\n\n`,
+      );
     }
   }
 
@@ -111,7 +130,13 @@ export class Telling {
       this.tell("turn", { kind: "stream", task_id: task, turn: `turn-${task}`, value: { type: "text", data: text } });
       Object.assign(turn, { text: turn.text + text, seq: this.seq });
     } else {
-      this.tell("turn", { kind: "turn_start", task_id: task, turn: `turn-${task}`, team: "main", at: "2026-01-01T00:00:00Z" });
+      this.tell("turn", {
+        kind: "turn_start",
+        task_id: task,
+        turn: `turn-${task}`,
+        team: "main",
+        at: "2026-01-01T00:00:00Z",
+      });
       this.running.set(task, { text: "", seq: this.seq });
     }
   }
@@ -144,7 +169,9 @@ export class Ears extends EventTarget {
   constructor(address) {
     super();
     this.life = new AbortController();
-    this.read(address).catch(() => {}).finally(() => this.life.signal.aborted || this.onerror?.());
+    this.read(address)
+      .catch(() => {})
+      .finally(() => this.life.signal.aborted || this.onerror?.());
   }
 
   close() {

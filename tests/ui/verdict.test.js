@@ -14,7 +14,8 @@ test("once, a number of times and always are told apart", () => {
 });
 
 test("a number that cannot be meant is never sent", () => {
-  for (const times of ["", "1", "0", "-3", "2.5", "101", "many"]) assert.throws(() => usesOf("times", times), /Between 2 and 100/, times);
+  for (const times of ["", "1", "0", "-3", "2.5", "101", "many"])
+    assert.throws(() => usesOf("times", times), /Between 2 and 100/, times);
 });
 
 test("how long a grant holds is said as it is", () => {
@@ -36,7 +37,10 @@ test("each of many is decided with the digest that was seen of it", () => {
 });
 
 test("what was refused of many is known by its id", () => {
-  const answers = [{ id: "apr-1", status: 200, approval: { status: "approved" }, error: null }, { id: "apr-2", status: 409, error: { code: "already_resolved", message: "ann was first" } }];
+  const answers = [
+    { id: "apr-1", status: 200, approval: { status: "approved" }, error: null },
+    { id: "apr-2", status: 409, error: { code: "already_resolved", message: "ann was first" } },
+  ];
 
   assert.deepEqual(refusals(answers), [{ id: "apr-2", message: "ann was first" }]);
 });
@@ -46,6 +50,9 @@ test("no request has more than a hundred decisions, and none is left out", () =>
 
   const asked = batches(rows, (one) => approval(one));
 
-  assert.deepEqual(asked.map(({ items }) => items.length), [100, 100, 1]);
+  assert.deepEqual(
+    asked.map(({ items }) => items.length),
+    [100, 100, 1],
+  );
   assert.equal(new Set(asked.flatMap(({ items }) => items.map(({ id }) => id))).size, 201);
 });

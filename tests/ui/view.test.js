@@ -38,7 +38,13 @@ function slowly(ms, truth = () => 0) {
   return { asked, fetch };
 }
 
-const view = () => ({ lifetime: new AbortController(), updates: 0, update() { this.updates += 1; } });
+const view = () => ({
+  lifetime: new AbortController(),
+  updates: 0,
+  update() {
+    this.updates += 1;
+  },
+});
 
 test("a busy service does not starve a view", async () => {
   let happened = 0;

@@ -52,7 +52,13 @@ function showLogin(refusal) {
   byId("login").hidden = false;
   const problem = byId("login-error");
   problem.hidden = !refusal;
-  if (refusal) problem.replaceChildren(clean(refusal.message), " ", make("code", {}, clean(refusal.code)), refusal.request ? ` Request ${clean(refusal.request)}` : "");
+  if (refusal)
+    problem.replaceChildren(
+      clean(refusal.message),
+      " ",
+      make("code", {}, clean(refusal.code)),
+      refusal.request ? ` Request ${clean(refusal.request)}` : "",
+    );
   byId("token").focus();
 }
 

@@ -76,7 +76,8 @@ const SPRITE = new URL("../sprite.svg", import.meta.url).pathname;
 export const picture = (name) => `${SPRITE}#${name}`;
 
 /** A picture of the sprite, for the eye only. @param {string} name */
-export const icon = (name) => draw("svg", { class: "icon", "aria-hidden": "true", viewBox: "0 0 20 20" }, draw("use", { href: picture(name) }));
+export const icon = (name) =>
+  draw("svg", { class: "icon", "aria-hidden": "true", viewBox: "0 0 20 20" }, draw("use", { href: picture(name) }));
 
 /** @param {string} id @returns {any} */
 export const byId = (id) => document.getElementById(id);
@@ -87,7 +88,11 @@ const CODES = /\u001b\[[0-?]*[ -/]*[@-~]|\u001b\][^\u0007\u001b]*(?:\u0007|\u001
 const CONTROLS = /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u202a-\u202e\u2066-\u2069]/g;
 
 /** @param {unknown} text */
-export const clean = (text) => String(text ?? "").replace(/\r\n?/g, "\n").replace(CODES, "").replace(CONTROLS, "");
+export const clean = (text) =>
+  String(text ?? "")
+    .replace(/\r\n?/g, "\n")
+    .replace(CODES, "")
+    .replace(CONTROLS, "");
 
 /** Hands a text to the browser as a file. @param {string} name @param {string} text @param {string} type */
 export function download(name, text, type) {
@@ -99,7 +104,12 @@ export function download(name, text, type) {
 /** @param {string} label @param {() => string} text @param {string} [look] */
 export function copyButton(label, text, look = "copy") {
   const word = make("span", {}, label);
-  return make("button", { type: "button", class: look, "aria-label": `${label} to the clipboard`, onclick: copy }, icon("copy"), word);
+  return make(
+    "button",
+    { type: "button", class: look, "aria-label": `${label} to the clipboard`, onclick: copy },
+    icon("copy"),
+    word,
+  );
 
   async function copy() {
     try {

@@ -35,11 +35,16 @@ export function ago(at) {
 /** The moment with its UTC value on hover. @param {number} at @param {string} words */
 const time = (at, words) => {
   const date = new Date(at);
-  return make("time", { datetime: date.toISOString(), title: `${date.toLocaleString()} · ${date.toISOString()}` }, words);
+  return make(
+    "time",
+    { datetime: date.toISOString(), title: `${date.toLocaleString()} · ${date.toISOString()}` },
+    words,
+  );
 };
 
 /** The time of day. @param {number | string} at */
-export const moment = (at) => time(millis(at), new Date(millis(at)).toLocaleTimeString(undefined, { hour: "2-digit", minute: "2-digit" }));
+export const moment = (at) =>
+  time(millis(at), new Date(millis(at)).toLocaleTimeString(undefined, { hour: "2-digit", minute: "2-digit" }));
 
 /** The day too, where it is not today. @param {number | string | null | undefined} at */
 export function when(at) {
@@ -47,7 +52,12 @@ export function when(at) {
   const date = new Date(millis(at));
   const clock = { hour: /** @type {const} */ ("2-digit"), minute: /** @type {const} */ ("2-digit") };
   const today = date.toDateString() === new Date().toDateString();
-  return time(millis(at), today ? date.toLocaleTimeString(undefined, clock) : date.toLocaleString(undefined, { day: "numeric", month: "short", ...clock }));
+  return time(
+    millis(at),
+    today
+      ? date.toLocaleTimeString(undefined, clock)
+      : date.toLocaleString(undefined, { day: "numeric", month: "short", ...clock }),
+  );
 }
 
 /** `3 min ago`, `in 2 h`. @param {number | string | null | undefined} at */
@@ -61,14 +71,17 @@ export function since(at) {
 export function money(usd) {
   if (typeof usd !== "number") return "–";
   if (usd === 0) return "$0";
-  return Math.abs(usd) < 0.01 ? `$${usd.toFixed(4)}` : `$${usd.toLocaleString(undefined, { minimumFractionDigits: 2, maximumFractionDigits: 2 })}`;
+  return Math.abs(usd) < 0.01
+    ? `$${usd.toFixed(4)}`
+    : `$${usd.toLocaleString(undefined, { minimumFractionDigits: 2, maximumFractionDigits: 2 })}`;
 }
 
 /** @param {number | null | undefined} value */
 export const count = (value) => (typeof value === "number" ? value.toLocaleString() : "–");
 
 /** Large figures at a glance. @param {number} value */
-export const short = (value) => new Intl.NumberFormat(undefined, { notation: "compact", maximumFractionDigits: 1 }).format(value);
+export const short = (value) =>
+  new Intl.NumberFormat(undefined, { notation: "compact", maximumFractionDigits: 1 }).format(value);
 
 /** @param {number | null | undefined} bytes */
 export function size(bytes) {

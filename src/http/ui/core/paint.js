@@ -14,7 +14,8 @@ export function paint(container, ...children) {
   const held = document.activeElement;
   paintChildren(container, fresh);
   // What had to change its place on the page has lost the focus by that.
-  if (held instanceof HTMLElement && held !== document.activeElement && container.contains(held)) held.focus({ preventScroll: true });
+  if (held instanceof HTMLElement && held !== document.activeElement && container.contains(held))
+    held.focus({ preventScroll: true });
 }
 
 /** @param {Element} target @param {Element} fresh */
@@ -57,7 +58,8 @@ function nextLike(place, wanted) {
 /** @param {ChildNode} old @param {ChildNode} fresh */
 function isLike(old, fresh) {
   if (old.nodeType !== fresh.nodeType || old.nodeName !== fresh.nodeName) return false;
-  if (old instanceof HTMLInputElement && fresh instanceof HTMLInputElement) return old.type === fresh.type && old.name === fresh.name;
+  if (old instanceof HTMLInputElement && fresh instanceof HTMLInputElement)
+    return old.type === fresh.type && old.name === fresh.name;
   return true;
 }
 
@@ -74,14 +76,16 @@ function become(old, fresh) {
   }
   takeAttributes(old, fresh);
   takeHandlers(old, fresh, was, is);
-  if (old instanceof HTMLElement && fresh instanceof HTMLElement && old.style.cssText !== fresh.style.cssText) old.style.cssText = fresh.style.cssText;
+  if (old instanceof HTMLElement && fresh instanceof HTMLElement && old.style.cssText !== fresh.style.cssText)
+    old.style.cssText = fresh.style.cssText;
   if (old.localName.includes("-")) {
     if ("data" in fresh) Object.assign(old, { data: fresh.data });
     return;
   }
   if (old instanceof HTMLTextAreaElement) return;
   // A search is part of the address, so it may change elsewhere.
-  if (old instanceof HTMLInputElement && old.type === "search" && document.activeElement !== old) old.value = /** @type {HTMLInputElement} */ (fresh).value;
+  if (old instanceof HTMLInputElement && old.type === "search" && document.activeElement !== old)
+    old.value = /** @type {HTMLInputElement} */ (fresh).value;
   if (old instanceof HTMLSelectElement && fresh instanceof HTMLSelectElement) {
     const value = fresh.value;
     paintChildren(old, fresh);
@@ -93,12 +97,16 @@ function become(old, fresh) {
 
 /** What a person has folded out, typed or ticked is theirs. @param {Element} old @param {string} name */
 const isTheirs = (old, name) =>
-  (name === "open" && (old.localName === "details" || old.localName === "dialog")) || ((name === "value" || name === "checked") && old.localName === "input") || name === "style";
+  (name === "open" && (old.localName === "details" || old.localName === "dialog")) ||
+  ((name === "value" || name === "checked") && old.localName === "input") ||
+  name === "style";
 
 /** @param {Element} old @param {Element} fresh */
 function takeAttributes(old, fresh) {
-  for (const { name } of [...old.attributes]) if (!fresh.hasAttribute(name) && !isTheirs(old, name)) old.removeAttribute(name);
-  for (const { name, value } of fresh.attributes) if (old.getAttribute(name) !== value && !isTheirs(old, name)) old.setAttribute(name, value);
+  for (const { name } of [...old.attributes])
+    if (!fresh.hasAttribute(name) && !isTheirs(old, name)) old.removeAttribute(name);
+  for (const { name, value } of fresh.attributes)
+    if (old.getAttribute(name) !== value && !isTheirs(old, name)) old.setAttribute(name, value);
 }
 
 /** @param {Element} old @param {Element} fresh @param {import("./dom.js").Made} was @param {import("./dom.js").Made} is */

@@ -24,7 +24,9 @@ function decoded(text) {
 
 /** @param {string} view @param {(string | null | undefined)[]} [rest] @param {Record<string, any>} [query] */
 export function write(view, rest = [], query = {}) {
-  const path = [view, ...rest.filter((part) => part !== null && part !== undefined && part !== "")].map((part) => encodeURIComponent(String(part)));
+  const path = [view, ...rest.filter((part) => part !== null && part !== undefined && part !== "")].map((part) =>
+    encodeURIComponent(String(part)),
+  );
   const wanted = Object.entries(query).filter(([, value]) => value !== "" && value !== null && value !== undefined);
   return `#/${path.join("/")}${wanted.length ? `?${new URLSearchParams(wanted)}` : ""}`;
 }

@@ -28,7 +28,8 @@ export class State {
 
   /** Begins anew from a snapshot. @param {any} snapshot */
   take(snapshot) {
-    const by = (/** @type {any[]} */ rows, /** @type {string} */ id) => new Map((rows ?? []).map((row) => [row[id], row]));
+    const by = (/** @type {any[]} */ rows, /** @type {string} */ id) =>
+      new Map((rows ?? []).map((row) => [row[id], row]));
     this.boot = snapshot.boot;
     this.seq = snapshot.seq;
     this.overview = snapshot.overview;
@@ -150,13 +151,23 @@ function stream(turn, value, at) {
       break;
     case "tool_call":
       nextStep(turn);
-      shown.toolCalls.push({ id: value.id, name: value.name, arguments: value.arguments, status: "pending", startedAt: at });
+      shown.toolCalls.push({
+        id: value.id,
+        name: value.name,
+        arguments: value.arguments,
+        status: "pending",
+        startedAt: at,
+      });
       break;
     case "tool_start":
       if (call) call.status = "running";
       break;
     case "tool_result":
-      if (call) Object.assign(call, { status: value.isError ? "failed" : "done", preview: [...value.content].slice(0, PREVIEW).join("") });
+      if (call)
+        Object.assign(call, {
+          status: value.isError ? "failed" : "done",
+          preview: [...value.content].slice(0, PREVIEW).join(""),
+        });
       break;
   }
 }

@@ -7,9 +7,27 @@ import { Pace } from "../core/pace.js";
 import { State } from "./fold.js";
 
 const TYPES = [
-  "turn", "team.changed", "task.changed", "task.stalled", "message", "topic.changed", "channel.changed", "approval.changed",
-  "question.changed", "inbox.changed", "trigger.changed", "trigger.run", "memory.changed", "vault.changed", "usage.changed",
-  "config.reloaded", "config.invalid", "job.progress", "log", "drain", "gap",
+  "turn",
+  "team.changed",
+  "task.changed",
+  "task.stalled",
+  "message",
+  "topic.changed",
+  "channel.changed",
+  "approval.changed",
+  "question.changed",
+  "inbox.changed",
+  "trigger.changed",
+  "trigger.run",
+  "memory.changed",
+  "vault.changed",
+  "usage.changed",
+  "config.reloaded",
+  "config.invalid",
+  "job.progress",
+  "log",
+  "drain",
+  "gap",
 ];
 const FIRST_PAUSE = 300;
 const LONGEST_PAUSE = 5_000;
@@ -153,7 +171,10 @@ class Live extends EventTarget {
   async beat() {
     if (document.hidden || this.beating || this.connection === "connecting") return;
     this.beating = true;
-    const answers = await fetch("/healthz", { signal: AbortSignal.timeout(PATIENCE), cache: "no-store" }).then((answer) => answer.ok, () => false);
+    const answers = await fetch("/healthz", { signal: AbortSignal.timeout(PATIENCE), cache: "no-store" }).then(
+      (answer) => answer.ok,
+      () => false,
+    );
     this.beating = false;
     if (this.connection === "missing") barred.reason = answers ? "" : OFFLINE;
     else if (!answers && this.connection === "online") this.lost();
@@ -186,6 +207,13 @@ class Live extends EventTarget {
 }
 
 const OFFLINE = "Offline: the server cannot be reached, so nothing can be changed now.";
-const COUNTED = new Set(["approval.changed", "question.changed", "inbox.changed", "task.changed", "team.changed", "usage.changed"]);
+const COUNTED = new Set([
+  "approval.changed",
+  "question.changed",
+  "inbox.changed",
+  "task.changed",
+  "team.changed",
+  "usage.changed",
+]);
 
 export const live = new Live();

@@ -31,10 +31,18 @@ class ApprovalCard extends Asked {
         title: row.tool ? ["Run ", make("code", {}, clean(row.tool)), "?"] : words(row.kind),
         tags: row.risk ? make("span", { class: "tag", "data-risk": row.risk }, `${words(row.risk)} risk`) : null,
         text: row.summary,
-        line: [teamLink(row.team), row.rule ? ["rule ", make("code", {}, clean(row.rule))] : null, row.label ? words(row.label) : null, pending && row.expires_at ? ["expires ", since(row.expires_at)] : null],
+        line: [
+          teamLink(row.team),
+          row.rule ? ["rule ", make("code", {}, clean(row.rule))] : null,
+          row.label ? words(row.label) : null,
+          pending && row.expires_at ? ["expires ", since(row.expires_at)] : null,
+        ],
       },
       row.diff ? diff(row.diff) : null,
-      fold("Arguments", make("pre", { tabindex: "0", "aria-label": "Arguments" }, pretty(row.arguments)), { key: `arguments-${row.status}`, open: pending && !row.diff }),
+      fold("Arguments", make("pre", { tabindex: "0", "aria-label": "Arguments" }, pretty(row.arguments)), {
+        key: `arguments-${row.status}`,
+        open: pending && !row.diff,
+      }),
       fold("Where it comes from", origin(row)),
       pending ? this.choices(row) : outcome(row),
     );
@@ -42,11 +50,17 @@ class ApprovalCard extends Asked {
 
   /** @param {any} row */
   choices(row) {
-    if (!may("approve")) return make("p", { class: "muted" }, "Your token has no scope `approve`, so someone else decides.");
+    if (!may("approve"))
+      return make("p", { class: "muted" }, "Your token has no scope `approve`, so someone else decides.");
     return make(
       "div",
       { class: "choices" },
-      button("Approve once", "check", (pressed) => act(pressed, () => this.decide(row, approval(row)), "Approved; it runs now."), { tone: "primary", "data-act": "approve" }),
+      button(
+        "Approve once",
+        "check",
+        (pressed) => act(pressed, () => this.decide(row, approval(row)), "Approved; it runs now."),
+        { tone: "primary", "data-act": "approve" },
+      ),
       row.grant ? button("Approve more…", "again", () => this.more(row), { "data-act": "more" }) : null,
       button("Deny…", "cross", () => this.deny(row), { "data-act": "deny" }),
     );
@@ -73,13 +87,25 @@ class ApprovalCard extends Asked {
       }
     };
     const often = (/** @type {string} */ value, /** @type {string} */ word, /** @type {boolean} */ checked) =>
-      make("label", { class: "tick" }, make("input", { type: "radio", name: "often", value, checked, onchange: look }), make("span", {}, word));
+      make(
+        "label",
+        { class: "tick" },
+        make("input", { type: "radio", name: "often", value, checked, onchange: look }),
+        make("span", {}, word),
+      );
     queueMicrotask(look);
     return ask({
       title: `Approve ${row.tool} more than once?`,
-      about: "This call runs now. The same call with exactly these arguments then runs without asking, as long as no rule denies it and the tool stays as it is.",
+      about:
+        "This call runs now. The same call with exactly these arguments then runs without asking, as long as no rule denies it and the tool stays as it is.",
       body: [
-        make("fieldset", {}, make("legend", { class: "hidden" }, "How often"), often("times", "A number of times", true), may("admin") ? often("always", "Always", false) : null),
+        make(
+          "fieldset",
+          {},
+          make("legend", { class: "hidden" }, "How often"),
+          often("times", "A number of times", true),
+          may("admin") ? often("always", "Always", false) : null,
+        ),
         input("Times", "times", { type: "number", min: 2, max: MOST_USES, value: 5, oninput: look }),
         make("h3", {}, "The grant"),
         grant,
@@ -111,7 +137,10 @@ const showGrant = (grant, { uses, until }) => [
     ["Until", until],
     ["Folder", grant.cwd ? make("code", {}, clean(grant.cwd)) : null],
     ["Secrets", grant.secrets?.length ? clean(grant.secrets.join(", ")) : null],
-    ["Strangers", grant.untrusted ? "also after reading what a stranger wrote" : "not after reading what a stranger wrote"],
+    [
+      "Strangers",
+      grant.untrusted ? "also after reading what a stranger wrote" : "not after reading what a stranger wrote",
+    ],
   ]),
   make("pre", { class: "block", tabindex: "0", "aria-label": "Arguments of the grant" }, pretty(grant.arguments)),
 ];
@@ -120,9 +149,17 @@ const showGrant = (grant, { uses, until }) => [
 const origin = (row) =>
   facts([
     ["Asked", when(row.created_at)],
-    ["By", row.requester ? clean(typeof row.requester === "string" ? row.requester : JSON.stringify(row.requester)) : null],
+    [
+      "By",
+      row.requester ? clean(typeof row.requester === "string" ? row.requester : JSON.stringify(row.requester)) : null,
+    ],
     ["Task", row.task_id ? make("a", { href: write("tasks", [row.task_id]) }, clean(row.task_id)) : null],
-    ["Began with", row.lineage?.root && row.lineage.root !== row.task_id ? make("a", { href: write("tasks", [row.lineage.root]) }, clean(row.lineage.root)) : null],
+    [
+      "Began with",
+      row.lineage?.root && row.lineage.root !== row.task_id
+        ? make("a", { href: write("tasks", [row.lineage.root]) }, clean(row.lineage.root))
+        : null,
+    ],
     ["Session", row.session ? clean(row.session) : null],
     ["Folder", row.cwd ? make("code", {}, clean(row.cwd)) : null],
     ["Secrets", row.secrets?.length ? clean(row.secrets.join(", ")) : null],
@@ -135,7 +172,14 @@ function outcome(row) {
   const by = row.resolved_by ? ` by ${clean(row.resolved_by)}` : "";
   const ran = typeof row.execution === "string" ? row.execution : row.execution?.state;
   const execution = ran && ran !== "none" ? ` · ${words(ran)}` : "";
-  return make("p", { class: "muted ask-line" }, `${words(row.status)}${by}`, row.resolved_at ? [" ", since(row.resolved_at)] : null, row.note ? ` · “${clean(row.note)}”` : "", execution);
+  return make(
+    "p",
+    { class: "muted ask-line" },
+    `${words(row.status)}${by}`,
+    row.resolved_at ? [" ", since(row.resolved_at)] : null,
+    row.note ? ` · “${clean(row.note)}”` : "",
+    execution,
+  );
 }
 
 customElements.define("hw-approval", ApprovalCard);

@@ -17,7 +17,11 @@ export const askCard = ({ key, status, state, picture, title, tags, text, line }
     { class: "ask-card", key, "data-status": status },
     make("div", { class: "ask-head" }, icon(picture), make("strong", {}, title), pill(status, state), tags),
     markdown(text),
-    make("p", { class: "muted ask-line" }, line.filter(Boolean).map((part) => make("span", {}, part))),
+    make(
+      "p",
+      { class: "muted ask-line" },
+      line.filter(Boolean).map((part) => make("span", {}, part)),
+    ),
     rest,
   );
 

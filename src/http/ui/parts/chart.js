@@ -28,22 +28,46 @@ export function columns({ title, rows, series, format }) {
   const every = Math.ceil(rows.length / 10);
   const svg = draw(
     "svg",
-    { class: "chart", viewBox: `0 0 ${W} ${H}`, role: "img", "aria-label": `${title}. The table below has the figures.` },
-    [0, 0.5, 1].map((share) => [draw("line", { class: "grid", x1: LEFT, x2: W, y1: y(top * share), y2: y(top * share) }), draw("text", { class: "axis", x: LEFT - 8, y: y(top * share) + 4, "text-anchor": "end" }, format(top * share))]),
+    {
+      class: "chart",
+      viewBox: `0 0 ${W} ${H}`,
+      role: "img",
+      "aria-label": `${title}. The table below has the figures.`,
+    },
+    [0, 0.5, 1].map((share) => [
+      draw("line", { class: "grid", x1: LEFT, x2: W, y1: y(top * share), y2: y(top * share) }),
+      draw("text", { class: "axis", x: LEFT - 8, y: y(top * share) + 4, "text-anchor": "end" }, format(top * share)),
+    ]),
     rows.map((row, at) => {
       let base = 0;
       const x = LEFT + room * (at + 0.5);
       return draw(
         "g",
         {},
-        draw("title", {}, `${row.key}: ${row.values.map((value, index) => `${series[index] ? `${series[index]} ` : ""}${format(value)}`).join(", ")}`),
+        draw(
+          "title",
+          {},
+          `${row.key}: ${row.values.map((value, index) => `${series[index] ? `${series[index]} ` : ""}${format(value)}`).join(", ")}`,
+        ),
         draw("rect", { class: "reach", x: x - room / 2, y: TOP, width: room, height: H - FOOT - TOP }),
         row.values.map((value, index) => {
           const [from, to] = [y(base), y(base + value)];
           base += value;
-          return value > 0 ? draw("rect", { class: "bar", "data-series": index, x: x - width / 2, y: to, width, height: Math.max(1, from - to), rx: 3 }) : null;
+          return value > 0
+            ? draw("rect", {
+                class: "bar",
+                "data-series": index,
+                x: x - width / 2,
+                y: to,
+                width,
+                height: Math.max(1, from - to),
+                rx: 3,
+              })
+            : null;
         }),
-        at % every === 0 ? draw("text", { class: "axis", x, y: H - 8, "text-anchor": "middle" }, shortKey(row.key)) : null,
+        at % every === 0
+          ? draw("text", { class: "axis", x, y: H - 8, "text-anchor": "middle" }, shortKey(row.key))
+          : null,
       );
     }),
   );
@@ -57,17 +81,29 @@ export function bars({ title, rows, series, format }) {
   const [line, name, room] = [30, 128, W - 128 - 64];
   const svg = draw(
     "svg",
-    { class: "chart", viewBox: `0 0 ${W} ${Math.max(1, sorted.length) * line + 6}`, role: "img", "aria-label": `${title}. The table below has the figures.` },
+    {
+      class: "chart",
+      viewBox: `0 0 ${W} ${Math.max(1, sorted.length) * line + 6}`,
+      role: "img",
+      "aria-label": `${title}. The table below has the figures.`,
+    },
     sorted.map((row, at) => {
       let x = name;
       const y = at * line + 4;
       return draw(
         "g",
         {},
-        draw("text", { class: "axis name", x: name - 10, y: y + 15, "text-anchor": "end" }, row.key.length > 17 ? `${clean(row.key).slice(0, 16)}…` : clean(row.key)),
+        draw(
+          "text",
+          { class: "axis name", x: name - 10, y: y + 15, "text-anchor": "end" },
+          row.key.length > 17 ? `${clean(row.key).slice(0, 16)}…` : clean(row.key),
+        ),
         row.values.map((value, index) => {
           const width = (value / top) * room;
-          const bar = width > 0 ? draw("rect", { class: "bar", "data-series": index, x, y, width: Math.max(2, width), height: 20, rx: 3 }) : null;
+          const bar =
+            width > 0
+              ? draw("rect", { class: "bar", "data-series": index, x, y, width: Math.max(2, width), height: 20, rx: 3 })
+              : null;
           x += width;
           return bar;
         }),
@@ -92,8 +128,35 @@ function figure(title, svg, series, rows, format) {
   return make(
     "figure",
     { class: "panel chart-panel" },
-    make("figcaption", {}, make("h2", {}, title), series.length > 1 ? make("ul", { class: "keys" }, series.map((name, index) => make("li", {}, make("span", { class: "swatch", "data-series": index, "aria-hidden": "true" }), name))) : null),
+    make(
+      "figcaption",
+      {},
+      make("h2", {}, title),
+      series.length > 1
+        ? make(
+            "ul",
+            { class: "keys" },
+            series.map((name, index) =>
+              make("li", {}, make("span", { class: "swatch", "data-series": index, "aria-hidden": "true" }), name),
+            ),
+          )
+        : null,
+    ),
     svg,
-    fold("As a table", table(title, [{ name: "", cell: (row) => clean(row.key) }, ...series.map((name, index) => ({ name: name || title, number: true, cell: (/** @type {any} */ row) => format(row.values[index] ?? 0) }))], rows)),
+    fold(
+      "As a table",
+      table(
+        title,
+        [
+          { name: "", cell: (row) => clean(row.key) },
+          ...series.map((name, index) => ({
+            name: name || title,
+            number: true,
+            cell: (/** @type {any} */ row) => format(row.values[index] ?? 0),
+          })),
+        ],
+        rows,
+      ),
+    ),
   );
 }

@@ -21,10 +21,19 @@ export function ask({ title, about, body, action, leave = "Cancel", dangerous, w
         "header",
         {},
         make("h2", { id: "dialog-title" }, title),
-        make("button", { type: "button", class: "icon-button", "aria-label": "Close", onclick: () => dialog.close() }, icon("close")),
+        make(
+          "button",
+          { type: "button", class: "icon-button", "aria-label": "Close", onclick: () => dialog.close() },
+          icon("close"),
+        ),
       ),
       make("div", { class: "dialog-body" }, about ? make("div", { class: "muted" }, about) : null, body, problem),
-      make("footer", {}, make("button", { type: "button", class: "button", onclick: () => dialog.close() }, leave), send),
+      make(
+        "footer",
+        {},
+        make("button", { type: "button", class: "button", onclick: () => dialog.close() }, leave),
+        send,
+      ),
     );
     const dialog = make("dialog", { class: wide ? "dialog wide" : "dialog", "aria-labelledby": "dialog-title" }, form);
     const before = /** @type {HTMLElement | null} */ (document.activeElement);
@@ -75,7 +84,13 @@ export function confirm({ title, lost, action, typed, submit }) {
         "label",
         { class: "field" },
         make("span", {}, "Type ", make("code", {}, typed), " to confirm"),
-        make("input", { name: "typed", autocomplete: "off", spellcheck: "false", required: true, pattern: typed.replace(/[^\w-]/g, "\\$&") }),
+        make("input", {
+          name: "typed",
+          autocomplete: "off",
+          spellcheck: "false",
+          required: true,
+          pattern: typed.replace(/[^\w-]/g, "\\$&"),
+        }),
       )
     : null;
   return ask({ title, about: lost, body: field, action, dangerous: true, submit });

@@ -8,7 +8,13 @@ import { make } from "../core/dom.js";
  * @param {Record<string, any> & {hint?: string}} [more] attributes of the input
  */
 export function input(label, name, { hint, ...more } = {}) {
-  return make("label", { class: "field" }, make("span", {}, label), make("input", { name, autocomplete: "off", spellcheck: "false", ...more }), hint ? make("small", {}, hint) : null);
+  return make(
+    "label",
+    { class: "field" },
+    make("span", {}, label),
+    make("input", { name, autocomplete: "off", spellcheck: "false", ...more }),
+    hint ? make("small", {}, hint) : null,
+  );
 }
 
 /** @param {string} label @param {string} name @param {Record<string, any> & {hint?: string}} [more] */
@@ -28,16 +34,30 @@ export function select(label, name, options, { value, hint, ...more } = {}) {
     "label",
     { class: "field" },
     make("span", {}, label),
-    make("select", { name, ...more }, rows.map(([id, word]) => make("option", { value: id, selected: id === value }, word))),
+    make(
+      "select",
+      { name, ...more },
+      rows.map(([id, word]) => make("option", { value: id, selected: id === value }, word)),
+    ),
     hint ? make("small", {}, hint) : null,
   );
 }
 
 /** @param {string} label @param {string} name @param {Record<string, any>} [more] */
-export const tick = (label, name, more = {}) => make("label", { class: "tick" }, make("input", { type: "checkbox", name, value: "true", ...more }), make("span", {}, label));
+export const tick = (label, name, more = {}) =>
+  make(
+    "label",
+    { class: "tick" },
+    make("input", { type: "checkbox", name, value: "true", ...more }),
+    make("span", {}, label),
+  );
 
 /** Words parted by commas or lines. @param {string | undefined} text */
-export const split = (text) => (text ?? "").split(/[,\n]/).map((word) => word.trim()).filter(Boolean);
+export const split = (text) =>
+  (text ?? "")
+    .split(/[,\n]/)
+    .map((word) => word.trim())
+    .filter(Boolean);
 
 /** A search field above a list. @param {string} label @param {string} value @param {(value: string) => void} onchange */
 export function search(label, value, onchange) {
@@ -78,5 +98,7 @@ export const segments = (label, options, value, onchange) =>
   make(
     "div",
     { class: "segments", role: "group", "aria-label": label },
-    options.map(([id, word]) => make("button", { type: "button", "aria-pressed": String(id === value), onclick: () => onchange(id) }, word)),
+    options.map(([id, word]) =>
+      make("button", { type: "button", "aria-pressed": String(id === value), onclick: () => onchange(id) }, word),
+    ),
   );

@@ -46,7 +46,7 @@ function split(lines) {
     flush();
     blocks.push(block);
   };
-  for (let at = 0; at < lines.length; ) {
+  for (let at = 0; at < lines.length;) {
     const line = lines[at];
     const opens = fence(line);
     if (opens) {
@@ -77,7 +77,8 @@ function split(lines) {
       push({ kind: "list", lines: inside });
     } else if (line.includes("|") && isTableRule(lines[at + 1] ?? "")) {
       const inside = [];
-      for (; at < lines.length && lines[at].includes("|") && lines[at].length <= LONGEST_LINE; at += 1) inside.push(lines[at]);
+      for (; at < lines.length && lines[at].includes("|") && lines[at].length <= LONGEST_LINE; at += 1)
+        inside.push(lines[at]);
       push({ kind: "table", lines: inside });
     } else {
       paragraph.push(line);
@@ -134,7 +135,12 @@ function code({ lines, info }) {
   return make(
     "figure",
     { class: "code" },
-    make("figcaption", {}, make("span", {}, language || "text"), copyButton("Copy", () => text)),
+    make(
+      "figcaption",
+      {},
+      make("span", {}, language || "text"),
+      copyButton("Copy", () => text),
+    ),
     make("pre", { tabindex: "0", "aria-label": language ? `Code, ${language}` : "Code" }, make("code", {}, text)),
   );
 }
@@ -159,7 +165,12 @@ function list(lines, inner) {
 }
 
 function table(lines) {
-  const cells = (line) => line.trim().replace(/^\||\|$/g, "").split(/(?<!\\)\|/).map((cell) => cell.trim().replaceAll("\\|", "|"));
+  const cells = (line) =>
+    line
+      .trim()
+      .replace(/^\||\|$/g, "")
+      .split(/(?<!\\)\|/)
+      .map((cell) => cell.trim().replaceAll("\\|", "|"));
   const [head, , ...body] = lines;
   return make(
     "div",
@@ -168,7 +179,11 @@ function table(lines) {
       "table",
       {},
       make("thead", {}, make("tr", {}, ...cells(head).map((cell) => make("th", { scope: "col" }, ...inline(cell))))),
-      make("tbody", {}, ...body.map((line) => make("tr", {}, ...cells(line).map((cell) => make("td", {}, ...inline(cell)))))),
+      make(
+        "tbody",
+        {},
+        ...body.map((line) => make("tr", {}, ...cells(line).map((cell) => make("td", {}, ...inline(cell))))),
+      ),
     ),
   );
 }

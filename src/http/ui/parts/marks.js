@@ -7,52 +7,116 @@ import { write } from "../core/place.js";
 
 /** State → picture and tone. The word is always there too. @type {Record<string, [string, string]>} */
 const STATES = {
-  accepted: ["ring", "calm"], queued: ["ring", "calm"], running: ["turning", "busy"], waiting: ["pause", "wait"],
-  done: ["check", "good"], ok: ["check", "good"], active: ["check", "good"], ready: ["check", "good"], approved: ["check", "good"], on: ["check", "good"], answered: ["check", "good"], enabled: ["check", "good"], success: ["check", "good"], allowed: ["check", "good"],
-  failed: ["alert", "bad"], dead: ["alert", "bad"], error: ["alert", "bad"], degraded: ["alert", "bad"], denied: ["cross", "bad"],
-  warn: ["alert", "wait"], pending: ["clock", "wait"], open: ["clock", "wait"], initializing: ["turning", "busy"], draining: ["turning", "busy"],
-  paused: ["pause", "wait"], cancelled: ["dash", "calm"], expired: ["clock", "calm"], disabled: ["dash", "calm"], off: ["dash", "calm"], skipped: ["dash", "calm"], idle: ["ring", "calm"],
+  accepted: ["ring", "calm"],
+  queued: ["ring", "calm"],
+  running: ["turning", "busy"],
+  waiting: ["pause", "wait"],
+  done: ["check", "good"],
+  ok: ["check", "good"],
+  active: ["check", "good"],
+  ready: ["check", "good"],
+  approved: ["check", "good"],
+  on: ["check", "good"],
+  answered: ["check", "good"],
+  enabled: ["check", "good"],
+  success: ["check", "good"],
+  allowed: ["check", "good"],
+  failed: ["alert", "bad"],
+  dead: ["alert", "bad"],
+  error: ["alert", "bad"],
+  degraded: ["alert", "bad"],
+  denied: ["cross", "bad"],
+  warn: ["alert", "wait"],
+  pending: ["clock", "wait"],
+  open: ["clock", "wait"],
+  initializing: ["turning", "busy"],
+  draining: ["turning", "busy"],
+  paused: ["pause", "wait"],
+  cancelled: ["dash", "calm"],
+  expired: ["clock", "calm"],
+  disabled: ["dash", "calm"],
+  off: ["dash", "calm"],
+  skipped: ["dash", "calm"],
+  idle: ["ring", "calm"],
 };
 
 /** @param {string} state @param {string} [word] */
 export function pill(state, word) {
   const [picture, tone] = STATES[state] ?? ["ring", "calm"];
-  return make("span", { class: "pill", "data-tone": tone }, picture === "turning" ? make("span", { class: "spinner", "aria-hidden": "true" }) : icon(picture), words(word ?? state));
+  return make(
+    "span",
+    { class: "pill", "data-tone": tone },
+    picture === "turning" ? make("span", { class: "spinner", "aria-hidden": "true" }) : icon(picture),
+    words(word ?? state),
+  );
 }
 
 /** @param {string} team */
-export const cell = (team) => make("span", { class: "hex", "aria-hidden": "true", "data-hue": hue(team) }, clean(team).slice(0, 2));
+export const cell = (team) =>
+  make("span", { class: "hex", "aria-hidden": "true", "data-hue": hue(team) }, clean(team).slice(0, 2));
 
 /** One of six hues, the same for the same name. @param {string} name */
 export const hue = (name) => [...name].reduce((sum, letter) => (sum * 31 + letter.charCodeAt(0)) % 997, 7) % 6;
 
 /** @param {string | null | undefined} team */
 export const teamLink = (team) =>
-  team ? make("a", { class: "team-link", href: write("team", [team]) }, cell(team), make("span", {}, clean(team))) : make("span", { class: "muted" }, "–");
+  team
+    ? make("a", { class: "team-link", href: write("team", [team]) }, cell(team), make("span", {}, clean(team)))
+    : make("span", { class: "muted" }, "–");
 
 /** An id that can be copied. @param {string} id */
 export const code = (id) => make("code", { class: "id", title: clean(id) }, clean(id));
 
 /** @param {number} number @param {string} word what is counted */
-export const badge = (number, word) => (number > 0 ? make("span", { class: "badge" }, String(number), make("span", { class: "hidden" }, ` ${word}`)) : null);
+export const badge = (number, word) =>
+  number > 0 ? make("span", { class: "badge" }, String(number), make("span", { class: "hidden" }, ` ${word}`)) : null;
 
 /** Facts in pairs. @param {[string, import("../core/dom.js").Child][]} rows */
 export const facts = (rows) =>
-  make("dl", { class: "facts" }, rows.filter(([, value]) => value !== null && value !== undefined && value !== "" && value !== false).map(([name, value]) => make("div", {}, make("dt", {}, name), make("dd", {}, value))));
+  make(
+    "dl",
+    { class: "facts" },
+    rows
+      .filter(([, value]) => value !== null && value !== undefined && value !== "" && value !== false)
+      .map(([name, value]) => make("div", {}, make("dt", {}, name), make("dd", {}, value))),
+  );
 
 /** @param {string} title @param {import("../core/dom.js").Child} lead @param {import("../core/dom.js").Child} [actions] */
 export const head = (title, lead, actions) =>
-  make("header", { class: "page-head" }, make("div", {}, make("h1", { tabindex: "-1" }, title), lead ? make("p", { class: "muted" }, lead) : null), actions ? make("div", { class: "actions" }, actions) : null);
+  make(
+    "header",
+    { class: "page-head" },
+    make("div", {}, make("h1", { tabindex: "-1" }, title), lead ? make("p", { class: "muted" }, lead) : null),
+    actions ? make("div", { class: "actions" }, actions) : null,
+  );
 
 /** @param {string} word @param {string} picture @param {(button: HTMLButtonElement) => void} onclick @param {Record<string, any>} [more] */
 export const button = (word, picture, onclick, { tone = "", ...more } = {}) =>
-  make("button", { type: "button", class: `button ${tone}`, onclick: (/** @type {any} */ event) => onclick(event.currentTarget), ...more }, picture ? icon(picture) : null, word);
+  make(
+    "button",
+    {
+      type: "button",
+      class: `button ${tone}`,
+      onclick: (/** @type {any} */ event) => onclick(event.currentTarget),
+      ...more,
+    },
+    picture ? icon(picture) : null,
+    word,
+  );
 
 /** Something that is there for those who want it. @param {import("../core/dom.js").Child} title @param {import("../core/dom.js").Child} body @param {Record<string, any>} [more] */
-export const fold = (title, body, { class: name = "", ...more } = {}) => make("details", { class: `fold ${name}`.trim(), ...more }, make("summary", {}, icon("chevron"), title), body);
+export const fold = (title, body, { class: name = "", ...more } = {}) =>
+  make("details", { class: `fold ${name}`.trim(), ...more }, make("summary", {}, icon("chevron"), title), body);
 
 /** The way back to a list. @param {string} view @param {string} word */
-export const crumb = (view, word) => make("p", { class: "crumb" }, make("a", { href: write(view) }, icon("back"), word));
+export const crumb = (view, word) =>
+  make("p", { class: "crumb" }, make("a", { href: write(view) }, icon("back"), word));
 
 /** @param {string} name @param {import("../core/dom.js").Child} value */
-export const figure = (name, value) => make("div", { class: "figure" }, make("span", {}, name), typeof value === "string" ? make("strong", {}, value) : value);
+export const figure = (name, value) =>
+  make(
+    "div",
+    { class: "figure" },
+    make("span", {}, name),
+    typeof value === "string" ? make("strong", {}, value) : value,
+  );

@@ -22,21 +22,44 @@ export function moment(message, session, found) {
       make("span", { class: "muted" }, when(message.timestamp)),
       message.durationMs !== undefined ? make("span", { class: "muted" }, duration(message.durationMs)) : null,
       message.task_id ? make("a", { class: "muted", href: write("tasks", [message.task_id]) }, "task") : null,
-      make("a", { class: "item-link", href: write("history", [session], { item: seq }), "aria-label": `Item ${seq}` }, `#${seq}`),
+      make(
+        "a",
+        { class: "item-link", href: write("history", [session], { item: seq }), "aria-label": `Item ${seq}` },
+        `#${seq}`,
+      ),
     ),
     (message.content ?? []).map((/** @type {any} */ block) => blockOf(block, role)),
-    meta?.model ? make("p", { class: "muted moment-meta" }, [clean(meta.model), usageWords(meta.usage), meta.stopReason ? clean(meta.stopReason) : ""].filter(Boolean).join(" · ")) : null,
+    meta?.model
+      ? make(
+          "p",
+          { class: "muted moment-meta" },
+          [clean(meta.model), usageWords(meta.usage), meta.stopReason ? clean(meta.stopReason) : ""]
+            .filter(Boolean)
+            .join(" · "),
+        )
+      : null,
   );
 }
 
 /** @param {any} usage */
-const usageWords = (usage) => (usage ? [`${count(usage.input)} in, ${count(usage.output)} out`, typeof usage.cost === "number" ? money(usage.cost) : ""].filter(Boolean).join(" · ") : "");
+const usageWords = (usage) =>
+  usage
+    ? [`${count(usage.input)} in, ${count(usage.output)} out`, typeof usage.cost === "number" ? money(usage.cost) : ""]
+        .filter(Boolean)
+        .join(" · ")
+    : "";
 
 /** @param {any} block @param {string} role */
 function blockOf(block, role) {
   if (block.type === "thinking") return fold("Thinking", make("p", { class: "thought" }, clean(block.thinking)));
-  if (block.type === "toolCall") return fold(make("code", {}, clean(block.name)), make("pre", { tabindex: "0", "aria-label": `Arguments of ${clean(block.name)}` }, pretty(block.arguments)), { class: "call" });
+  if (block.type === "toolCall")
+    return fold(
+      make("code", {}, clean(block.name)),
+      make("pre", { tabindex: "0", "aria-label": `Arguments of ${clean(block.name)}` }, pretty(block.arguments)),
+      { class: "call" },
+    );
   if (block.type === "file") return make("p", {}, make("code", {}, clean(block.filename)));
-  if (role === "toolResult") return make("pre", { class: "block", tabindex: "0", "aria-label": "Result" }, pretty(block.text));
+  if (role === "toolResult")
+    return make("pre", { class: "block", tabindex: "0", "aria-label": "Result" }, pretty(block.text));
   return markdown(block.text);
 }

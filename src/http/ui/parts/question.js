@@ -25,7 +25,11 @@ class QuestionCard extends Asked {
         picture: "question",
         title: row.kind === "secret" ? "A secret is needed" : "A question",
         text: row.question,
-        line: [teamLink(row.team), ["asked ", since(row.created_at)], open && row.expires_at ? ["expires ", since(row.expires_at)] : null],
+        line: [
+          teamLink(row.team),
+          ["asked ", since(row.created_at)],
+          open && row.expires_at ? ["expires ", since(row.expires_at)] : null,
+        ],
       },
       open ? this.form(row) : make("p", { class: "muted ask-line" }, this.outcome(row)),
     );
@@ -35,23 +39,50 @@ class QuestionCard extends Asked {
   outcome(row) {
     if (row.status !== "answered") return words(row.status);
     const said = [...(row.answer?.selected ?? []), row.answer?.text].filter(Boolean).join(" · ");
-    return [`Answered by ${clean(row.by)}`, said ? `: “${clean(said)}”` : row.kind === "secret" ? ": in the vault" : ""];
+    return [
+      `Answered by ${clean(row.by)}`,
+      said ? `: “${clean(said)}”` : row.kind === "secret" ? ": in the vault" : "",
+    ];
   }
 
   /** @param {any} row */
   form(row) {
-    if (!may("approve")) return make("p", { class: "muted" }, "Your token has no scope `approve`, so someone else answers.");
+    if (!may("approve"))
+      return make("p", { class: "muted" }, "Your token has no scope `approve`, so someone else answers.");
     const secret = row.kind === "secret";
     const name = `choice-${row.id}`;
     const options = (row.options ?? []).map((/** @type {string} */ option) =>
-      make("label", { class: "tick" }, make("input", { type: row.multi ? "checkbox" : "radio", name, value: option }), make("span", {}, clean(option))),
+      make(
+        "label",
+        { class: "tick" },
+        make("input", { type: row.multi ? "checkbox" : "radio", name, value: option }),
+        make("span", {}, clean(option)),
+      ),
     );
     return make(
       "form",
-      { class: "answer-form", autocomplete: "off", onsubmit: (/** @type {SubmitEvent} */ event) => this.send(event, row) },
+      {
+        class: "answer-form",
+        autocomplete: "off",
+        onsubmit: (/** @type {SubmitEvent} */ event) => this.send(event, row),
+      },
       options.length ? make("fieldset", {}, make("legend", { class: "hidden" }, "Options"), options) : null,
-      make("label", { class: "field" }, make("span", { class: options.length ? "" : "hidden" }, options.length ? "Or in your own words" : "Answer"), make("input", { name: "text", type: secret ? "password" : "text", autocomplete: secret ? "new-password" : "off", placeholder: secret ? `Stored in the vault as ${clean(row.key ?? "")}` : "Your answer" })),
-      make("div", { class: "choices" }, make("button", { type: "submit", class: "button primary" }, icon("check"), "Answer")),
+      make(
+        "label",
+        { class: "field" },
+        make("span", { class: options.length ? "" : "hidden" }, options.length ? "Or in your own words" : "Answer"),
+        make("input", {
+          name: "text",
+          type: secret ? "password" : "text",
+          autocomplete: secret ? "new-password" : "off",
+          placeholder: secret ? `Stored in the vault as ${clean(row.key ?? "")}` : "Your answer",
+        }),
+      ),
+      make(
+        "div",
+        { class: "choices" },
+        make("button", { type: "submit", class: "button primary" }, icon("check"), "Answer"),
+      ),
     );
   }
 
@@ -63,7 +94,10 @@ class QuestionCard extends Asked {
     const selected = data.getAll(`choice-${row.id}`).map(String);
     const text = String(data.get("text") ?? "");
     const answer = async () => {
-      const answered = await post(`/questions/${part(row.id)}/answer`, { ...(selected.length ? { selected } : {}), ...(text ? { text } : {}) });
+      const answered = await post(`/questions/${part(row.id)}/answer`, {
+        ...(selected.length ? { selected } : {}),
+        ...(text ? { text } : {}),
+      });
       form.reset();
       this.became(answered);
     };

@@ -44,13 +44,18 @@ function code(text) {
     ends.push(index + run.length);
   }
   return (at) => {
-    for (let from = at; ; ) {
+    for (let from = at; ;) {
       const index = text.indexOf("`", from);
       if (index < 0) return null;
       const begins = firstFrom(ends, index + 1);
       const length = begins - index;
       const closes = firstFrom(places.get(length) ?? [], begins);
-      if (closes !== undefined) return { index, end: closes + length, span: { kind: "code", text: text.slice(begins, closes).replace(/^ (.+) $/, "$1") } };
+      if (closes !== undefined)
+        return {
+          index,
+          end: closes + length,
+          span: { kind: "code", text: text.slice(begins, closes).replace(/^ (.+) $/, "$1") },
+        };
       from = begins;
     }
   };
@@ -71,7 +76,7 @@ function link(text) {
     return -1;
   };
   const targetEnd = (/** @type {number} */ from) => {
-    for (let at = from; ; ) {
+    for (let at = from; ;) {
       at = skip(/[^\s<>()]/, at);
       if (text[at] !== "(") return at;
       const closes = skip(/[^\s()]/, at + 1);
@@ -93,7 +98,16 @@ function link(text) {
       if (text[end] !== ")") continue;
       const index = opens > at && text[opens - 1] === "!" ? opens - 1 : opens;
       end += 1;
-      return { index, end, span: { kind: "link", text: text.slice(opens + 1, closes), target: text.slice(begins, ends), source: text.slice(index, end) } };
+      return {
+        index,
+        end,
+        span: {
+          kind: "link",
+          text: text.slice(opens + 1, closes),
+          target: text.slice(begins, ends),
+          source: text.slice(index, end),
+        },
+      };
     }
     return null;
   };
@@ -103,24 +117,26 @@ function link(text) {
  * Text between two marks that both stand close to it. With `words`, the marks stand at the edges of words.
  * @param {string} mark @param {string} kind @param {boolean} [words]
  */
-const between = (mark, kind, words = false) => (/** @type {string} */ text) => {
-  /** @type {number[]} */ const closing = [];
-  for (let at = text.indexOf(mark); at >= 0; at = text.indexOf(mark, at + 1)) {
-    const within = words && LETTER_BEHIND.test(text.slice(at + mark.length, at + mark.length + 2));
-    if (!within && at > 0 && !isBlank(text[at - 1])) closing.push(at);
-  }
-  return (/** @type {number} */ at) => {
-    for (let index = text.indexOf(mark, at); index >= 0; index = text.indexOf(mark, index + 1)) {
-      const begins = index + mark.length;
-      const within = words && LETTER_BEFORE.test(text.slice(Math.max(0, index - 2), index));
-      if (within || isBlank(text[begins])) continue;
-      const closes = firstFrom(closing, begins + 1);
-      if (closes === undefined) return null;
-      return { index, end: closes + mark.length, span: { kind, text: text.slice(begins, closes) } };
+const between =
+  (mark, kind, words = false) =>
+  (/** @type {string} */ text) => {
+    /** @type {number[]} */ const closing = [];
+    for (let at = text.indexOf(mark); at >= 0; at = text.indexOf(mark, at + 1)) {
+      const within = words && LETTER_BEHIND.test(text.slice(at + mark.length, at + mark.length + 2));
+      if (!within && at > 0 && !isBlank(text[at - 1])) closing.push(at);
     }
-    return null;
+    return (/** @type {number} */ at) => {
+      for (let index = text.indexOf(mark, at); index >= 0; index = text.indexOf(mark, index + 1)) {
+        const begins = index + mark.length;
+        const within = words && LETTER_BEFORE.test(text.slice(Math.max(0, index - 2), index));
+        if (within || isBlank(text[begins])) continue;
+        const closes = firstFrom(closing, begins + 1);
+        if (closes === undefined) return null;
+        return { index, end: closes + mark.length, span: { kind, text: text.slice(begins, closes) } };
+      }
+      return null;
+    };
   };
-};
 
 /** The end of a line, with the blanks before it. @param {string} text @returns {Search} */
 function lineBreak(text) {
@@ -140,8 +156,18 @@ const RULES = [
   matching(/\\([\\`*_{}[\]()#+\-.!|~<>])/, (match) => ({ kind: "text", text: match[1] })),
   code,
   link,
-  matching(/<((?:https?:\/\/|mailto:)[^\s<>]+)>/, (match) => ({ kind: "link", text: match[1], target: match[1], source: match[1] })),
-  matching(/\bhttps?:\/\/[^\s<>"'`]*[^\s<>"'`.,;:!?)\]}*_]/, (match) => ({ kind: "link", text: match[0], target: match[0], source: match[0] })),
+  matching(/<((?:https?:\/\/|mailto:)[^\s<>]+)>/, (match) => ({
+    kind: "link",
+    text: match[1],
+    target: match[1],
+    source: match[1],
+  })),
+  matching(/\bhttps?:\/\/[^\s<>"'`]*[^\s<>"'`.,;:!?)\]}*_]/, (match) => ({
+    kind: "link",
+    text: match[0],
+    target: match[0],
+    source: match[0],
+  })),
   between("**", "strong"),
   between("__", "strong", true),
   between("~~", "del"),
@@ -156,10 +182,14 @@ const RULES = [
  * @param {string} text @returns {Span[]}
  */
 export function spans(text) {
-  const searches = RULES.map((rule) => ({ search: /** @type {Search} */ (rule(text)), found: /** @type {Found | null | undefined} */ (undefined) }));
+  const searches = RULES.map((rule) => ({
+    search: /** @type {Search} */ (rule(text)),
+    found: /** @type {Found | null | undefined} */ (undefined),
+  }));
   /** @type {Span[]} */ const spans = [];
-  const plain = (/** @type {number} */ from, /** @type {number} */ to) => to > from && spans.push({ kind: "text", text: text.slice(from, to) });
-  for (let at = 0; ; ) {
+  const plain = (/** @type {number} */ from, /** @type {number} */ to) =>
+    to > from && spans.push({ kind: "text", text: text.slice(from, to) });
+  for (let at = 0; ;) {
     /** @type {Found | null} */ let first = null;
     for (const one of searches) {
       if (one.found === undefined || (one.found && one.found.index < at)) one.found = one.search(at);

@@ -32,7 +32,12 @@ export function failure(refusal, retry) {
       "div",
       {},
       make("p", { class: "failure-words" }, missing ? `Not there: ${clean(refusal.message)}` : clean(refusal.message)),
-      make("p", { class: "muted" }, make("code", {}, clean(code)), refusal.request ? [" · request ", make("code", {}, clean(refusal.request))] : null),
+      make(
+        "p",
+        { class: "muted" },
+        make("code", {}, clean(code)),
+        refusal.request ? [" · request ", make("code", {}, clean(refusal.request))] : null,
+      ),
     ),
     make("button", { type: "button", class: "button", onclick: retry }, icon("again"), "Try again"),
   );

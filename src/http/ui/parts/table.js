@@ -21,15 +21,38 @@ export function table(caption, columns, rows, { key, open, chosen } = {}) {
       "table",
       { class: "rows" },
       make("caption", { class: "hidden" }, caption),
-      make("thead", {}, make("tr", {}, columns.map((column) => make("th", { scope: "col", class: place(column) }, column.name || make("span", { class: "hidden" }, "Actions"))))),
+      make(
+        "thead",
+        {},
+        make(
+          "tr",
+          {},
+          columns.map((column) =>
+            make(
+              "th",
+              { scope: "col", class: place(column) },
+              column.name || make("span", { class: "hidden" }, "Actions"),
+            ),
+          ),
+        ),
+      ),
       make(
         "tbody",
         {},
         rows.map((row) =>
           make(
             "tr",
-            { key: key?.(row), class: open ? "opens" : null, "aria-current": chosen?.(row) ? "true" : null, onclick: open ? (/** @type {any} */ event) => !event.target.closest("a, button, input, summary, label") && open(row) : null },
-            columns.map((column) => make("td", { class: place(column), "data-name": column.name }, make("div", {}, column.cell(row)))),
+            {
+              key: key?.(row),
+              class: open ? "opens" : null,
+              "aria-current": chosen?.(row) ? "true" : null,
+              onclick: open
+                ? (/** @type {any} */ event) => !event.target.closest("a, button, input, summary, label") && open(row)
+                : null,
+            },
+            columns.map((column) =>
+              make("td", { class: place(column), "data-name": column.name }, make("div", {}, column.cell(row))),
+            ),
           ),
         ),
       ),
@@ -38,10 +61,17 @@ export function table(caption, columns, rows, { key, open, chosen } = {}) {
 }
 
 /** @param {Column} column */
-const place = (column) => [column.number ? "number" : "", column.wide ? "wide" : "", column.quiet ? "quiet" : ""].filter(Boolean).join(" ") || null;
+const place = (column) =>
+  [column.number ? "number" : "", column.wide ? "wide" : "", column.quiet ? "quiet" : ""].filter(Boolean).join(" ") ||
+  null;
 
 /** How much of it is shown, with a way to more. @param {number} shown @param {number} total @param {() => void} more */
 export const remainder = (shown, total, more) =>
   total > shown
-    ? make("p", { class: "remainder" }, `${shown.toLocaleString()} of ${total.toLocaleString()} shown. `, make("button", { type: "button", class: "link", onclick: more }, "Show more"))
+    ? make(
+        "p",
+        { class: "remainder" },
+        `${shown.toLocaleString()} of ${total.toLocaleString()} shown. `,
+        make("button", { type: "button", class: "link", onclick: more }, "Show more"),
+      )
     : null;

@@ -10,5 +10,12 @@ export const tabs = (view, parts, current, waiting = {}) =>
   make(
     "nav",
     { class: "segments tabbar", "aria-label": "Parts" },
-    parts.map(([id, word], at) => make("a", { href: write(view, [at ? id : ""]), "aria-current": id === current ? "page" : null }, word, badge(waiting[id] ?? 0, "waiting"))),
+    parts.map(([id, word], at) =>
+      make(
+        "a",
+        { href: write(view, [at ? id : ""]), "aria-current": id === current ? "page" : null },
+        word,
+        badge(waiting[id] ?? 0, "waiting"),
+      ),
+    ),
   );

@@ -12,7 +12,13 @@ export function toast(words, { code, bad, link } = {}) {
     "div",
     { class: "toast", "data-bad": bad },
     icon(bad ? "alert" : "check"),
-    make("div", {}, clean(words), code ? make("code", {}, clean(code)) : null, link ? make("a", { href: link[1] }, link[0]) : null),
+    make(
+      "div",
+      {},
+      clean(words),
+      code ? make("code", {}, clean(code)) : null,
+      link ? make("a", { href: link[1] }, link[0]) : null,
+    ),
     make("button", { type: "button", class: "icon-button", "aria-label": "Dismiss", onclick: close }, icon("close")),
   );
   document.getElementById("toasts")?.append(note);

@@ -16,16 +16,33 @@ const names = (node) => (node ? [node.name, ...(node.teams ?? []).flatMap(names)
 
 /** @param {string[]} teams @returns {Item[]} */
 function items(teams) {
-  const view = (/** @type {any} */ entry) => ({ word: entry.title, about: "View", picture: entry.picture, run: () => go(entry.view) });
+  const view = (/** @type {any} */ entry) => ({
+    word: entry.title,
+    about: "View",
+    picture: entry.picture,
+    run: () => go(entry.view),
+  });
   return [
     ...PLACES.filter((entry) => !entry.hidden).map(view),
     { word: "New topic", about: "Chat", picture: "plus", run: () => go("chat", [], { new: "1" }) },
     { word: "New task", about: "Tasks", picture: "plus", run: () => go("tasks", [], { new: "1" }) },
     { word: "New team", about: "Organisation", picture: "plus", run: () => go("org", [], { new: "1" }) },
     { word: "New trigger", about: "Triggers", picture: "plus", run: () => go("triggers", [], { new: "1" }) },
-    { word: "Switch colours", about: "System, light, dark", picture: "system", run: () => document.getElementById("theme")?.click() },
+    {
+      word: "Switch colours",
+      about: "System, light, dark",
+      picture: "system",
+      run: () => document.getElementById("theme")?.click(),
+    },
     { word: "Log out", about: "Session", picture: "leave", run: () => document.getElementById("logout")?.click() },
-    ...talk.topics().map((topic) => ({ word: clean(topic.name), about: "Topic", picture: "chat", run: () => go("chat", [topic.id]) })),
+    ...talk
+      .topics()
+      .map((topic) => ({
+        word: clean(topic.name),
+        about: "Topic",
+        picture: "chat",
+        run: () => go("chat", [topic.id]),
+      })),
     ...teams.map((team) => ({ word: clean(team), about: "Team", picture: "org", run: () => go("team", [team]) })),
   ];
 }
@@ -40,7 +57,11 @@ export function ranked(all, typed) {
     if (word.split(/[\s_-]+/).some((one) => one.startsWith(wanted))) return 1;
     return `${word} ${item.about.toLowerCase()}`.includes(wanted) ? 2 : 3;
   };
-  return all.map((item) => ({ item, rank: rank(item) })).filter((one) => one.rank < 3).sort((a, b) => a.rank - b.rank).map((one) => one.item);
+  return all
+    .map((item) => ({ item, rank: rank(item) }))
+    .filter((one) => one.rank < 3)
+    .sort((a, b) => a.rank - b.rank)
+    .map((one) => one.item);
 }
 
 export function openPalette() {
@@ -50,8 +71,14 @@ export function openPalette() {
   let found = all;
   let at = 0;
   const field = make("input", {
-    type: "text", role: "combobox", "aria-expanded": "true", "aria-controls": "palette-list", "aria-label": "Go to a view, team or topic",
-    placeholder: "Go to a view, team or topic", autocomplete: "off", spellcheck: "false",
+    type: "text",
+    role: "combobox",
+    "aria-expanded": "true",
+    "aria-controls": "palette-list",
+    "aria-label": "Go to a view, team or topic",
+    placeholder: "Go to a view, team or topic",
+    autocomplete: "off",
+    spellcheck: "false",
     oninput: () => {
       at = 0;
       draw();
@@ -59,7 +86,12 @@ export function openPalette() {
     onkeydown: keyed,
   });
   const rows = make("ul", { id: "palette-list", role: "listbox", "aria-label": "Found" });
-  const dialog = make("dialog", { class: "palette", "aria-label": "Command palette" }, make("div", { class: "palette-field" }, icon("search"), field, make("kbd", {}, "Esc")), rows);
+  const dialog = make(
+    "dialog",
+    { class: "palette", "aria-label": "Command palette" },
+    make("div", { class: "palette-field" }, icon("search"), field, make("kbd", {}, "Esc")),
+    rows,
+  );
   dialog.onclick = (event) => {
     if (event.target === dialog) dialog.close();
   };
@@ -71,10 +103,13 @@ export function openPalette() {
   dialog.showModal();
   draw();
   if (!live.state.org) {
-    list("/teams", { limit: 200 }).then(({ rows: teams }) => {
-      all = items(teams.map((team) => team.name));
-      draw();
-    }, () => {});
+    list("/teams", { limit: 200 }).then(
+      ({ rows: teams }) => {
+        all = items(teams.map((team) => team.name));
+        draw();
+      },
+      () => {},
+    );
   }
 
   /** @param {KeyboardEvent} event */
@@ -102,12 +137,19 @@ export function openPalette() {
     paint(
       rows,
       found.map((item, index) =>
-        make("li", { id: `palette-${index}`, role: "option", "aria-selected": String(index === at), onclick: () => take(item) }, icon(item.picture), make("span", {}, item.word), make("small", {}, item.about)),
+        make(
+          "li",
+          { id: `palette-${index}`, role: "option", "aria-selected": String(index === at), onclick: () => take(item) },
+          icon(item.picture),
+          make("span", {}, item.word),
+          make("small", {}, item.about),
+        ),
       ),
-      found.length ? null : make("li", { class: "muted nothing", role: "option", "aria-selected": "false" }, "Nothing of that name."),
+      found.length
+        ? null
+        : make("li", { class: "muted nothing", role: "option", "aria-selected": "false" }, "Nothing of that name."),
     );
     if (found.length) field.setAttribute("aria-activedescendant", `palette-${at}`);
     rows.children[at]?.scrollIntoView({ block: "nearest" });
   }
 }
-

@@ -13,7 +13,13 @@ import { talk } from "../views/chat/talk.js";
 import { openPalette } from "./palette.js";
 import { PLACES, TABS } from "./places.js";
 
-const WORDS = { connecting: "Connecting", online: "Connected", offline: "Offline", taken: "In another tab", denied: "Refused" };
+const WORDS = {
+  connecting: "Connecting",
+  online: "Connected",
+  offline: "Offline",
+  taken: "In another tab",
+  denied: "Refused",
+};
 
 const ICON = new URL("../icon.svg", import.meta.url).pathname;
 const WAITING = new URL("../waiting.svg", import.meta.url).pathname;
@@ -75,14 +81,16 @@ async function show() {
   main.replaceChildren(element);
   main.scrollTop = 0;
   drawFrame();
-  if (moves && !byId("view").contains(document.activeElement) && document.activeElement === document.body) main.focus({ preventScroll: true });
+  if (moves && !byId("view").contains(document.activeElement) && document.activeElement === document.body)
+    main.focus({ preventScroll: true });
 }
 
 /** @param {string} view */
 function waiting(view) {
   const { overview, unread } = live.state;
   if (view === "chat") return [talk.unread(), "unread"];
-  if (view === "approvals") return [(overview?.approvals_open ?? 0) + (overview?.questions_open ?? 0) + (unread ?? 0), "waiting"];
+  if (view === "approvals")
+    return [(overview?.approvals_open ?? 0) + (overview?.questions_open ?? 0) + (unread ?? 0), "waiting"];
   return [0, ""];
 }
 
@@ -91,7 +99,13 @@ function link(/** @type {any} */ entry, /** @type {string} */ current) {
   const is = current === entry.view || (entry.view === "org" && current === "team");
   // Back to the chat is back to where one was in it.
   const address = entry.view === "chat" ? write("chat", [talk.last]) : write(entry.view);
-  return make("a", { key: entry.view, href: address, "aria-current": is ? "page" : null, title: entry.title }, icon(entry.picture), make("span", { class: "nav-word" }, entry.title), badge(number, word));
+  return make(
+    "a",
+    { key: entry.view, href: address, "aria-current": is ? "page" : null, title: entry.title },
+    icon(entry.picture),
+    make("span", { class: "nav-word" }, entry.title),
+    badge(number, word),
+  );
 }
 
 function drawFrame() {
@@ -100,13 +114,26 @@ function drawFrame() {
   const groups = [...new Set(entries.map((entry) => entry.group))];
   paint(
     byId("nav"),
-    groups.map((group) => make("div", { class: "nav-group", key: group, role: "group", "aria-label": group }, entries.filter((entry) => entry.group === group).map((entry) => link(entry, current)))),
+    groups.map((group) =>
+      make(
+        "div",
+        { class: "nav-group", key: group, role: "group", "aria-label": group },
+        entries.filter((entry) => entry.group === group).map((entry) => link(entry, current)),
+      ),
+    ),
   );
   const onTabs = TABS.includes(current) || current === "team";
   paint(
     byId("tabs"),
-    entries.filter((entry) => TABS.includes(entry.view)).map((entry) => link({ ...entry, title: entry.short ?? entry.title }, current)),
-    make("button", { type: "button", key: "more", "aria-current": onTabs ? null : "page", onclick: () => openPalette() }, icon("more"), make("span", { class: "nav-word" }, "More")),
+    entries
+      .filter((entry) => TABS.includes(entry.view))
+      .map((entry) => link({ ...entry, title: entry.short ?? entry.title }, current)),
+    make(
+      "button",
+      { type: "button", key: "more", "aria-current": onTabs ? null : "page", onclick: () => openPalette() },
+      icon("more"),
+      make("span", { class: "nav-word" }, "More"),
+    ),
   );
   drawConnection();
   const entry = PLACES.find((one) => one.view === current) ?? PLACES[0];
@@ -126,7 +153,10 @@ function drawMark(waiting) {
 }
 
 function drawConnection() {
-  const shown = live.connection === "offline" ? "offline" : (talk.state ?? (live.connection === "missing" ? "online" : live.connection));
+  const shown =
+    live.connection === "offline"
+      ? "offline"
+      : (talk.state ?? (live.connection === "missing" ? "online" : live.connection));
   const state = /** @type {keyof typeof WORDS} */ (shown);
   const place = byId("connection");
   if (place.dataset.state !== state) {
@@ -135,7 +165,9 @@ function drawConnection() {
   }
   const offline = byId("offline");
   offline.hidden = state !== "offline";
-  offline.textContent = offline.hidden ? "" : "Offline: the server cannot be reached. What you see may be out of date, and nothing can be changed until it is back.";
+  offline.textContent = offline.hidden
+    ? ""
+    : "Offline: the server cannot be reached. What you see may be out of date, and nothing can be changed until it is back.";
 }
 
 /** @param {string} theme */

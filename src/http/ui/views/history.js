@@ -28,10 +28,19 @@ class History extends View {
   pace = new Pace(() => this.forward(), 300, 500);
 
   begin() {
-    this.sessions = this.source((signal) => list("/sessions", { team: this.place.query.team, limit: 200 }, signal), ["topic.changed"]);
+    this.sessions = this.source(
+      (signal) => list("/sessions", { team: this.place.query.team, limit: 200 }, signal),
+      ["topic.changed"],
+    );
     this.teams = teamNames(this);
     // Whole blocks are stored at their end; pieces on the way are not in the transcript yet.
-    this.on(["turn"], ({ detail }) => detail.team === this.session?.team && (detail.kind !== "stream" || detail.value?.type.startsWith("tool_")) && this.pace.soon());
+    this.on(
+      ["turn"],
+      ({ detail }) =>
+        detail.team === this.session?.team &&
+        (detail.kind !== "stream" || detail.value?.type.startsWith("tool_")) &&
+        this.pace.soon(),
+    );
     this.on(["resync"], () => this.pace.soon());
     this.follow();
   }
@@ -61,7 +70,8 @@ class History extends View {
 
   /** Goes back until an item is there, and shows it. @param {number} item */
   async reach(item) {
-    while (!this.refusal && typeof this.earliest === "number" && (this.messages[0]?.seq ?? 0) > item) await this.page({ before: this.earliest });
+    while (!this.refusal && typeof this.earliest === "number" && (this.messages[0]?.seq ?? 0) > item)
+      await this.page({ before: this.earliest });
     this.update();
     requestAnimationFrame(() => byId(`m${item}`)?.scrollIntoView({ block: "center" }));
   }
@@ -70,7 +80,10 @@ class History extends View {
   async page(from) {
     const id = this.chosen;
     try {
-      const answer = await call("GET", `/sessions/${part(id)}/history`, { query: { view: this.full ? "full" : "simple", limit: PAGE, ...from }, signal: this.lifetime.signal });
+      const answer = await call("GET", `/sessions/${part(id)}/history`, {
+        query: { view: this.full ? "full" : "simple", limit: PAGE, ...from },
+        signal: this.lifetime.signal,
+      });
       if (id !== this.chosen) return;
       const fresh = answer.data ?? [];
       const known = new Set(this.messages.map((message) => message.seq));
@@ -94,17 +107,48 @@ class History extends View {
   render() {
     const { query } = this.place;
     return [
-      head("History", "Every session, word for word: what was said, thought, called and answered.", this.chosen ? [segments("View", [["full", "Everything"], ["simple", "Only words"]], this.full ? "full" : "simple", (as) => (this.filter({ as: as === "full" ? "" : as }), this.follow())), make("a", { class: "button", href: address(`/sessions/${part(this.chosen)}/export`), download: "" }, icon("download"), "Export")] : null),
+      head(
+        "History",
+        "Every session, word for word: what was said, thought, called and answered.",
+        this.chosen
+          ? [
+              segments(
+                "View",
+                [
+                  ["full", "Everything"],
+                  ["simple", "Only words"],
+                ],
+                this.full ? "full" : "simple",
+                (as) => (this.filter({ as: as === "full" ? "" : as }), this.follow()),
+              ),
+              make(
+                "a",
+                { class: "button", href: address(`/sessions/${part(this.chosen)}/export`), download: "" },
+                icon("download"),
+                "Export",
+              ),
+            ]
+          : null,
+      ),
       make(
         "div",
         { class: "two" },
         make(
           "aside",
           { class: "session-list", "aria-label": "Sessions" },
-          make("div", { class: "bar" }, search("Find a session", query.q ?? "", (q) => this.filter({ q })), teamChoice(this.teams, query.team, (team) => (this.filter({ team }), this.sessions?.reload()))),
+          make(
+            "div",
+            { class: "bar" },
+            search("Find a session", query.q ?? "", (q) => this.filter({ q })),
+            teamChoice(this.teams, query.team, (team) => (this.filter({ team }), this.sessions?.reload())),
+          ),
           this.sessions?.show(({ rows }) => this.list(rows)),
         ),
-        make("section", { class: "transcript", "aria-label": "Transcript" }, this.chosen ? this.transcript() : make("p", { class: "muted pick" }, "Choose a session to read it.")),
+        make(
+          "section",
+          { class: "transcript", "aria-label": "Transcript" },
+          this.chosen ? this.transcript() : make("p", { class: "muted pick" }, "Choose a session to read it."),
+        ),
       ),
     ];
   }
@@ -113,17 +157,65 @@ class History extends View {
   list(all) {
     const q = (this.place.query.q ?? "").toLowerCase();
     const rows = all.filter((row) => `${row.team} ${nameOf(row)} ${row.id}`.toLowerCase().includes(q));
-    if (!all.length) return empty("history", "No sessions yet", "Each topic and each team has a session; its transcript appears with the first turn.", make("a", { class: "button primary", href: "#/chat" }, "Write a message"));
+    if (!all.length)
+      return empty(
+        "history",
+        "No sessions yet",
+        "Each topic and each team has a session; its transcript appears with the first turn.",
+        make("a", { class: "button primary", href: "#/chat" }, "Write a message"),
+      );
     if (!rows.length) return make("p", { class: "muted" }, "Nothing fits.");
-    return make("ul", {}, rows.map((row) => make("li", { key: row.id }, make("a", { href: write("history", [row.id], { ...this.place.query }), "aria-current": row.id === this.chosen ? "true" : null }, cell(row.team), make("span", {}, make("strong", {}, clean(nameOf(row))), make("small", { class: "muted" }, `${clean(row.team)} · ${several(row.events, "event")} · `, since(row.updated_at)))))));
+    return make(
+      "ul",
+      {},
+      rows.map((row) =>
+        make(
+          "li",
+          { key: row.id },
+          make(
+            "a",
+            {
+              href: write("history", [row.id], { ...this.place.query }),
+              "aria-current": row.id === this.chosen ? "true" : null,
+            },
+            cell(row.team),
+            make(
+              "span",
+              {},
+              make("strong", {}, clean(nameOf(row))),
+              make(
+                "small",
+                { class: "muted" },
+                `${clean(row.team)} · ${several(row.events, "event")} · `,
+                since(row.updated_at),
+              ),
+            ),
+          ),
+        ),
+      ),
+    );
   }
 
   transcript() {
     return [
       this.refusal ? failure(this.refusal, () => this.page({})) : null,
-      typeof this.earliest === "number" ? make("p", { class: "earlier" }, button("Earlier", "again", () => this.page({ before: this.earliest ?? 0 }), { tone: "small" })) : null,
-      make("ol", { class: "timeline" }, this.messages.map((message) => moment(message, String(this.chosen), message.seq === Number(this.place.query.item)))),
-      !this.refusal && this.session && !this.messages.length ? make("p", { class: "muted" }, "Nothing was said in this session yet.") : null,
+      typeof this.earliest === "number"
+        ? make(
+            "p",
+            { class: "earlier" },
+            button("Earlier", "again", () => this.page({ before: this.earliest ?? 0 }), { tone: "small" }),
+          )
+        : null,
+      make(
+        "ol",
+        { class: "timeline" },
+        this.messages.map((message) =>
+          moment(message, String(this.chosen), message.seq === Number(this.place.query.item)),
+        ),
+      ),
+      !this.refusal && this.session && !this.messages.length
+        ? make("p", { class: "muted" }, "Nothing was said in this session yet.")
+        : null,
     ];
   }
 }

@@ -29,7 +29,10 @@ class Logs extends View {
   /** @param {any} line */
   heard(line) {
     const { level, team, q } = this.place.query;
-    const fits = (!level || RANK.indexOf(line.level) <= RANK.indexOf(level)) && (!team || line.team === team) && (!q || JSON.stringify(line).toLowerCase().includes(q.toLowerCase()));
+    const fits =
+      (!level || RANK.indexOf(line.level) <= RANK.indexOf(level)) &&
+      (!team || line.team === team) &&
+      (!q || JSON.stringify(line).toLowerCase().includes(q.toLowerCase()));
     if (!fits || !this.fresh) return;
     this.fresh = [line, ...this.fresh].slice(0, KEPT);
     if (!this.paused) this.update();
@@ -44,18 +47,34 @@ class Logs extends View {
   all() {
     if (this.paused && this.frozen) return this.frozen;
     const known = new Set((this.fresh ?? []).map((line) => line.id ?? line.seq));
-    return [...(this.fresh ?? []), ...(this.lines?.data ?? []).filter((/** @type {any} */ line) => !known.has(line.id))].slice(0, KEPT);
+    return [
+      ...(this.fresh ?? []),
+      ...(this.lines?.data ?? []).filter((/** @type {any} */ line) => !known.has(line.id)),
+    ].slice(0, KEPT);
   }
 
   text() {
-    return this.all().map((line) => [line.at, line.level.toUpperCase(), line.target, line.message, ...Object.entries(line.fields ?? {}).map(([name, value]) => `${name}=${value}`)].join(" ")).reverse().join("\n");
+    return this.all()
+      .map((line) =>
+        [
+          line.at,
+          line.level.toUpperCase(),
+          line.target,
+          line.message,
+          ...Object.entries(line.fields ?? {}).map(([name, value]) => `${name}=${value}`),
+        ].join(" "),
+      )
+      .reverse()
+      .join("\n");
   }
 
   render() {
     const { query } = this.place;
     return [
       head("Logs", "Newest first, without secrets. New lines come in by themselves.", [
-        button(this.paused ? "Go on" : "Pause", this.paused ? "play" : "pause", () => this.pause(), { "aria-pressed": String(this.paused) }),
+        button(this.paused ? "Go on" : "Pause", this.paused ? "play" : "pause", () => this.pause(), {
+          "aria-pressed": String(this.paused),
+        }),
         copyButton("Copy", () => this.text(), "button"),
         button("Download", "download", () => download("hivewright.log", `${this.text()}\n`, "text/plain")),
       ]),
@@ -63,7 +82,18 @@ class Logs extends View {
         "div",
         { class: "bar" },
         search("Search text or request id", query.q ?? "", (q) => this.narrow({ q })),
-        choice("Level", [["", "All levels"], ["error", "Errors"], ["warn", "Warnings and worse"], ["info", "Information and worse"], ["debug", "Everything"]], query.level ?? "", (level) => this.narrow({ level })),
+        choice(
+          "Level",
+          [
+            ["", "All levels"],
+            ["error", "Errors"],
+            ["warn", "Warnings and worse"],
+            ["info", "Information and worse"],
+            ["debug", "Everything"],
+          ],
+          query.level ?? "",
+          (level) => this.narrow({ level }),
+        ),
         teamChoice(this.teams, query.team, (team) => this.narrow({ team })),
       ),
       this.lines?.show(() => this.list(this.all())),
@@ -78,18 +108,58 @@ class Logs extends View {
 
   /** @param {any[]} rows */
   list(rows) {
-    if (!rows.length) return empty("logs", "Nothing to show", "What the service reports appears here; nothing fits these filters so far.", this.place.query.q || this.place.query.level || this.place.query.team ? button("Show all", "close", () => this.narrow({ q: "", level: "", team: "" })) : null);
-    return make("ol", { class: "log", tabindex: "0", "aria-label": "Log lines" }, rows.map((line) => make("li", { key: String(line.id ?? `s${line.seq}`), "data-level": line.level }, this.line(line))));
+    if (!rows.length)
+      return empty(
+        "logs",
+        "Nothing to show",
+        "What the service reports appears here; nothing fits these filters so far.",
+        this.place.query.q || this.place.query.level || this.place.query.team
+          ? button("Show all", "close", () => this.narrow({ q: "", level: "", team: "" }))
+          : null,
+      );
+    return make(
+      "ol",
+      { class: "log", tabindex: "0", "aria-label": "Log lines" },
+      rows.map((line) =>
+        make("li", { key: String(line.id ?? `s${line.seq}`), "data-level": line.level }, this.line(line)),
+      ),
+    );
   }
 
   /** @param {any} line */
   line(line) {
     const fields = Object.entries(line.fields ?? {});
-    const more = [line.team ? ["team", line.team] : null, line.task_id ? ["task", line.task_id] : null, line.request_id ? ["request", line.request_id] : null, ...fields].filter(Boolean);
+    const more = [
+      line.team ? ["team", line.team] : null,
+      line.task_id ? ["task", line.task_id] : null,
+      line.request_id ? ["request", line.request_id] : null,
+      ...fields,
+    ].filter(Boolean);
     return [
-      make("time", { datetime: line.at, title: line.at }, new Date(line.at).toLocaleTimeString(undefined, { hour12: false })),
-      make("span", { class: "log-level" }, line.level === "error" || line.level === "warn" ? icon("alert") : null, line.level),
-      make("span", { class: "log-words" }, clean(line.message), more.map((/** @type {any} */ [name, value]) => make("span", { class: "log-field" }, make("b", {}, clean(name)), clean(typeof value === "string" ? value : JSON.stringify(value))))),
+      make(
+        "time",
+        { datetime: line.at, title: line.at },
+        new Date(line.at).toLocaleTimeString(undefined, { hour12: false }),
+      ),
+      make(
+        "span",
+        { class: "log-level" },
+        line.level === "error" || line.level === "warn" ? icon("alert") : null,
+        line.level,
+      ),
+      make(
+        "span",
+        { class: "log-words" },
+        clean(line.message),
+        more.map((/** @type {any} */ [name, value]) =>
+          make(
+            "span",
+            { class: "log-field" },
+            make("b", {}, clean(name)),
+            clean(typeof value === "string" ? value : JSON.stringify(value)),
+          ),
+        ),
+      ),
     ];
   }
 }

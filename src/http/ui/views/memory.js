@@ -24,11 +24,14 @@ const actor = (actor) => clean(typeof actor === "string" ? actor : actor ? Objec
 class Memory extends View {
   begin() {
     this.limit = 60;
-    this.rows = this.source((signal) => {
-      const { q, team, type, active = "true" } = this.place.query;
-      const which = active === "review" ? { review: "pending" } : active === "all" ? {} : { active };
-      return list("/memories", { q, team, type, ...which, limit: this.limit }, signal);
-    }, ["memory.changed"]);
+    this.rows = this.source(
+      (signal) => {
+        const { q, team, type, active = "true" } = this.place.query;
+        const which = active === "review" ? { review: "pending" } : active === "all" ? {} : { active };
+        return list("/memories", { q, team, type, ...which, limit: this.limit }, signal);
+      },
+      ["memory.changed"],
+    );
     this.teams = teamNames(this);
     this.follow();
   }
@@ -62,14 +65,28 @@ class Memory extends View {
     if (this.chosen) return [crumb("memory", "Memory"), this.one?.show((entry) => this.page(entry))];
     const { query } = this.place;
     return [
-      head("Memory", "What the teams keep from turn to turn. Pinned entries are in every prompt, others when they fit.", may("operate") ? button("New entry", "plus", () => this.create(), { tone: "primary" }) : null),
+      head(
+        "Memory",
+        "What the teams keep from turn to turn. Pinned entries are in every prompt, others when they fit.",
+        may("operate") ? button("New entry", "plus", () => this.create(), { tone: "primary" }) : null,
+      ),
       make(
         "div",
         { class: "bar" },
         search("Search memory", query.q ?? "", (q) => this.narrow({ q })),
         teamChoice(this.teams, query.team, (team) => this.narrow({ team })),
         choice("Type", [["", "Any type"], ...TYPES], query.type ?? "", (type) => this.narrow({ type })),
-        choice("Which", [["", "In use"], ["review", "To review"], ["false", "No longer in use"], ["all", "All"]], query.active ?? "", (active) => this.narrow({ active })),
+        choice(
+          "Which",
+          [
+            ["", "In use"],
+            ["review", "To review"],
+            ["false", "No longer in use"],
+            ["all", "All"],
+          ],
+          query.active ?? "",
+          (active) => this.narrow({ active }),
+        ),
       ),
       this.rows?.show(({ rows, total }) => this.list(rows, total)),
     ];
@@ -78,8 +95,20 @@ class Memory extends View {
   /** @param {any[]} rows @param {number} total */
   list(rows, total) {
     const { q, team, type, active } = this.place.query;
-    if (!rows.length && (q || team || type || active)) return empty("search", "Nothing fits", "No entry matches.", button("Show all", "close", () => this.narrow({ q: "", team: "", type: "", active: "" })));
-    if (!rows.length) return empty("memory", "Nothing remembered yet", "What a team learns and keeps for later turns appears here. Tell one to remember something, or write it down yourself.", may("operate") ? button("New entry", "plus", () => this.create(), { tone: "primary" }) : null);
+    if (!rows.length && (q || team || type || active))
+      return empty(
+        "search",
+        "Nothing fits",
+        "No entry matches.",
+        button("Show all", "close", () => this.narrow({ q: "", team: "", type: "", active: "" })),
+      );
+    if (!rows.length)
+      return empty(
+        "memory",
+        "Nothing remembered yet",
+        "What a team learns and keeps for later turns appears here. Tell one to remember something, or write it down yourself.",
+        may("operate") ? button("New entry", "plus", () => this.create(), { tone: "primary" }) : null,
+      );
     const more = () => {
       this.limit = Math.min(200, this.limit + 70);
       this.rows?.reload();
@@ -88,11 +117,35 @@ class Memory extends View {
       table(
         "Memories",
         [
-          { name: "Entry", wide: true, cell: (row) => [make("a", { href: write("memory", [row.id]) }, clean(row.key)), make("div", { class: "muted clip" }, clean(row.snippet))] },
+          {
+            name: "Entry",
+            wide: true,
+            cell: (row) => [
+              make("a", { href: write("memory", [row.id]) }, clean(row.key)),
+              make("div", { class: "muted clip" }, clean(row.snippet)),
+            ],
+          },
           { name: "Type", cell: (row) => words(row.type), quiet: true },
           { name: "Team", cell: (row) => teamLink(row.team) },
-          { name: "State", cell: (row) => make("span", { class: "tags" }, row.active ? pill("active", "in use") : row.proposal ? pill("pending", "to review") : pill("off", "ended"), row.pinned ? make("span", { class: "tag" }, "pinned") : null) },
-          { name: "In the prompt", cell: (row) => (row.pinned ? "always, it is pinned" : row.active ? "when it fits the turn" : "no"), quiet: true },
+          {
+            name: "State",
+            cell: (row) =>
+              make(
+                "span",
+                { class: "tags" },
+                row.active
+                  ? pill("active", "in use")
+                  : row.proposal
+                    ? pill("pending", "to review")
+                    : pill("off", "ended"),
+                row.pinned ? make("span", { class: "tag" }, "pinned") : null,
+              ),
+          },
+          {
+            name: "In the prompt",
+            cell: (row) => (row.pinned ? "always, it is pinned" : row.active ? "when it fits the turn" : "no"),
+            quiet: true,
+          },
           { name: "Version", number: true, cell: (row) => String(row.version), quiet: true },
           { name: "Changed", cell: (row) => since(row.updated_at), quiet: true },
         ],
@@ -106,22 +159,89 @@ class Memory extends View {
   /** @param {any} entry */
   page(entry) {
     return [
-      make("header", { class: "page-head" }, make("div", {}, make("h1", {}, clean(entry.key)), make("p", { class: "ask-line" }, teamLink(entry.team), make("span", { class: "tag" }, words(entry.type)), entry.active ? pill("active", "in use") : pill(entry.proposal ? "pending" : "off", entry.proposal ? "to review" : "ended"), entry.pinned ? make("span", { class: "tag" }, "pinned") : null)), may("operate") ? make("div", { class: "actions" }, this.actions(entry)) : null),
+      make(
+        "header",
+        { class: "page-head" },
+        make(
+          "div",
+          {},
+          make("h1", {}, clean(entry.key)),
+          make(
+            "p",
+            { class: "ask-line" },
+            teamLink(entry.team),
+            make("span", { class: "tag" }, words(entry.type)),
+            entry.active
+              ? pill("active", "in use")
+              : pill(entry.proposal ? "pending" : "off", entry.proposal ? "to review" : "ended"),
+            entry.pinned ? make("span", { class: "tag" }, "pinned") : null,
+          ),
+        ),
+        may("operate") ? make("div", { class: "actions" }, this.actions(entry)) : null,
+      ),
       make(
         "div",
         { class: "columns task-columns" },
-        make("div", { class: "stack" }, make("section", { class: "panel" }, make("h2", {}, "Content"), markdown(entry.content)), entry.current ? make("section", { class: "panel" }, make("h2", {}, "Against what is in use"), between(entry.current.content, entry.content)) : null, make("section", { class: "panel" }, make("h2", {}, "Versions"), this.chain?.show(({ rows }) => this.versions(rows)))),
-        make("section", { class: "panel" }, make("h2", {}, "Where it comes from"), facts([
-          ["In the prompt", entry.pinned ? "Always: it is pinned" : entry.active ? "When it fits the turn" : "No: it is not in use"],
-          ["Written by", actor(entry.updated_by)],
-          ["Source", entry.provenance ? clean(typeof entry.provenance === "string" ? entry.provenance : Object.entries(entry.provenance).filter(([, value]) => value !== null && typeof value !== "object").map(([name, value]) => `${words(name)}: ${value}`).join(", ")) : null],
-          ["Review", words(entry.review)],
-          ["Made", when(entry.created_at)],
-          ["Changed", when(entry.updated_at)],
-          ["Ends", entry.expires_at ? when(entry.expires_at) : "Never"],
-          ["Ended", entry.ended ? [when(entry.ended.at), " by ", actor(entry.ended.by), entry.ended.note ? `: ${clean(entry.ended.note)}` : ""] : null],
-          ["Sources", entry.sources?.length ? clean(entry.sources.join(", ")) : null],
-        ])),
+        make(
+          "div",
+          { class: "stack" },
+          make("section", { class: "panel" }, make("h2", {}, "Content"), markdown(entry.content)),
+          entry.current
+            ? make(
+                "section",
+                { class: "panel" },
+                make("h2", {}, "Against what is in use"),
+                between(entry.current.content, entry.content),
+              )
+            : null,
+          make(
+            "section",
+            { class: "panel" },
+            make("h2", {}, "Versions"),
+            this.chain?.show(({ rows }) => this.versions(rows)),
+          ),
+        ),
+        make(
+          "section",
+          { class: "panel" },
+          make("h2", {}, "Where it comes from"),
+          facts([
+            [
+              "In the prompt",
+              entry.pinned ? "Always: it is pinned" : entry.active ? "When it fits the turn" : "No: it is not in use",
+            ],
+            ["Written by", actor(entry.updated_by)],
+            [
+              "Source",
+              entry.provenance
+                ? clean(
+                    typeof entry.provenance === "string"
+                      ? entry.provenance
+                      : Object.entries(entry.provenance)
+                          .filter(([, value]) => value !== null && typeof value !== "object")
+                          .map(([name, value]) => `${words(name)}: ${value}`)
+                          .join(", "),
+                  )
+                : null,
+            ],
+            ["Review", words(entry.review)],
+            ["Made", when(entry.created_at)],
+            ["Changed", when(entry.updated_at)],
+            ["Ends", entry.expires_at ? when(entry.expires_at) : "Never"],
+            [
+              "Ended",
+              entry.ended
+                ? [
+                    when(entry.ended.at),
+                    " by ",
+                    actor(entry.ended.by),
+                    entry.ended.note ? `: ${clean(entry.ended.note)}` : "",
+                  ]
+                : null,
+            ],
+            ["Sources", entry.sources?.length ? clean(entry.sources.join(", ")) : null],
+          ]),
+        ),
       ),
     ];
   }
@@ -137,7 +257,21 @@ class Memory extends View {
         return make(
           "li",
           { key: row.id },
-          make("p", { class: "ask-line" }, make("strong", {}, `Version ${row.version}`), row.active ? pill("active", "in use") : null, make("span", { class: "muted" }, since(row.updated_at), " by ", actor(row.updated_by)), !row.active && may("operate") && row.version < order[0].version ? button("Bring back", "again", (pressed) => act(pressed, () => this.rollback(row), "Brought back as the newest version."), { tone: "small quiet" }) : null),
+          make(
+            "p",
+            { class: "ask-line" },
+            make("strong", {}, `Version ${row.version}`),
+            row.active ? pill("active", "in use") : null,
+            make("span", { class: "muted" }, since(row.updated_at), " by ", actor(row.updated_by)),
+            !row.active && may("operate") && row.version < order[0].version
+              ? button(
+                  "Bring back",
+                  "again",
+                  (pressed) => act(pressed, () => this.rollback(row), "Brought back as the newest version."),
+                  { tone: "small quiet" },
+                )
+              : null,
+          ),
           row.supersede_reason ? make("p", { class: "muted" }, `Because: ${clean(row.supersede_reason)}`) : null,
           before ? between(before.content, row.content) : make("p", { class: "version-first" }, clean(row.content)),
         );
@@ -155,10 +289,23 @@ class Memory extends View {
   actions(entry) {
     const path = `/memories/${part(entry.id)}`;
     const again = () => this.one?.reload();
-    const review = (/** @type {string} */ decision) => (/** @type {HTMLButtonElement} */ pressed) => act(pressed, () => post(`${path}/review`, { decision }), decision === "approve" ? "Kept." : "Rejected.").then(again);
+    const review = (/** @type {string} */ decision) => (/** @type {HTMLButtonElement} */ pressed) =>
+      act(pressed, () => post(`${path}/review`, { decision }), decision === "approve" ? "Kept." : "Rejected.").then(
+        again,
+      );
     return [
-      entry.review === "pending" ? [button("Keep", "check", review("approve"), { tone: "primary" }), button("Reject", "cross", review("reject"))] : null,
-      entry.active ? [button(entry.pinned ? "Unpin" : "Pin", "pin", (pressed) => act(pressed, () => post(`${path}/pin`, { pinned: !entry.pinned })).then(again)), button("Edit…", "edit", () => this.edit(entry)), button("End…", "trash", () => this.end(entry), { tone: "danger" })] : null,
+      entry.review === "pending"
+        ? [button("Keep", "check", review("approve"), { tone: "primary" }), button("Reject", "cross", review("reject"))]
+        : null,
+      entry.active
+        ? [
+            button(entry.pinned ? "Unpin" : "Pin", "pin", (pressed) =>
+              act(pressed, () => post(`${path}/pin`, { pinned: !entry.pinned })).then(again),
+            ),
+            button("Edit…", "edit", () => this.edit(entry)),
+            button("End…", "trash", () => this.end(entry), { tone: "danger" }),
+          ]
+        : null,
     ];
   }
 
@@ -167,10 +314,15 @@ class Memory extends View {
     const made = await ask({
       title: `Edit ${entry.key}`,
       about: "This makes a new version; the old one stays in the chain.",
-      body: [area("Content", "content", { value: entry.content, rows: 8, required: true }), select("Type", "type", TYPES, { value: entry.type }), input("Why", "reason", { placeholder: "What has changed", required: true })],
+      body: [
+        area("Content", "content", { value: entry.content, rows: 8, required: true }),
+        select("Type", "type", TYPES, { value: entry.type }),
+        input("Why", "reason", { placeholder: "What has changed", required: true }),
+      ],
       action: "Save",
       wide: true,
-      submit: ({ content, type, reason }) => patch(`/memories/${part(entry.id)}`, { content, type, supersede_reason: reason }),
+      submit: ({ content, type, reason }) =>
+        patch(`/memories/${part(entry.id)}`, { content, type, supersede_reason: reason }),
     });
     if (made?.id) go("memory", [made.id]);
   }
@@ -193,8 +345,17 @@ class Memory extends View {
       title: "New entry",
       about: "The team reads it from its next turn on.",
       body: [
-        make("div", { class: "pair" }, select("Team", "team", this.teams?.data?.length ? this.teams.data : ["main"]), select("Type", "type", TYPES, { value: "context" })),
-        input("Key", "key", { required: true, placeholder: "customer-tone", hint: "One entry per key: the same key again makes a new version" }),
+        make(
+          "div",
+          { class: "pair" },
+          select("Team", "team", this.teams?.data?.length ? this.teams.data : ["main"]),
+          select("Type", "type", TYPES, { value: "context" }),
+        ),
+        input("Key", "key", {
+          required: true,
+          placeholder: "customer-tone",
+          hint: "One entry per key: the same key again makes a new version",
+        }),
         area("Content", "content", { required: true, rows: 5, placeholder: "Customers like short, friendly letters." }),
       ],
       action: "Keep",

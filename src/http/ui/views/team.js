@@ -30,8 +30,14 @@ class TeamPage extends View {
     for (const one of [this.team, this.config, this.ended, this.memories, this.triggers]) one?.close();
     this.team = this.source((signal) => get(path, {}, signal), ["team.changed", "task.changed", "usage.changed"]);
     this.config = this.source((signal) => get(`${path}/config`, {}, signal), ["config.reloaded"]);
-    this.ended = this.source(async (signal) => (await list("/tasks", { team: name, limit: 12 }, signal)).rows, ["task.changed"]);
-    this.memories = this.source((signal) => list("/memories", { team: name, active: true, limit: 1 }, signal), ["memory.changed"]);
+    this.ended = this.source(
+      async (signal) => (await list("/tasks", { team: name, limit: 12 }, signal)).rows,
+      ["task.changed"],
+    );
+    this.memories = this.source(
+      (signal) => list("/memories", { team: name, active: true, limit: 1 }, signal),
+      ["memory.changed"],
+    );
     this.triggers = this.source((signal) => list("/triggers", { team: name, limit: 50 }, signal), ["trigger.changed"]);
   }
 
@@ -51,7 +57,17 @@ class TeamPage extends View {
       make(
         "header",
         { class: "page-head" },
-        make("div", { class: "team-head" }, make("span", { class: "big-cell" }, cell(team.name)), make("div", {}, make("h1", {}, clean(team.name)), make("p", { class: "muted" }, clean(team.description) || "No description."))),
+        make(
+          "div",
+          { class: "team-head" },
+          make("span", { class: "big-cell" }, cell(team.name)),
+          make(
+            "div",
+            {},
+            make("h1", {}, clean(team.name)),
+            make("p", { class: "muted" }, clean(team.description) || "No description."),
+          ),
+        ),
         may("operate") ? make("div", { class: "actions" }, this.actions(team)) : null,
       ),
       team.fault ? make("p", { class: "problem" }, icon("alert"), make("span", {}, clean(team.fault))) : null,
@@ -62,34 +78,123 @@ class TeamPage extends View {
         figure("Running", count(team.running)),
         figure("Queued", count(team.pending)),
         figure("Spent today", money(team.usage_today?.usd ?? 0)),
-        figure("Memories", make("strong", {}, this.memories?.data ? make("a", { href: write("memory", [], { team: team.name }) }, count(this.memories.data.total)) : "–")),
+        figure(
+          "Memories",
+          make(
+            "strong",
+            {},
+            this.memories?.data
+              ? make("a", { href: write("memory", [], { team: team.name }) }, count(this.memories.data.total))
+              : "–",
+          ),
+        ),
       ),
       make(
         "div",
         { class: "columns" },
-        make("div", { class: "stack" },
-        make("section", { class: "panel" }, make("h2", {}, "About"), facts([
-          ["Phase", words(team.phase)],
-          ["Engine", clean(team.sdk)],
-          ["Model", team.model ? clean(team.model) : "–"],
-          ["Above it", team.parent ? teamLink(team.parent) : "Nobody: it is the root"],
-          ["Below it", team.teams?.length ? make("span", { class: "tags" }, team.teams.map((/** @type {string} */ child) => teamLink(child))) : "None"],
-          ["Made by", clean(team.created_by)],
-          ["Made", since(team.created_at)],
-          ["Generation", String(team.generation)],
-          ["Capabilities", team.capabilities?.length ? words(team.capabilities.join(", ")) : "None"],
-          ["Takes on", team.own_scope?.length ? make("span", { class: "tags" }, team.own_scope.map((/** @type {string} */ word) => make("span", { class: "tag" }, clean(word)))) : null],
-        ])),
-        make("section", { class: "panel" }, make("h2", {}, "Budget"), this.budget(team)),
-        listed("Rules", team.rules, "None of its own; those of the service count."),
-        listed("Skills", team.skills, "None. A skill is a folder with instructions in the files of the team."),
-        listed("Subagents", team.subagents, "None. A subagent is a file that says what it does."),
-        listed("Tools it may use", team.tools, "None: it can only answer."),
-        make("section", { class: "panel" }, make("h2", {}, "File"), this.config?.show((config) => this.file(config)))),
-        make("div", { class: "stack" },
-        make("section", { class: "panel" }, make("h2", {}, "Open tasks"), this.open(team)),
-        make("section", { class: "panel" }, make("h2", {}, "Lately"), this.ended?.show((rows) => (rows.length ? make("ul", { class: "plain" }, rows.map((/** @type {any} */ task) => make("li", { key: task.id }, pill(task.state), make("a", { class: "clip", href: write("tasks", [task.id]) }, clean(task.body) || clean(task.id)), make("span", { class: "muted" }, since(task.created_at))))) : make("p", { class: "muted" }, "This team has not had any work yet.")))),
-        make("section", { class: "panel" }, make("h2", {}, "Triggers"), this.triggers?.show(({ rows }) => (rows.length ? make("ul", { class: "plain" }, rows.map((/** @type {any} */ row) => make("li", { key: row.id }, pill(row.state), make("a", { href: write("triggers", [row.id]) }, clean(row.name)), make("span", { class: "muted" }, row.next_due_at ? since(row.next_due_at) : words(row.type))))) : make("p", { class: "muted" }, "None. A trigger starts work at times or on events."))))),
+        make(
+          "div",
+          { class: "stack" },
+          make(
+            "section",
+            { class: "panel" },
+            make("h2", {}, "About"),
+            facts([
+              ["Phase", words(team.phase)],
+              ["Engine", clean(team.sdk)],
+              ["Model", team.model ? clean(team.model) : "–"],
+              ["Above it", team.parent ? teamLink(team.parent) : "Nobody: it is the root"],
+              [
+                "Below it",
+                team.teams?.length
+                  ? make(
+                      "span",
+                      { class: "tags" },
+                      team.teams.map((/** @type {string} */ child) => teamLink(child)),
+                    )
+                  : "None",
+              ],
+              ["Made by", clean(team.created_by)],
+              ["Made", since(team.created_at)],
+              ["Generation", String(team.generation)],
+              ["Capabilities", team.capabilities?.length ? words(team.capabilities.join(", ")) : "None"],
+              [
+                "Takes on",
+                team.own_scope?.length
+                  ? make(
+                      "span",
+                      { class: "tags" },
+                      team.own_scope.map((/** @type {string} */ word) => make("span", { class: "tag" }, clean(word))),
+                    )
+                  : null,
+              ],
+            ]),
+          ),
+          make("section", { class: "panel" }, make("h2", {}, "Budget"), this.budget(team)),
+          listed("Rules", team.rules, "None of its own; those of the service count."),
+          listed("Skills", team.skills, "None. A skill is a folder with instructions in the files of the team."),
+          listed("Subagents", team.subagents, "None. A subagent is a file that says what it does."),
+          listed("Tools it may use", team.tools, "None: it can only answer."),
+          make(
+            "section",
+            { class: "panel" },
+            make("h2", {}, "File"),
+            this.config?.show((config) => this.file(config)),
+          ),
+        ),
+        make(
+          "div",
+          { class: "stack" },
+          make("section", { class: "panel" }, make("h2", {}, "Open tasks"), this.open(team)),
+          make(
+            "section",
+            { class: "panel" },
+            make("h2", {}, "Lately"),
+            this.ended?.show((rows) =>
+              rows.length
+                ? make(
+                    "ul",
+                    { class: "plain" },
+                    rows.map((/** @type {any} */ task) =>
+                      make(
+                        "li",
+                        { key: task.id },
+                        pill(task.state),
+                        make(
+                          "a",
+                          { class: "clip", href: write("tasks", [task.id]) },
+                          clean(task.body) || clean(task.id),
+                        ),
+                        make("span", { class: "muted" }, since(task.created_at)),
+                      ),
+                    ),
+                  )
+                : make("p", { class: "muted" }, "This team has not had any work yet."),
+            ),
+          ),
+          make(
+            "section",
+            { class: "panel" },
+            make("h2", {}, "Triggers"),
+            this.triggers?.show(({ rows }) =>
+              rows.length
+                ? make(
+                    "ul",
+                    { class: "plain" },
+                    rows.map((/** @type {any} */ row) =>
+                      make(
+                        "li",
+                        { key: row.id },
+                        pill(row.state),
+                        make("a", { href: write("triggers", [row.id]) }, clean(row.name)),
+                        make("span", { class: "muted" }, row.next_due_at ? since(row.next_due_at) : words(row.type)),
+                      ),
+                    ),
+                  )
+                : make("p", { class: "muted" }, "None. A trigger starts work at times or on events."),
+            ),
+          ),
+        ),
       ),
     ];
   }
@@ -101,9 +206,24 @@ class TeamPage extends View {
       ["Per day", caps.usd_per_day, team.usage_today?.usd, money],
       ["Tokens per day", caps.tokens_per_day, team.usage_today?.tokens, count],
     ].filter(([, cap]) => cap !== null && cap !== undefined);
-    if (!rows.length && !caps.usd_per_task) return make("p", { class: "muted" }, "No limit of its own; those of the teams above it count.");
+    if (!rows.length && !caps.usd_per_task)
+      return make("p", { class: "muted" }, "No limit of its own; those of the teams above it count.");
     return [
-      rows.map(([name, cap, spent, show]) => make("div", { class: "meter-row" }, make("span", {}, name), make("meter", { min: 0, max: cap, value: Math.min(cap, spent ?? 0), high: cap * 0.8, "aria-label": `${name}: ${show(spent ?? 0)} of ${show(cap)}` }), make("span", { class: "muted" }, `${show(spent ?? 0)} of ${show(cap)}`))),
+      rows.map(([name, cap, spent, show]) =>
+        make(
+          "div",
+          { class: "meter-row" },
+          make("span", {}, name),
+          make("meter", {
+            min: 0,
+            max: cap,
+            value: Math.min(cap, spent ?? 0),
+            high: cap * 0.8,
+            "aria-label": `${name}: ${show(spent ?? 0)} of ${show(cap)}`,
+          }),
+          make("span", { class: "muted" }, `${show(spent ?? 0)} of ${show(cap)}`),
+        ),
+      ),
       caps.usd_per_task ? make("p", { class: "muted" }, `At most ${money(caps.usd_per_task)} per task.`) : null,
     ];
   }
@@ -111,16 +231,53 @@ class TeamPage extends View {
   /** @param {any} team */
   open(team) {
     if (!team.tasks?.length) return make("p", { class: "muted" }, "Nothing is waiting.");
-    return make("ul", { class: "plain" }, team.tasks.map((/** @type {any} */ task) => make("li", { key: task.task_id }, pill(task.state), make("a", { href: write("tasks", [task.task_id]) }, words(task.type), task.wait_reason ? ` for ${words(task.wait_reason)}` : ""), make("span", { class: "muted" }, duration(task.age_ms)))));
+    return make(
+      "ul",
+      { class: "plain" },
+      team.tasks.map((/** @type {any} */ task) =>
+        make(
+          "li",
+          { key: task.task_id },
+          pill(task.state),
+          make(
+            "a",
+            { href: write("tasks", [task.task_id]) },
+            words(task.type),
+            task.wait_reason ? ` for ${words(task.wait_reason)}` : "",
+          ),
+          make("span", { class: "muted" }, duration(task.age_ms)),
+        ),
+      ),
+    );
   }
 
   /** @param {any} config */
   file(config) {
     return [
-      config.problems?.length ? make("ul", { class: "problems" }, config.problems.map((/** @type {any} */ problem) => make("li", { class: "problem" }, clean(problem.message ?? problem)))) : null,
-      config.scrubbed ? make("p", { class: "problem" }, "Values in this file are secrets and not shown: it can be saved only without the marks that stand in their place.") : null,
+      config.problems?.length
+        ? make(
+            "ul",
+            { class: "problems" },
+            config.problems.map((/** @type {any} */ problem) =>
+              make("li", { class: "problem" }, clean(problem.message ?? problem)),
+            ),
+          )
+        : null,
+      config.scrubbed
+        ? make(
+            "p",
+            { class: "problem" },
+            "Values in this file are secrets and not shown: it can be saved only without the marks that stand in their place.",
+          )
+        : null,
       make("pre", { class: "block", tabindex: "0", "aria-label": "Team file" }, clean(config.content)),
-      may("admin") ? make("div", { class: "choices" }, button("Edit…", "edit", () => this.edit(config))) : null,
+      may("admin")
+        ? make(
+            "div",
+            { class: "choices" },
+            button("Edit…", "edit", () => this.edit(config)),
+          )
+        : null,
     ];
   }
 
@@ -128,7 +285,7 @@ class TeamPage extends View {
   async edit(config) {
     const name = this.name;
     /** @type {any} */ let content = config.content;
-    for (let saved = false; !saved; ) {
+    for (let saved = false; !saved;) {
       content = await ask({
         title: `File of ${name}`,
         body: area("YAML", "content", { value: content, rows: 18, class: "mono", spellcheck: "false" }),
@@ -164,12 +321,26 @@ class TeamPage extends View {
     const again = () => this.team?.reload();
     return [
       button("Give a task", "plus", () => createTask([team.name], team.name), { tone: "primary" }),
-      button(paused ? "Resume" : "Pause", paused ? "play" : "pause", (pressed) => act(pressed, () => post(`${path}/${paused ? "resume" : "pause"}`, {}), paused ? "It goes on." : "Paused: what runs comes to its end, nothing new begins.").then(again)),
+      button(paused ? "Resume" : "Pause", paused ? "play" : "pause", (pressed) =>
+        act(
+          pressed,
+          () => post(`${path}/${paused ? "resume" : "pause"}`, {}),
+          paused ? "It goes on." : "Paused: what runs comes to its end, nothing new begins.",
+        ).then(again),
+      ),
       team.running && !paused ? button("Stop now…", "stop", () => this.halt(team)) : null,
-      team.phase !== "ready" ? button("Set up again", "again", (pressed) => act(pressed, () => post(`${path}/bootstrap`, {}), "Its first work was given to it again.").then(again)) : null,
+      team.phase !== "ready"
+        ? button("Set up again", "again", (pressed) =>
+            act(pressed, () => post(`${path}/bootstrap`, {}), "Its first work was given to it again.").then(again),
+          )
+        : null,
       button("Describe…", "edit", () => this.describe(team)),
       button("Team below…", "org", () => createTeam([team.name], team.name)),
-      team.parent ? button("Shut down…", "trash", () => shutDown(team.name, team.children).then((done) => done && go("org")), { tone: "danger" }) : null,
+      team.parent
+        ? button("Shut down…", "trash", () => shutDown(team.name, team.children).then((done) => done && go("org")), {
+            tone: "danger",
+          })
+        : null,
     ];
   }
 
@@ -189,11 +360,18 @@ class TeamPage extends View {
     const scope = team.own_scope ?? [];
     return ask({
       title: `Describe ${team.name}`,
-      body: [input("What it is for", "description", { value: team.description, maxlength: 500 }), area("What it takes on", "scope", { value: scope.join(", "), rows: 2 })],
+      body: [
+        input("What it is for", "description", { value: team.description, maxlength: 500 }),
+        area("What it takes on", "scope", { value: scope.join(", "), rows: 2 }),
+      ],
       action: "Save",
       submit: async ({ description, scope: text }) => {
         const wanted = split(text);
-        await patch(`/teams/${part(team.name)}`, { description, scope_add: wanted.filter((word) => !scope.includes(word)), scope_remove: scope.filter((/** @type {string} */ word) => !wanted.includes(word)) });
+        await patch(`/teams/${part(team.name)}`, {
+          description,
+          scope_add: wanted.filter((word) => !scope.includes(word)),
+          scope_remove: scope.filter((/** @type {string} */ word) => !wanted.includes(word)),
+        });
         this.team?.reload();
       },
     });
@@ -207,9 +385,24 @@ class TeamPage extends View {
  */
 function listed(title, rows, none) {
   if (!rows) return null;
-  const entry = (/** @type {any} */ row) => make("li", { key: row.name }, make("code", {}, clean(row.name)), make("span", { class: "clip", title: clean(row.description) }, clean(row.description)), row.from ? make("span", { class: "tag" }, words(row.from)) : null);
-  const drawn = rows.length ? make("ul", { class: "plain listed" }, rows.map(entry)) : make("p", { class: "muted" }, none);
-  return make("section", { class: "panel" }, rows.length > SHOWN ? fold(`${title}, ${count(rows.length)}`, drawn, { class: "panel-fold" }) : [make("h2", {}, title), drawn]);
+  const entry = (/** @type {any} */ row) =>
+    make(
+      "li",
+      { key: row.name },
+      make("code", {}, clean(row.name)),
+      make("span", { class: "clip", title: clean(row.description) }, clean(row.description)),
+      row.from ? make("span", { class: "tag" }, words(row.from)) : null,
+    );
+  const drawn = rows.length
+    ? make("ul", { class: "plain listed" }, rows.map(entry))
+    : make("p", { class: "muted" }, none);
+  return make(
+    "section",
+    { class: "panel" },
+    rows.length > SHOWN
+      ? fold(`${title}, ${count(rows.length)}`, drawn, { class: "panel-fold" })
+      : [make("h2", {}, title), drawn],
+  );
 }
 
 customElements.define("hw-team", TeamPage);

@@ -27,7 +27,11 @@ class Usage extends View {
 
   load() {
     const span = () => ({ from: day(Date.now() - (this.range() - 1) * DAY), to: day(Date.now()) });
-    const by = (/** @type {string} */ group) => this.source(async (signal) => (await list("/usage", { group, ...span(), limit: 200 }, signal)).rows, ["usage.changed"]);
+    const by = (/** @type {string} */ group) =>
+      this.source(
+        async (signal) => (await list("/usage", { group, ...span(), limit: 200 }, signal)).rows,
+        ["usage.changed"],
+      );
     for (const one of [this.days, this.teams, this.models]) one?.close();
     this.days = by("day");
     this.teams = by("team");
@@ -36,7 +40,21 @@ class Usage extends View {
 
   render() {
     return [
-      head("Usage", "What the models were given, what they said, and what it cost.", segments("Range", [["7", "7 days"], ["14", "14 days"], ["30", "30 days"], ["90", "90 days"]], String(this.range()), (days) => (this.filter({ days: days === "14" ? "" : days }), this.load()))),
+      head(
+        "Usage",
+        "What the models were given, what they said, and what it cost.",
+        segments(
+          "Range",
+          [
+            ["7", "7 days"],
+            ["14", "14 days"],
+            ["30", "30 days"],
+            ["90", "90 days"],
+          ],
+          String(this.range()),
+          (days) => (this.filter({ days: days === "14" ? "" : days }), this.load()),
+        ),
+      ),
       this.days?.show((rows) => this.page(rows)),
     ];
   }
@@ -46,7 +64,15 @@ class Usage extends View {
     const total = (/** @type {string} */ name) => found.reduce((sum, row) => sum + (row[name] ?? 0), 0);
     const input = total("input") + total("cache_read") + total("cache_write");
     if (!total("requests")) {
-      return [empty("usage", "No usage in this time", "Each request to a model is counted here, with its tokens and its price.", make("a", { class: "button primary", href: "#/chat" }, "Write a message")), this.limits()];
+      return [
+        empty(
+          "usage",
+          "No usage in this time",
+          "Each request to a model is counted here, with its tokens and its price.",
+          make("a", { class: "button primary", href: "#/chat" }, "Write a message"),
+        ),
+        this.limits(),
+      ];
     }
     return [
       make(
@@ -61,10 +87,27 @@ class Usage extends View {
       make(
         "div",
         { class: "columns charts" },
-        columns({ title: "Cost by day", series: [""], rows: this.filled(found).map((row) => ({ key: row.key, values: [row.usd ?? 0] })), format: money }),
-        columns({ title: "Tokens by day", series: ["Read anew", "From the cache", "Written"], rows: this.filled(found).map((row) => ({ key: row.key, values: [(row.input ?? 0) + (row.cache_write ?? 0), row.cache_read ?? 0, row.output ?? 0] })), format: short }),
-        this.teams?.show((rows) => bars({ title: "Tokens by team", series: ["In", "Out"], rows: rows.map(tokens), format: short })),
-        this.models?.show((rows) => bars({ title: "Tokens by model", series: ["In", "Out"], rows: rows.map(tokens), format: short })),
+        columns({
+          title: "Cost by day",
+          series: [""],
+          rows: this.filled(found).map((row) => ({ key: row.key, values: [row.usd ?? 0] })),
+          format: money,
+        }),
+        columns({
+          title: "Tokens by day",
+          series: ["Read anew", "From the cache", "Written"],
+          rows: this.filled(found).map((row) => ({
+            key: row.key,
+            values: [(row.input ?? 0) + (row.cache_write ?? 0), row.cache_read ?? 0, row.output ?? 0],
+          })),
+          format: short,
+        }),
+        this.teams?.show((rows) =>
+          bars({ title: "Tokens by team", series: ["In", "Out"], rows: rows.map(tokens), format: short }),
+        ),
+        this.models?.show((rows) =>
+          bars({ title: "Tokens by model", series: ["In", "Out"], rows: rows.map(tokens), format: short }),
+        ),
       ),
       this.limits(),
     ];
@@ -85,15 +128,35 @@ class Usage extends View {
       { class: "section" },
       make("h2", {}, "Budgets"),
       this.budgets?.show(({ rows }) => {
-        const capped = rows.filter((/** @type {any} */ row) => Object.values(row.caps ?? {}).some((cap) => cap !== null));
-        if (!capped.length) return make("p", { class: "muted" }, "No team has a budget. Set one in its file: ", make("code", {}, "budgets: {usd_per_day: 5}"), ".");
+        const capped = rows.filter((/** @type {any} */ row) =>
+          Object.values(row.caps ?? {}).some((cap) => cap !== null),
+        );
+        if (!capped.length)
+          return make(
+            "p",
+            { class: "muted" },
+            "No team has a budget. Set one in its file: ",
+            make("code", {}, "budgets: {usd_per_day: 5}"),
+            ".",
+          );
         return table(
           "Budgets",
           [
             { name: "Team", cell: (row) => teamLink(row.team) },
             { name: "Spent today", number: true, cell: (row) => money(row.spent?.usd) },
             { name: "Per day", number: true, cell: (row) => money(row.caps?.usd_per_day) },
-            { name: "Left", cell: (row) => (row.caps?.usd_per_day ? make("meter", { min: 0, max: row.caps.usd_per_day, value: Math.min(row.caps.usd_per_day, row.spent?.usd ?? 0), "aria-label": `Spent by ${clean(row.team)}` }) : "–") },
+            {
+              name: "Left",
+              cell: (row) =>
+                row.caps?.usd_per_day
+                  ? make("meter", {
+                      min: 0,
+                      max: row.caps.usd_per_day,
+                      value: Math.min(row.caps.usd_per_day, row.spent?.usd ?? 0),
+                      "aria-label": `Spent by ${clean(row.team)}`,
+                    })
+                  : "–",
+            },
             { name: "Tokens today", number: true, cell: (row) => count(row.spent?.tokens), quiet: true },
             { name: "Tokens per day", number: true, cell: (row) => count(row.caps?.tokens_per_day), quiet: true },
             { name: "Per task", number: true, cell: (row) => money(row.caps?.usd_per_task), quiet: true },
@@ -107,6 +170,9 @@ class Usage extends View {
 }
 
 /** @param {any} row */
-const tokens = (row) => ({ key: row.key, values: [(row.input ?? 0) + (row.cache_read ?? 0) + (row.cache_write ?? 0), row.output ?? 0] });
+const tokens = (row) => ({
+  key: row.key,
+  values: [(row.input ?? 0) + (row.cache_read ?? 0) + (row.cache_write ?? 0), row.output ?? 0],
+});
 
 customElements.define("hw-usage", Usage);

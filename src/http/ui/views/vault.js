@@ -14,7 +14,8 @@ import { tabs } from "../parts/tabs.js";
 import { teamNames } from "../parts/teams.js";
 
 /** @param {string} scope */
-const owner = (scope) => (scope.startsWith("team:") ? teamLink(scope.slice(5)) : make("span", { class: "tag" }, "service"));
+const owner = (scope) =>
+  scope.startsWith("team:") ? teamLink(scope.slice(5)) : make("span", { class: "tag" }, "service");
 
 class Vault extends View {
   begin() {
@@ -27,29 +28,120 @@ class Vault extends View {
     const { query, rest } = this.place;
     const tab = rest[0] ?? "keys";
     return [
-      head("Vault", "Models see references, never values. A tool gets a value as the last act before its call, where you allowed it.", may("secrets") ? [may("admin") ? button("Rotate key…", "again", () => this.rotate()) : null, button("New secret", "plus", () => this.set(), { tone: "primary" })] : null),
-      tabs("vault", [["keys", "Keys"], ["audit", "Use"]], tab),
-      tab === "audit" ? this.audit?.show(({ rows }) => this.used(rows)) : [make("div", { class: "bar" }, search("Search keys", query.q ?? "", (q) => this.filter({ q })), choice("Owner", [["", "Any owner"], ["system", "The service"], ...(this.teams?.data ?? []).map((/** @type {string} */ team) => /** @type {[string, string]} */ ([`team:${team}`, team]))], query.scope ?? "", (scope) => this.filter({ scope }))), this.rows?.show(({ rows }) => this.list(rows))],
+      head(
+        "Vault",
+        "Models see references, never values. A tool gets a value as the last act before its call, where you allowed it.",
+        may("secrets")
+          ? [
+              may("admin") ? button("Rotate key…", "again", () => this.rotate()) : null,
+              button("New secret", "plus", () => this.set(), { tone: "primary" }),
+            ]
+          : null,
+      ),
+      tabs(
+        "vault",
+        [
+          ["keys", "Keys"],
+          ["audit", "Use"],
+        ],
+        tab,
+      ),
+      tab === "audit"
+        ? this.audit?.show(({ rows }) => this.used(rows))
+        : [
+            make(
+              "div",
+              { class: "bar" },
+              search("Search keys", query.q ?? "", (q) => this.filter({ q })),
+              choice(
+                "Owner",
+                [
+                  ["", "Any owner"],
+                  ["system", "The service"],
+                  ...(this.teams?.data ?? []).map(
+                    (/** @type {string} */ team) => /** @type {[string, string]} */ ([`team:${team}`, team]),
+                  ),
+                ],
+                query.scope ?? "",
+                (scope) => this.filter({ scope }),
+              ),
+            ),
+            this.rows?.show(({ rows }) => this.list(rows)),
+          ],
     ];
   }
 
   /** @param {any[]} all */
   list(all) {
     const { q = "", scope } = this.place.query;
-    const rows = all.filter((row) => row.key.toLowerCase().includes(q.toLowerCase()) && (!scope || row.scope === scope));
-    if (!all.length) return empty("vault", "The vault is empty", "Passwords, tokens and keys that tools need are kept here, encrypted, under a name.", may("secrets") ? button("New secret", "plus", () => this.set(), { tone: "primary" }) : make("code", {}, "hivewright vault set"));
-    if (!rows.length) return empty("search", "Nothing fits", "No key matches.", button("Show all", "close", () => this.filter({ q: "", scope: "" })));
+    const rows = all.filter(
+      (row) => row.key.toLowerCase().includes(q.toLowerCase()) && (!scope || row.scope === scope),
+    );
+    if (!all.length)
+      return empty(
+        "vault",
+        "The vault is empty",
+        "Passwords, tokens and keys that tools need are kept here, encrypted, under a name.",
+        may("secrets")
+          ? button("New secret", "plus", () => this.set(), { tone: "primary" })
+          : make("code", {}, "hivewright vault set"),
+      );
+    if (!rows.length)
+      return empty(
+        "search",
+        "Nothing fits",
+        "No key matches.",
+        button("Show all", "close", () => this.filter({ q: "", scope: "" })),
+      );
     return table(
       "Keys in the vault",
       [
-        { name: "Key", cell: (row) => [make("strong", {}, clean(row.key)), row.note ? make("div", { class: "muted clip" }, clean(row.note)) : null] },
+        {
+          name: "Key",
+          cell: (row) => [
+            make("strong", {}, clean(row.key)),
+            row.note ? make("div", { class: "muted clip" }, clean(row.note)) : null,
+          ],
+        },
         { name: "Owner", cell: (row) => owner(row.scope) },
-        { name: "Kind", cell: (row) => (row.secret ? make("span", { class: "tag" }, "secret") : make("span", { class: "tag" }, "plain")) },
-        { name: "Tools", cell: (row) => (row.tools.length ? clean(row.tools.join(", ").replace(/^\*$/, "any")) : make("span", { class: "muted" }, "none")), quiet: true },
-        { name: "Hosts", cell: (row) => (row.hosts.length ? clean(row.hosts.join(", ")) : make("span", { class: "muted" }, "any")), quiet: true },
+        {
+          name: "Kind",
+          cell: (row) =>
+            row.secret ? make("span", { class: "tag" }, "secret") : make("span", { class: "tag" }, "plain"),
+        },
+        {
+          name: "Tools",
+          cell: (row) =>
+            row.tools.length
+              ? clean(row.tools.join(", ").replace(/^\*$/, "any"))
+              : make("span", { class: "muted" }, "none"),
+          quiet: true,
+        },
+        {
+          name: "Hosts",
+          cell: (row) => (row.hosts.length ? clean(row.hosts.join(", ")) : make("span", { class: "muted" }, "any")),
+          quiet: true,
+        },
         { name: "Used", cell: (row) => (row.last_used_at ? since(row.last_used_at) : "never"), quiet: true },
         { name: "Version", number: true, cell: (row) => String(row.version), quiet: true },
-        { name: "", cell: (row) => (may("secrets") ? make("div", { class: "row-actions" }, button("Change…", "edit", () => this.set(row), { tone: "small quiet", "aria-label": `Change ${row.key}` }), button("Delete…", "trash", () => this.discard(row), { tone: "small quiet", "aria-label": `Delete ${row.key}` })) : null) },
+        {
+          name: "",
+          cell: (row) =>
+            may("secrets")
+              ? make(
+                  "div",
+                  { class: "row-actions" },
+                  button("Change…", "edit", () => this.set(row), {
+                    tone: "small quiet",
+                    "aria-label": `Change ${row.key}`,
+                  }),
+                  button("Delete…", "trash", () => this.discard(row), {
+                    tone: "small quiet",
+                    "aria-label": `Delete ${row.key}`,
+                  }),
+                )
+              : null,
+        },
       ],
       rows,
       { key: (row) => `${row.scope}/${row.key}` },
@@ -66,9 +158,21 @@ class Vault extends View {
         { name: "What", cell: (row) => words(row.action) },
         { name: "Key", cell: (row) => (row.key ? make("code", {}, clean(row.key)) : "–") },
         { name: "Owner", cell: (row) => owner(row.scope) },
-        { name: "Who", cell: (row) => clean(typeof row.actor === "string" ? row.actor : (row.actor?.name ?? row.actor?.team ?? Object.values(row.actor ?? {}).join(" "))), quiet: true },
+        {
+          name: "Who",
+          cell: (row) =>
+            clean(
+              typeof row.actor === "string"
+                ? row.actor
+                : (row.actor?.name ?? row.actor?.team ?? Object.values(row.actor ?? {}).join(" ")),
+            ),
+          quiet: true,
+        },
         { name: "For", cell: (row) => clean([row.tool, row.host].filter(Boolean).join(" → ")) || "–", quiet: true },
-        { name: "Outcome", cell: (row) => pill(row.outcome === "ok" || row.outcome === "done" ? "ok" : row.outcome, row.outcome) },
+        {
+          name: "Outcome",
+          cell: (row) => pill(row.outcome === "ok" || row.outcome === "done" ? "ok" : row.outcome, row.outcome),
+        },
       ],
       rows,
     );
@@ -76,15 +180,41 @@ class Vault extends View {
 
   /** @param {any} [row] the one that is changed */
   async set(row) {
-    const scopes = [/** @type {[string, string]} */ (["system", "The service"]), ...(this.teams?.data ?? []).map((/** @type {string} */ team) => /** @type {[string, string]} */ ([`team:${team}`, `Team ${team}`]))];
+    const scopes = [
+      /** @type {[string, string]} */ (["system", "The service"]),
+      ...(this.teams?.data ?? []).map(
+        (/** @type {string} */ team) => /** @type {[string, string]} */ ([`team:${team}`, `Team ${team}`]),
+      ),
+    ];
     await ask({
       title: row ? `Change ${row.key}` : "New secret",
       about: row ? "Leave the value empty to keep it." : "The value can be replaced later, but never read here.",
       body: [
-        row ? null : make("div", { class: "pair" }, input("Key", "key", { required: true, placeholder: "smtp-password" }), select("Owner", "scope", scopes)),
-        input("Value", "value", { type: "password", autocomplete: "new-password", required: !row, placeholder: row ? "Unchanged" : "" }),
+        row
+          ? null
+          : make(
+              "div",
+              { class: "pair" },
+              input("Key", "key", { required: true, placeholder: "smtp-password" }),
+              select("Owner", "scope", scopes),
+            ),
+        input("Value", "value", {
+          type: "password",
+          autocomplete: "new-password",
+          required: !row,
+          placeholder: row ? "Unchanged" : "",
+        }),
         row ? null : tick("It is a secret: no model and no person sees it again", "secret", { checked: true }),
-        make("div", { class: "pair" }, input("Tools that may use it", "tools", { value: row?.tools.join(", ") ?? "", placeholder: "web_fetch", hint: "Parted by commas; none means no tool" }), input("Hosts it may go to", "hosts", { value: row?.hosts.join(", ") ?? "", placeholder: "api.example.org" })),
+        make(
+          "div",
+          { class: "pair" },
+          input("Tools that may use it", "tools", {
+            value: row?.tools.join(", ") ?? "",
+            placeholder: "web_fetch",
+            hint: "Parted by commas; none means no tool",
+          }),
+          input("Hosts it may go to", "hosts", { value: row?.hosts.join(", ") ?? "", placeholder: "api.example.org" }),
+        ),
         input("Note", "note", { value: row?.note ?? "" }),
       ],
       action: "Store",
@@ -92,7 +222,13 @@ class Vault extends View {
         const place = `/vault/${part(row?.scope ?? values.scope)}/${part(row?.key ?? values.key)}`;
         const value = values.value;
         /** @type {any} */ (form.elements.namedItem("value")).value = "";
-        await put(place, { ...(value ? { value } : {}), ...(row ? {} : { secret: values.secret === "true" }), tools: split(values.tools), hosts: split(values.hosts), note: values.note });
+        await put(place, {
+          ...(value ? { value } : {}),
+          ...(row ? {} : { secret: values.secret === "true" }),
+          tools: split(values.tools),
+          hosts: split(values.hosts),
+          note: values.note,
+        });
       },
     });
     this.rows?.reload();
@@ -101,14 +237,24 @@ class Vault extends View {
 
   /** @param {any} row */
   async discard(row) {
-    await confirm({ title: `Delete ${row.key}?`, lost: "The value is gone for good. Tools and settings that name it will fail.", typed: row.key, action: "Delete", submit: () => remove(`/vault/${part(row.scope)}/${part(row.key)}`) });
+    await confirm({
+      title: `Delete ${row.key}?`,
+      lost: "The value is gone for good. Tools and settings that name it will fail.",
+      typed: row.key,
+      action: "Delete",
+      submit: () => remove(`/vault/${part(row.scope)}/${part(row.key)}`),
+    });
     this.rows?.reload();
   }
 
   rotate() {
     return ask({
       title: "Rotate the master key?",
-      about: ["All data keys are wrapped anew under a new master key. Values stay as they are. Back the new key up: ", make("code", {}, "hivewright doctor"), " says where it is."],
+      about: [
+        "All data keys are wrapped anew under a new master key. Values stay as they are. Back the new key up: ",
+        make("code", {}, "hivewright doctor"),
+        " says where it is.",
+      ],
       action: "Rotate",
       submit: () => post("/vault/rotate", {}),
     });

@@ -19,22 +19,44 @@ import "../../parts/question.js";
 import "./grants.js";
 import { noticeList } from "./notices.js";
 
-const TABS = [["calls", "Calls"], ["questions", "Questions"], ["memories", "Memories"], ["notices", "Notices"], ["grants", "Grants"]];
+const TABS = [
+  ["calls", "Calls"],
+  ["questions", "Questions"],
+  ["memories", "Memories"],
+  ["notices", "Notices"],
+  ["grants", "Grants"],
+];
 
 class Approvals extends View {
   /** Ids of the calls that are to be decided together. @type {Set<string>} */ picked = new Set();
 
   begin() {
-    this.pending = this.source((signal) => list("/approvals", { status: "pending", limit: 200 }, signal), ["approval.changed"]);
-    this.decided = this.source(async (signal) => {
-      const all = await list("/approvals", { sort: "-created_at", limit: 200 }, signal);
-      return all.rows.filter((row) => row.status !== "pending").slice(0, 20);
-    }, ["approval.changed"]);
-    this.questions = this.source(async (signal) => {
-      const lists = await Promise.all([{ status: "open" }, { sort: "-created_at" }].map((query) => list("/questions", { ...query, limit: 200 }, signal)));
-      return { rows: [...lists[0].rows, ...lists[1].rows.filter((row) => row.status !== "open")] };
-    }, ["question.changed"]);
-    this.memories = this.source((signal) => list("/memories", { review: "pending", limit: 200 }, signal), ["memory.changed"]);
+    this.pending = this.source(
+      (signal) => list("/approvals", { status: "pending", limit: 200 }, signal),
+      ["approval.changed"],
+    );
+    this.decided = this.source(
+      async (signal) => {
+        const all = await list("/approvals", { sort: "-created_at", limit: 200 }, signal);
+        return all.rows.filter((row) => row.status !== "pending").slice(0, 20);
+      },
+      ["approval.changed"],
+    );
+    this.questions = this.source(
+      async (signal) => {
+        const lists = await Promise.all(
+          [{ status: "open" }, { sort: "-created_at" }].map((query) =>
+            list("/questions", { ...query, limit: 200 }, signal),
+          ),
+        );
+        return { rows: [...lists[0].rows, ...lists[1].rows.filter((row) => row.status !== "open")] };
+      },
+      ["question.changed"],
+    );
+    this.memories = this.source(
+      (signal) => list("/memories", { review: "pending", limit: 200 }, signal),
+      ["memory.changed"],
+    );
     this.notices = this.source((signal) => list("/inbox", { limit: 200 }, signal), ["inbox.changed"]);
     this.addEventListener("decided", () => this.again());
     this.every(10_000);
@@ -58,7 +80,11 @@ class Approvals extends View {
 
   render() {
     const tab = this.place.rest[0] ?? "calls";
-    return [head("Approvals", "What the teams may not decide alone, and what you should know."), tabs("approvals", TABS, tab, this.counts()), make("div", { class: "inbox" }, this.shown(tab))];
+    return [
+      head("Approvals", "What the teams may not decide alone, and what you should know."),
+      tabs("approvals", TABS, tab, this.counts()),
+      make("div", { class: "inbox" }, this.shown(tab)),
+    ];
   }
 
   /** @param {string} tab @returns {import("../../core/dom.js").Child} */
@@ -77,11 +103,46 @@ class Approvals extends View {
     const shown = rows.filter((row) => !team || row.team === team);
     const many = may("approve") && shown.length > 1;
     return [
-      teams.length > 1 || many ? make("div", { class: "bar" }, teams.length > 1 ? choice("Team", [["", "Any team"], ...teams], team, (value) => this.filter({ team: value })) : null, many ? this.together(shown) : null) : null,
+      teams.length > 1 || many
+        ? make(
+            "div",
+            { class: "bar" },
+            teams.length > 1
+              ? choice("Team", [["", "Any team"], ...teams], team, (value) => this.filter({ team: value }))
+              : null,
+            many ? this.together(shown) : null,
+          )
+        : null,
       shown.length
-        ? make("div", { class: "cards" }, shown.map((row) => make("div", { key: row.id, class: many ? "pickable" : null }, many ? this.pick(row) : null, make("hw-approval", { key: row.id, data: row }))))
-        : empty("approvals", "Nothing waits for you", "A call that a rule holds back appears here, in the chat of its topic and on the command line.", make("code", {}, "hivewright policy add")),
-      this.decided?.data?.length ? fold("Decided lately", make("div", { class: "cards" }, this.decided.data.map((/** @type {any} */ row) => make("hw-approval", { key: row.id, data: row }))), { class: "section" }) : null,
+        ? make(
+            "div",
+            { class: "cards" },
+            shown.map((row) =>
+              make(
+                "div",
+                { key: row.id, class: many ? "pickable" : null },
+                many ? this.pick(row) : null,
+                make("hw-approval", { key: row.id, data: row }),
+              ),
+            ),
+          )
+        : empty(
+            "approvals",
+            "Nothing waits for you",
+            "A call that a rule holds back appears here, in the chat of its topic and on the command line.",
+            make("code", {}, "hivewright policy add"),
+          ),
+      this.decided?.data?.length
+        ? fold(
+            "Decided lately",
+            make(
+              "div",
+              { class: "cards" },
+              this.decided.data.map((/** @type {any} */ row) => make("hw-approval", { key: row.id, data: row })),
+            ),
+            { class: "section" },
+          )
+        : null,
     ];
   }
 
@@ -94,7 +155,12 @@ class Approvals extends View {
       else this.picked.delete(row.id);
       this.update();
     };
-    return make("label", { class: "picker" }, make("input", { type: "checkbox", name: `pick-${row.id}`, checked: this.picked.has(row.id), onchange: turn }), make("span", { class: "hidden" }, `Decide ${clean(row.short_id)} together with others`));
+    return make(
+      "label",
+      { class: "picker" },
+      make("input", { type: "checkbox", name: `pick-${row.id}`, checked: this.picked.has(row.id), onchange: turn }),
+      make("span", { class: "hidden" }, `Decide ${clean(row.short_id)} together with others`),
+    );
   }
 
   /** @param {any[]} shown */
@@ -103,14 +169,25 @@ class Approvals extends View {
     const all = chosen.length === shown.length;
     const turn = () => {
       this.picked = new Set(all ? [] : shown.map((row) => row.id));
-      for (const box of /** @type {NodeListOf<HTMLInputElement>} */ (this.querySelectorAll(".picker input"))) box.checked = !all;
+      for (const box of /** @type {NodeListOf<HTMLInputElement>} */ (this.querySelectorAll(".picker input")))
+        box.checked = !all;
       this.update();
     };
     return make(
       "div",
       { class: "actions push", role: "group", "aria-label": "Several at once" },
       button(all ? "Choose none" : "Choose all", "list", turn, { tone: "quiet", "data-act": "choose" }),
-      chosen.length ? [button(`Approve ${chosen.length} once`, "check", (pressed) => act(pressed, () => this.decide(chosen, (row) => approval(row))), { tone: "primary", "data-act": "approve-all" }), button(`Deny ${chosen.length}…`, "cross", () => this.denyAll(chosen), { "data-act": "deny-all" })] : null,
+      chosen.length
+        ? [
+            button(
+              `Approve ${chosen.length} once`,
+              "check",
+              (pressed) => act(pressed, () => this.decide(chosen, (row) => approval(row))),
+              { tone: "primary", "data-act": "approve-all" },
+            ),
+            button(`Deny ${chosen.length}…`, "cross", () => this.denyAll(chosen), { "data-act": "deny-all" }),
+          ]
+        : null,
     );
   }
 
@@ -121,7 +198,8 @@ class Approvals extends View {
     const refused = refusals(answers);
     this.picked = new Set(refused.map(({ id }) => id));
     this.again();
-    for (const { id, message } of refused) toast(`${rows.find((row) => row.id === id)?.short_id ?? id}: ${message}`, { bad: true });
+    for (const { id, message } of refused)
+      toast(`${rows.find((row) => row.id === id)?.short_id ?? id}: ${message}`, { bad: true });
     if (refused.length < rows.length) toast(`${several(rows.length - refused.length, "call")} decided.`);
   }
 
@@ -129,7 +207,11 @@ class Approvals extends View {
   denyAll(rows) {
     return ask({
       title: `Deny ${several(rows.length, "call")}?`,
-      about: ["None of these runs: ", rows.map((row) => clean(row.tool ?? row.kind)).join(", "), ". The note reaches each of their models."],
+      about: [
+        "None of these runs: ",
+        rows.map((row) => clean(row.tool ?? row.kind)).join(", "),
+        ". The note reaches each of their models.",
+      ],
       body: input("Note", "note", { maxlength: 2000, placeholder: "Why not, and what instead" }),
       action: "Deny all",
       dangerous: true,
@@ -144,14 +226,35 @@ class Approvals extends View {
     const open = rows.filter((row) => row.status === "open");
     const past = rows.filter((row) => row.status !== "open").slice(0, 20);
     return [
-      open.length ? make("div", { class: "cards" }, open.map((row) => make("hw-question", { key: row.id, data: row }))) : empty("question", "No open question", "When a team needs to know something from you, it asks here."),
-      past.length ? fold("Answered and expired", make("div", { class: "cards" }, past.map((row) => make("hw-question", { key: row.id, data: row }))), { class: "section" }) : null,
+      open.length
+        ? make(
+            "div",
+            { class: "cards" },
+            open.map((row) => make("hw-question", { key: row.id, data: row })),
+          )
+        : empty("question", "No open question", "When a team needs to know something from you, it asks here."),
+      past.length
+        ? fold(
+            "Answered and expired",
+            make(
+              "div",
+              { class: "cards" },
+              past.map((row) => make("hw-question", { key: row.id, data: row })),
+            ),
+            { class: "section" },
+          )
+        : null,
     ];
   }
 
   /** @param {any[]} rows */
   remembered(rows) {
-    if (!rows.length) return empty("memory", "No memory to review", "What a team wants to keep from an untrusted source waits here until you have read it.");
+    if (!rows.length)
+      return empty(
+        "memory",
+        "No memory to review",
+        "What a team wants to keep from an untrusted source waits here until you have read it.",
+      );
     const review = (/** @type {any} */ row, /** @type {string} */ decision) => async () => {
       await post(`/memories/${part(row.id)}/review`, { decision });
       this.memories?.reload();
@@ -169,9 +272,22 @@ class Approvals extends View {
             title: clean(row.key),
             tags: make("span", { class: "tag" }, words(row.type)),
             text: row.snippet ?? row.content ?? "",
-            line: [teamLink(row.team), since(row.created_at), make("a", { href: write("memory", [row.id]) }, "In full")],
+            line: [
+              teamLink(row.team),
+              since(row.created_at),
+              make("a", { href: write("memory", [row.id]) }, "In full"),
+            ],
           },
-          may("operate") ? make("div", { class: "choices" }, button("Keep", "check", (pressed) => act(pressed, review(row, "approve"), "Kept."), { tone: "primary" }), button("Reject", "cross", (pressed) => act(pressed, review(row, "reject"), "Rejected."))) : null,
+          may("operate")
+            ? make(
+                "div",
+                { class: "choices" },
+                button("Keep", "check", (pressed) => act(pressed, review(row, "approve"), "Kept."), {
+                  tone: "primary",
+                }),
+                button("Reject", "cross", (pressed) => act(pressed, review(row, "reject"), "Rejected.")),
+              )
+            : null,
         ),
       ),
     );

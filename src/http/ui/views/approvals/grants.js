@@ -24,16 +24,48 @@ class Grants extends View {
 
   /** @param {any[]} rows */
   list(rows) {
-    if (!rows.length) return empty("approvals", "No grants", "When you approve a call more than once, what may then run without asking is listed here.");
+    if (!rows.length)
+      return empty(
+        "approvals",
+        "No grants",
+        "When you approve a call more than once, what may then run without asking is listed here.",
+      );
     return table(
       "Grants",
       [
-        { name: "Tool", wide: true, cell: (row) => [make("code", {}, clean(row.tool)), fold("Exactly these arguments", make("pre", { tabindex: "0", "aria-label": `Arguments of the grant for ${clean(row.tool)}` }, pretty(row.arguments)))] },
+        {
+          name: "Tool",
+          wide: true,
+          cell: (row) => [
+            make("code", {}, clean(row.tool)),
+            fold(
+              "Exactly these arguments",
+              make(
+                "pre",
+                { tabindex: "0", "aria-label": `Arguments of the grant for ${clean(row.tool)}` },
+                pretty(row.arguments),
+              ),
+            ),
+          ],
+        },
         { name: "Team", cell: (row) => teamLink(row.team) },
         { name: "Uses left", number: true, cell: usesLeft },
         { name: "Ends", cell: (row) => (row.expires_at ? since(row.expires_at) : "when taken back"), quiet: true },
         { name: "Given by", cell: (row) => clean(row.granted_by ?? ""), quiet: true },
-        { name: "", cell: (row) => (may("approve") ? make("div", { class: "row-actions" }, button("Take back…", "trash", () => this.end(row), { tone: "small quiet", "aria-label": `Take back the grant for ${clean(row.tool)}` })) : null) },
+        {
+          name: "",
+          cell: (row) =>
+            may("approve")
+              ? make(
+                  "div",
+                  { class: "row-actions" },
+                  button("Take back…", "trash", () => this.end(row), {
+                    tone: "small quiet",
+                    "aria-label": `Take back the grant for ${clean(row.tool)}`,
+                  }),
+                )
+              : null,
+        },
       ],
       rows,
       { key: (row) => row.id },
@@ -42,7 +74,12 @@ class Grants extends View {
 
   /** @param {any} row */
   async end(row) {
-    await confirm({ title: `Take the grant for ${row.tool} back?`, lost: "From now on each such call waits for a person again.", action: "Take back", submit: () => remove(`/grants/${part(row.id)}`) });
+    await confirm({
+      title: `Take the grant for ${row.tool} back?`,
+      lost: "From now on each such call waits for a person again.",
+      action: "Take back",
+      submit: () => remove(`/grants/${part(row.id)}`),
+    });
     this.rows?.reload();
   }
 }

@@ -11,11 +11,24 @@ import { act } from "../../parts/toast.js";
 
 /** @param {any[]} rows @param {() => void} again @returns {import("../../core/dom.js").Child} */
 export function noticeList(rows, again) {
-  if (!rows.length) return empty("bell", "No notices", "Tasks that died, runs that were missed, budgets that ran out: what you should know appears here.");
+  if (!rows.length)
+    return empty(
+      "bell",
+      "No notices",
+      "Tasks that died, runs that were missed, budgets that ran out: what you should know appears here.",
+    );
   const unread = rows.filter((row) => !row.read);
-  const mark = (/** @type {string} */ path) => (/** @type {HTMLButtonElement} */ pressed) => act(pressed, () => post(path)).then(again);
+  const mark = (/** @type {string} */ path) => (/** @type {HTMLButtonElement} */ pressed) =>
+    act(pressed, () => post(path)).then(again);
   return [
-    unread.length && may("operate") ? make("div", { class: "bar" }, make("span", { class: "muted" }, several(unread.length, "unread notice")), button("Mark all as read", "check", mark("/inbox/read-all"), { tone: "small push" })) : null,
+    unread.length && may("operate")
+      ? make(
+          "div",
+          { class: "bar" },
+          make("span", { class: "muted" }, several(unread.length, "unread notice")),
+          button("Mark all as read", "check", mark("/inbox/read-all"), { tone: "small push" }),
+        )
+      : null,
     make(
       "ul",
       { class: "notices" },
@@ -28,9 +41,19 @@ export function noticeList(rows, again) {
             "div",
             {},
             make("p", {}, row.read ? null : make("span", { class: "hidden" }, "Unread: "), clean(row.text)),
-            make("p", { class: "muted ask-line" }, make("span", {}, words(row.kind)), row.team ? teamLink(row.team) : null, make("span", {}, since(row.last_at ?? row.at)), row.count > 1 ? make("span", { class: "tag" }, `${row.count} times`) : null, (row.links ?? []).map(linkTo)),
+            make(
+              "p",
+              { class: "muted ask-line" },
+              make("span", {}, words(row.kind)),
+              row.team ? teamLink(row.team) : null,
+              make("span", {}, since(row.last_at ?? row.at)),
+              row.count > 1 ? make("span", { class: "tag" }, `${row.count} times`) : null,
+              (row.links ?? []).map(linkTo),
+            ),
           ),
-          row.read || !may("operate") ? null : button("Read", "check", mark(`/inbox/${part(row.id)}/read`), { tone: "small quiet" }),
+          row.read || !may("operate")
+            ? null
+            : button("Read", "check", mark(`/inbox/${part(row.id)}/read`), { tone: "small quiet" }),
         ),
       ),
     ),
@@ -38,4 +61,7 @@ export function noticeList(rows, again) {
 }
 
 /** @param {string} id */
-const linkTo = (id) => (id.startsWith("task-") ? make("a", { href: write("tasks", [id]) }, clean(id)) : make("code", { class: "id" }, clean(id)));
+const linkTo = (id) =>
+  id.startsWith("task-")
+    ? make("a", { href: write("tasks", [id]) }, clean(id))
+    : make("code", { class: "id" }, clean(id));

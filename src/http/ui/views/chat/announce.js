@@ -23,13 +23,18 @@ export class Announcer {
   /** @param {any} frame @param {string} topic the one that is looked at */
   take(frame, topic) {
     if (frame.topic_id !== topic) return;
-    const turn = this.conversation.turns(topic).find((one) => one.id === frame.message_id || (one.task && one.task === frame.task_id));
+    const turn = this.conversation
+      .turns(topic)
+      .find((one) => one.id === frame.message_id || (one.task && one.task === frame.task_id));
     if (!turn) return;
     if (frame.type === "error") return this.say(`Failed: ${turn.error?.text ?? ""}`);
     if (frame.kind === "tool_call") return this.say(frame.content);
     if (frame.type !== "response" && frame.kind !== "text_delta") return;
     if (this.said.turn !== turn.id) this.said = { turn: turn.id, length: 0 };
-    const text = turn.blocks.filter((/** @type {any} */ block) => block.kind === "text").map((/** @type {any} */ block) => block.text).join("\n");
+    const text = turn.blocks
+      .filter((/** @type {any} */ block) => block.kind === "text")
+      .map((/** @type {any} */ block) => block.text)
+      .join("\n");
     const rest = text.slice(this.said.length);
     const ready = hasEnded(turn) ? rest.length : (/^[\s\S]*[.!?:](?=\s)|^[\s\S]*\n(?=\n)/.exec(rest)?.[0].length ?? 0);
     if (ready > 0) this.say(rest.slice(0, ready));

@@ -13,7 +13,8 @@ export function makeBlock(block) {
   return {
     kind: block.kind,
     element,
-    update: (/** @type {any} */ { text }) => (block.kind === "note" ? (element.textContent = clean(text)) : show(element, text)),
+    update: (/** @type {any} */ { text }) =>
+      block.kind === "note" ? (element.textContent = clean(text)) : show(element, text),
   };
 }
 
@@ -23,14 +24,19 @@ class ThinkingCard {
     this.kind = "thinking";
     this.body = make("div", { class: "thinking-body" });
     this.brief = make("span", { class: "brief" });
-    this.element = make("details", { class: "thinking" }, make("summary", {}, icon("chevron"), make("span", {}, "Thinking"), this.brief), this.body);
+    this.element = make(
+      "details",
+      { class: "thinking" },
+      make("summary", {}, icon("chevron"), make("span", {}, "Thinking"), this.brief),
+      this.body,
+    );
   }
 
   /** @param {{text: string, busy: boolean}} block */
   update({ text, busy }) {
     const words = clean(text);
     this.body.textContent = words;
-    this.brief.textContent = busy ? words.trim().split("\n").at(-1) ?? "" : "";
+    this.brief.textContent = busy ? (words.trim().split("\n").at(-1) ?? "") : "";
   }
 }
 
@@ -56,7 +62,8 @@ class ToolCard {
   /** @param {any} block */
   update(block) {
     this.block = block;
-    this.element.dataset.state = block.ok === null ? "running" : block.ok === true ? "ok" : block.ok === "ended" ? "ended" : "failed";
+    this.element.dataset.state =
+      block.ok === null ? "running" : block.ok === true ? "ok" : block.ok === "ended" ? "ended" : "failed";
     this.brief.textContent = brief(block.args);
     this.args.textContent = pretty(block.args);
     this.result.textContent = pretty(block.result);
@@ -67,8 +74,13 @@ class ToolCard {
   tick() {
     const { ok, ms, at } = this.block;
     const time = ms === null ? "" : duration(ms);
-    if (ok === null) this.state.replaceChildren(make("span", { class: "spinner", "aria-hidden": "true" }), `Running ${duration(Math.max(100, Date.now() - at))}`);
-    else if (ok === true) this.state.replaceChildren(icon("check"), make("span", { class: "hidden" }, "Done in "), time);
+    if (ok === null)
+      this.state.replaceChildren(
+        make("span", { class: "spinner", "aria-hidden": "true" }),
+        `Running ${duration(Math.max(100, Date.now() - at))}`,
+      );
+    else if (ok === true)
+      this.state.replaceChildren(icon("check"), make("span", { class: "hidden" }, "Done in "), time);
     else if (ok === "ended") this.state.replaceChildren("Ended");
     else this.state.replaceChildren(icon("alert"), `Failed${time && ` · ${time}`}`);
   }
@@ -83,6 +95,12 @@ export function brief(args) {
     return clean(args).split("\n")[0];
   }
   if (!value || typeof value !== "object") return clean(args).split("\n")[0];
-  const first = value.file_path ?? value.command ?? value.pattern ?? value.task ?? value.name ?? Object.values(value).find((field) => typeof field === "string" || typeof field === "number");
+  const first =
+    value.file_path ??
+    value.command ??
+    value.pattern ??
+    value.task ??
+    value.name ??
+    Object.values(value).find((field) => typeof field === "string" || typeof field === "number");
   return clean(first ?? "").split("\n")[0];
 }

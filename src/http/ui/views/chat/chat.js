@@ -42,7 +42,11 @@ class Chat extends View {
     const signal = this.lifetime.signal;
     talk.addEventListener("changed", () => this.update(), { signal });
     talk.addEventListener("moved", (event) => this.followed(/** @type {CustomEvent} */ (event).detail), { signal });
-    talk.addEventListener("frame", (event) => this.announcer.take(/** @type {CustomEvent} */ (event).detail, this.chosen), { signal });
+    talk.addEventListener(
+      "frame",
+      (event) => this.announcer.take(/** @type {CustomEvent} */ (event).detail, this.chosen),
+      { signal },
+    );
     addEventListener("keydown", (event) => this.keyed(event), { signal });
     addEventListener("resize", () => this.resized(), { signal });
     const clock = setInterval(() => document.hidden || this.turns.tick(this.items()), 250);
@@ -62,8 +66,28 @@ class Chat extends View {
       make(
         "aside",
         { id: "sidebar", class: "sidebar", "aria-label": "Topics" },
-        make("div", { class: "sidebar-head" }, make("h2", {}, "Topics"), make("button", { id: "close-topics", class: "icon-button narrow-only", type: "button", "aria-label": "Close topics", onclick: () => this.drawer(false) }, icon("close"))),
-        make("button", { id: "new-topic", class: "button new-topic", type: "button", onclick: () => this.fresh() }, icon("plus"), "New topic"),
+        make(
+          "div",
+          { class: "sidebar-head" },
+          make("h2", {}, "Topics"),
+          make(
+            "button",
+            {
+              id: "close-topics",
+              class: "icon-button narrow-only",
+              type: "button",
+              "aria-label": "Close topics",
+              onclick: () => this.drawer(false),
+            },
+            icon("close"),
+          ),
+        ),
+        make(
+          "button",
+          { id: "new-topic", class: "button new-topic", type: "button", onclick: () => this.fresh() },
+          icon("plus"),
+          "New topic",
+        ),
         make("nav", { id: "topics", class: "topics", "aria-label": "Topics" }),
       ),
       make(
@@ -72,40 +96,161 @@ class Chat extends View {
         make(
           "header",
           { class: "top" },
-          make("button", { id: "open-topics", class: "icon-button narrow-only", type: "button", "aria-label": "Topics", "aria-controls": "sidebar", "aria-expanded": "false", onclick: () => this.drawer(true) }, icon("menu"), make("span", { id: "unread-elsewhere", class: "dot", hidden: true })),
+          make(
+            "button",
+            {
+              id: "open-topics",
+              class: "icon-button narrow-only",
+              type: "button",
+              "aria-label": "Topics",
+              "aria-controls": "sidebar",
+              "aria-expanded": "false",
+              onclick: () => this.drawer(true),
+            },
+            icon("menu"),
+            make("span", { id: "unread-elsewhere", class: "dot", hidden: true }),
+          ),
           make("h1", { id: "topic-name" }, "New topic"),
           make("span", { id: "topic-state", class: "tag", hidden: true }),
-          make("div", { class: "top-actions" }, make("button", { id: "rename", class: "icon-button", type: "button", "aria-label": "Rename this topic", title: "Rename", onclick: () => this.rename() }, icon("edit")), make("button", { id: "export", class: "icon-button", type: "button", "aria-label": "Download this conversation", title: "Download", onclick: () => this.export() }, icon("download")), make("button", { id: "close-topic", class: "icon-button", type: "button", "aria-label": "Close this topic", title: "Close this topic", onclick: (/** @type {any} */ event) => this.closeTopic(event.currentTarget) }, icon("check"))),
+          make(
+            "div",
+            { class: "top-actions" },
+            make(
+              "button",
+              {
+                id: "rename",
+                class: "icon-button",
+                type: "button",
+                "aria-label": "Rename this topic",
+                title: "Rename",
+                onclick: () => this.rename(),
+              },
+              icon("edit"),
+            ),
+            make(
+              "button",
+              {
+                id: "export",
+                class: "icon-button",
+                type: "button",
+                "aria-label": "Download this conversation",
+                title: "Download",
+                onclick: () => this.export(),
+              },
+              icon("download"),
+            ),
+            make(
+              "button",
+              {
+                id: "close-topic",
+                class: "icon-button",
+                type: "button",
+                "aria-label": "Close this topic",
+                title: "Close this topic",
+                onclick: (/** @type {any} */ event) => this.closeTopic(event.currentTarget),
+              },
+              icon("check"),
+            ),
+          ),
         ),
         make(
           "div",
           { id: "scroll", class: "scroll", tabindex: "0", role: "region", "aria-label": "Messages" },
           make("div", { id: "turns", class: "turns" }),
-          make("div", { id: "empty", class: "welcome", hidden: true }, make("img", { src: new URL("../../icon.svg", import.meta.url).pathname, alt: "", width: 56, height: 56 }), make("h2", {}, "What should we work on?"), make("p", { class: "muted" }, "Answers, tool calls and their results appear here as they happen. Write below, or begin with one of these."), make("div", { class: "examples" }, EXAMPLES[me.demo ? "demo" : "model"].map((row) => this.example(row)))),
+          make(
+            "div",
+            { id: "empty", class: "welcome", hidden: true },
+            make("img", { src: new URL("../../icon.svg", import.meta.url).pathname, alt: "", width: 56, height: 56 }),
+            make("h2", {}, "What should we work on?"),
+            make(
+              "p",
+              { class: "muted" },
+              "Answers, tool calls and their results appear here as they happen. Write below, or begin with one of these.",
+            ),
+            make(
+              "div",
+              { class: "examples" },
+              EXAMPLES[me.demo ? "demo" : "model"].map((row) => this.example(row)),
+            ),
+          ),
         ),
-        make("button", { id: "to-end", class: "to-end", type: "button", hidden: true, onclick: () => this.toEnd(true) }, "Newest"),
+        make(
+          "button",
+          { id: "to-end", class: "to-end", type: "button", hidden: true, onclick: () => this.toEnd(true) },
+          "Newest",
+        ),
         make(
           "form",
-          { id: "composer-form", class: "composer", onsubmit: (/** @type {Event} */ event) => (event.preventDefault(), this.submit()) },
-          make("p", { id: "blocked", class: "blocked", role: "status", hidden: true }, make("span", { id: "blocked-text" }), " ", make("button", { id: "unblock", type: "button", class: "link", hidden: true })),
+          {
+            id: "composer-form",
+            class: "composer",
+            onsubmit: (/** @type {Event} */ event) => (event.preventDefault(), this.submit()),
+          },
+          make(
+            "p",
+            { id: "blocked", class: "blocked", role: "status", hidden: true },
+            make("span", { id: "blocked-text" }),
+            " ",
+            make("button", { id: "unblock", type: "button", class: "link", hidden: true }),
+          ),
           make(
             "div",
             { class: "composer-field" },
             make("label", { class: "hidden", for: "composer" }, "Message"),
-            make("textarea", { id: "composer", rows: 1, placeholder: "Write a message", "aria-describedby": "hint", oninput: () => this.typed(), onkeydown: (/** @type {KeyboardEvent} */ event) => this.enter(event) }),
-            make("button", { id: "stop", class: "round stop", type: "button", "aria-label": "Stop the running turn", title: "Stop (Ctrl+.)", hidden: true, onclick: () => talk.stop(this.chosen) }, icon("stop")),
-            make("button", { id: "send", class: "round send", type: "submit", "aria-label": "Send", title: "Send (Enter)" }, icon("send")),
+            make("textarea", {
+              id: "composer",
+              rows: 1,
+              placeholder: "Write a message",
+              "aria-describedby": "hint",
+              oninput: () => this.typed(),
+              onkeydown: (/** @type {KeyboardEvent} */ event) => this.enter(event),
+            }),
+            make(
+              "button",
+              {
+                id: "stop",
+                class: "round stop",
+                type: "button",
+                "aria-label": "Stop the running turn",
+                title: "Stop (Ctrl+.)",
+                hidden: true,
+                onclick: () => talk.stop(this.chosen),
+              },
+              icon("stop"),
+            ),
+            make(
+              "button",
+              { id: "send", class: "round send", type: "submit", "aria-label": "Send", title: "Send (Enter)" },
+              icon("send"),
+            ),
           ),
-          make("p", { id: "hint", class: "hint" }, make("kbd", {}, "Enter"), " sends · ", make("kbd", {}, "Shift"), "+", make("kbd", {}, "Enter"), " new line · ", make("kbd", {}, "Ctrl"), "+", make("kbd", {}, "."), " stops"),
+          make(
+            "p",
+            { id: "hint", class: "hint" },
+            make("kbd", {}, "Enter"),
+            " sends · ",
+            make("kbd", {}, "Shift"),
+            "+",
+            make("kbd", {}, "Enter"),
+            " new line · ",
+            make("kbd", {}, "Ctrl"),
+            "+",
+            make("kbd", {}, "."),
+            " stops",
+          ),
         ),
       ),
     );
     this.scroller = element("scroll");
     this.composer = element("composer");
-    this.scroller.addEventListener("scroll", () => {
-      this.pinned = this.scroller.scrollHeight - this.scroller.scrollTop - this.scroller.clientHeight < 80;
-      byId("to-end").hidden = this.pinned;
-    }, { passive: true });
+    this.scroller.addEventListener(
+      "scroll",
+      () => {
+        this.pinned = this.scroller.scrollHeight - this.scroller.scrollTop - this.scroller.clientHeight < 80;
+        byId("to-end").hidden = this.pinned;
+      },
+      { passive: true },
+    );
   }
 
   /** @param {string[]} row */
@@ -116,7 +261,12 @@ class Chat extends View {
       this.composer.focus();
       if (talk.state === "online") this.submit();
     };
-    return make("button", { type: "button", class: "example", onclick: use }, make("strong", {}, title), make("span", {}, about));
+    return make(
+      "button",
+      { type: "button", class: "example", onclick: use },
+      make("strong", {}, title),
+      make("span", {}, about),
+    );
   }
 
   // ---- which topic
@@ -242,7 +392,12 @@ class Chat extends View {
     const topic = this.topic();
     const closed = () => patch(`/topics/${part(topic.id)}`, { state: "done" });
     if (talk.conversation.running(this.chosen)) {
-      await confirm({ title: "Close this topic?", lost: "A turn is running in it. It goes on, but no further message can be written here.", action: "Close topic", submit: closed });
+      await confirm({
+        title: "Close this topic?",
+        lost: "A turn is running in it. It goes on, but no further message can be written here.",
+        action: "Close topic",
+        submit: closed,
+      });
     } else await act(button, closed, "The topic is closed.");
     talk.link.askTopics();
   }
@@ -262,19 +417,32 @@ class Chat extends View {
   export() {
     const lines = this.items().map((item) =>
       item.kind === "turn"
-        ? [item.text ? `## You, ${new Date(item.at).toISOString()}\n\n${item.text}` : "", ...item.blocks.map((/** @type {any} */ block) => (block.kind === "tool" ? `> ${block.tool} ${block.args}` : block.text))].filter(Boolean).join("\n\n")
+        ? [
+            item.text ? `## You, ${new Date(item.at).toISOString()}\n\n${item.text}` : "",
+            ...item.blocks.map((/** @type {any} */ block) =>
+              block.kind === "tool" ? `> ${block.tool} ${block.args}` : block.text,
+            ),
+          ]
+            .filter(Boolean)
+            .join("\n\n")
         : `> ${item.team}: ${item.content}`,
     );
     if (!lines.length) return toast("There is nothing to download yet.");
     const name = clean(this.topic()?.name ?? "topic");
-    download(`${name.replace(/[^\w-]+/g, "-").slice(0, 60) || "topic"}.md`, `# ${name}\n\n${lines.join("\n\n")}\n`, "text/markdown");
+    download(
+      `${name.replace(/[^\w-]+/g, "-").slice(0, 60) || "topic"}.md`,
+      `# ${name}\n\n${lines.join("\n\n")}\n`,
+      "text/markdown",
+    );
   }
 
   // ---- drawing
 
   update() {
     if (!this.composer) {
-      this.replaceChildren(empty("chat", "No right to chat", "Your token has no scope `chat`, so this page can only be looked at."));
+      this.replaceChildren(
+        empty("chat", "No right to chat", "Your token has no scope `chat`, so this page can only be looked at."),
+      );
       return;
     }
     if (this.due) return;
@@ -321,10 +489,14 @@ class Chat extends View {
     byId("blocked").hidden = !reason;
     byId("blocked-text").textContent = reason;
     const unblock = byId("unblock");
-    const way = state === "taken" ? ["Use it here", () => talk.link.takeBack()]
-      : state === "offline" ? ["Try now", () => talk.link.hurry()]
-      : state === "online" && this.isOver() ? ["Begin a new one", () => this.fresh()]
-      : null;
+    const way =
+      state === "taken"
+        ? ["Use it here", () => talk.link.takeBack()]
+        : state === "offline"
+          ? ["Try now", () => talk.link.hurry()]
+          : state === "online" && this.isOver()
+            ? ["Begin a new one", () => this.fresh()]
+            : null;
     unblock.hidden = !way;
     unblock.textContent = way?.[0] ?? "";
     unblock.onclick = way?.[1] ?? null;

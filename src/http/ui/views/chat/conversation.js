@@ -148,7 +148,12 @@ export class Conversation {
     if (topic !== UNDECIDED || open.length === 0 || content.startsWith("/")) return null;
     const underway = this.turns(UNDECIDED).find((turn) => turn.fresh && !hasEnded(turn));
     if (underway) return underway.fresh;
-    const words = content.replace(/[^\p{L}\p{N}\p{P}\p{S}]|[:@#]/gu, " ").split(" ").filter(Boolean).slice(0, 6).join(" ");
+    const words = content
+      .replace(/[^\p{L}\p{N}\p{P}\p{S}]|[:@#]/gu, " ")
+      .split(" ")
+      .filter(Boolean)
+      .slice(0, 6)
+      .join(" ");
     const name = [...words].slice(0, 40).join("").trim() || "New topic";
     const taken = new Set(open.map((one) => one.name.toLowerCase()));
     let number = 1;
@@ -168,9 +173,7 @@ export class Conversation {
 
   unacknowledged() {
     const all = Object.values(this.logs).flatMap((log) => log.items);
-    return all
-      .filter((item) => item.kind === "turn" && item.status === "sending")
-      .sort((a, b) => a.at - b.at);
+    return all.filter((item) => item.kind === "turn" && item.status === "sending").sort((a, b) => a.at - b.at);
   }
 
   remove(turn) {
@@ -214,7 +217,13 @@ export class Conversation {
     let known = this.find({ message_id })?.turn;
     if (known) Object.assign(known, { text: turn.text, at: turn.at });
     else {
-      known = Object.assign(turn, { id: message_id, task: task_id ?? null, addressed: topic_id ?? null, fresh: null, status: "running" });
+      known = Object.assign(turn, {
+        id: message_id,
+        task: task_id ?? null,
+        addressed: topic_id ?? null,
+        fresh: null,
+        status: "running",
+      });
       this.log(key).items.push(known);
     }
     this.log(key).name ??= name;
@@ -407,7 +416,17 @@ export class Conversation {
     const asks = frame.ref_id && ["approval", "question"].includes(frame.kind);
     if (asks && log.items.some((item) => item.kind === "notice" && item.ref === frame.ref_id)) return;
     const { content, team, status, kind } = frame;
-    log.items.push({ kind: "notice", id, at: frame.ts ?? Date.now(), revision: 0, content, team, status, about: kind, ref: frame.ref_id ?? null });
+    log.items.push({
+      kind: "notice",
+      id,
+      at: frame.ts ?? Date.now(),
+      revision: 0,
+      content,
+      team,
+      status,
+      about: kind,
+      ref: frame.ref_id ?? null,
+    });
     log.touched = Math.max(log.touched, frame.ts ?? 0);
     log.unread += 1;
     this.changed(key);

@@ -18,7 +18,11 @@ class Delegated extends View {
     this.tasks = this.source(async (signal) => (await list("/tasks", { root, limit: 100 }, signal)).rows);
     this.on(["task.changed"], (event) => event.detail.root === root && this.tasks?.soon());
     // A result is told in the chat too.
-    talk.addEventListener("frame", (event) => /** @type {CustomEvent} */ (event).detail.type === "notification" && this.tasks?.soon(), { signal: this.lifetime.signal });
+    talk.addEventListener(
+      "frame",
+      (event) => /** @type {CustomEvent} */ (event).detail.type === "notification" && this.tasks?.soon(),
+      { signal: this.lifetime.signal },
+    );
   }
 
   render() {
@@ -27,8 +31,12 @@ class Delegated extends View {
     if (!rows.length) return null;
     const known = new Set(rows.map((/** @type {any} */ task) => task.id));
     const above = (/** @type {any} */ task) => (known.has(task.lineage?.parent) ? task.lineage.parent : root);
-    const nested = (/** @type {any} */ id) => rows.filter((/** @type {any} */ task) => above(task) === id).sort((/** @type {any} */ a, /** @type {any} */ b) => (a.created_at < b.created_at ? -1 : 1));
-    const card = (/** @type {any} */ task) => make("li", { key: task.id }, this.card(task), nestedList(nested(task.id), card));
+    const nested = (/** @type {any} */ id) =>
+      rows
+        .filter((/** @type {any} */ task) => above(task) === id)
+        .sort((/** @type {any} */ a, /** @type {any} */ b) => (a.created_at < b.created_at ? -1 : 1));
+    const card = (/** @type {any} */ task) =>
+      make("li", { key: task.id }, this.card(task), nestedList(nested(task.id), card));
     return make("section", { class: "delegated", "aria-label": "Delegated work" }, nestedList(nested(root), card));
   }
 
@@ -39,7 +47,20 @@ class Delegated extends View {
     return make(
       "article",
       { class: "given" },
-      make("header", {}, cell(task.team), make("strong", {}, clean(task.team)), pill(task.state), task.wait_reason ? make("span", { class: "muted" }, `for ${clean(task.wait_reason)}`) : null, make("a", { class: "given-link", href: write("tasks", [task.id]) }, outcome ? duration(outcome.duration_ms) : since(task.created_at), typeof outcome?.usage?.cost_usd === "number" ? ` · ${money(outcome.usage.cost_usd)}` : "")),
+      make(
+        "header",
+        {},
+        cell(task.team),
+        make("strong", {}, clean(task.team)),
+        pill(task.state),
+        task.wait_reason ? make("span", { class: "muted" }, `for ${clean(task.wait_reason)}`) : null,
+        make(
+          "a",
+          { class: "given-link", href: write("tasks", [task.id]) },
+          outcome ? duration(outcome.duration_ms) : since(task.created_at),
+          typeof outcome?.usage?.cost_usd === "number" ? ` · ${money(outcome.usage.cost_usd)}` : "",
+        ),
+      ),
       make("p", { class: "given-body" }, clean(task.body).slice(0, 200)),
       said ? fold("Result", markdown(said.slice(0, SHOWN) + (said.length > SHOWN ? "…" : ""))) : null,
     );

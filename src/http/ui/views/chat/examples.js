@@ -7,12 +7,20 @@ export const EXAMPLES = {
     ["Say hello", "A first answer, word by word", "hello"],
     ["What can you do?", "What the demo understands", "help"],
     ["Create a team", "A team that sets itself up", "create team research: finds things out and sums them up"],
-    ["Take your time", "A slow turn, to try Stop", "#say Thinking about it. Press Stop whenever you like.\n#wait 20000\n#reply Done waiting."],
+    [
+      "Take your time",
+      "A slow turn, to try Stop",
+      "#say Thinking about it. Press Stop whenever you like.\n#wait 20000\n#reply Done waiting.",
+    ],
   ],
   model: [
     ["What can you do?", "Tools, files and teams at hand", "What can you do here? Which tools do you have?"],
     ["Look around", "The files of the workspace", "List the files in your workspace and say what each is for."],
     ["Make a plan", "A conversation with questions", "Help me plan my week. Ask me what you need to know first."],
-    ["Build a team", "A proposal, nothing created yet", "Which teams could help with a small research project? Propose one, but do not create it yet."],
+    [
+      "Build a team",
+      "A proposal, nothing created yet",
+      "Which teams could help with a small research project? Propose one, but do not create it yet.",
+    ],
   ],
 };

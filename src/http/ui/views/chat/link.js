@@ -190,10 +190,13 @@ export class Link {
   comeBack() {
     const pause = Math.min(LONGEST_PAUSE, FIRST_PAUSE * 2 ** this.failures);
     this.failures += 1;
-    this.retry = setTimeout(async () => {
-      // A refused upgrade looks like a dead server from here, so the session is asked for.
-      if ((await this.isLoggedIn()) === false) this.onLoggedOut();
-      else if (!this.finished) this.open();
-    }, pause * (0.8 + Math.random() * 0.4));
+    this.retry = setTimeout(
+      async () => {
+        // A refused upgrade looks like a dead server from here, so the session is asked for.
+        if ((await this.isLoggedIn()) === false) this.onLoggedOut();
+        else if (!this.finished) this.open();
+      },
+      pause * (0.8 + Math.random() * 0.4),
+    );
   }
 }

@@ -35,7 +35,16 @@ export function flushOpening(turn) {
 export function takeTool(turn, frame) {
   let card = turn.blocks.find((block) => block.kind === "tool" && block.call === frame.call_id);
   if (!card) {
-    card = { kind: "tool", call: frame.call_id, tool: frame.tool ?? "tool", args: "", result: "", ok: null, ms: null, at: frame.ts ?? Date.now() };
+    card = {
+      kind: "tool",
+      call: frame.call_id,
+      tool: frame.tool ?? "tool",
+      args: "",
+      result: "",
+      ok: null,
+      ms: null,
+      at: frame.ts ?? Date.now(),
+    };
     turn.blocks.push(card);
   }
   if (frame.kind === "tool_call") {

@@ -46,7 +46,9 @@ class Talk extends EventTarget {
     this.link = new Link(this.conversation, {
       onState: () => this.tell("changed"),
       onFrame: (frame) => this.took(frame),
-      onRenewed: () => this.topics().length > 0 && toast("The earlier conversation could not be continued on the server. Its text stays here to read."),
+      onRenewed: () =>
+        this.topics().length > 0 &&
+        toast("The earlier conversation could not be continued on the server. Its text stays here to read."),
       deliver: (turn) => this.deliver(turn),
       onLoggedOut: () => location.reload(),
       isLoggedIn,
@@ -60,7 +62,10 @@ class Talk extends EventTarget {
       if (live.connection !== "online" || this.state !== "online") return;
       for (const turn of this.conversation.unacknowledged()) if (turn.fresh) this.deliver(turn);
     });
-    document.addEventListener("visibilitychange", () => !document.hidden && this.viewed !== null && this.conversation.seen(this.viewed));
+    document.addEventListener(
+      "visibilitychange",
+      () => !document.hidden && this.viewed !== null && this.conversation.seen(this.viewed),
+    );
     this.link.open();
   }
 
@@ -135,7 +140,8 @@ class Talk extends EventTarget {
         this.link.askTopics();
       }, 250);
     }
-    if (frame.type === "progress" && frame.gap) toast(`The connection was away for long: ${frame.gap.dropped} older update(s) are no longer kept.`);
+    if (frame.type === "progress" && frame.gap)
+      toast(`The connection was away for long: ${frame.gap.dropped} older update(s) are no longer kept.`);
     if (frame.type === "error" && !frame.message_id && !frame.task_id) {
       this.stopping.clear();
       toast(frame.error, { code: frame.code, bad: true });
@@ -144,7 +150,8 @@ class Talk extends EventTarget {
     if (frame.task_id) this.enrich(frame.task_id);
     // What a topic says that is only just being made is seen there.
     const elsewhere = here().view !== "chat" || (frame.topic_id !== this.viewed && !this.beginning.size);
-    if (frame.type === "notification" && elsewhere) toast(shortened(frame.content), frame.topic_id ? { link: ["Open", write("chat", [frame.topic_id])] } : {});
+    if (frame.type === "notification" && elsewhere)
+      toast(shortened(frame.content), frame.topic_id ? { link: ["Open", write("chat", [frame.topic_id])] } : {});
     this.dispatchEvent(new CustomEvent("frame", { detail: frame }));
   }
 
@@ -154,7 +161,8 @@ class Talk extends EventTarget {
     const known = this.extras.get(task) ?? { thinking: "", calls: new Map() };
     known.thinking = live.state.running.get(task)?.active_turn.thinking || known.thinking;
     if (value.type === "tool_call") known.calls.set(value.id, { args: JSON.stringify(value.arguments) });
-    if (value.type === "tool_result") known.calls.set(value.id, { ...known.calls.get(value.id), result: value.content });
+    if (value.type === "tool_result")
+      known.calls.set(value.id, { ...known.calls.get(value.id), result: value.content });
     this.extras.delete(task);
     this.extras.set(task, known);
     if (this.extras.size > EXTRAS_KEPT) this.extras.delete([...this.extras.keys()][0]);

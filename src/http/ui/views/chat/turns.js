@@ -12,9 +12,12 @@ import { joinOpening } from "./said.js";
 const GIVING = new Set(["delegate_task", "query_team", "spawn_team", "escalate", "send_message", "agent"]);
 
 /** Cards that few turns have, so they come when the page is of use already; what is shown of them before comes to life then. */
-export const loadCards = () => Promise.all([import("../../parts/approval.js"), import("../../parts/question.js"), import("./delegated.js")]).catch(() => {
-  // The service is away; the next such card asks again.
-});
+export const loadCards = () =>
+  Promise.all([import("../../parts/approval.js"), import("../../parts/question.js"), import("./delegated.js")]).catch(
+    () => {
+      // The service is away; the next such card asks again.
+    },
+  );
 
 /** Keeps the elements in `container` equal to the items of a topic, touching only what changed. */
 export class Turns {
@@ -71,7 +74,11 @@ class NoticeView {
     const asked = { approval: "hw-approval", question: "hw-question" }[/** @type {string} */ (notice.about)];
     if (asked && notice.ref) {
       loadCards();
-      this.element = make("article", { class: "notice asks", "aria-label": label }, make(asked, { "data-id": notice.ref }));
+      this.element = make(
+        "article",
+        { class: "notice asks", "aria-label": label },
+        make(asked, { "data-id": notice.ref }),
+      );
       return;
     }
     const body = make("div", { class: "markdown" });
@@ -80,7 +87,12 @@ class NoticeView {
       "article",
       { class: "notice", "data-bad": bad, "aria-label": label },
       icon(bad ? "alert" : "bell"),
-      make("div", { class: "notice-body" }, make("p", { class: "notice-head" }, `${clean(notice.team)} · ${clean(notice.status)} · `, moment(notice.at)), body),
+      make(
+        "div",
+        { class: "notice-body" },
+        make("p", { class: "notice-head" }, `${clean(notice.team)} · ${clean(notice.status)} · `, moment(notice.at)),
+        body,
+      ),
     );
   }
 }
@@ -129,7 +141,8 @@ class TurnView {
 
   /** Work that this turn gave to others, nested below it. @param {any} turn */
   showDelegated(turn) {
-    const gives = turn.task && turn.blocks.some((/** @type {any} */ block) => block.kind === "tool" && GIVING.has(block.tool));
+    const gives =
+      turn.task && turn.blocks.some((/** @type {any} */ block) => block.kind === "tool" && GIVING.has(block.tool));
     if (!gives || this.below.firstChild) return;
     loadCards();
     this.below.append(make("hw-delegated", { "data-root": turn.task }));
@@ -144,18 +157,46 @@ class TurnView {
     this.clock = null;
     if (turn.status === "running" || turn.status === "queued") {
       this.clock = make("span", { class: "clock" });
-      const word = turn.status === "queued" ? turn.waiting || `Queued, ${turn.position} before it` : turn.waiting || "Working";
-      return [make("span", { class: "working", "data-queued": turn.status === "queued" }, make("span", { class: "pulse", "aria-hidden": "true" }), clean(word).replace(/\.$/, "")), this.clock];
+      const word =
+        turn.status === "queued" ? turn.waiting || `Queued, ${turn.position} before it` : turn.waiting || "Working";
+      return [
+        make(
+          "span",
+          { class: "working", "data-queued": turn.status === "queued" },
+          make("span", { class: "pulse", "aria-hidden": "true" }),
+          clean(word).replace(/\.$/, ""),
+        ),
+        this.clock,
+      ];
     }
     if (turn.status === "sending") return [];
     const again = (word) => make("button", { type: "button", class: "link", onclick: () => this.onRetry(turn) }, word);
-    if (turn.status === "unconfirmed") return [make("div", { class: "problem" }, icon("alert"), make("div", {}, "The connection ended before this was confirmed, so it may or may not have run. ", again("Send again")))];
+    if (turn.status === "unconfirmed")
+      return [
+        make(
+          "div",
+          { class: "problem" },
+          icon("alert"),
+          make(
+            "div",
+            {},
+            "The connection ended before this was confirmed, so it may or may not have run. ",
+            again("Send again"),
+          ),
+        ),
+      ];
     if (turn.status === "unknown") return [make("span", {}, "This turn ended, but its answer is no longer kept here.")];
     const parts = [];
     if (turn.status === "failed") {
       const words = make("div", { class: "markdown" });
       show(words, turn.error.text);
-      const below = make("div", {}, make("code", {}, clean(turn.error.code)), " ", turn.text ? again("Try again") : null);
+      const below = make(
+        "div",
+        {},
+        make("code", {}, clean(turn.error.code)),
+        " ",
+        turn.text ? again("Try again") : null,
+      );
       parts.push(make("div", { class: "problem", role: "alert" }, icon("alert"), make("div", {}, words, below)));
     }
     if (turn.status === "cancelled") parts.push(make("span", { class: "tag" }, "Stopped"));
@@ -185,5 +226,10 @@ function shownBlocks(turn) {
   if (!turn.opening) return [...thought, ...turn.blocks];
   const at = turn.blocks.findIndex((block) => block.kind === "text");
   if (at < 0) return [...thought, { kind: "text", text: turn.opening }, ...turn.blocks];
-  return [...thought, ...turn.blocks.map((block, index) => (index === at ? { ...block, text: joinOpening(turn.opening, block.text) } : block))];
+  return [
+    ...thought,
+    ...turn.blocks.map((block, index) =>
+      index === at ? { ...block, text: joinOpening(turn.opening, block.text) } : block,
+    ),
+  ];
 }

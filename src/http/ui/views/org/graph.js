@@ -10,13 +10,20 @@ const R = 34;
 /** What stands below a cell ends here. */
 const FOOT = 46;
 /** The corners of a cell. @param {number} r */
-const corners = (r) => [0, 1, 2, 3, 4, 5].map((i) => `${(r * Math.sin((i * Math.PI) / 3)).toFixed(1)},${(-r * Math.cos((i * Math.PI) / 3)).toFixed(1)}`).join(" ");
+const corners = (r) =>
+  [0, 1, 2, 3, 4, 5]
+    .map((i) => `${(r * Math.sin((i * Math.PI) / 3)).toFixed(1)},${(-r * Math.cos((i * Math.PI) / 3)).toFixed(1)}`)
+    .join(" ");
 
 /** What a team is at, in words. @param {any} node */
 export function activity(node) {
   const waiting = node.waiting ?? 0;
   const queued = node.pending - waiting;
-  const parts = [node.running ? `${node.running} running` : "", queued ? `${queued} queued` : "", waiting ? `${waiting} waiting` : ""].filter(Boolean);
+  const parts = [
+    node.running ? `${node.running} running` : "",
+    queued ? `${queued} queued` : "",
+    waiting ? `${waiting} waiting` : "",
+  ].filter(Boolean);
   if (["paused", "degraded", "draining"].includes(node.state)) return [node.state, ...parts].join(" · ");
   if (node.phase === "initializing") return ["setting up", ...parts].join(" · ");
   return parts.join(" · ") || "idle";
@@ -33,10 +40,21 @@ export function graph(root, { folded, found, view, onOpen, onFold, onMove }) {
   const shift = (w - width) / 2;
   const svg = draw(
     "svg",
-    { class: "comb", viewBox: `${view.x} ${view.y} ${w / view.zoom} ${h / view.zoom}`, role: "group", "aria-label": "Organisation, drawn. The list has the same.", preserveAspectRatio: "xMidYMid meet", onpointerdown: drag },
+    {
+      class: "comb",
+      viewBox: `${view.x} ${view.y} ${w / view.zoom} ${h / view.zoom}`,
+      role: "group",
+      "aria-label": "Organisation, drawn. The list has the same.",
+      preserveAspectRatio: "xMidYMid meet",
+      onpointerdown: drag,
+    },
     edges.map(({ from, to }) => {
       const middle = (from.y + to.y) / 2;
-      return draw("path", { class: "edge", "data-busy": to.node.running > 0, d: `M${from.x + shift} ${from.y + R + FOOT} C${from.x + shift} ${middle + 38}, ${to.x + shift} ${middle + 2}, ${to.x + shift} ${to.y - R - 6}` });
+      return draw("path", {
+        class: "edge",
+        "data-busy": to.node.running > 0,
+        d: `M${from.x + shift} ${from.y + R + FOOT} C${from.x + shift} ${middle + 38}, ${to.x + shift} ${middle + 2}, ${to.x + shift} ${to.y - R - 6}`,
+      });
     }),
     placed.map((at) => cell(at, shift, found, onOpen, onFold)),
   );
@@ -68,7 +86,11 @@ function cell({ node, x, y, folded }, shift, found, onOpen, onFold) {
   const name = clean(node.name);
   const words = activity(node);
   const cap = node.budget?.usd_per_day;
-  const spent = cap ? `${money(node.usage_today?.usd ?? 0)} of ${money(cap)}` : node.usage_today?.usd ? money(node.usage_today.usd) : "";
+  const spent = cap
+    ? `${money(node.usage_today?.usd ?? 0)} of ${money(cap)}`
+    : node.usage_today?.usd
+      ? money(node.usage_today.usd)
+      : "";
   const match = found && name.toLowerCase().includes(found);
   const press = (/** @type {() => void} */ run) => ({
     onclick: run,
@@ -81,10 +103,24 @@ function cell({ node, x, y, folded }, shift, found, onOpen, onFold) {
   const trouble = node.fault || node.last_error?.message;
   return draw(
     "g",
-    { key: name, class: "node", transform: `translate(${x + shift} ${y})`, "data-state": node.state, "data-busy": node.running > 0, "data-dim": Boolean(found) && !match },
+    {
+      key: name,
+      class: "node",
+      transform: `translate(${x + shift} ${y})`,
+      "data-state": node.state,
+      "data-busy": node.running > 0,
+      "data-dim": Boolean(found) && !match,
+    },
     draw(
       "g",
-      { class: "node-cell", role: "link", tabindex: "0", "aria-label": `${name}: ${words}${spent ? `, ${spent} today` : ""}${trouble ? `, ${clean(trouble)}` : ""}`, "data-hue": hue(node.name), ...press(() => onOpen(node.name)) },
+      {
+        class: "node-cell",
+        role: "link",
+        tabindex: "0",
+        "aria-label": `${name}: ${words}${spent ? `, ${spent} today` : ""}${trouble ? `, ${clean(trouble)}` : ""}`,
+        "data-hue": hue(node.name),
+        ...press(() => onOpen(node.name)),
+      },
       node.running ? draw("polygon", { class: "glow", points: corners(R + 7) }) : null,
       draw("polygon", { class: "wall", points: corners(R) }),
       draw("text", { class: "letters", y: 6 }, name.slice(0, 2)),
@@ -96,7 +132,15 @@ function cell({ node, x, y, folded }, shift, found, onOpen, onFold) {
     node.teams?.length
       ? draw(
           "g",
-          { class: "fold-node", role: "button", tabindex: "0", transform: `translate(${R} ${R - 12})`, "aria-label": folded ? `Show the ${several(folded, "team")} below ${name}` : `Hide the teams below ${name}`, "aria-expanded": String(!folded), ...press(() => onFold(node.name)) },
+          {
+            class: "fold-node",
+            role: "button",
+            tabindex: "0",
+            transform: `translate(${R} ${R - 12})`,
+            "aria-label": folded ? `Show the ${several(folded, "team")} below ${name}` : `Hide the teams below ${name}`,
+            "aria-expanded": String(!folded),
+            ...press(() => onFold(node.name)),
+          },
           draw("circle", { r: 11 }),
           draw("text", { y: 4 }, folded ? `+${folded}` : "–"),
         )
@@ -105,4 +149,8 @@ function cell({ node, x, y, folded }, shift, found, onOpen, onFold) {
 }
 
 export const legend = () =>
-  make("p", { class: "muted legend" }, "Each cell is a team. A glowing one works, a dashed one is paused, one with a mark has a fault. Drag to move.");
+  make(
+    "p",
+    { class: "muted legend" },
+    "Each cell is a team. A glowing one works, a dashed one is paused, one with a mark has a fault. Drag to move.",
+  );

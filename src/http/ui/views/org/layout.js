@@ -29,7 +29,11 @@ export function layout(root, folded) {
 }
 
 /** How many teams a tree has. @param {any} node @returns {number} */
-export const size = (node) => 1 + (node.teams ?? []).reduce((/** @type {number} */ sum, /** @type {any} */ child) => sum + size(child), 0);
+export const size = (node) =>
+  1 + (node.teams ?? []).reduce((/** @type {number} */ sum, /** @type {any} */ child) => sum + size(child), 0);
 
 /** All teams with how deep they are, as a list reads. @param {any} node @returns {{node: any, depth: number}[]} */
-export const flat = (node, depth = 0) => [{ node, depth }, ...(node.teams ?? []).flatMap((/** @type {any} */ child) => flat(child, depth + 1))];
+export const flat = (node, depth = 0) => [
+  { node, depth },
+  ...(node.teams ?? []).flatMap((/** @type {any} */ child) => flat(child, depth + 1)),
+];

@@ -42,15 +42,59 @@ class Organisation extends View {
     // There is no room for a drawing on a phone.
     const shown = narrow.matches ? "list" : (query.as ?? "graph");
     return [
-      head("Organisation", this.tree?.data ? `${several(size(this.tree.data), "team")}. Each does one thing, and gives work to those below it.` : "The teams, and who is above whom.", may("operate") ? [button("Pause all", "pause", (pressed) => this.pauseAll(pressed)), button("Resume all", "play", (pressed) => act(pressed, () => post("/resume", {}), "All teams go on.")), button("New team", "plus", () => this.create(), { tone: "primary" })] : null),
+      head(
+        "Organisation",
+        this.tree?.data
+          ? `${several(size(this.tree.data), "team")}. Each does one thing, and gives work to those below it.`
+          : "The teams, and who is above whom.",
+        may("operate")
+          ? [
+              button("Pause all", "pause", (pressed) => this.pauseAll(pressed)),
+              button("Resume all", "play", (pressed) => act(pressed, () => post("/resume", {}), "All teams go on.")),
+              button("New team", "plus", () => this.create(), { tone: "primary" }),
+            ]
+          : null,
+      ),
       make(
         "div",
         { class: "bar" },
-        narrow.matches ? null : segments("Form", [["graph", "Graph"], ["list", "List"]], shown, (as) => this.filter({ as: as === "graph" ? "" : as })),
+        narrow.matches
+          ? null
+          : segments(
+              "Form",
+              [
+                ["graph", "Graph"],
+                ["list", "List"],
+              ],
+              shown,
+              (as) => this.filter({ as: as === "graph" ? "" : as }),
+            ),
         search("Find a team", query.q ?? "", (q) => this.filter({ q })),
-        shown === "graph" ? make("div", { class: "segments push", role: "group", "aria-label": "Zoom" }, make("button", { type: "button", "aria-label": "Smaller", onclick: () => this.zoom(1 / 1.25) }, icon("dash")), make("button", { type: "button", onclick: () => this.zoom(0) }, "Fit"), make("button", { type: "button", "aria-label": "Larger", onclick: () => this.zoom(1.25) }, icon("plus"))) : null,
+        shown === "graph"
+          ? make(
+              "div",
+              { class: "segments push", role: "group", "aria-label": "Zoom" },
+              make(
+                "button",
+                { type: "button", "aria-label": "Smaller", onclick: () => this.zoom(1 / 1.25) },
+                icon("dash"),
+              ),
+              make("button", { type: "button", onclick: () => this.zoom(0) }, "Fit"),
+              make("button", { type: "button", "aria-label": "Larger", onclick: () => this.zoom(1.25) }, icon("plus")),
+            )
+          : null,
       ),
-      this.tree?.show((root) => [shown === "graph" ? [this.drawn(root), legend()] : this.list(root), size(root) === 1 ? empty("org", "Only the main team so far", "New teams appear below it. Say in the chat what you need, or make one here.", may("operate") ? button("New team", "plus", () => this.create(), { tone: "primary" }) : null) : null]),
+      this.tree?.show((root) => [
+        shown === "graph" ? [this.drawn(root), legend()] : this.list(root),
+        size(root) === 1
+          ? empty(
+              "org",
+              "Only the main team so far",
+              "New teams appear below it. Say in the chat what you need, or make one here.",
+              may("operate") ? button("New team", "plus", () => this.create(), { tone: "primary" }) : null,
+            )
+          : null,
+      ]),
     ];
   }
 
@@ -85,7 +129,9 @@ class Organisation extends View {
   /** @param {any} root */
   list(root) {
     const found = (this.place.query.q ?? "").toLowerCase();
-    const rows = flat(root).filter(({ node }) => !found || `${node.name} ${node.description}`.toLowerCase().includes(found));
+    const rows = flat(root).filter(
+      ({ node }) => !found || `${node.name} ${node.description}`.toLowerCase().includes(found),
+    );
     return make(
       "ul",
       { class: "org-list" },
@@ -94,7 +140,15 @@ class Organisation extends View {
           "li",
           { key: node.name, "data-depth": Math.min(depth, 6) },
           cell(node.name),
-          make("div", { class: "org-words" }, make("a", { href: write("team", [node.name]) }, clean(node.name)), make("p", { class: "muted" }, clean(node.description) || activity(node)), node.fault || node.last_error ? make("p", { class: "org-fault" }, icon("alert"), clean(node.fault ?? node.last_error.message)) : null),
+          make(
+            "div",
+            { class: "org-words" },
+            make("a", { href: write("team", [node.name]) }, clean(node.name)),
+            make("p", { class: "muted" }, clean(node.description) || activity(node)),
+            node.fault || node.last_error
+              ? make("p", { class: "org-fault" }, icon("alert"), clean(node.fault ?? node.last_error.message))
+              : null,
+          ),
           pill(node.running ? "running" : node.state, node.running ? activity(node) : node.state),
           make("span", { class: "muted number" }, node.usage_today?.usd ? `${money(node.usage_today.usd)} today` : ""),
           may("operate") ? this.actions(node) : null,
@@ -110,14 +164,32 @@ class Organisation extends View {
     return make(
       "div",
       { class: "org-actions" },
-      button(paused ? "Resume" : "Pause", paused ? "play" : "pause", (pressed) => act(pressed, turn, paused ? `${node.name} goes on.` : `${node.name} is paused.`).then(() => this.tree?.reload()), { tone: "small quiet", "aria-label": `${paused ? "Resume" : "Pause"} ${node.name}` }),
-      node.parent ? button("Shut down…", "trash", () => shutDown(node.name, node.children).then(() => this.tree?.reload()), { tone: "small quiet", "aria-label": `Shut down ${node.name}` }) : null,
+      button(
+        paused ? "Resume" : "Pause",
+        paused ? "play" : "pause",
+        (pressed) =>
+          act(pressed, turn, paused ? `${node.name} goes on.` : `${node.name} is paused.`).then(() =>
+            this.tree?.reload(),
+          ),
+        { tone: "small quiet", "aria-label": `${paused ? "Resume" : "Pause"} ${node.name}` },
+      ),
+      node.parent
+        ? button("Shut down…", "trash", () => shutDown(node.name, node.children).then(() => this.tree?.reload()), {
+            tone: "small quiet",
+            "aria-label": `Shut down ${node.name}`,
+          })
+        : null,
     );
   }
 
   /** @param {HTMLButtonElement} _ */
   pauseAll(_) {
-    return confirm({ title: "Pause all teams?", lost: "No new work begins until they are resumed. Turns that run come to their end first.", action: "Pause all", submit: () => post("/pause", {}) });
+    return confirm({
+      title: "Pause all teams?",
+      lost: "No new work begins until they are resumed. Turns that run come to their end first.",
+      action: "Pause all",
+      submit: () => post("/pause", {}),
+    });
   }
 
   create() {
@@ -132,15 +204,38 @@ export function createTeam(parents, parent = "main") {
     title: "New team",
     about: "It sets itself up from what you write here, and is then given work by the team above it.",
     body: [
-      input("Name", "name", { required: true, maxlength: 64, pattern: "[a-z0-9][a-z0-9\\-]*", placeholder: "research", hint: "Small letters, digits and hyphens" }),
-      input("What it is for", "description", { required: true, maxlength: 500, placeholder: "Finds things out and sums them up" }),
-      input("What it takes on", "scope", { required: true, placeholder: "research, sources, summaries", hint: "A few words, parted by commas: work that fits them is given to it" }),
-      area("What it should know to begin", "context", { rows: 4, placeholder: "How it should work, what to look out for" }),
+      input("Name", "name", {
+        required: true,
+        maxlength: 64,
+        pattern: "[a-z0-9][a-z0-9\\-]*",
+        placeholder: "research",
+        hint: "Small letters, digits and hyphens",
+      }),
+      input("What it is for", "description", {
+        required: true,
+        maxlength: 500,
+        placeholder: "Finds things out and sums them up",
+      }),
+      input("What it takes on", "scope", {
+        required: true,
+        placeholder: "research, sources, summaries",
+        hint: "A few words, parted by commas: work that fits them is given to it",
+      }),
+      area("What it should know to begin", "context", {
+        rows: 4,
+        placeholder: "How it should work, what to look out for",
+      }),
       select("Above it", "parent", parents, { value: parent }),
     ],
     action: "Create the team",
     submit: async ({ name, description, scope, context, parent: above }) => {
-      const made = await post("/teams", { name, parent: above, description, scope_accepts: split(scope), ...(context ? { init_context: context } : {}) });
+      const made = await post("/teams", {
+        name,
+        parent: above,
+        description,
+        scope_accepts: split(scope),
+        ...(context ? { init_context: context } : {}),
+      });
       toast(`Team ${name} is being set up.`, { link: ["Open", write("team", [name])] });
       return made;
     },
@@ -149,8 +244,16 @@ export function createTeam(parents, parent = "main") {
 
 /** @param {string} name @param {number} below */
 export function shutDown(name, below) {
-  const lost = below ? `It and the ${several(below, "team")} below it end. Their open tasks are cancelled, and nobody can give them work any more.` : "It ends. Its open tasks are cancelled, and nobody can give it work any more.";
-  return confirm({ title: `Shut down ${name}?`, lost, typed: name, action: "Shut down", submit: () => remove(`/teams/${part(name)}`, below ? { cascade: true } : {}) });
+  const lost = below
+    ? `It and the ${several(below, "team")} below it end. Their open tasks are cancelled, and nobody can give them work any more.`
+    : "It ends. Its open tasks are cancelled, and nobody can give it work any more.";
+  return confirm({
+    title: `Shut down ${name}?`,
+    lost,
+    typed: name,
+    action: "Shut down",
+    submit: () => remove(`/teams/${part(name)}`, below ? { cascade: true } : {}),
+  });
 }
 
 customElements.define("hw-org", Organisation);

@@ -12,7 +12,16 @@ import { empty } from "../../parts/states.js";
 import { table } from "../../parts/table.js";
 
 /** @type {[string, string][]} */
-const SCOPES = [["read", "look at everything but secrets"], ["chat", "talk to teams"], ["operate", "steer tasks, teams, triggers and topics"], ["approve", "decide calls and answer questions"], ["secrets", "the names in the vault, and new values"], ["admin", "settings, tokens, backups"], ["metrics", "figures for monitoring"], ["assert_sender", "speak for other senders"]];
+const SCOPES = [
+  ["read", "look at everything but secrets"],
+  ["chat", "talk to teams"],
+  ["operate", "steer tasks, teams, triggers and topics"],
+  ["approve", "decide calls and answer questions"],
+  ["secrets", "the names in the vault, and new values"],
+  ["admin", "settings, tokens, backups"],
+  ["metrics", "figures for monitoring"],
+  ["assert_sender", "speak for other senders"],
+];
 
 class TokensPart extends View {
   begin() {
@@ -25,8 +34,30 @@ class TokensPart extends View {
       title: "New token",
       about: "Its text is shown once, and stored as a hash only.",
       body: [
-        make("div", { class: "pair" }, input("Name", "name", { required: true, placeholder: "ci" }), select("Valid for", "expires", [["30d", "30 days"], ["90d", "90 days"], ["365d", "a year"], ["never", "ever"]], { value: "90d" })),
-        make("fieldset", { class: "ticks" }, make("legend", {}, "It may"), SCOPES.filter(([scope]) => may(scope)).map(([scope, about]) => tick(`${scope}: ${about}`, `scope.${scope}`, { checked: scope === "read" }))),
+        make(
+          "div",
+          { class: "pair" },
+          input("Name", "name", { required: true, placeholder: "ci" }),
+          select(
+            "Valid for",
+            "expires",
+            [
+              ["30d", "30 days"],
+              ["90d", "90 days"],
+              ["365d", "a year"],
+              ["never", "ever"],
+            ],
+            { value: "90d" },
+          ),
+        ),
+        make(
+          "fieldset",
+          { class: "ticks" },
+          make("legend", {}, "It may"),
+          SCOPES.filter(([scope]) => may(scope)).map(([scope, about]) =>
+            tick(`${scope}: ${about}`, `scope.${scope}`, { checked: scope === "read" }),
+          ),
+        ),
       ],
       action: "Make the token",
       submit: async (values) => {
@@ -36,12 +67,34 @@ class TokensPart extends View {
     });
     this.rows?.reload();
     if (!made) return;
-    await ask({ title: `Token ${made.name}`, about: "Copy it now: it is not shown again.", body: make("div", { class: "token" }, make("code", { tabindex: "0" }, made.token), copyButton("Copy", () => made.token)), action: "I have it", submit: async () => true });
+    await ask({
+      title: `Token ${made.name}`,
+      about: "Copy it now: it is not shown again.",
+      body: make(
+        "div",
+        { class: "token" },
+        make("code", { tabindex: "0" }, made.token),
+        copyButton("Copy", () => made.token),
+      ),
+      action: "I have it",
+      submit: async () => true,
+    });
   }
 
   render() {
     return [
-      make("div", { class: "bar" }, make("p", { class: "muted" }, "Programs and people get in with a token; browsers with a link or a token."), may("admin") ? make("div", { class: "push" }, button("New token", "plus", () => this.create(), { tone: "primary" })) : null),
+      make(
+        "div",
+        { class: "bar" },
+        make("p", { class: "muted" }, "Programs and people get in with a token; browsers with a link or a token."),
+        may("admin")
+          ? make(
+              "div",
+              { class: "push" },
+              button("New token", "plus", () => this.create(), { tone: "primary" }),
+            )
+          : null,
+      ),
       this.rows?.show(({ rows }) =>
         rows.length
           ? table(
@@ -49,10 +102,34 @@ class TokensPart extends View {
               [
                 { name: "Name", cell: (row) => [make("strong", {}, clean(row.name)), make("div", {}, code(row.id))] },
                 { name: "Kind", cell: (row) => words(row.kind), quiet: true },
-                { name: "May", wide: true, cell: (row) => make("span", { class: "tags" }, (row.scopes ?? []).map((/** @type {string} */ scope) => make("span", { class: "tag" }, words(scope)))) },
+                {
+                  name: "May",
+                  wide: true,
+                  cell: (row) =>
+                    make(
+                      "span",
+                      { class: "tags" },
+                      (row.scopes ?? []).map((/** @type {string} */ scope) =>
+                        make("span", { class: "tag" }, words(scope)),
+                      ),
+                    ),
+                },
                 { name: "Used", cell: (row) => (row.last_used_at ? since(row.last_used_at) : "never"), quiet: true },
                 { name: "Ends", cell: (row) => (row.expires_at ? when(row.expires_at) : "never"), quiet: true },
-                { name: "", cell: (row) => (row.kind === "operator" ? null : make("div", { class: "row-actions" }, button("Revoke…", "trash", () => this.revoke(row), { tone: "small quiet", "aria-label": `Revoke ${row.name}` }))) },
+                {
+                  name: "",
+                  cell: (row) =>
+                    row.kind === "operator"
+                      ? null
+                      : make(
+                          "div",
+                          { class: "row-actions" },
+                          button("Revoke…", "trash", () => this.revoke(row), {
+                            tone: "small quiet",
+                            "aria-label": `Revoke ${row.name}`,
+                          }),
+                        ),
+                },
               ],
               rows,
               { key: (row) => row.id },
@@ -64,7 +141,12 @@ class TokensPart extends View {
 
   /** @param {any} row */
   async revoke(row) {
-    await confirm({ title: `Revoke ${row.name}?`, lost: "Whoever uses it is out within a second, and cannot come back with it.", action: "Revoke", submit: () => remove(`/tokens/${part(row.id)}`) });
+    await confirm({
+      title: `Revoke ${row.name}?`,
+      lost: "Whoever uses it is out within a second, and cannot come back with it.",
+      action: "Revoke",
+      submit: () => remove(`/tokens/${part(row.id)}`),
+    });
     this.rows?.reload();
   }
 }
@@ -76,17 +158,39 @@ class LoginsPart extends View {
 
   render() {
     return [
-      make("p", { class: "muted" }, "Browsers that are logged in. Each ends after 12 hours without use, and after 7 days at the latest."),
+      make(
+        "p",
+        { class: "muted" },
+        "Browsers that are logged in. Each ends after 12 hours without use, and after 7 days at the latest.",
+      ),
       this.rows?.show(({ rows }) =>
         rows.length
           ? table(
               "Logins",
               [
-                { name: "Whose", cell: (row) => [make("strong", {}, clean(row.principal)), row.current ? make("span", { class: "muted" }, " (this browser)") : "", make("div", {}, code(row.id))] },
+                {
+                  name: "Whose",
+                  cell: (row) => [
+                    make("strong", {}, clean(row.principal)),
+                    row.current ? make("span", { class: "muted" }, " (this browser)") : "",
+                    make("div", {}, code(row.id)),
+                  ],
+                },
                 { name: "Since", cell: (row) => since(row.created_at), quiet: true },
                 { name: "Used", cell: (row) => since(row.last_used_at), quiet: true },
                 { name: "Ends", cell: (row) => when(row.ends_at), quiet: true },
-                { name: "", cell: (row) => make("div", { class: "row-actions" }, button("Log out…", "trash", () => this.end(row), { tone: "small quiet", "aria-label": `Log out ${row.id}` })) },
+                {
+                  name: "",
+                  cell: (row) =>
+                    make(
+                      "div",
+                      { class: "row-actions" },
+                      button("Log out…", "trash", () => this.end(row), {
+                        tone: "small quiet",
+                        "aria-label": `Log out ${row.id}`,
+                      }),
+                    ),
+                },
               ],
               rows,
               { key: (row) => row.id },
@@ -98,7 +202,14 @@ class LoginsPart extends View {
 
   /** @param {any} row */
   async end(row) {
-    await confirm({ title: "Log this browser out?", lost: row.current ? "It is the one you are using: you have to log in again." : "Whoever uses it is out within a second, and has to log in again.", action: "Log out", submit: () => remove(`/logins/${part(row.id)}`) });
+    await confirm({
+      title: "Log this browser out?",
+      lost: row.current
+        ? "It is the one you are using: you have to log in again."
+        : "Whoever uses it is out within a second, and has to log in again.",
+      action: "Log out",
+      submit: () => remove(`/logins/${part(row.id)}`),
+    });
     this.rows?.reload();
   }
 }
@@ -112,7 +223,11 @@ class IdentitiesPart extends View {
     await ask({
       title: "Link a sender",
       about: "Who writes from this sender then decides as the holder of the token.",
-      body: [select("Channel type", "channel_type", ["discord", "ws", "api", "cli"]), input("Sender", "sender_id", { required: true, placeholder: "80351110224678912" }), input("Token", "token", { required: true, placeholder: "alice", hint: "Its name or id" })],
+      body: [
+        select("Channel type", "channel_type", ["discord", "ws", "api", "cli"]),
+        input("Sender", "sender_id", { required: true, placeholder: "80351110224678912" }),
+        input("Token", "token", { required: true, placeholder: "alice", hint: "Its name or id" }),
+      ],
       action: "Link",
       submit: (values) => post("/identities", values),
     });
@@ -121,18 +236,60 @@ class IdentitiesPart extends View {
 
   render() {
     return [
-      make("div", { class: "bar" }, make("p", { class: "muted" }, "Which chat senders are people with a token, so that they may decide in a chat."), may("admin") ? make("div", { class: "push" }, button("Link a sender", "plus", () => this.create(), { tone: "primary" })) : null),
+      make(
+        "div",
+        { class: "bar" },
+        make("p", { class: "muted" }, "Which chat senders are people with a token, so that they may decide in a chat."),
+        may("admin")
+          ? make(
+              "div",
+              { class: "push" },
+              button("Link a sender", "plus", () => this.create(), { tone: "primary" }),
+            )
+          : null,
+      ),
       this.rows?.show(({ rows }) =>
         rows.length
-          ? table("Identities", [{ name: "Channel", cell: (row) => words(row.channel_type) }, { name: "Sender", cell: (row) => make("code", {}, clean(row.sender_id)) }, { name: "Token", cell: (row) => [clean(row.token), row.live ? "" : make("span", { class: "muted" }, " (ended)")] }, { name: "Linked", cell: (row) => [since(row.linked_at), ` by ${clean(row.linked_by)}`], quiet: true }, { name: "", cell: (row) => button("Unlink…", "trash", () => this.unlink(row), { tone: "small quiet", "aria-label": `Unlink ${row.sender_id}` }) }], rows, { key: (row) => row.id })
-          : empty("approvals", "Nobody is linked", "Link the sender of a chat network to a token, and that person can approve and answer from there.", may("admin") ? button("Link a sender", "plus", () => this.create()) : null),
+          ? table(
+              "Identities",
+              [
+                { name: "Channel", cell: (row) => words(row.channel_type) },
+                { name: "Sender", cell: (row) => make("code", {}, clean(row.sender_id)) },
+                {
+                  name: "Token",
+                  cell: (row) => [clean(row.token), row.live ? "" : make("span", { class: "muted" }, " (ended)")],
+                },
+                { name: "Linked", cell: (row) => [since(row.linked_at), ` by ${clean(row.linked_by)}`], quiet: true },
+                {
+                  name: "",
+                  cell: (row) =>
+                    button("Unlink…", "trash", () => this.unlink(row), {
+                      tone: "small quiet",
+                      "aria-label": `Unlink ${row.sender_id}`,
+                    }),
+                },
+              ],
+              rows,
+              { key: (row) => row.id },
+            )
+          : empty(
+              "approvals",
+              "Nobody is linked",
+              "Link the sender of a chat network to a token, and that person can approve and answer from there.",
+              may("admin") ? button("Link a sender", "plus", () => this.create()) : null,
+            ),
       ),
     ];
   }
 
   /** @param {any} row */
   async unlink(row) {
-    await confirm({ title: `Unlink ${row.sender_id}?`, lost: "This sender can no longer decide or answer in a chat.", action: "Unlink", submit: () => remove(`/identities/${part(row.id)}`) });
+    await confirm({
+      title: `Unlink ${row.sender_id}?`,
+      lost: "This sender can no longer decide or answer in a chat.",
+      action: "Unlink",
+      submit: () => remove(`/identities/${part(row.id)}`),
+    });
     this.rows?.reload();
   }
 }

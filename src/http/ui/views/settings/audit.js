@@ -18,17 +18,34 @@ class AuditPart extends View {
 
   render() {
     return [
-      make("div", { class: "bar" }, search("Find an act", this.q ?? "", (q) => ((this.q = q.toLowerCase()), this.update()))),
+      make(
+        "div",
+        { class: "bar" },
+        search("Find an act", this.q ?? "", (q) => ((this.q = q.toLowerCase()), this.update())),
+      ),
       this.rows?.show(({ rows }) => {
-        const found = rows.filter((/** @type {any} */ row) => JSON.stringify(row).toLowerCase().includes(this.q ?? ""));
-        if (!found.length) return empty("approvals", "Nothing to show", "Each login, decision and edit is listed here, with who did it and how it ended.");
+        const found = rows.filter((/** @type {any} */ row) =>
+          JSON.stringify(row)
+            .toLowerCase()
+            .includes(this.q ?? ""),
+        );
+        if (!found.length)
+          return empty(
+            "approvals",
+            "Nothing to show",
+            "Each login, decision and edit is listed here, with who did it and how it ended.",
+          );
         return table(
           "Acts",
           [
             { name: "When", cell: (row) => when(row.at) },
             { name: "Who", cell: (row) => clean(row.actor) },
             { name: "What", cell: (row) => words(row.action) },
-            { name: "On", wide: true, cell: (row) => (row.target ? make("code", { class: "id" }, clean(row.target)) : "–") },
+            {
+              name: "On",
+              wide: true,
+              cell: (row) => (row.target ? make("code", { class: "id" }, clean(row.target)) : "–"),
+            },
             { name: "From", cell: (row) => clean(row.from ?? ""), quiet: true },
             { name: "Outcome", cell: (row) => pill(row.outcome) },
           ],

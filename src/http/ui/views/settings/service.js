@@ -13,7 +13,10 @@ import { act, toast } from "../../parts/toast.js";
 
 class ServicePart extends View {
   begin() {
-    this.overview = this.source((signal) => get("/overview", {}, signal), ["channel.changed", "team.changed", "task.changed"]);
+    this.overview = this.source(
+      (signal) => get("/overview", {}, signal),
+      ["channel.changed", "team.changed", "task.changed"],
+    );
   }
 
   render() {
@@ -33,7 +36,24 @@ class ServicePart extends View {
           ["Stopping", now.drain ? "Yes: nothing new is accepted" : "No"],
         ]),
       ),
-      make("section", { class: "section" }, make("h2", {}, "Channels"), now.channels?.length ? table("Channels", [{ name: "Channel", cell: (row) => words(row.type) }, { name: "State", cell: (row) => pill(row.state) }, { name: "Connected", number: true, cell: (row) => count(row.connected) }, { name: "Problem", wide: true, cell: (row) => clean(row.error ?? "") || "–", quiet: true }], now.channels, { key: (row) => row.type }) : make("p", { class: "muted" }, "No channel is set up.")),
+      make(
+        "section",
+        { class: "section" },
+        make("h2", {}, "Channels"),
+        now.channels?.length
+          ? table(
+              "Channels",
+              [
+                { name: "Channel", cell: (row) => words(row.type) },
+                { name: "State", cell: (row) => pill(row.state) },
+                { name: "Connected", number: true, cell: (row) => count(row.connected) },
+                { name: "Problem", wide: true, cell: (row) => clean(row.error ?? "") || "–", quiet: true },
+              ],
+              now.channels,
+              { key: (row) => row.type },
+            )
+          : make("p", { class: "muted" }, "No channel is set up."),
+      ),
     ]);
   }
 }
@@ -41,24 +61,54 @@ class ServicePart extends View {
 class DoctorPart extends View {
   begin() {
     this.deep = false;
-    this.checks = this.source(async (signal) => (await get("/doctor", {}, signal)).checks, ["config.reloaded", "config.invalid"]);
+    this.checks = this.source(
+      async (signal) => (await get("/doctor", {}, signal)).checks,
+      ["config.reloaded", "config.invalid"],
+    );
   }
 
   /** @param {HTMLButtonElement} pressed */
   async examine(pressed) {
-    await act(pressed, async () => {
-      const found = await post("/doctor", { deep: true });
-      if (this.checks) this.checks.data = found.checks;
-      this.update();
-    }, "Examined, with a real request to each provider.");
+    await act(
+      pressed,
+      async () => {
+        const found = await post("/doctor", { deep: true });
+        if (this.checks) this.checks.data = found.checks;
+        this.update();
+      },
+      "Examined, with a real request to each provider.",
+    );
   }
 
   render() {
     return [
-      make("div", { class: "bar" }, button("Examine again", "again", () => this.checks?.reload()), button("Ask the providers too", "spark", (pressed) => this.examine(pressed))),
+      make(
+        "div",
+        { class: "bar" },
+        button("Examine again", "again", () => this.checks?.reload()),
+        button("Ask the providers too", "spark", (pressed) => this.examine(pressed)),
+      ),
       this.checks?.show((rows) =>
         rows.length
-          ? make("ul", { class: "checks" }, [...rows].sort((a, b) => RANK.indexOf(a.state) - RANK.indexOf(b.state)).map((/** @type {any} */ row) => make("li", { key: row.id }, pill(row.state), make("div", {}, make("p", {}, make("strong", {}, words(row.id)), " ", clean(row.message)), row.fix ? make("p", { class: "muted" }, `To do: ${clean(row.fix)}`) : null))))
+          ? make(
+              "ul",
+              { class: "checks" },
+              [...rows]
+                .sort((a, b) => RANK.indexOf(a.state) - RANK.indexOf(b.state))
+                .map((/** @type {any} */ row) =>
+                  make(
+                    "li",
+                    { key: row.id },
+                    pill(row.state),
+                    make(
+                      "div",
+                      {},
+                      make("p", {}, make("strong", {}, words(row.id)), " ", clean(row.message)),
+                      row.fix ? make("p", { class: "muted" }, `To do: ${clean(row.fix)}`) : null,
+                    ),
+                  ),
+                ),
+            )
           : empty("check", "Nothing to report", "The doctor has no findings."),
       ),
     ];
@@ -86,7 +136,9 @@ class BackupsPart extends View {
   async wait(id) {
     let job = await get(`/jobs/${part(id)}`, {}, this.lifetime.signal);
     while (job.state === "running") {
-      await new Promise((resolve) => live.addEventListener("job.progress", resolve, { once: true, signal: this.lifetime.signal }));
+      await new Promise((resolve) =>
+        live.addEventListener("job.progress", resolve, { once: true, signal: this.lifetime.signal }),
+      );
       job = live.state.jobs.get(id) ?? job;
     }
     live.state.jobs.set(id, job);
@@ -98,9 +150,40 @@ class BackupsPart extends View {
   render() {
     const jobs = [...live.state.jobs.values()].filter((job) => job.kind === "backup").reverse();
     return [
-      make("div", { class: "panel" }, make("h2", {}, "Back up now"), make("p", { class: "muted" }, "A consistent copy while the service runs: compressed, with checksums, verified after writing. Restore one with ", make("code", {}, "hivewright restore FILE"), "."), may("admin") ? make("div", { class: "choices" }, button("Back up", "download", (pressed) => this.start(pressed), { tone: "primary" })) : make("p", { class: "muted" }, "It needs the scope `admin`.")),
+      make(
+        "div",
+        { class: "panel" },
+        make("h2", {}, "Back up now"),
+        make(
+          "p",
+          { class: "muted" },
+          "A consistent copy while the service runs: compressed, with checksums, verified after writing. Restore one with ",
+          make("code", {}, "hivewright restore FILE"),
+          ".",
+        ),
+        may("admin")
+          ? make(
+              "div",
+              { class: "choices" },
+              button("Back up", "download", (pressed) => this.start(pressed), { tone: "primary" }),
+            )
+          : make("p", { class: "muted" }, "It needs the scope `admin`."),
+      ),
       jobs.length
-        ? table("Backups", [{ name: "State", cell: (job) => pill(job.state) }, { name: "Progress", cell: (job) => (job.total ? make("progress", { max: job.total, value: job.done, "aria-label": "Progress" }) : "–") }, { name: "Result", wide: true, cell: (job) => clean(job.message) || "–" }], jobs, { key: (job) => job.id })
+        ? table(
+            "Backups",
+            [
+              { name: "State", cell: (job) => pill(job.state) },
+              {
+                name: "Progress",
+                cell: (job) =>
+                  job.total ? make("progress", { max: job.total, value: job.done, "aria-label": "Progress" }) : "–",
+              },
+              { name: "Result", wide: true, cell: (job) => clean(job.message) || "–" },
+            ],
+            jobs,
+            { key: (job) => job.id },
+          )
         : make("p", { class: "muted section" }, icon("clock"), " No backup was made since the service started."),
     ];
   }

@@ -11,7 +11,18 @@ import "./config.js";
 import "./service.js";
 import "./trust.js";
 
-const TABS = [["service", "Service"], ["config", "Settings"], ["doctor", "Doctor"], ["tokens", "Tokens"], ["logins", "Logins"], ["trust", "Trust"], ["identities", "Identities"], ["policy", "Policy"], ["audit", "Audit"], ["backups", "Backups"]];
+const TABS = [
+  ["service", "Service"],
+  ["config", "Settings"],
+  ["doctor", "Doctor"],
+  ["tokens", "Tokens"],
+  ["logins", "Logins"],
+  ["trust", "Trust"],
+  ["identities", "Identities"],
+  ["policy", "Policy"],
+  ["audit", "Audit"],
+  ["backups", "Backups"],
+];
 
 class Settings extends View {
   render() {

@@ -20,7 +20,15 @@ class TrustPart extends View {
   async create() {
     await ask({
       title: "Let a sender in",
-      body: [select("Channel type", "channel_type", ["discord", "ws", "api", "cli"]), input("Sender", "sender_id", { required: true }), input("Channel", "channel_id", { placeholder: "All channels" }), select("May", "trust_level", [["trusted", "write"], ["denied", "not write"]])],
+      body: [
+        select("Channel type", "channel_type", ["discord", "ws", "api", "cli"]),
+        input("Sender", "sender_id", { required: true }),
+        input("Channel", "channel_id", { placeholder: "All channels" }),
+        select("May", "trust_level", [
+          ["trusted", "write"],
+          ["denied", "not write"],
+        ]),
+      ],
       action: "Save",
       submit: ({ channel_id, ...values }) => post("/trust", { ...values, ...(channel_id ? { channel_id } : {}) }),
     });
@@ -29,19 +37,87 @@ class TrustPart extends View {
 
   render() {
     return [
-      make("div", { class: "bar" }, make("p", { class: "muted" }, "A message of a sender who is not let in reaches no team, trigger or model."), may("operate") ? make("div", { class: "push" }, button("Let a sender in", "plus", () => this.create(), { tone: "primary" })) : null),
+      make(
+        "div",
+        { class: "bar" },
+        make("p", { class: "muted" }, "A message of a sender who is not let in reaches no team, trigger or model."),
+        may("operate")
+          ? make(
+              "div",
+              { class: "push" },
+              button("Let a sender in", "plus", () => this.create(), { tone: "primary" }),
+            )
+          : null,
+      ),
       this.grants?.show(({ rows }) =>
         rows.length
-          ? table("Grants", [{ name: "Channel", cell: (row) => [words(row.channel_type), make("div", { class: "muted" }, row.channel_id ? clean(row.channel_id) : "all channels")] }, { name: "Sender", cell: (row) => make("code", {}, clean(row.sender_id)) }, { name: "Level", cell: (row) => pill(row.trust_level === "trusted" ? "allowed" : "denied", row.trust_level) }, { name: "Given", cell: (row) => [since(row.granted_at), ` by ${clean(row.granted_by)}`], quiet: true }, { name: "", cell: (row) => button("Take back…", "trash", () => this.revoke(row), { tone: "small quiet", "aria-label": `Take back the grant of ${row.sender_id}` }) }], rows, { key: (row) => row.id })
-          : empty("approvals", "No grants", "Only the senders that your settings name are let in. A grant adds one without a restart.", may("operate") ? button("Let a sender in", "plus", () => this.create()) : null),
+          ? table(
+              "Grants",
+              [
+                {
+                  name: "Channel",
+                  cell: (row) => [
+                    words(row.channel_type),
+                    make("div", { class: "muted" }, row.channel_id ? clean(row.channel_id) : "all channels"),
+                  ],
+                },
+                { name: "Sender", cell: (row) => make("code", {}, clean(row.sender_id)) },
+                {
+                  name: "Level",
+                  cell: (row) => pill(row.trust_level === "trusted" ? "allowed" : "denied", row.trust_level),
+                },
+                { name: "Given", cell: (row) => [since(row.granted_at), ` by ${clean(row.granted_by)}`], quiet: true },
+                {
+                  name: "",
+                  cell: (row) =>
+                    button("Take back…", "trash", () => this.revoke(row), {
+                      tone: "small quiet",
+                      "aria-label": `Take back the grant of ${row.sender_id}`,
+                    }),
+                },
+              ],
+              rows,
+              { key: (row) => row.id },
+            )
+          : empty(
+              "approvals",
+              "No grants",
+              "Only the senders that your settings name are let in. A grant adds one without a restart.",
+              may("operate") ? button("Let a sender in", "plus", () => this.create()) : null,
+            ),
       ),
-      make("section", { class: "section" }, make("h2", {}, "Lately decided"), this.audit?.show(({ rows }) => (rows.length ? table("Decisions", [{ name: "When", cell: (row) => when(row.time) }, { name: "Sender", cell: (row) => make("code", {}, clean(row.sender)) }, { name: "Channel", cell: (row) => clean(row.channel_type), quiet: true }, { name: "Decision", cell: (row) => pill(row.decision) }, { name: "Why", cell: (row) => words(row.reason), quiet: true }], rows, { key: (row) => row.id }) : make("p", { class: "muted" }, "Nobody has written yet.")))),
+      make(
+        "section",
+        { class: "section" },
+        make("h2", {}, "Lately decided"),
+        this.audit?.show(({ rows }) =>
+          rows.length
+            ? table(
+                "Decisions",
+                [
+                  { name: "When", cell: (row) => when(row.time) },
+                  { name: "Sender", cell: (row) => make("code", {}, clean(row.sender)) },
+                  { name: "Channel", cell: (row) => clean(row.channel_type), quiet: true },
+                  { name: "Decision", cell: (row) => pill(row.decision) },
+                  { name: "Why", cell: (row) => words(row.reason), quiet: true },
+                ],
+                rows,
+                { key: (row) => row.id },
+              )
+            : make("p", { class: "muted" }, "Nobody has written yet."),
+        ),
+      ),
     ];
   }
 
   /** @param {any} row */
   async revoke(row) {
-    await confirm({ title: "Take this grant back?", lost: `${row.sender_id} is then judged by the settings alone.`, action: "Take back", submit: () => remove(`/trust/${part(row.id)}`) });
+    await confirm({
+      title: "Take this grant back?",
+      lost: `${row.sender_id} is then judged by the settings alone.`,
+      action: "Take back",
+      submit: () => remove(`/trust/${part(row.id)}`),
+    });
     this.grants?.reload();
   }
 }
@@ -56,8 +132,21 @@ class PolicyPart extends View {
       title: "New rule",
       about: "A rule that denies wins over one that asks, and that over one that allows.",
       body: [
-        make("div", { class: "pair" }, input("Name", "id", { placeholder: "ask-write" }), select("Effect", "effect", [["require_approval", "ask a person"], ["deny", "deny"], ["allow", "allow"]])),
-        input("What", "resource", { required: true, placeholder: "tool:write", hint: "tool:, class:, file:, command: or host:" }),
+        make(
+          "div",
+          { class: "pair" },
+          input("Name", "id", { placeholder: "ask-write" }),
+          select("Effect", "effect", [
+            ["require_approval", "ask a person"],
+            ["deny", "deny"],
+            ["allow", "allow"],
+          ]),
+        ),
+        input("What", "resource", {
+          required: true,
+          placeholder: "tool:write",
+          hint: "tool:, class:, file:, command: or host:",
+        }),
         input("Team", "team", { placeholder: "Any team" }),
         input("Note", "note", { placeholder: "Why; people read it when they are asked" }),
       ],
@@ -71,30 +160,107 @@ class PolicyPart extends View {
     await ask({
       title: "What would happen?",
       about: "Judges a call that nobody makes.",
-      body: [make("div", { class: "pair" }, input("Team", "team", { required: true, value: "main" }), input("Tool", "tool", { required: true, placeholder: "write" })), input("Arguments", "args", { value: "{}", class: "mono" }), make("output", { class: "preview", id: "explained" })],
+      body: [
+        make(
+          "div",
+          { class: "pair" },
+          input("Team", "team", { required: true, value: "main" }),
+          input("Tool", "tool", { required: true, placeholder: "write" }),
+        ),
+        input("Arguments", "args", { value: "{}", class: "mono" }),
+        make("output", { class: "preview", id: "explained" }),
+      ],
       action: "Judge",
       stays: true,
       submit: async ({ team, tool, args }, form) => {
         const answer = await post("/policies/explain", { team, tool, args: JSON.parse(args || "{}") });
-        form.querySelector("#explained")?.replaceChildren(make("p", {}, pill(answer.decision === "allow" ? "allowed" : answer.decision === "deny" ? "denied" : "pending", words(answer.decision)), " ", answer.rule ? `by rule ${clean(answer.rule)}` : words(answer.reason ?? "")), ...(answer.why ? [make("p", { class: "muted" }, clean(answer.why))] : []));
+        form
+          .querySelector("#explained")
+          ?.replaceChildren(
+            make(
+              "p",
+              {},
+              pill(
+                answer.decision === "allow" ? "allowed" : answer.decision === "deny" ? "denied" : "pending",
+                words(answer.decision),
+              ),
+              " ",
+              answer.rule ? `by rule ${clean(answer.rule)}` : words(answer.reason ?? ""),
+            ),
+            ...(answer.why ? [make("p", { class: "muted" }, clean(answer.why))] : []),
+          );
       },
     });
   }
 
   render() {
     return [
-      make("div", { class: "bar" }, make("p", { class: "muted" }, "What teams may do, may not do, and must ask for."), make("div", { class: "actions push" }, button("Explain a call…", "question", () => this.explain()), may("admin") ? button("New rule", "plus", () => this.create(), { tone: "primary" }) : null)),
+      make(
+        "div",
+        { class: "bar" },
+        make("p", { class: "muted" }, "What teams may do, may not do, and must ask for."),
+        make(
+          "div",
+          { class: "actions push" },
+          button("Explain a call…", "question", () => this.explain()),
+          may("admin") ? button("New rule", "plus", () => this.create(), { tone: "primary" }) : null,
+        ),
+      ),
       this.rules?.show(({ rows }) =>
         rows.length
-          ? table("Rules", [{ name: "Rule", cell: (row) => [make("strong", {}, clean(row.id)), row.note ? make("div", { class: "muted clip" }, clean(row.note)) : null] }, { name: "Effect", cell: (row) => pill(row.effect === "deny" ? "denied" : row.effect === "allow" ? "allowed" : "pending", words(row.effect)) }, { name: "What", cell: (row) => make("code", {}, clean(row.resource)) }, { name: "Team", cell: (row) => clean(row.team && row.team !== "*" ? row.team : "any"), quiet: true }, { name: "From", cell: (row) => words(row.source), quiet: true }, { name: "", cell: (row) => (row.source === "stored" && may("admin") ? button("Remove…", "trash", () => this.discard(row), { tone: "small quiet", "aria-label": `Remove ${row.id}` }) : null) }], rows, { key: (row) => row.id })
-          : empty("approvals", "No rules of your own", "Without rules, tools follow the shipped defaults: reading is free, what cannot be undone is asked for.", may("admin") ? button("New rule", "plus", () => this.create()) : null),
+          ? table(
+              "Rules",
+              [
+                {
+                  name: "Rule",
+                  cell: (row) => [
+                    make("strong", {}, clean(row.id)),
+                    row.note ? make("div", { class: "muted clip" }, clean(row.note)) : null,
+                  ],
+                },
+                {
+                  name: "Effect",
+                  cell: (row) =>
+                    pill(
+                      row.effect === "deny" ? "denied" : row.effect === "allow" ? "allowed" : "pending",
+                      words(row.effect),
+                    ),
+                },
+                { name: "What", cell: (row) => make("code", {}, clean(row.resource)) },
+                { name: "Team", cell: (row) => clean(row.team && row.team !== "*" ? row.team : "any"), quiet: true },
+                { name: "From", cell: (row) => words(row.source), quiet: true },
+                {
+                  name: "",
+                  cell: (row) =>
+                    row.source === "stored" && may("admin")
+                      ? button("Remove…", "trash", () => this.discard(row), {
+                          tone: "small quiet",
+                          "aria-label": `Remove ${row.id}`,
+                        })
+                      : null,
+                },
+              ],
+              rows,
+              { key: (row) => row.id },
+            )
+          : empty(
+              "approvals",
+              "No rules of your own",
+              "Without rules, tools follow the shipped defaults: reading is free, what cannot be undone is asked for.",
+              may("admin") ? button("New rule", "plus", () => this.create()) : null,
+            ),
       ),
     ];
   }
 
   /** @param {any} row */
   async discard(row) {
-    await confirm({ title: `Remove ${row.id}?`, lost: "Calls that it held back or denied are then judged by the other rules.", action: "Remove", submit: () => remove(`/policies/${part(row.id)}`) });
+    await confirm({
+      title: `Remove ${row.id}?`,
+      lost: "Calls that it held back or denied are then judged by the other rules.",
+      action: "Remove",
+      submit: () => remove(`/policies/${part(row.id)}`),
+    });
     this.rules?.reload();
   }
 }

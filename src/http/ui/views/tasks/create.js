@@ -12,8 +12,15 @@ export function createTask(teams, team) {
     title: "New task",
     about: "The team works on it as soon as it is free. Its result appears with the task.",
     body: [
-      area("What is to be done", "task", { required: true, rows: 5, placeholder: "Say what you want, and what a good result looks like" }),
-      [select("Team", "team", teams.length ? teams : ["main"], { value: team ?? teams[0] }), select("Priority", "priority", ["critical", "high", "normal", "low"], { value: "normal" })],
+      area("What is to be done", "task", {
+        required: true,
+        rows: 5,
+        placeholder: "Say what you want, and what a good result looks like",
+      }),
+      [
+        select("Team", "team", teams.length ? teams : ["main"], { value: team ?? teams[0] }),
+        select("Priority", "priority", ["critical", "high", "normal", "low"], { value: "normal" }),
+      ],
     ],
     action: "Give the task",
     submit: async ({ task, team: to, priority }) => {

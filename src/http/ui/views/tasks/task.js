@@ -29,10 +29,19 @@ class TaskPage extends View {
     this.events = this.source(async (signal) => {
       const { session_id: session } = await get(`/tasks/${part(this.chosen)}`, {}, signal);
       if (!session) return { session, rows: [] };
-      const { data } = await call("GET", `/sessions/${part(session)}/history`, { query: { view: "full", limit: 200 }, signal });
+      const { data } = await call("GET", `/sessions/${part(session)}/history`, {
+        query: { view: "full", limit: 200 },
+        signal,
+      });
       return { session, rows: data.filter((/** @type {any} */ message) => message.task_id === this.chosen) };
     });
-    this.on(["turn"], ({ detail }) => detail.task_id === this.chosen && (detail.kind !== "stream" || detail.value?.type.startsWith("tool_")) && this.events?.soon());
+    this.on(
+      ["turn"],
+      ({ detail }) =>
+        detail.task_id === this.chosen &&
+        (detail.kind !== "stream" || detail.value?.type.startsWith("tool_")) &&
+        this.events?.soon(),
+    );
     this.on(["task.changed"], (event) => {
       const { id, root } = event.detail;
       if (id === this.chosen) this.task?.soon();
@@ -61,7 +70,19 @@ class TaskPage extends View {
       make(
         "header",
         { class: "page-head" },
-        make("div", {}, make("h1", { class: "task-title" }, title(task.body)), make("p", { class: "ask-line" }, pill(task.state), task.wait_reason ? make("span", {}, `for ${words(task.wait_reason)}`) : null, teamLink(task.team), code(task.id))),
+        make(
+          "div",
+          {},
+          make("h1", { class: "task-title" }, title(task.body)),
+          make(
+            "p",
+            { class: "ask-line" },
+            pill(task.state),
+            task.wait_reason ? make("span", {}, `for ${words(task.wait_reason)}`) : null,
+            teamLink(task.team),
+            code(task.id),
+          ),
+        ),
         make("div", { class: "actions" }, this.actions(task)),
       ),
       make(
@@ -71,10 +92,49 @@ class TaskPage extends View {
           "div",
           { class: "stack" },
           make("section", { class: "panel" }, make("h2", {}, "Asked"), markdown(task.body)),
-          outcome?.error ? make("section", { class: "panel" }, make("h2", {}, "Error"), make("p", { class: "problem" }, clean(outcome.error.message), " ", make("code", {}, clean(outcome.error.code)))) : null,
-          outcome?.result ? make("section", { class: "panel" }, make("h2", {}, "Result"), markdown(outcome.result)) : null,
-          OPEN.includes(task.state) ? make("section", { class: "panel" }, make("h2", {}, "Result"), make("p", { class: "muted" }, "Not there yet.")) : null,
-          make("section", { class: "panel" }, make("h2", {}, "Events"), this.events?.show(({ session, rows }) => (rows.length ? make("ol", { class: "timeline" }, rows.map((/** @type {any} */ message) => moment(message, session))) : make("p", { class: "muted" }, "Nothing was said or done for it, or it was long ago: the transcript has everything.")))),
+          outcome?.error
+            ? make(
+                "section",
+                { class: "panel" },
+                make("h2", {}, "Error"),
+                make(
+                  "p",
+                  { class: "problem" },
+                  clean(outcome.error.message),
+                  " ",
+                  make("code", {}, clean(outcome.error.code)),
+                ),
+              )
+            : null,
+          outcome?.result
+            ? make("section", { class: "panel" }, make("h2", {}, "Result"), markdown(outcome.result))
+            : null,
+          OPEN.includes(task.state)
+            ? make(
+                "section",
+                { class: "panel" },
+                make("h2", {}, "Result"),
+                make("p", { class: "muted" }, "Not there yet."),
+              )
+            : null,
+          make(
+            "section",
+            { class: "panel" },
+            make("h2", {}, "Events"),
+            this.events?.show(({ session, rows }) =>
+              rows.length
+                ? make(
+                    "ol",
+                    { class: "timeline" },
+                    rows.map((/** @type {any} */ message) => moment(message, session)),
+                  )
+                : make(
+                    "p",
+                    { class: "muted" },
+                    "Nothing was said or done for it, or it was long ago: the transcript has everything.",
+                  ),
+            ),
+          ),
         ),
         make(
           "div",
@@ -93,15 +153,26 @@ class TaskPage extends View {
               ["Deadline", outcome ? null : when(task.deadline_at)],
               ["Not before", task.not_before ? when(task.not_before) : null],
               ["Attempts", task.redelivered ? `${task.attempts}, given again after a stop` : String(task.attempts)],
-              ["Tokens", outcome?.usage ? `${count(outcome.usage.input)} in, ${count(outcome.usage.output)} out` : null],
+              [
+                "Tokens",
+                outcome?.usage ? `${count(outcome.usage.input)} in, ${count(outcome.usage.output)} out` : null,
+              ],
               ["Cost", cost(task) === null ? null : money(cost(task))],
               ["Label", words(task.label)],
               ["Answer goes to", task.reply_to ? clean(task.reply_to) : null],
-              ["Topic", task.topic_id ? make("a", { href: write("chat", [task.topic_id]) }, clean(task.topic_id)) : null],
+              [
+                "Topic",
+                task.topic_id ? make("a", { href: write("chat", [task.topic_id]) }, clean(task.topic_id)) : null,
+              ],
               ["Transcript", task.session_id ? make("a", { href: write("history", [task.session_id]) }, "Open") : null],
             ]),
           ),
-          make("section", { class: "panel" }, make("h2", {}, "Chain"), this.chain?.show((rows) => this.tree(rows, lineage.root))),
+          make(
+            "section",
+            { class: "panel" },
+            make("h2", {}, "Chain"),
+            this.chain?.show((rows) => this.tree(rows, lineage.root)),
+          ),
         ),
       ),
     ];
@@ -110,17 +181,40 @@ class TaskPage extends View {
   /** Who gave what to whom, from the first cause down. @param {any[]} rows @param {string} root */
   tree(rows, root) {
     const known = new Set(rows.map((task) => task.id));
-    const below = (/** @type {string | null} */ id) => rows.filter((task) => (known.has(task.lineage?.parent) ? task.lineage.parent : null) === id).sort((a, b) => (a.created_at < b.created_at ? -1 : 1));
+    const below = (/** @type {string | null} */ id) =>
+      rows
+        .filter((task) => (known.has(task.lineage?.parent) ? task.lineage.parent : null) === id)
+        .sort((a, b) => (a.created_at < b.created_at ? -1 : 1));
     const total = rows.reduce((sum, task) => sum + (cost(task) ?? 0), 0);
     const node = (/** @type {any} */ task) =>
       make(
         "li",
         { key: task.id },
-        make("a", { class: "chain-node", href: write("tasks", [task.id]), "aria-current": task.id === this.chosen ? "true" : null }, cell(task.team), make("span", { class: "chain-word" }, make("strong", {}, clean(task.team)), make("span", {}, title(task.body))), pill(task.state), make("span", { class: "muted number" }, cost(task) === null ? "" : money(cost(task)))),
+        make(
+          "a",
+          {
+            class: "chain-node",
+            href: write("tasks", [task.id]),
+            "aria-current": task.id === this.chosen ? "true" : null,
+          },
+          cell(task.team),
+          make(
+            "span",
+            { class: "chain-word" },
+            make("strong", {}, clean(task.team)),
+            make("span", {}, title(task.body)),
+          ),
+          pill(task.state),
+          make("span", { class: "muted number" }, cost(task) === null ? "" : money(cost(task))),
+        ),
         nodes(below(task.id)),
       );
-    const nodes = (/** @type {any[]} */ tasks) => (tasks.length ? make("ol", { class: "chain" }, tasks.map(node)) : null);
-    return [rows.length ? nodes(below(null)) : make("p", { class: "muted" }, "Nothing else is known of ", code(root), "."), rows.length > 1 ? make("p", { class: "muted chain-sum" }, `${rows.length} tasks, ${money(total)} in all`) : null];
+    const nodes = (/** @type {any[]} */ tasks) =>
+      tasks.length ? make("ol", { class: "chain" }, tasks.map(node)) : null;
+    return [
+      rows.length ? nodes(below(null)) : make("p", { class: "muted" }, "Nothing else is known of ", code(root), "."),
+      rows.length > 1 ? make("p", { class: "muted chain-sum" }, `${rows.length} tasks, ${money(total)} in all`) : null,
+    ];
   }
 
   /** @param {any} task */
@@ -132,7 +226,9 @@ class TaskPage extends View {
         const made = await post(`/tasks/${part(task.id)}/retry`, {});
         go("tasks", [made.id]);
       };
-      return button("Try again", "again", (pressed) => act(pressed, again, "Given again as a new task."), { tone: "primary" });
+      return button("Try again", "again", (pressed) => act(pressed, again, "Given again as a new task."), {
+        tone: "primary",
+      });
     }
     return null;
   }
@@ -142,7 +238,10 @@ class TaskPage extends View {
     return ask({
       title: "Cancel this task?",
       about: "What runs is stopped. Its text so far is kept, its work is not undone.",
-      body: [input("Reason", "reason", { placeholder: "Optional; whoever asked reads it" }), tick("Also cancel all work that it gave to others", "cascade")],
+      body: [
+        input("Reason", "reason", { placeholder: "Optional; whoever asked reads it" }),
+        tick("Also cancel all work that it gave to others", "cascade"),
+      ],
       action: "Cancel the task",
       dangerous: true,
       submit: async ({ reason, cascade }) => {
@@ -156,7 +255,10 @@ class TaskPage extends View {
 
 /** The first line, cut. @param {string} body */
 function title(body) {
-  const line = clean(body).split("\n").find((text) => text.trim()) ?? "Task";
+  const line =
+    clean(body)
+      .split("\n")
+      .find((text) => text.trim()) ?? "Task";
   return line.length > 120 ? `${line.slice(0, 120)}…` : line;
 }
 

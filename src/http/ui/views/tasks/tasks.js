@@ -23,7 +23,18 @@ const COLUMNS = [
   ["ended", "Not done", ["failed", "dead", "expired", "cancelled"]],
 ];
 const STATES = ["accepted", "running", "waiting", "done", "failed", "cancelled", "expired", "dead"];
-const TYPES = ["chat", "delegate", "query", "trigger", "escalation", "bootstrap", "message", "handoff", "result", "agent"];
+const TYPES = [
+  "chat",
+  "delegate",
+  "query",
+  "trigger",
+  "escalation",
+  "bootstrap",
+  "message",
+  "handoff",
+  "result",
+  "agent",
+];
 const PRIORITIES = ["critical", "high", "normal", "low"];
 
 /** What a task has cost. @param {any} task */
@@ -76,15 +87,29 @@ class Tasks extends View {
     const { query } = this.place;
     const shown = query.as ?? "board";
     return [
-      head("Tasks", "Everything the teams do, have done and are about to do.", may("operate") ? button("New task", "plus", () => this.create(), { tone: "primary" }) : null),
+      head(
+        "Tasks",
+        "Everything the teams do, have done and are about to do.",
+        may("operate") ? button("New task", "plus", () => this.create(), { tone: "primary" }) : null,
+      ),
       make(
         "div",
         { class: "bar" },
-        segments("Form", [["board", "Board"], ["table", "Table"]], shown, (as) => this.filter({ as: as === "board" ? "" : as })),
+        segments(
+          "Form",
+          [
+            ["board", "Board"],
+            ["table", "Table"],
+          ],
+          shown,
+          (as) => this.filter({ as: as === "board" ? "" : as }),
+        ),
         search("Search tasks", query.q ?? "", (q) => this.narrow({ q })),
         choice("State", [["", "Any state"], ...STATES], query.state ?? "", (state) => this.narrow({ state })),
         choice("Type", [["", "Any type"], ...TYPES], query.type ?? "", (type) => this.narrow({ type })),
-        choice("Priority", [["", "Any priority"], ...PRIORITIES], query.priority ?? "", (priority) => this.narrow({ priority })),
+        choice("Priority", [["", "Any priority"], ...PRIORITIES], query.priority ?? "", (priority) =>
+          this.narrow({ priority }),
+        ),
         teamChoice(this.teams, query.team, (team) => this.narrow({ team })),
       ),
       this.tasks?.show(({ rows, total }) => this.list(rows, total, shown)),
@@ -95,14 +120,28 @@ class Tasks extends View {
   list(rows, total, shown) {
     const { q, state, type, priority, team } = this.place.query;
     if (!rows.length && (q || state || type || priority || team)) {
-      return empty("search", "Nothing fits", "No task matches these filters.", button("Show all", "close", () => this.narrow({ q: "", state: "", type: "", priority: "", team: "" })));
+      return empty(
+        "search",
+        "Nothing fits",
+        "No task matches these filters.",
+        button("Show all", "close", () => this.narrow({ q: "", state: "", type: "", priority: "", team: "" })),
+      );
     }
-    if (!rows.length) return empty("tasks", "No tasks yet", "Every message, delegation and trigger run becomes a task, and appears here.", make("a", { class: "button primary", href: "#/chat" }, "Write a message"));
+    if (!rows.length)
+      return empty(
+        "tasks",
+        "No tasks yet",
+        "Every message, delegation and trigger run becomes a task, and appears here.",
+        make("a", { class: "button primary", href: "#/chat" }, "Write a message"),
+      );
     const more = () => {
       this.limit = Math.min(200, this.limit + 70);
       this.tasks?.reload();
     };
-    return [shown === "table" ? this.table(rows) : this.board(rows), this.limit < 200 ? remainder(rows.length, total, more) : null];
+    return [
+      shown === "table" ? this.table(rows) : this.board(rows),
+      this.limit < 200 ? remainder(rows.length, total, more) : null,
+    ];
   }
 
   /** @param {any[]} rows */
@@ -116,7 +155,11 @@ class Tasks extends View {
           "section",
           { class: "lane", key: id, "aria-label": `${title}, ${several(own.length, "task")}` },
           make("h2", {}, title, make("span", { class: "muted" }, String(own.length))),
-          make("ul", {}, own.map((task) => make("li", { key: task.id }, this.card(task)))),
+          make(
+            "ul",
+            {},
+            own.map((task) => make("li", { key: task.id }, this.card(task))),
+          ),
           own.length ? null : make("p", { class: "muted lane-empty" }, "Nothing here"),
         );
       }),
@@ -130,7 +173,15 @@ class Tasks extends View {
       { class: "task-card", href: write("tasks", [task.id]) },
       make("span", { class: "task-top" }, cell(task.team), make("strong", {}, clean(task.team))),
       make("span", { class: "task-body" }, clean(task.body)),
-      make("span", { class: "task-foot" }, pill(task.state), task.wait_reason ? make("span", {}, `for ${words(task.wait_reason)}`) : null, make("span", {}, words(task.type)), task.priority === "normal" ? null : make("span", {}, clean(task.priority)), make("span", { class: "push" }, task.outcome ? duration(task.outcome.duration_ms) : since(task.created_at))),
+      make(
+        "span",
+        { class: "task-foot" },
+        pill(task.state),
+        task.wait_reason ? make("span", {}, `for ${words(task.wait_reason)}`) : null,
+        make("span", {}, words(task.type)),
+        task.priority === "normal" ? null : make("span", {}, clean(task.priority)),
+        make("span", { class: "push" }, task.outcome ? duration(task.outcome.duration_ms) : since(task.created_at)),
+      ),
     );
   }
 
@@ -139,13 +190,29 @@ class Tasks extends View {
     return table(
       "Tasks",
       [
-        { name: "State", cell: (task) => [pill(task.state), task.wait_reason ? make("small", { class: "muted" }, ` for ${words(task.wait_reason)}`) : null] },
-        { name: "Task", wide: true, cell: (task) => make("a", { class: "clip", href: write("tasks", [task.id]) }, clean(task.body) || clean(task.id)) },
+        {
+          name: "State",
+          cell: (task) => [
+            pill(task.state),
+            task.wait_reason ? make("small", { class: "muted" }, ` for ${words(task.wait_reason)}`) : null,
+          ],
+        },
+        {
+          name: "Task",
+          wide: true,
+          cell: (task) =>
+            make("a", { class: "clip", href: write("tasks", [task.id]) }, clean(task.body) || clean(task.id)),
+        },
         { name: "Team", cell: (task) => teamLink(task.team) },
         { name: "Type", cell: (task) => words(task.type), quiet: true },
         { name: "Priority", cell: (task) => words(task.priority), quiet: true },
         { name: "Age", number: true, cell: (task) => since(task.created_at), quiet: true },
-        { name: "Took", number: true, cell: (task) => (task.outcome ? duration(task.outcome.duration_ms) : "–"), quiet: true },
+        {
+          name: "Took",
+          number: true,
+          cell: (task) => (task.outcome ? duration(task.outcome.duration_ms) : "–"),
+          quiet: true,
+        },
         { name: "Cost", number: true, cell: (task) => money(cost(task)), quiet: true },
       ],
       rows,

@@ -19,13 +19,17 @@ import { editTrigger } from "./form.js";
 /** When it runs, in short. @param {any} trigger */
 export function rhythm(trigger) {
   const { cron, at, every, watch, open, pattern, timezone } = trigger.config ?? {};
-  const word = cron ?? (at ? `once, ${at}` : every ? `every ${every}` : (watch ?? open ?? pattern ?? trigger.path ?? ""));
+  const word =
+    cron ?? (at ? `once, ${at}` : every ? `every ${every}` : (watch ?? open ?? pattern ?? trigger.path ?? ""));
   return clean([word, timezone].filter(Boolean).join(" · "));
 }
 
 class Triggers extends View {
   begin() {
-    this.rows = this.source((signal) => list("/triggers", { limit: 200 }, signal), ["trigger.changed", "trigger.run", "task.changed"]);
+    this.rows = this.source(
+      (signal) => list("/triggers", { limit: 200 }, signal),
+      ["trigger.changed", "trigger.run", "task.changed"],
+    );
     this.teams = teamNames(this);
     this.follow();
     this.every(15_000);
@@ -48,7 +52,10 @@ class Triggers extends View {
     this.runs?.close();
     if (!id) return;
     this.one = this.source((signal) => get(`/triggers/${part(id)}`, {}, signal), ["trigger.changed", "trigger.run"]);
-    this.runs = this.source((signal) => list(`/triggers/${part(id)}/runs`, { limit: 50 }, signal), ["trigger.run", "trigger.changed", "task.changed"]);
+    this.runs = this.source(
+      (signal) => list(`/triggers/${part(id)}/runs`, { limit: 50 }, signal),
+      ["trigger.run", "trigger.changed", "task.changed"],
+    );
   }
 
   wish() {
@@ -67,12 +74,21 @@ class Triggers extends View {
     if (this.chosen) return [crumb("triggers", "Triggers"), this.one?.show((trigger) => this.page(trigger))];
     const { query } = this.place;
     return [
-      head("Triggers", "Work that starts at times, while a window is open, on messages and on signed calls.", may("operate") ? button("New trigger", "plus", () => this.create(), { tone: "primary" }) : null),
+      head(
+        "Triggers",
+        "Work that starts at times, while a window is open, on messages and on signed calls.",
+        may("operate") ? button("New trigger", "plus", () => this.create(), { tone: "primary" }) : null,
+      ),
       make(
         "div",
         { class: "bar" },
         search("Search triggers", query.q ?? "", (q) => this.filter({ q })),
-        choice("Type", [["", "Any type"], "schedule", "window", "keyword", "message", "webhook"], query.type ?? "", (type) => this.filter({ type })),
+        choice(
+          "Type",
+          [["", "Any type"], "schedule", "window", "keyword", "message", "webhook"],
+          query.type ?? "",
+          (type) => this.filter({ type }),
+        ),
         teamChoice(this.teams, query.team, (team) => this.filter({ team })),
       ),
       this.rows?.show(({ rows }) => this.list(rows)),
@@ -82,18 +98,61 @@ class Triggers extends View {
   /** @param {any[]} all */
   list(all) {
     const { q = "", type, team } = this.place.query;
-    const rows = all.filter((row) => (!type || row.type === type) && (!team || row.team === team) && `${row.name} ${row.task}`.toLowerCase().includes(q.toLowerCase()));
-    if (!all.length) return empty("triggers", "No triggers yet", "A trigger gives a team work by itself: every Monday at nine, when a word is said, when another service calls.", may("operate") ? button("New trigger", "plus", () => this.create(), { tone: "primary" }) : null);
-    if (!rows.length) return empty("search", "Nothing fits", "No trigger matches these filters.", button("Show all", "close", () => this.filter({ q: "", type: "", team: "" })));
+    const rows = all.filter(
+      (row) =>
+        (!type || row.type === type) &&
+        (!team || row.team === team) &&
+        `${row.name} ${row.task}`.toLowerCase().includes(q.toLowerCase()),
+    );
+    if (!all.length)
+      return empty(
+        "triggers",
+        "No triggers yet",
+        "A trigger gives a team work by itself: every Monday at nine, when a word is said, when another service calls.",
+        may("operate") ? button("New trigger", "plus", () => this.create(), { tone: "primary" }) : null,
+      );
+    if (!rows.length)
+      return empty(
+        "search",
+        "Nothing fits",
+        "No trigger matches these filters.",
+        button("Show all", "close", () => this.filter({ q: "", type: "", team: "" })),
+      );
     return table(
       "Triggers",
       [
-        { name: "Name", wide: true, cell: (row) => [make("a", { href: write("triggers", [row.id]) }, clean(row.name)), make("div", { class: "muted clip" }, clean(row.task))] },
-        { name: "State", cell: (row) => [pill(row.state), row.consecutive_failures ? make("div", { class: "muted" }, several(row.consecutive_failures, "failure")) : null] },
-        { name: "Type", cell: (row) => [words(row.type), make("div", { class: "muted" }, make("code", {}, rhythm(row)))], quiet: true },
+        {
+          name: "Name",
+          wide: true,
+          cell: (row) => [
+            make("a", { href: write("triggers", [row.id]) }, clean(row.name)),
+            make("div", { class: "muted clip" }, clean(row.task)),
+          ],
+        },
+        {
+          name: "State",
+          cell: (row) => [
+            pill(row.state),
+            row.consecutive_failures
+              ? make("div", { class: "muted" }, several(row.consecutive_failures, "failure"))
+              : null,
+          ],
+        },
+        {
+          name: "Type",
+          cell: (row) => [words(row.type), make("div", { class: "muted" }, make("code", {}, rhythm(row)))],
+          quiet: true,
+        },
         { name: "Team", cell: (row) => teamLink(row.team) },
         { name: "Next", cell: (row) => (row.next_due_at ? since(row.next_due_at) : "–"), quiet: true },
-        { name: "Last", cell: (row) => (row.last_run ? [since(row.last_run.fired_at), " ", pill(row.last_run.outcome ?? row.last_run.decision)] : "never"), quiet: true },
+        {
+          name: "Last",
+          cell: (row) =>
+            row.last_run
+              ? [since(row.last_run.fired_at), " ", pill(row.last_run.outcome ?? row.last_run.decision)]
+              : "never",
+          quiet: true,
+        },
       ],
       rows,
       { key: (row) => row.id, open: (row) => go("triggers", [row.id]) },
@@ -103,12 +162,35 @@ class Triggers extends View {
   /** @param {any} trigger */
   page(trigger) {
     return [
-      make("header", { class: "page-head" }, make("div", {}, make("h1", {}, clean(trigger.name)), make("p", { class: "ask-line" }, pill(trigger.state), teamLink(trigger.team), make("span", { class: "muted" }, words(trigger.type), " ", make("code", {}, rhythm(trigger))))), may("operate") ? make("div", { class: "actions" }, this.actions(trigger)) : null),
-      trigger.disabled_reason ? make("p", { class: "problem" }, icon("alert"), make("span", {}, clean(trigger.disabled_reason))) : null,
+      make(
+        "header",
+        { class: "page-head" },
+        make(
+          "div",
+          {},
+          make("h1", {}, clean(trigger.name)),
+          make(
+            "p",
+            { class: "ask-line" },
+            pill(trigger.state),
+            teamLink(trigger.team),
+            make("span", { class: "muted" }, words(trigger.type), " ", make("code", {}, rhythm(trigger))),
+          ),
+        ),
+        may("operate") ? make("div", { class: "actions" }, this.actions(trigger)) : null,
+      ),
+      trigger.disabled_reason
+        ? make("p", { class: "problem" }, icon("alert"), make("span", {}, clean(trigger.disabled_reason)))
+        : null,
       make(
         "div",
         { class: "columns" },
-        make("div", { class: "stack" }, make("section", { class: "panel" }, make("h2", {}, "Work"), markdown(trigger.task)), make("section", { class: "panel" }, make("h2", {}, "Next"), this.next(trigger))),
+        make(
+          "div",
+          { class: "stack" },
+          make("section", { class: "panel" }, make("h2", {}, "Work"), markdown(trigger.task)),
+          make("section", { class: "panel" }, make("h2", {}, "Next"), this.next(trigger)),
+        ),
         make(
           "section",
           { class: "panel" },
@@ -117,42 +199,92 @@ class Triggers extends View {
             ["Priority", words(trigger.priority)],
             ["Deadline", clean(trigger.deadline)],
             ["If one still runs", words(trigger.overlap_policy)],
-            ["Missed times", trigger.missed ? words(typeof trigger.missed === "string" ? trigger.missed : JSON.stringify(trigger.missed)) : null],
+            [
+              "Missed times",
+              trigger.missed
+                ? words(typeof trigger.missed === "string" ? trigger.missed : JSON.stringify(trigger.missed))
+                : null,
+            ],
             ["Off after", `${trigger.failure_threshold} failures in a row`],
             ["Failures now", String(trigger.consecutive_failures)],
             ["Tells", words(trigger.notify)],
             ["Subagent", trigger.subagent ? clean(trigger.subagent) : null],
-            ["Made by", clean(typeof trigger.created_by === "string" ? trigger.created_by : JSON.stringify(trigger.created_by))],
+            [
+              "Made by",
+              clean(typeof trigger.created_by === "string" ? trigger.created_by : JSON.stringify(trigger.created_by)),
+            ],
             ["Address", trigger.path ? make("code", {}, clean(trigger.path)) : null],
           ]),
           fold("Configuration", make("pre", { tabindex: "0", "aria-label": "Configuration" }, pretty(trigger.config))),
-          fold("Cursors", [Object.keys(trigger.cursors ?? {}).length ? make("pre", { tabindex: "0", "aria-label": "Cursors" }, pretty(trigger.cursors)) : make("p", { class: "muted" }, "None. A run can leave here what the next goes on from."), may("operate") ? make("div", { class: "choices" }, button("Change cursors…", "edit", () => this.setCursors(trigger), { tone: "small" })) : null]),
+          fold("Cursors", [
+            Object.keys(trigger.cursors ?? {}).length
+              ? make("pre", { tabindex: "0", "aria-label": "Cursors" }, pretty(trigger.cursors))
+              : make("p", { class: "muted" }, "None. A run can leave here what the next goes on from."),
+            may("operate")
+              ? make(
+                  "div",
+                  { class: "choices" },
+                  button("Change cursors…", "edit", () => this.setCursors(trigger), { tone: "small" }),
+                )
+              : null,
+          ]),
         ),
       ),
-      make("section", { class: "section" }, make("h2", {}, "Runs"), this.runs?.show(({ rows }) => this.history(rows))),
+      make(
+        "section",
+        { class: "section" },
+        make("h2", {}, "Runs"),
+        this.runs?.show(({ rows }) => this.history(rows)),
+      ),
     ];
   }
 
   /** @param {any} trigger */
   next(trigger) {
     const times = trigger.next_due ?? [];
-    if (!times.length) return make("p", { class: "muted" }, trigger.state === "active" ? "It waits for its event." : "Nothing: it is not active.");
-    return make("ol", { class: "times" }, times.map((/** @type {any} */ time) => make("li", {}, clean(time))));
+    if (!times.length)
+      return make(
+        "p",
+        { class: "muted" },
+        trigger.state === "active" ? "It waits for its event." : "Nothing: it is not active.",
+      );
+    return make(
+      "ol",
+      { class: "times" },
+      times.map((/** @type {any} */ time) => make("li", {}, clean(time))),
+    );
   }
 
   /** @param {any[]} rows */
   history(rows) {
-    if (!rows.length) return make("p", { class: "muted" }, "It has not run yet. “Run now” gives its work to the team at once.");
+    if (!rows.length)
+      return make("p", { class: "muted" }, "It has not run yet. “Run now” gives its work to the team at once.");
     return table(
       "Runs",
       [
         { name: "Fired", cell: (run) => when(run.fired_at) },
         { name: "Cause", cell: (run) => words(run.cause), quiet: true },
         { name: "Decision", cell: (run) => pill(run.decision) },
-        { name: "Outcome", wide: true, cell: (run) => [run.outcome ? pill(run.outcome) : null, run.reason ? make("span", { class: "muted" }, ` ${clean(run.reason)}`) : null] },
-        { name: "Task", cell: (run) => (run.task_id ? make("a", { href: write("tasks", [run.task_id]) }, "Open") : "–") },
+        {
+          name: "Outcome",
+          wide: true,
+          cell: (run) => [
+            run.outcome ? pill(run.outcome) : null,
+            run.reason ? make("span", { class: "muted" }, ` ${clean(run.reason)}`) : null,
+          ],
+        },
+        {
+          name: "Task",
+          cell: (run) => (run.task_id ? make("a", { href: write("tasks", [run.task_id]) }, "Open") : "–"),
+        },
         { name: "Took", number: true, cell: (run) => (run.duration_ms ? duration(run.duration_ms) : "–"), quiet: true },
-        { name: "Cost", number: true, cell: (run) => (run.cost_usd === null || run.cost_usd === undefined ? "–" : `${money(run.cost_usd)} · ${count(run.tokens)}`), quiet: true },
+        {
+          name: "Cost",
+          number: true,
+          cell: (run) =>
+            run.cost_usd === null || run.cost_usd === undefined ? "–" : `${money(run.cost_usd)} · ${count(run.tokens)}`,
+          quiet: true,
+        },
       ],
       rows,
       { key: (run) => run.id },
@@ -169,9 +301,24 @@ class Triggers extends View {
     const active = trigger.state === "active";
     return [
       button("Run now", "play", () => this.run(trigger).then(again), { tone: "primary" }),
-      active ? button("Disable", "pause", (pressed) => act(pressed, () => post(`${path}/disable`, {}), "Disabled.").then(again)) : button("Enable", "play", (pressed) => act(pressed, () => post(`${path}/enable`), "Enabled.").then(again)),
+      active
+        ? button("Disable", "pause", (pressed) =>
+            act(pressed, () => post(`${path}/disable`, {}), "Disabled.").then(again),
+          )
+        : button("Enable", "play", (pressed) => act(pressed, () => post(`${path}/enable`), "Enabled.").then(again)),
       button("Edit…", "edit", () => editTrigger([trigger.team], trigger).then(again)),
-      button("Delete…", "trash", () => confirm({ title: `Delete ${trigger.name}?`, lost: "It never runs again, and its runs are no longer listed.", action: "Delete", submit: () => remove(path) }).then((done) => done && go("triggers")), { tone: "danger" }),
+      button(
+        "Delete…",
+        "trash",
+        () =>
+          confirm({
+            title: `Delete ${trigger.name}?`,
+            lost: "It never runs again, and its runs are no longer listed.",
+            action: "Delete",
+            submit: () => remove(path),
+          }).then((done) => done && go("triggers")),
+        { tone: "danger" },
+      ),
     ];
   }
 
@@ -181,7 +328,13 @@ class Triggers extends View {
     return ask({
       title: `Cursors of ${trigger.name}`,
       about: "The next run goes on from these. What is not listed is forgotten.",
-      body: area("Cursors", "cursors", { value: lines.join("\n"), rows: 5, class: "mono", spellcheck: "false", placeholder: "last_id = 42" }),
+      body: area("Cursors", "cursors", {
+        value: lines.join("\n"),
+        rows: 5,
+        class: "mono",
+        spellcheck: "false",
+        placeholder: "last_id = 42",
+      }),
       action: "Save",
       submit: async ({ cursors }) => {
         await put(`/triggers/${part(trigger.id)}/cursors`, { cursors: cursorsIn(cursors) });
@@ -195,7 +348,12 @@ class Triggers extends View {
     return ask({
       title: `Run ${trigger.name} now?`,
       about: "The team is given the work at once, as if its time had come.",
-      body: select("If its last work is unfinished", "overlap", [["confirm", "Do not run, and say so"], ["allow", "Run beside it"], ["skip", "Skip this run"], ["replace", "Cancel that work"]]),
+      body: select("If its last work is unfinished", "overlap", [
+        ["confirm", "Do not run, and say so"],
+        ["allow", "Run beside it"],
+        ["skip", "Skip this run"],
+        ["replace", "Cancel that work"],
+      ]),
       action: "Run now",
       submit: ({ overlap }) => post(`/triggers/${part(trigger.id)}/run`, { overlap_policy: overlap }),
     });
@@ -204,11 +362,14 @@ class Triggers extends View {
 
 /** @param {string} text */
 function cursorsIn(text) {
-  const rows = text.split("\n").filter((line) => line.trim()).map((line) => {
-    const [, name, value] = /^\s*([^=\s][^=]*?)\s*=\s*(.*?)\s*$/.exec(line) ?? [];
-    if (!name) throw new Error(`Expected \`name = value\`: ${line.trim()}`);
-    return [name, value];
-  });
+  const rows = text
+    .split("\n")
+    .filter((line) => line.trim())
+    .map((line) => {
+      const [, name, value] = /^\s*([^=\s][^=]*?)\s*=\s*(.*?)\s*$/.exec(line) ?? [];
+      if (!name) throw new Error(`Expected \`name = value\`: ${line.trim()}`);
+      return [name, value];
+    });
   return Object.fromEntries(rows);
 }
 
