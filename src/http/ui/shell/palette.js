@@ -35,14 +35,12 @@ function items(teams) {
       run: () => document.getElementById("theme")?.click(),
     },
     { word: "Log out", about: "Session", picture: "leave", run: () => document.getElementById("logout")?.click() },
-    ...talk
-      .topics()
-      .map((topic) => ({
-        word: clean(topic.name),
-        about: "Topic",
-        picture: "chat",
-        run: () => go("chat", [topic.id]),
-      })),
+    ...talk.topics().map((topic) => ({
+      word: clean(topic.name),
+      about: "Topic",
+      picture: "chat",
+      run: () => go("chat", [topic.id]),
+    })),
     ...teams.map((team) => ({ word: clean(team), about: "Team", picture: "org", run: () => go("team", [team]) })),
   ];
 }
