@@ -10,7 +10,7 @@ use super::{
     failure::{Exit, Failure},
     grants,
     screen::{Screen, printable},
-    service::{Service, given},
+    service::{Service, data, given},
     table::{moment, table},
 };
 
@@ -224,13 +224,11 @@ struct Row {
 }
 
 fn read(answer: &Value) -> Result<Row, Failure> {
-    serde_json::from_value(answer["data"].clone())
-        .map_err(|error| Failure::system("the service's answer cannot be read", error))
+    data(answer)
 }
 
 fn listed(answer: &Value) -> Result<String, Failure> {
-    let rows: Vec<Row> = serde_json::from_value(answer["data"].clone())
-        .map_err(|error| Failure::system("the service's answer cannot be read", error))?;
+    let rows: Vec<Row> = data(answer)?;
     let rows = rows.into_iter().map(|row| {
         [
             row.short_id,

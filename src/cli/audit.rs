@@ -7,7 +7,7 @@ use serde_json::Value;
 use super::{
     Context,
     failure::Failure,
-    service::{Service, given},
+    service::{Service, data, given},
     table::{moment, table},
 };
 
@@ -58,8 +58,7 @@ struct Row {
 }
 
 fn listed(answer: &Value) -> Result<String, Failure> {
-    let rows: Vec<Row> = serde_json::from_value(answer["data"].clone())
-        .map_err(|error| Failure::system("the service's answer cannot be read", error))?;
+    let rows: Vec<Row> = data(answer)?;
     let rows = rows.into_iter().map(|row| {
         [
             row.at.as_deref().map(moment).unwrap_or_default(),

@@ -3,14 +3,14 @@
 use std::{path::PathBuf, time::Duration};
 
 use clap::Args;
-use serde::{Deserialize, de::DeserializeOwned};
-use serde_json::{Value, json};
+use serde::Deserialize;
+use serde_json::json;
 
 use super::{
     Context,
     failure::{Exit, Failure},
     progress::Gauge,
-    service::Service,
+    service::{Service, data},
     stopped::{self, Stopped},
 };
 use crate::storage::backup::{create, create_at};
@@ -109,10 +109,10 @@ async fn ask_for(
     let file = file.map(std::path::absolute).transpose();
     let file = file.map_err(|error| Failure::system("the file has no place", error))?;
     let wish = json!({"file": file});
-    let Accepted { job_id } = part(service.post("/api/v1/backups", &wish).await?)?;
+    let Accepted { job_id } = data(&service.post("/api/v1/backups", &wish).await?)?;
     let mut interrupted = std::pin::pin!(tokio::signal::ctrl_c());
     loop {
-        let job: Job = part(service.get(&format!("/api/v1/jobs/{job_id}")).await?)?;
+        let job: Job = data(&service.get(&format!("/api/v1/jobs/{job_id}")).await?)?;
         match job.state.as_str() {
             "running" => gauge.set(job.done, job.total, &job.unit),
             "done" => return Ok(PathBuf::from(job.message)),
@@ -126,9 +126,4 @@ async fn ask_for(
             }
         }
     }
-}
-
-fn part<T: DeserializeOwned>(mut answer: Value) -> Result<T, Failure> {
-    serde_json::from_value(answer["data"].take())
-        .map_err(|error| Failure::system("the service's answer cannot be read", error))
 }

@@ -8,7 +8,7 @@ use super::{
     approvals::safe,
     ask::confirm,
     failure::{Exit, Failure},
-    service::{Service, given},
+    service::{Service, data, given},
     table::{moment, table},
 };
 
@@ -64,8 +64,7 @@ pub(super) async fn revoke(service: &Service, context: &Context, id: &str) -> Re
 }
 
 fn listed(answer: &Value) -> Result<String, Failure> {
-    let rows: Vec<Row> = serde_json::from_value(answer["data"].clone())
-        .map_err(|error| Failure::system("the service's answer cannot be read", error))?;
+    let rows: Vec<Row> = data(answer)?;
     let rows = rows.into_iter().map(|row| {
         let left = row
             .uses_left

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use super::{
     Context,
     failure::{Exit, Failure},
-    service::Service,
+    service::{Service, data},
     table::{moment, table},
     trust::{Sender, sender},
 };
@@ -108,8 +108,7 @@ struct Row {
 }
 
 fn read(answer: &Value) -> Result<Vec<Row>, Failure> {
-    serde_json::from_value(answer["data"].clone())
-        .map_err(|error| Failure::system("the service's answer cannot be read", error))
+    data(answer)
 }
 
 fn links(answer: &Value) -> Result<String, Failure> {

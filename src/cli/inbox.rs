@@ -9,7 +9,7 @@ use super::{
     Context,
     approvals::safe,
     failure::Failure,
-    service::Service,
+    service::{Service, data},
     table::{moment, table},
 };
 
@@ -106,8 +106,7 @@ struct Row {
 }
 
 fn listed(answer: &Value) -> Result<String, Failure> {
-    let rows: Vec<Row> = serde_json::from_value(answer["data"].clone())
-        .map_err(|error| Failure::system("the service's answer cannot be read", error))?;
+    let rows: Vec<Row> = data(answer)?;
     let rows = rows.into_iter().map(|row| {
         let count = match row.count {
             1 => String::new(),

@@ -12,7 +12,7 @@ use super::{
     approvals::safe,
     failure::{Exit, Failure},
     hidden,
-    service::Service,
+    service::{Service, data},
     table::{moment, table},
 };
 
@@ -156,8 +156,7 @@ struct Row {
 }
 
 fn rows(answer: &Value) -> Result<Vec<Row>, Failure> {
-    serde_json::from_value(answer["data"].clone())
-        .map_err(|error| Failure::system("the service's answer cannot be read", error))
+    data(answer)
 }
 
 fn listed(answer: &Value) -> Result<String, Failure> {

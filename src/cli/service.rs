@@ -7,7 +7,7 @@ use rustix::{
     fs::{FlockOperation, flock},
     io::Errno,
 };
-use serde::Deserialize;
+use serde::{Deserialize, de::DeserializeOwned};
 use serde_json::Value;
 
 use super::{
@@ -301,6 +301,12 @@ impl Service {
             ),
         )
     }
+}
+
+/// What an answer is about.
+pub(super) fn data<T: DeserializeOwned>(answer: &Value) -> Result<T, Failure> {
+    T::deserialize(&answer["data"])
+        .map_err(|error| Failure::system("the service's answer cannot be read", error))
 }
 
 /// The fields that were named.

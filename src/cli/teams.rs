@@ -9,7 +9,7 @@ use super::{
     ask::confirm,
     failure::{Exit, Failure},
     screen::printable,
-    service::Service,
+    service::{Service, data},
     table::{moment, table},
 };
 
@@ -160,7 +160,7 @@ pub(super) async fn run(arguments: Arguments, context: &Context) -> Result<(), F
         Action::Tree => {
             let answer = service.get("/api/v1/org").await?;
             let mut text = String::new();
-            draw(&read::<Node>(&answer)?, "", "", &mut text);
+            draw(&data::<Node>(&answer)?, "", "", &mut text);
             (answer, Shown::Text(text))
         }
         Action::Create {
@@ -290,11 +290,6 @@ fn joined(list: &Value) -> String {
     }
 }
 
-fn read<T: serde::de::DeserializeOwned>(answer: &Value) -> Result<T, Failure> {
-    serde_json::from_value(answer["data"].clone())
-        .map_err(|error| Failure::system("the service's answer cannot be read", error))
-}
-
 #[derive(Debug, Deserialize)]
 struct Row {
     name: String,
@@ -308,7 +303,7 @@ struct Row {
 }
 
 fn list(answer: &Value) -> Result<String, Failure> {
-    let rows: Vec<Row> = read(answer)?;
+    let rows: Vec<Row> = data(answer)?;
     let rows = rows.into_iter().map(|row| {
         [
             row.name,
@@ -411,7 +406,7 @@ fn one(answer: &Value) -> Result<String, Failure> {
         usage_today,
         budget,
         tasks,
-    } = read(answer)?;
+    } = data(answer)?;
     let since = created_at.as_deref().map(moment).unwrap_or_default();
     let caps: Vec<String> = budget
         .iter()

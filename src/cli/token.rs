@@ -11,7 +11,7 @@ use super::{
     backup::blocking,
     failure::{Exit, Failure},
     screen::Screen,
-    service::{Service, token_path},
+    service::{Service, data, token_path},
     stopped::Stopped,
     table::{self, moment},
 };
@@ -214,8 +214,7 @@ struct Row {
 }
 
 fn table(answer: &Value) -> Result<String, Failure> {
-    let rows: Vec<Row> = serde_json::from_value(answer["data"].clone())
-        .map_err(|error| Failure::system("the service's answer cannot be read", error))?;
+    let rows: Vec<Row> = data(answer)?;
     let rows = rows.into_iter().map(|row| {
         let or_never = |date: Option<String>| date.as_deref().map_or("never".to_owned(), moment);
         [

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use super::{
     Context,
     failure::{Exit, Failure},
-    service::Service,
+    service::{Service, data},
     table::{moment, table},
 };
 
@@ -200,7 +200,7 @@ async fn find(service: &Service, which: &str, channel: Option<&str>) -> Result<S
             .into_iter()
             .chain([("offset", offset.to_string())]);
         let answer = service.search("/api/v1/trust", page).await?;
-        let rows: Vec<Grant> = read(&answer)?;
+        let rows: Vec<Grant> = data(&answer)?;
         let bare = channel.map(|channel| channel.strip_prefix("discord:").unwrap_or(channel));
         let is_meant = |row: &&Grant| {
             let own = row.channel_id.as_deref();
@@ -241,13 +241,8 @@ struct Decided {
     reason: String,
 }
 
-fn read<T: serde::de::DeserializeOwned>(answer: &Value) -> Result<T, Failure> {
-    serde_json::from_value(answer["data"].clone())
-        .map_err(|error| Failure::system("the service's answer cannot be read", error))
-}
-
 fn grants(answer: &Value) -> Result<String, Failure> {
-    let rows: Vec<Grant> = read(answer)?;
+    let rows: Vec<Grant> = data(answer)?;
     let rows = rows.into_iter().map(|row| {
         [
             row.id,
@@ -265,7 +260,7 @@ fn grants(answer: &Value) -> Result<String, Failure> {
 }
 
 fn decisions(answer: &Value) -> Result<String, Failure> {
-    let rows: Vec<Decided> = read(answer)?;
+    let rows: Vec<Decided> = data(answer)?;
     let rows = rows.into_iter().map(|row| {
         let claim = row.asserted_by.map(|by| format!(" (says {by})"));
         [

@@ -1,13 +1,13 @@
 //! `hivewright usage`: what model calls have come to.
 
 use clap::{Args, ValueEnum};
-use serde::{Deserialize, de::DeserializeOwned};
+use serde::Deserialize;
 use serde_json::Value;
 
 use super::{
     Context,
     failure::Failure,
-    service::{Service, given},
+    service::{Service, data, given},
     table::table,
 };
 
@@ -86,11 +86,6 @@ pub(super) async fn run(arguments: Arguments, context: &Context) -> Result<(), F
     Ok(())
 }
 
-fn read<T: DeserializeOwned>(answer: &Value) -> Result<Vec<T>, Failure> {
-    serde_json::from_value(answer["data"].clone())
-        .map_err(|error| Failure::system("the service's answer cannot be read", error))
-}
-
 #[derive(Debug, Deserialize)]
 struct Calls {
     key: String,
@@ -104,7 +99,7 @@ struct Calls {
 }
 
 fn calls(answer: &Value, by: Group) -> Result<String, Failure> {
-    let rows = read::<Calls>(answer)?.into_iter().map(|row| {
+    let rows = data::<Vec<Calls>>(answer)?.into_iter().map(|row| {
         [
             row.key,
             row.requests.to_string(),
@@ -141,7 +136,7 @@ struct Spent {
 
 fn budgets(answer: &Value) -> Result<String, Failure> {
     let money = |cap: Option<f64>| cap.map_or("-".to_owned(), |cap| format!("{cap:.2}"));
-    let rows = read::<Budget>(answer)?.into_iter().map(|row| {
+    let rows = data::<Vec<Budget>>(answer)?.into_iter().map(|row| {
         [
             row.team,
             format!("{:.4}", row.spent.usd),

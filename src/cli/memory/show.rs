@@ -8,6 +8,7 @@ use serde_json::Value;
 use super::{
     super::{
         failure::Failure,
+        service::data,
         table::{self, moment},
     },
     difference::difference,
@@ -88,8 +89,7 @@ impl Row {
 }
 
 fn rows(answer: &Value) -> Result<Vec<Row>, Failure> {
-    serde_json::from_value(answer["data"].clone())
-        .map_err(|error| Failure::system("the service's answer cannot be read", error))
+    data(answer)
 }
 
 /// A list in columns.
@@ -128,8 +128,7 @@ pub(super) fn chain(answer: &Value) -> Result<String, Failure> {
 
 /// One entry, with what it would change if it is a proposal.
 pub(super) fn entry(answer: &Value) -> Result<String, Failure> {
-    let row: Row = serde_json::from_value(answer["data"].clone())
-        .map_err(|error| Failure::system("the service's answer cannot be read", error))?;
+    let row: Row = data(answer)?;
     let mut text = String::new();
     // Writing into a string cannot fail.
     let mut line = |name: &str, value: &str| {

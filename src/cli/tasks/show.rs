@@ -1,18 +1,14 @@
 //! What is printed of tasks.
 
-use serde::{Deserialize, de::DeserializeOwned};
+use serde::Deserialize;
 use serde_json::Value;
 
 use crate::cli::{
     failure::Failure,
     screen::printable,
+    service::data,
     table::{moment, table},
 };
-
-fn read<T: DeserializeOwned>(answer: &Value) -> Result<T, Failure> {
-    serde_json::from_value(answer["data"].clone())
-        .map_err(|error| Failure::system("the service's answer cannot be read", error))
-}
 
 #[derive(Debug, Deserialize)]
 struct Row {
@@ -60,7 +56,7 @@ fn state(row: &Row) -> String {
 
 /// Tasks in columns.
 pub(super) fn list(answer: &Value) -> Result<String, Failure> {
-    let rows: Vec<Row> = read(answer)?;
+    let rows: Vec<Row> = data(answer)?;
     let rows = rows.into_iter().map(|row| {
         let state = state(&row);
         let words = row.body.split_whitespace().collect::<Vec<_>>().join(" ");
@@ -81,7 +77,7 @@ pub(super) fn list(answer: &Value) -> Result<String, Failure> {
 
 /// All of one task.
 pub(super) fn one(answer: &Value) -> Result<String, Failure> {
-    let row: Row = read(answer)?;
+    let row: Row = data(answer)?;
     let date = |date: &Option<String>| date.as_deref().map(moment).unwrap_or_default();
     let mut lines = vec![
         ("id", row.id.clone()),

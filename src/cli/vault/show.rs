@@ -1,12 +1,13 @@
 //! What is shown of the vault. No value of a secret is ever among it.
 
-use serde::{Deserialize, de::DeserializeOwned};
+use serde::Deserialize;
 use serde_json::Value;
 
 use super::Action;
 use crate::cli::{
     Context,
     failure::Failure,
+    service::data,
     table::{moment, table},
 };
 
@@ -41,7 +42,7 @@ pub(super) fn show(action: &Action, document: &Value, context: &Context) -> Resu
     let screen = context.screen;
     match action {
         Action::List { .. } => {
-            let rows: Vec<Row> = read(document)?;
+            let rows: Vec<Row> = data(document)?;
             screen.write(&listed(&rows));
             let total = document["total"].as_u64().unwrap_or_default();
             if total > rows.len() as u64 {
@@ -51,7 +52,7 @@ pub(super) fn show(action: &Action, document: &Value, context: &Context) -> Resu
                 ));
             }
         }
-        Action::Show { .. } => screen.write(&screen.harmless(&described(&read(document)?))),
+        Action::Show { .. } => screen.write(&screen.harmless(&described(&data(document)?))),
         Action::Set { key, of, .. } => {
             let version = &document["data"]["version"];
             let reference = match of.system {
@@ -76,14 +77,9 @@ pub(super) fn show(action: &Action, document: &Value, context: &Context) -> Resu
                 context.command("vault rotate-master --forget-old")
             ));
         }
-        Action::Audit { .. } => screen.write(&acts(read(document)?)),
+        Action::Audit { .. } => screen.write(&acts(data(document)?)),
     }
     Ok(())
-}
-
-fn read<T: DeserializeOwned>(document: &Value) -> Result<T, Failure> {
-    serde_json::from_value(document["data"].clone())
-        .map_err(|error| Failure::system("the service's answer cannot be read", error))
 }
 
 fn listed(rows: &[Row]) -> String {
@@ -187,8 +183,8 @@ mod tests {
             "last_used_at": null,
         }});
 
-        let shown = described(&read(&row).unwrap());
-        let listed = listed(&[read(&row).unwrap()]);
+        let shown = described(&data(&row).unwrap());
+        let listed = listed(&[data(&row).unwrap()]);
 
         assert_eq!(
             shown,
@@ -215,7 +211,7 @@ mod tests {
              "tool": null, "host": null, "outcome": "ok"},
         ]});
 
-        let shown = acts(read(&rows).unwrap());
+        let shown = acts(data(&rows).unwrap());
 
         assert_eq!(
             shown,
