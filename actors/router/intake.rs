@@ -290,7 +290,15 @@ impl Router {
             Resolution::New { name } => {
                 Some(conversation.topics.open(fresh, name, &message.content, now))
             }
-            Resolution::Existing(id) => conversation.topics.record(&id, &message.content, now),
+            Resolution::Existing(id) => {
+                // It may have been named by words that have become a secret since.
+                if let Some(topic) = conversation.topics.get(id.as_str())
+                    && let Some(name) = self.to.store.without_secrets(&topic.name)
+                {
+                    conversation.topics.rename(&id, &name);
+                }
+                conversation.topics.record(&id, &message.content, now)
+            }
             Resolution::Ambiguous { .. } | Resolution::Refused(_) => None,
         };
         let Some(topic) = topic.cloned() else {

@@ -13,7 +13,7 @@ use tokio::sync::oneshot;
 
 use crate::{
     event::Frame,
-    ids::{ChannelId, LeaseId, TaskId},
+    ids::{ChannelId, LeaseId, MAIN, TaskId},
     live::{Publisher, event::Event},
     storage::{Batch, Order, Storage, StorageError},
 };
@@ -128,6 +128,12 @@ impl StoreHandle {
     pub fn redact_with(&self, redactor: Arc<dyn Redactor>) {
         // There is one vault; a second one would know the same.
         let _ = self.redactor.set(redactor);
+    }
+
+    /// A name that was made of words which have become a secret since, without them; none if it may
+    /// stay.
+    pub fn without_secrets(&self, name: &str) -> Option<String> {
+        self.redactor.get()?.clean_name(&MAIN.into(), name)
     }
 
     /// Takes secrets out of what was written before they were known to be any. Returns how many

@@ -143,10 +143,34 @@ fn leaks(folder: &Path, found: &mut Vec<String>) {
 async fn safely(client: &mut Client, content: &str) -> Value {
     client.send(json!({ "content": content })).await;
     let frames = client.exchange().await;
-    for frame in &frames {
-        assert_eq!(contained(frame.to_string().as_bytes()), None, "{frame}");
-    }
+    frames.iter().for_each(holds_no_secret);
     frames[frames.len() - 1].clone()
+}
+
+/// The same of a message that makes a team: the end of it, and how the team's setup ended, which may
+/// be told before.
+async fn making_a_team_safely(client: &mut Client, content: &str) -> (Value, Value) {
+    client.send(json!({ "content": content })).await;
+    let (mut end, mut setup) = (None, None);
+    loop {
+        let frame = client.frame().await;
+        holds_no_secret(&frame);
+        if frame["kind"] == "bootstrap" {
+            setup = Some(frame);
+        } else if frame["type"] == "response" || frame["type"] == "error" {
+            end = Some(frame);
+        }
+        if let (Some(end), Some(setup)) = (&end, &setup) {
+            return (end.clone(), setup.clone());
+        }
+    }
+}
+
+fn holds_no_secret(frame: &Value) {
+    let text = frame.to_string();
+    assert_eq!(contained(text.as_bytes()), None, "{frame}");
+    // A topic that was named after one is not called so any more.
+    assert!(!text.contains("5b0c77e9"), "{frame}");
 }
 
 const TEAM: &str = "allowed_tools: [\"@org\", \"@vault\", \"@memory\", \"@shell\", \"@files\"]\n";
@@ -215,8 +239,7 @@ async fn no_secret_is_seen_anywhere_in_a_full_run() {
         Reply::text("It is being set up."),
     ]);
     model.otherwise(Reply::text(&format!("I know {OF_SPAWN} and {OF_SERVICE}.")));
-    let spawned = safely(&mut client, "tulips in the garden").await;
-    let told = client.until(|frame| frame["kind"] == "bootstrap").await;
+    let (spawned, told) = making_a_team_safely(&mut client, "tulips in the garden").await;
     let mut shown = told.to_string();
     for arguments in [
         &["vault", "list"][..],
@@ -339,8 +362,7 @@ async fn what_was_said_before_it_became_a_secret_is_nowhere_any_more() {
     ]);
     model.otherwise(Reply::text("Well."));
     let asked = format!("make a team for the forge, which takes {SAID_TO_SPAWN}");
-    let spawned = safely(&mut client, &asked).await;
-    client.until(|frame| frame["kind"] == "bootstrap").await;
+    let (spawned, _) = making_a_team_safely(&mut client, &asked).await;
     let before = model.requests().len();
     let answer = safely(&mut client, "what is the password?").await;
     let mut shown = String::new();

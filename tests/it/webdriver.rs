@@ -13,8 +13,8 @@ use tokio::{
     process::{Child, Command},
 };
 
-/// How long a condition may take to come true.
-const DEADLINE: Duration = Duration::from_secs(20);
+/// How long a condition may take to come true, on a machine that does much else.
+const DEADLINE: Duration = Duration::from_secs(60);
 const PAUSE: Duration = Duration::from_millis(30);
 
 /// The keys that have no letter, as WebDriver writes them.
@@ -85,6 +85,8 @@ impl Browser {
         let wanted = json!({"capabilities": {"alwaysMatch": {
             "goog:loggingPrefs": {"browser": "ALL", "performance": if traced { "ALL" } else { "OFF" }},
             "goog:chromeOptions": {"args": arguments},
+            // An element is waited for.
+            "timeouts": {"implicit": DEADLINE.as_millis(), "script": DEADLINE.as_millis()},
         }}});
         let base = format!("http://127.0.0.1:{port}/session");
         let made = answer(http.post(&base).json(&wanted)).await;
@@ -180,8 +182,19 @@ impl Browser {
         self.post("actions", json!({"actions": [source]})).await;
     }
 
+    /// Clicks where an element is, once it no longer moves: nobody hits what does.
     pub(crate) async fn click(&self, selector: &str) {
         let id = self.find(selector).await;
+        let script = "const [element, done] = arguments; let last; const look = () => { \
+                      const {x, y} = element.getBoundingClientRect(); \
+                      if (last === `${x} ${y}`) done(); \
+                      else { last = `${x} ${y}`; requestAnimationFrame(look); } }; look();";
+        let element = json!({"element-6066-11e4-a52e-4f735466cecf": id});
+        self.post(
+            "execute/async",
+            json!({"script": script, "args": [element]}),
+        )
+        .await;
         self.post(&format!("element/{id}/click"), json!({})).await;
     }
 
