@@ -8,6 +8,7 @@ pub mod channels;
 pub mod cli;
 pub mod days;
 pub mod doctor;
+mod ear;
 pub mod engines;
 pub mod http;
 pub mod import;

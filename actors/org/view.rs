@@ -1,6 +1,8 @@
 //! The tree as everyone else sees it: a snapshot of what is durable.
 
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::Arc;
+
+use tokio::sync::watch;
 
 use super::{record::TeamState, tree::Tree};
 use crate::{
@@ -10,25 +12,27 @@ use crate::{
 
 /// The present tree. Cheap to clone; all clones show the same.
 #[derive(Clone, Debug, Default)]
-pub struct OrgView(Arc<RwLock<Arc<Tree>>>);
+pub struct OrgView(watch::Sender<Arc<Tree>>);
 
 impl OrgView {
     /// A view of this tree.
     pub fn new(tree: Tree) -> Self {
-        Self(Arc::new(RwLock::new(Arc::new(tree))))
+        Self(watch::Sender::new(Arc::new(tree)))
     }
 
     /// The tree at this moment. It does not change under the reader.
     pub fn now(&self) -> Arc<Tree> {
-        self.0
-            .read()
-            .unwrap_or_else(PoisonError::into_inner)
-            .clone()
+        self.0.borrow().clone()
+    }
+
+    /// Hears of every change from now on; of several at once as one.
+    pub fn changes(&self) -> watch::Receiver<Arc<Tree>> {
+        self.0.subscribe()
     }
 
     /// Shows another tree from now on.
     pub(super) fn show(&self, tree: Tree) {
-        *self.0.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(tree);
+        self.0.send_replace(Arc::new(tree));
     }
 }
 

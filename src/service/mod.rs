@@ -91,7 +91,6 @@ mod backups;
 mod cures;
 pub mod error;
 mod facts;
-mod folder;
 mod listener;
 mod reload;
 pub(crate) mod systemd;
@@ -366,6 +365,7 @@ impl Service {
             spine.queue.clone(),
             view.clone(),
             settings_now.clone(),
+            home.clone(),
             outlook,
         );
         office.open(office::Parts {

@@ -30,11 +30,10 @@ use tokio::{
     time::Instant,
 };
 
-use super::{
-    address_file, backups::Backups, folder::Ear, public_url, router_settings, write_address,
-};
+use super::{address_file, backups::Backups, public_url, router_settings, write_address};
 use crate::{
     days::LocalTime,
+    ear::Ear,
     http::{self, origin::Gate},
     logging::Level,
     machine::WallClock,
@@ -172,13 +171,7 @@ impl Reload {
         running.vault.on_change(move |_| changed.notify_one());
         let address = Arc::new(OnceLock::new());
         let mut watch = Watch {
-            ear: Ear::at(
-                running
-                    .home
-                    .config_file()
-                    .parent()
-                    .unwrap_or(running.home.data()),
-            ),
+            ear: Ear::at(running.home.config_file().parent()),
             secrets,
             dials: running.dials,
             address: address.clone(),

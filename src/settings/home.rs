@@ -12,6 +12,9 @@ use rustix::fs::{FlockOperation, flock};
 
 use super::{error::StartError, references::Environment};
 
+/// The settings of a team, in its workspace.
+pub const TEAM_FILE: &str = "config.yaml";
+
 /// What the command line says about directories.
 #[derive(Clone, Debug, Default)]
 pub struct Flags {
@@ -119,7 +122,7 @@ impl Home {
 
     /// The settings of a team.
     pub fn team_file(&self, name: &str) -> PathBuf {
-        self.team(name).join("config.yaml")
+        self.team(name).join(TEAM_FILE)
     }
 
     /// What teams left that are gone.

@@ -1,7 +1,7 @@
 //! Upkeep: what team files ask for is done. Their triggers are kept, work that waits for money tries
 //! again when caps change, and the scheduler hears of teams that rest, work again or are gone.
 
-use std::{collections::HashMap, sync::Arc, time::Duration};
+use std::{collections::HashMap, path::PathBuf, time::Duration};
 
 use actix::Addr;
 use futures_util::future::BoxFuture;
@@ -19,15 +19,20 @@ use hivewright_actors::{
     store::records::Writes,
     task::WaitReason,
 };
-use tokio::{task::JoinHandle, time::MissedTickBehavior};
+use tokio::task::JoinHandle;
 
 use super::premises::Outlook;
-use crate::{briefing, settings::live::Live};
+use crate::{
+    briefing,
+    ear::Ear,
+    settings::{
+        home::{Home, TEAM_FILE},
+        live::Live,
+    },
+};
 
-/// How soon the scheduler hears of a team that changed.
-const LOOK_EVERY: Duration = Duration::from_secs(1);
-/// How soon a change of a team file counts.
-const READ_EVERY: u32 = 10;
+/// What changes without a sound, such as a file behind a link, is looked at this often.
+const LOOKS_ANYWAY: Duration = Duration::from_secs(10);
 
 /// Ends when it is dropped.
 pub struct Upkeep(JoinHandle<()>);
@@ -45,6 +50,7 @@ impl Upkeep {
         queue: Addr<Queue>,
         view: OrgView,
         live: Live,
+        home: Home,
         outlook: Outlook,
     ) -> Self {
         let keeper = Keeper {
@@ -53,6 +59,7 @@ impl Upkeep {
             caps: HashMap::new(),
             view,
             live,
+            home,
             outlook,
             kept: HashMap::new(),
         };
@@ -65,6 +72,7 @@ struct Keeper {
     queue: Addr<Queue>,
     view: OrgView,
     live: Live,
+    home: Home,
     outlook: Outlook,
     kept: HashMap<TeamKey, Wanted>,
     /// What teams may spend, as their files said last.
@@ -73,23 +81,33 @@ struct Keeper {
 
 impl Keeper {
     async fn run(mut self) {
-        let mut seen: Option<Arc<Tree>> = None;
-        let mut looks = tokio::time::interval(LOOK_EVERY);
-        looks.set_missed_tick_behavior(MissedTickBehavior::Delay);
-        let mut rounds = 0_u32;
+        let mut changes = self.view.changes();
+        let mut tree = changes.borrow_and_update().clone();
+        let mut ear = self.ear(&tree);
         loop {
-            looks.tick().await;
-            let tree = self.view.now();
-            let changed = seen.as_ref().is_none_or(|seen| !Arc::ptr_eq(seen, &tree));
-            if changed && seen.is_some() {
-                self.scheduler.do_send(TeamsChanged);
-            }
-            if (changed || rounds.is_multiple_of(READ_EVERY)) && !tree.is_empty() {
+            if !tree.is_empty() {
                 self.maintain(&tree).await;
             }
-            rounds = rounds.wrapping_add(1);
-            seen = Some(tree);
+            tokio::select! {
+                changed = changes.changed() => {
+                    if changed.is_err() {
+                        return;
+                    }
+                    self.scheduler.do_send(TeamsChanged);
+                    tree = changes.borrow_and_update().clone();
+                    ear = self.ear(&tree);
+                }
+                () = ear.hears() => {}
+                () = tokio::time::sleep(LOOKS_ANYWAY) => {}
+            }
         }
+    }
+
+    /// Hears of the files of teams.
+    fn ear(&self, tree: &Tree) -> Ear {
+        let folders = tree.iter().map(|team| self.home.team(team.name.as_str()));
+        let folders: Vec<_> = folders.collect();
+        Ear::at(folders.iter().map(PathBuf::as_path)).for_file(TEAM_FILE)
     }
 
     async fn maintain(&mut self, tree: &Tree) {

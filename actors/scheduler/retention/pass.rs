@@ -214,21 +214,24 @@ impl Pass {
             ..
         } = self;
         let cut = *cut;
+        let walk = Walk {
+            storage,
+            from,
+            slice,
+            enough,
+        };
         match self.stage {
-            Stage::OpenTasks => {
-                let all = whole(records::task_prefix());
-                walk(storage, from, all, slice, enough, &mut |key, value, _| {
-                    if let Ok(task) = decode::<Task>(key, value) {
-                        needed.line(task.lineage.as_ref());
-                        let lane = records::lane_name(&task.lane, task.generation);
-                        needed.busy.insert(lane);
-                        needed.tasks.insert(task.id);
-                    }
-                })
-            }
+            Stage::OpenTasks => walk.all(&whole(records::task_prefix()), &mut |key, value, _| {
+                if let Ok(task) = decode::<Task>(key, value) {
+                    needed.line(task.lineage.as_ref());
+                    let lane = records::lane_name(&task.lane, task.generation);
+                    needed.busy.insert(lane);
+                    needed.tasks.insert(task.id);
+                }
+            }),
             Stage::Approvals => {
-                let all = whole(records::approval_marks());
-                walk(storage, from, all, slice, enough, &mut |key, value, _| {
+                let marks = whole(records::approval_marks());
+                walk.all(&marks, &mut |key, value, _| {
                     let found = decode::<ApprovalId>(key, value)
                         .map(|id| records::approval_key(&id))
                         .and_then(|key| Ok((storage.get(&key)?, key)));
@@ -240,47 +243,31 @@ impl Pass {
                     }
                 })
             }
-            Stage::Chains => {
-                let all = whole(edges.chains());
-                walk(storage, from, all, slice, enough, &mut |key, value, _| {
-                    needed.tasks.extend(edges.told_by(key, value));
-                })
-            }
-            Stage::Topics => {
-                let all = whole(records::topics_prefix());
-                walk(storage, from, all, slice, enough, &mut |key, _, _| {
-                    let id = key.rsplit(|byte| *byte == 0).next();
-                    needed.topics.extend(id.map(<[u8]>::to_vec));
-                })
-            }
-            Stage::Teams => {
-                let all = whole(records::teams_prefix());
-                walk(storage, from, all, slice, enough, &mut |key, value, _| {
-                    if let Ok(team) = decode::<TeamRecord>(key, value)
-                        && team.state != TeamState::Removed
+            Stage::Chains => walk.all(&whole(edges.chains()), &mut |key, value, _| {
+                needed.tasks.extend(edges.told_by(key, value));
+            }),
+            Stage::Topics => walk.all(&whole(records::topics_prefix()), &mut |key, _, _| {
+                let id = key.rsplit(|byte| *byte == 0).next();
+                needed.topics.extend(id.map(<[u8]>::to_vec));
+            }),
+            Stage::Teams => walk.all(&whole(records::teams_prefix()), &mut |key, value, _| {
+                if let Ok(team) = decode::<TeamRecord>(key, value)
+                    && team.state != TeamState::Removed
+                {
+                    needed.teams.insert(records::lane_team(&team.key()));
+                }
+            }),
+            Stage::Tasks => {
+                let finished = whole(records::finished_prefix());
+                walk.all(&finished, &mut |key, value, slice| {
+                    if let Ok(task) = decode::<Task>(key, value)
+                        && has_ended_before(&task, cut.tasks)
+                        && !needed.tasks.contains(&task.id)
                     {
-                        needed.teams.insert(records::lane_team(&team.key()));
+                        removed.tasks += 1;
+                        forget_task(key, &task, cut, slice);
                     }
                 })
-            }
-            Stage::Tasks => {
-                let all = whole(records::finished_prefix());
-                walk(
-                    storage,
-                    from,
-                    all,
-                    slice,
-                    enough,
-                    &mut |key, value, slice| {
-                        if let Ok(task) = decode::<Task>(key, value)
-                            && has_ended_before(&task, cut.tasks)
-                            && !needed.tasks.contains(&task.id)
-                        {
-                            removed.tasks += 1;
-                            forget_task(key, &task, cut, slice);
-                        }
-                    },
-                )
             }
             Stage::Journals => {
                 let walked = self.journals.walk(storage, needed, cut, slice, enough)?;
@@ -289,42 +276,19 @@ impl Pass {
             }
             Stage::Runs => self.runs(storage, slice, enough),
             Stage::Inboxes => {
-                let all = whole(records::inboxes_prefix());
-                let skipped = all.0.len();
-                walk(
-                    storage,
-                    from,
-                    all,
-                    slice,
-                    enough,
-                    &mut |key, value, slice| {
-                        let lane = key.get(skipped..key.len().saturating_sub(9));
-                        let busy = lane.is_some_and(|lane| needed.busy.contains(lane));
-                        if !busy
-                            && decode::<InboxEvent>(key, value).is_ok_and(|row| row.at < cut.tasks)
-                        {
-                            removed.inbox += 1;
-                            slice.drop_keys(vec![key.to_vec()]);
-                        }
-                    },
-                )
+                let inboxes = whole(records::inboxes_prefix());
+                let skipped = inboxes.0.len();
+                walk.drop_old(&inboxes, &mut removed.inbox, &|key, value| {
+                    let lane = key.get(skipped..key.len().saturating_sub(9));
+                    let busy = lane.is_some_and(|lane| needed.busy.contains(lane));
+                    !busy && decode::<InboxEvent>(key, value).is_ok_and(|row| row.at < cut.tasks)
+                })
             }
             Stage::Notices => {
-                let all = whole(records::notices_prefix());
-                walk(
-                    storage,
-                    from,
-                    all,
-                    slice,
-                    enough,
-                    &mut |key, value, slice| {
-                        let seen = |row: Notice| row.read && row.at < cut.tasks;
-                        if decode::<Notice>(key, value).is_ok_and(seen) {
-                            removed.inbox += 1;
-                            slice.drop_keys(vec![key.to_vec()]);
-                        }
-                    },
-                )
+                let notices = whole(records::notices_prefix());
+                walk.drop_old(&notices, &mut removed.inbox, &|key, value| {
+                    decode::<Notice>(key, value).is_ok_and(|row| row.read && row.at < cut.tasks)
+                })
             }
             Stage::Audits | Stage::Decisions => {
                 let start = match self.stage {
@@ -333,11 +297,7 @@ impl Pass {
                 };
                 let mut end = start.clone();
                 end.extend(cut.audit.0.to_be_bytes());
-                let old = (start, end);
-                walk(storage, from, old, slice, enough, &mut |key, _, slice| {
-                    removed.audit += 1;
-                    slice.drop_keys(vec![key.to_vec()]);
-                })
+                walk.drop_old(&(start, end), &mut removed.audit, &|_, _| true)
             }
             Stage::Lots => {
                 let lots = self.lots.get_or_insert_with(|| {
@@ -345,21 +305,12 @@ impl Pass {
                     lots.reverse();
                     lots
                 });
+                let mut walk = walk;
                 while let Some(lot) = lots.last() {
                     let range = (lot.start.clone(), lot.end.clone());
-                    let over = walk(
-                        storage,
-                        from,
-                        range,
-                        slice,
-                        enough,
-                        &mut |key, value, slice| {
-                            if (lot.is_old)(key, value) {
-                                removed.edges += 1;
-                                slice.drop_keys(vec![key.to_vec()]);
-                            }
-                        },
-                    )?;
+                    let over = walk
+                        .again()
+                        .drop_old(&range, &mut removed.edges, &*lot.is_old)?;
                     if !over {
                         return Ok(false);
                     }
@@ -423,36 +374,71 @@ fn forget_task(key: &[u8], task: &Task, cut: Cut, slice: &mut Slice) {
     }
 }
 
+/// From a key up to another.
+type Range = (Vec<u8>, Vec<u8>);
+
 /// All keys under a prefix.
-fn whole(prefix: Vec<u8>) -> (Vec<u8>, Vec<u8>) {
+fn whole(prefix: Vec<u8>) -> Range {
     let end = after_prefix(&prefix);
     (prefix, end)
 }
 
-/// Shows the records of a range from where the last slice ended; a damaged one is left alone.
-/// Returns whether there are no more.
-fn walk(
-    storage: &dyn Storage,
-    from: &mut Option<Vec<u8>>,
-    (start, end): (Vec<u8>, Vec<u8>),
-    slice: &mut Slice,
-    enough: &mut Enough<'_>,
-    visit: &mut Visit<'_>,
-) -> Result<bool, StorageError> {
-    let start = from.take().unwrap_or(start);
-    storage.scan(&start, &end, Order::Rising, &mut |key, value| {
-        if let Ok(value) = value {
-            visit(key, value, slice);
+/// Goes on where the last slice ended, as far as this one gets.
+struct Walk<'a, 'b> {
+    storage: &'a dyn Storage,
+    from: &'a mut Option<Vec<u8>>,
+    slice: &'a mut Slice,
+    enough: &'a mut Enough<'b>,
+}
+
+impl<'b> Walk<'_, 'b> {
+    fn again(&mut self) -> Walk<'_, 'b> {
+        Walk {
+            storage: self.storage,
+            from: self.from,
+            slice: self.slice,
+            enough: self.enough,
         }
-        match slice.is_full() || enough() {
-            true => {
-                *from = Some(behind(key));
-                ControlFlow::Break(())
+    }
+
+    /// Shows the records of a range; a damaged one is left alone. Returns whether there are no more.
+    fn all(self, (start, end): &Range, visit: &mut Visit<'_>) -> Result<bool, StorageError> {
+        let Self {
+            storage,
+            from,
+            slice,
+            enough,
+        } = self;
+        let start = from.take().unwrap_or_else(|| start.clone());
+        storage.scan(&start, end, Order::Rising, &mut |key, value| {
+            if let Ok(value) = value {
+                visit(key, value, slice);
             }
-            false => ControlFlow::Continue(()),
-        }
-    })?;
-    Ok(from.is_none())
+            match slice.is_full() || enough() {
+                true => {
+                    *from = Some(behind(key));
+                    ControlFlow::Break(())
+                }
+                false => ControlFlow::Continue(()),
+            }
+        })?;
+        Ok(from.is_none())
+    }
+
+    /// Drops the records of a range that are old, and counts them. Returns whether there are no more.
+    fn drop_old(
+        self,
+        range: &Range,
+        dropped: &mut u64,
+        is_old: &dyn Fn(&[u8], &[u8]) -> bool,
+    ) -> Result<bool, StorageError> {
+        self.all(range, &mut |key, value, slice| {
+            if is_old(key, value) {
+                *dropped += 1;
+                slice.drop_keys(vec![key.to_vec()]);
+            }
+        })
+    }
 }
 
 /// The first key behind this one.
