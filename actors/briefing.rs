@@ -40,6 +40,8 @@ pub enum Speaker {
     Person(String),
     /// A team, by name.
     Team(String),
+    /// A model, of all that was said before.
+    Summary,
 }
 
 /// The turn to prepare.
@@ -107,6 +109,8 @@ pub struct Brief {
     pub budget: budget::Line,
     /// What a call costs.
     pub price: Price,
+    /// The most tokens that the model reads at once, with its answer left aside.
+    pub room: u64,
 }
 
 /// What a call of a model costs, for an estimate.

@@ -131,7 +131,7 @@ pub(crate) fn close_turn(
 fn is_notified(task: &Task, outcome: &Outcome) -> bool {
     let failed = !matches!(outcome.ending, Ending::Done | Ending::Cancelled);
     match task.kind {
-        Kind::Query | Kind::Agent | Kind::Bootstrap | Kind::Trigger => false,
+        Kind::Query | Kind::Agent | Kind::Bootstrap | Kind::Trigger | Kind::Compact => false,
         _ => task.on_result == OnResult::Notify || failed,
     }
 }

@@ -108,7 +108,7 @@ pub enum EngineEvent {
 }
 
 /// What a try of a model call has cost.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Paid {
     /// The profile that was asked.
     pub profile: String,

@@ -5,6 +5,7 @@ use serde_json::Value;
 
 use crate::{
     clock::Timestamp,
+    engine::Paid,
     ids::{ApprovalId, CallId, ChannelId, TaskId, TeamName, TopicId, TurnId},
     task::{Code, Ending, Label, WaitReason},
     tool::{Effect, ToolFault},
@@ -151,6 +152,18 @@ pub enum Fact {
     },
 }
 
+impl Fact {
+    /// The step in which the model said it.
+    pub fn step(&self) -> Option<u32> {
+        match self {
+            Self::AssistantText { step, .. }
+            | Self::AssistantThinking { step, .. }
+            | Self::ToolCall { step, .. } => Some(*step),
+            _ => None,
+        }
+    }
+}
+
 /// How words came into a turn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -210,4 +223,68 @@ pub enum Meta {
     Parked(WaitReason),
     /// A call was not begun: it lacks something. It may be, when the turn goes on.
     NotBegun(CallId),
+    /// The model is shown less of what came before. The journal keeps all of it.
+    Compaction(Box<Compaction>),
 }
+
+/// What the model is shown in place of what came before.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Compaction {
+    /// It stands for what came before; none if only old results were shortened.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub summary: Option<String>,
+    /// The first event that is shown as it was, if there is a summary.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub keep_from_seq: Option<u64>,
+    /// The first step that is, within a turn.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub keep_from_step: Option<u32>,
+    /// Older results with more characters than this are shown by their size alone.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub shortened_over: Option<usize>,
+    /// How large the conversation was.
+    pub tokens_before: u64,
+    /// How large it is now.
+    pub tokens_after: u64,
+    /// Why.
+    pub trigger: Trigger,
+    /// Before which step.
+    pub step: u32,
+    /// How far the summary may be believed: as far as the worst of what it stands for.
+    #[serde(default)]
+    pub label: Label,
+    /// What the summary cost.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub paid: Option<Paid>,
+}
+
+impl Compaction {
+    /// For a person.
+    pub fn words(&self) -> String {
+        let Self {
+            tokens_before,
+            tokens_after,
+            ..
+        } = self;
+        let done = match self.summary {
+            Some(_) => "Earlier parts of the conversation were summarised",
+            None => "Long results of earlier steps were left out",
+        };
+        format!("{done}: about {tokens_before} tokens became {tokens_after}.")
+    }
+}
+
+/// Why a conversation is made smaller.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Trigger {
+    /// It had grown too large.
+    Size,
+    /// The provider said that it is too long.
+    Overflow,
+    /// A person wanted it.
+    Command,
+}
+
+/// How a summary begins wherever it is shown.
+pub const SUMMARY: &str = "[COMPACTED CONTEXT SUMMARY]";

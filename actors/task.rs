@@ -122,12 +122,14 @@ pub enum Kind {
     Result,
     /// The work of a subagent, within its team.
     Agent,
+    /// A summary of what was said in its lane.
+    Compact,
 }
 
 impl Kind {
     /// Someone sits and waits for it: where other work would wait until settings are cured, this fails.
     pub fn is_awaited(self) -> bool {
-        matches!(self, Self::Chat | Self::Query | Self::Agent)
+        matches!(self, Self::Chat | Self::Query | Self::Agent | Self::Compact)
     }
 
     /// As rows and answers name it.
@@ -143,6 +145,7 @@ impl Kind {
             Self::Handoff => "handoff",
             Self::Result => "result",
             Self::Agent => "agent",
+            Self::Compact => "compact",
         }
     }
 }

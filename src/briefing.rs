@@ -275,6 +275,7 @@ impl Inner {
             queue_mode: kit.team.queue_mode,
             budget,
             price: part.price,
+            room: part.room,
         })
     }
 

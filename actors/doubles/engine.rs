@@ -39,6 +39,8 @@ pub(crate) enum Play {
     Panic,
     /// The step costs so much.
     Cost(f64),
+    /// The step reads so many tokens.
+    Reads(u64),
     /// Answers with what was said.
     Answer,
     /// Asks for tools: id and name.
@@ -84,9 +86,11 @@ impl Engine for Scripted {
         Box::pin(async move {
             let mut said = String::new();
             let mut cost = None;
-            let reply = |said: &str, calls: &[(&str, &str)], cost| {
+            let mut input = 1;
+            let reply = |said: &str, calls: &[(&str, &str)], (cost, input)| {
                 let mut reply = reply(said, calls);
                 reply.usage.cost_usd = cost;
+                reply.usage.input = input;
                 reply
             };
             for play in plays {
@@ -123,10 +127,11 @@ impl Engine for Scripted {
                     }
                     Play::Panic => panic!("an engine that panics"),
                     Play::Cost(usd) => cost = Some(usd),
-                    Play::Answer => return Ok(reply(&said, &[], cost)),
-                    Play::Call(calls) => return Ok(reply(&said, &calls, cost)),
+                    Play::Reads(tokens) => input = tokens,
+                    Play::Answer => return Ok(reply(&said, &[], (cost, input))),
+                    Play::Call(calls) => return Ok(reply(&said, &calls, (cost, input))),
                     Play::CallWith(id, name, args) => {
-                        let mut reply = reply(&said, &[(id, name)], cost);
+                        let mut reply = reply(&said, &[(id, name)], (cost, input));
                         if let Some(Block::Call(call)) = reply.blocks.last_mut() {
                             call.args = Args::Json(args);
                         }
@@ -134,7 +139,7 @@ impl Engine for Scripted {
                     }
                 }
             }
-            Ok(reply(&said, &[], cost))
+            Ok(reply(&said, &[], (cost, input)))
         })
     }
 }

@@ -130,6 +130,7 @@ struct Briefs {
     tools: Tools,
     queue_mode: QueueMode,
     budget: Line,
+    room: u64,
     errors: Errors,
     takes: Arc<Mutex<Duration>>,
     conversations: Arc<Mutex<Vec<Vec<briefing::Line>>>>,
@@ -168,6 +169,7 @@ impl Briefing for Briefs {
                     max_output: 100,
                     ..Price::default()
                 },
+                room: this.room,
             })
         })
     }
@@ -183,6 +185,8 @@ pub(crate) struct World {
     pub(crate) settings: router::Settings,
     pub(crate) queue_mode: QueueMode,
     pub(crate) budget: Line,
+    /// How much a model reads at once.
+    pub(crate) room: u64,
     /// What is wrong with the files of teams; `*` is all of them.
     pub(crate) brief_errors: Errors,
     pub(crate) opinion: Opinion,
@@ -226,6 +230,7 @@ impl World {
             },
             queue_mode: QueueMode::Queue,
             budget: Arc::from([]),
+            room: 100_000,
             brief_errors: Errors::default(),
             opinion: Arc::new(|_| (Duration::ZERO, None)),
             clock: Arc::new(Wall {
@@ -260,6 +265,7 @@ impl World {
             tools: self.tools.clone(),
             queue_mode: self.queue_mode,
             budget: self.budget.clone(),
+            room: self.room,
             errors: self.brief_errors.clone(),
             takes: self.briefing_takes.clone(),
             conversations: self.conversations.clone(),

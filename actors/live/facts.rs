@@ -371,6 +371,7 @@ fn remark(meta: &Meta) -> Option<Moment> {
         },
         Meta::Retry(text) | Meta::Fallback(text) => note(text, "warn"),
         Meta::Cancel(text) => note(text, "info"),
+        Meta::Compaction(compaction) => note(&compaction.words(), "info"),
         Meta::Parked(reason) => Moment::State {
             state: "waiting",
             reason: Some(reason.as_str()),

@@ -11,6 +11,7 @@ use crate::{
     ids::{ChannelId, TopicId},
     queue::Cancel,
     store::records::{Undecided, Writes},
+    task::{Kind, TopicRef},
 };
 
 /// A command. Other words behind a slash are ordinary messages.
@@ -21,6 +22,7 @@ pub(super) enum Command {
     /// Of a topic by id or name; without one, of the one used last.
     Close(Option<String>),
     Stop(Option<String>),
+    Compact(Option<String>),
     /// About what waits for a person.
     Verdict(Verdict),
 }
@@ -39,6 +41,7 @@ pub(super) fn parse(content: &str) -> Option<Command> {
         ("/help", None) => Some(Command::Help),
         ("/topics", None) => Some(Command::Topics),
         ("/close", _) => Some(Command::Close(topic)),
+        ("/compact", _) => Some(Command::Compact(topic)),
         ("/stop" | "/abort", _) => Some(Command::Stop(topic)),
         _ => None,
     }
@@ -48,6 +51,7 @@ const HELP: &str = "Commands:\n\
     /topics lists the topics of this channel.\n\
     /close [topic] ends a topic and what runs in it.\n\
     /stop [topic] stops the running turn of a topic.\n\
+    /compact [topic] summarises what was said in a topic, after its running turn.\n\
     A topic is named by its id or its name; without one, the topic used last is meant.\n\
     /approvals lists what waits for a decision or an answer.\n\
     /approve <id> lets a call run, once.\n\
@@ -59,6 +63,7 @@ impl Router {
         let channel = message.channel.clone();
         let (answer, writes) = match command {
             Command::Verdict(verdict) => return self.judge_by(verdict, message, ctx),
+            Command::Compact(topic) => return self.compact_topic(topic, message, ctx),
             Command::Help => (HELP.to_owned(), Writes::new()),
             Command::Topics => (self.describe_topics(&channel), Writes::new()),
             Command::Close(topic) => self.close_topic(&channel, topic.as_deref()),
@@ -143,6 +148,32 @@ impl Router {
                 Writes::new().topic(channel, topic),
             ),
             None => ("There are no open topics.".to_owned(), Writes::new()),
+        }
+    }
+
+    /// Has a topic summarised: work like any other, so that it comes after the running turn.
+    fn compact_topic(
+        &mut self,
+        wanted: Option<String>,
+        message: Undecided,
+        ctx: &mut Context<Self>,
+    ) {
+        let channel = message.channel.clone();
+        let wanted = wanted.or_else(|| message.topic.clone());
+        let topic = self.find_topic(&channel, wanted.as_deref());
+        let conversation = self.conversations.get(&channel);
+        let known = topic.and_then(|id| {
+            let topic = conversation.and_then(|found| found.topics.get(id.as_str()));
+            topic
+                .map(|topic| TopicRef {
+                    id,
+                    name: topic.name.clone(),
+                })
+                .ok_or_else(|| "There are no open topics.".to_owned())
+        });
+        match known {
+            Ok(topic) => self.enqueue(&channel, message, topic, Kind::Compact, Writes::new()),
+            Err(answer) => self.respond(&message, answer, Writes::new(), ctx),
         }
     }
 

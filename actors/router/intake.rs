@@ -25,7 +25,7 @@ use crate::{
         reads,
         records::{MessageRow, Undecided, Writes, digest},
     },
-    task::{Source, Task, TopicRef},
+    task::{Kind, Source, Task, TopicRef},
 };
 
 impl Router {
@@ -306,14 +306,32 @@ impl Router {
             let writes = writes.and(self.audited(&message));
             return self.end_unheard(channel, &message.id, error, writes, ctx);
         };
+        let mut writes = writes;
+        if conversation.is_topic_due(&topic) {
+            writes = writes.topic(channel, &topic);
+        }
+        let topic = TopicRef {
+            id: topic.id,
+            name: topic.name,
+        };
+        self.enqueue(channel, message, topic, Kind::Chat, writes);
+    }
+
+    /// Stores a message as work of a topic.
+    pub(super) fn enqueue(
+        &mut self,
+        channel: &ChannelId,
+        message: Undecided,
+        topic: TopicRef,
+        kind: Kind,
+        writes: Writes,
+    ) {
         let task = Task {
+            kind,
             source: Some(Source {
                 channel: channel.clone(),
                 message: Some(message.id.clone()),
-                topic: Some(TopicRef {
-                    id: topic.id.clone(),
-                    name: topic.name.clone(),
-                }),
+                topic: Some(topic.clone()),
                 notify: message.notify.clone(),
             }),
             acked: message.acked,
@@ -328,13 +346,11 @@ impl Router {
                 message.at,
             )
         };
-        conversation.count(&topic.id, 1, 0);
-        let mut writes = writes;
-        if conversation.is_topic_due(&topic) {
-            writes = writes.topic(channel, &topic);
+        if let Some(conversation) = self.conversations.get_mut(channel) {
+            conversation.count(&topic.id, 1, 0);
         }
         let mut writes = writes.and(self.accept(channel, &message, Some(&task)));
-        let overheard = self.overheard(&task);
+        let overheard = self.overheard(&task).filter(|_| kind == Kind::Chat);
         if let Some(heard) = &overheard {
             writes = writes.heard(heard);
         }
@@ -344,7 +360,7 @@ impl Router {
         let accepted = Accepted {
             message: message.id.clone(),
             task: Some(task.id.clone()),
-            topic: Some(topic.id.clone()),
+            topic: Some(topic.id),
             reply: None,
         };
         self.to.queue.do_send(Enqueue { task, writes });

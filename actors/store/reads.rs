@@ -12,10 +12,10 @@ use super::{
     records::{
         self, ChannelRow, ERRORS, EndedTask, Interaction, MessageRow, Said, TeamError, Undecided,
         began_key, channel_key, decode, finished_key, interaction_prefix, journal_prefix,
-        message_prefix, number_at_end, outbox_prefix, task_key, task_prefix, topic_prefix,
-        undecided_prefix,
+        message_prefix, number_at_end, outbox_prefix, summary_key, task_key, task_prefix,
+        topic_prefix, undecided_prefix,
     },
-    scan_prefix,
+    scan_prefix, sessions,
 };
 use crate::{
     approvals::{question::Question, record::Approval},
@@ -24,7 +24,7 @@ use crate::{
     budget::{Caller, Cost, Day, SpentRow, Tally},
     clock::Timestamp,
     event::Frame,
-    history::{Fact, HistoryEvent, Meta, Origin},
+    history::{Compaction, Fact, HistoryEvent, Meta, Origin},
     ids::{
         ApprovalId, CallId, ChannelId, LeaseId, MessageId, NoticeId, QuestionId, TaskId, TeamKey,
         TeamName, TopicId,
@@ -229,6 +229,8 @@ pub struct LaneHistory {
     pub next_seq: u64,
     /// The recent conversation, oldest first.
     pub recent: Vec<Line>,
+    /// What was said before that, summarised.
+    pub summary: Option<Line>,
 }
 
 /// What went wrong last in each team that something went wrong in, by the team's key.
@@ -272,7 +274,16 @@ pub fn lane(
     if let Some(error) = damaged {
         return Err(error);
     }
-    let began: Option<Timestamp> = one(storage, &began_key(lane, generation))?;
+    let began = began(storage, lane, generation)?;
+    let summary = summary(storage, lane, generation)?;
+    let summary = summary.and_then(|(at, compaction)| {
+        Some(Line {
+            at,
+            speaker: Speaker::Summary,
+            text: compaction.summary?,
+            label: compaction.label,
+        })
+    });
     let not_before = began.map_or(not_before, |began| began.max(not_before));
     let recent = match channel {
         Some(channel) => recent(
@@ -285,7 +296,53 @@ pub fn lane(
         )?,
         None => Vec::new(),
     };
-    Ok(LaneHistory { next_seq, recent })
+    Ok(LaneHistory {
+        next_seq,
+        recent,
+        summary,
+    })
+}
+
+/// When the conversation of a lane was last begun anew.
+pub fn began(
+    storage: &dyn Storage,
+    lane: &Lane,
+    generation: u32,
+) -> Result<Option<Timestamp>, StorageError> {
+    one(storage, &began_key(lane, generation))
+}
+
+/// The last summary of a lane's conversation that a person wanted, and when; none from before it began
+/// anew.
+pub fn summary(
+    storage: &dyn Storage,
+    lane: &Lane,
+    generation: u32,
+) -> Result<Option<(Timestamp, Compaction)>, StorageError> {
+    let Some(seq) = one::<u64>(storage, &summary_key(lane, generation))? else {
+        return Ok(None);
+    };
+    let began = began(storage, lane, generation)?;
+    let mut found = None;
+    let only = (seq.saturating_sub(1), seq.saturating_add(1));
+    sessions::journal(
+        storage,
+        lane,
+        generation,
+        only,
+        Order::Rising,
+        &mut |piece| {
+            for event in piece {
+                if let Fact::Meta(Meta::Compaction(compaction)) = event.fact
+                    && began.is_none_or(|began| event.timestamp >= began)
+                {
+                    found = Some((event.timestamp, *compaction));
+                }
+            }
+            ControlFlow::Continue(())
+        },
+    )?;
+    Ok(found)
 }
 
 fn recent(
@@ -320,6 +377,7 @@ fn recent(
                     .filter(|line| match &line.speaker {
                         Speaker::Person(_) => true,
                         Speaker::Team(name) => name == team.as_str(),
+                        Speaker::Summary => false,
                     }),
             );
             ControlFlow::Continue(())

@@ -114,6 +114,11 @@ impl Writes {
         self.put(began_key(lane, generation), &at)
     }
 
+    /// The conversation of a lane was summarised, in this event of its journal.
+    pub fn summarised(self, lane: &Lane, generation: u32, seq: u64) -> Self {
+        self.put(summary_key(lane, generation), &seq)
+    }
+
     /// An open task, with its present lease.
     pub fn task(self, task: &Task) -> Self {
         let fence = Write::Fence {
@@ -693,6 +698,11 @@ fn error_key(team: &TeamKey) -> Vec<u8> {
 /// When the conversation of a lane was begun anew.
 pub(super) fn began_key(lane: &Lane, generation: u32) -> Vec<u8> {
     join(&["began", &lane.session_id(generation)])
+}
+
+/// Which event of a journal summarises what was said before it.
+pub(super) fn summary_key(lane: &Lane, generation: u32) -> Vec<u8> {
+    join(&["summary", &lane.session_id(generation)])
 }
 
 pub(super) fn task_key(id: &TaskId) -> Vec<u8> {

@@ -16,53 +16,42 @@ const MERGE: Duration = Duration::from_millis(50);
 /// What has not been told yet.
 #[derive(Default)]
 pub(super) struct Aloud {
-    text: String,
-    thinking: String,
+    manner: Manner,
+    words: String,
     pub(super) timer: Option<SpawnHandle>,
 }
 
+/// In which way something is said.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) enum Manner {
+    /// To the person.
+    #[default]
+    Text,
+    /// To itself.
+    Thinking,
+}
+
 impl Team {
-    pub(super) fn say_text(
+    /// Says a piece, now or together with those that come soon.
+    pub(super) fn say(
         &mut self,
         topic: &Option<TopicId>,
         turn: &TurnId,
+        manner: Manner,
         piece: &str,
-        ctx: &mut Context<Self>,
-    ) {
-        if let Some(running) = self.lanes.running(topic, turn) {
-            if !running.aloud.thinking.is_empty() {
-                self.say_now(topic, turn);
-            }
-            self.say_soon(topic, turn, |aloud| aloud.text.push_str(piece), ctx);
-        }
-    }
-
-    pub(super) fn say_thinking(
-        &mut self,
-        topic: &Option<TopicId>,
-        turn: &TurnId,
-        piece: &str,
-        ctx: &mut Context<Self>,
-    ) {
-        if let Some(running) = self.lanes.running(topic, turn) {
-            if !running.aloud.text.is_empty() {
-                self.say_now(topic, turn);
-            }
-            self.say_soon(topic, turn, |aloud| aloud.thinking.push_str(piece), ctx);
-        }
-    }
-
-    fn say_soon(
-        &mut self,
-        topic: &Option<TopicId>,
-        turn: &TurnId,
-        add: impl FnOnce(&mut Aloud),
         ctx: &mut Context<Self>,
     ) {
         let Some(running) = self.lanes.running(topic, turn) else {
             return;
         };
-        add(&mut running.aloud);
+        if running.aloud.manner != manner {
+            self.say_now(topic, turn);
+        }
+        let Some(running) = self.lanes.running(topic, turn) else {
+            return;
+        };
+        running.aloud.manner = manner;
+        running.aloud.words.push_str(piece);
         if running.aloud.timer.is_some() {
             return;
         }
@@ -76,26 +65,26 @@ impl Team {
         running.aloud.timer = Some(later);
     }
 
-    /// Tells what was said so far. Thinking and text are never both waiting.
+    /// Tells what was said so far.
     pub(super) fn say_now(&mut self, topic: &Option<TopicId>, turn: &TurnId) {
         let Some(running) = self.lanes.running(topic, turn) else {
             return;
         };
-        let thinking = std::mem::take(&mut running.aloud.thinking);
-        let text = std::mem::take(&mut running.aloud.text);
-        if !thinking.is_empty() {
-            self.tell_live(topic, turn, Stream::Thinking { data: thinking });
+        let data = std::mem::take(&mut running.aloud.words);
+        if data.is_empty() {
+            return;
         }
-        if !text.is_empty() {
-            self.tell_live(topic, turn, Stream::Text { data: text });
-        }
+        let said = match running.aloud.manner {
+            Manner::Text => Stream::Text { data },
+            Manner::Thinking => Stream::Thinking { data },
+        };
+        self.tell_live(topic, turn, said);
     }
 
     /// What was said in this step is void.
     pub(super) fn unsay(&mut self, topic: &Option<TopicId>, turn: &TurnId) {
         if let Some(running) = self.lanes.running(topic, turn) {
-            running.aloud.text.clear();
-            running.aloud.thinking.clear();
+            running.aloud.words.clear();
             self.tell_live(topic, turn, Stream::Reset);
         }
     }

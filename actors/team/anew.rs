@@ -21,6 +21,7 @@ impl Handler<BeganAnew> for Team {
     fn handle(&mut self, BeganAnew { topic, at }: BeganAnew, _: &mut Context<Self>) {
         if let Some(memory) = &mut self.lanes.get(&topic).memory {
             memory.recent.retain(|line| line.at >= at);
+            memory.summary.take_if(|line| line.at < at);
         }
     }
 }

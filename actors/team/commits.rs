@@ -18,15 +18,16 @@ use crate::{
     channel::Deliver,
     clock::{Timestamp, millis},
     closing,
+    engine::Paid,
     event::{Body, Frame, Progress},
-    history::{Fact, HistoryEvent, Meta},
+    history::{Fact, HistoryEvent, Meta, Trigger},
     ids::{CallId, MessageId, TaskId, TeamName, TopicId, TurnId},
     queue::{ACK_AFTER, Finished, Return, parking::Park},
     store::{
         Numbered, StoreError,
         records::{Writes, snippet},
     },
-    task::{Code, Ending, Lane, Outcome, Source, Task, Wait, WaitReason},
+    task::{Code, Ending, Kind, Lane, Outcome, Source, Task, Wait, WaitReason},
     usage::Usage,
 };
 
@@ -390,7 +391,7 @@ impl Team {
         };
         running.recording = facts.len() as u64;
         running.settling = facts.iter().filter_map(result_of).collect();
-        let events: Vec<HistoryEvent> = (memory.next_seq..)
+        let mut events: Vec<HistoryEvent> = (memory.next_seq..)
             .zip(facts)
             .map(|(seq, fact)| HistoryEvent {
                 seq,
@@ -400,14 +401,22 @@ impl Team {
                 redacted: false,
             })
             .collect();
+        events.iter_mut().for_each(|event| running.place(event));
         let task = &running.charge.task;
         let seen = std::mem::take(&mut running.seen);
         let day = self.recipe.days.day_of(timestamp);
         let mut writes = writes;
+        for event in &events {
+            if let Fact::Meta(Meta::Compaction(compaction)) = &event.fact
+                && compaction.trigger == Trigger::Command
+            {
+                writes = writes.summarised(&task.lane, task.generation, event.seq);
+            }
+        }
         let calls = events.iter().filter_map(|event| called(&self.name, event));
         for (caller, usage) in calls {
             if let Some((tally, own)) = self.recipe.ledger.count(&caller, usage, day) {
-                let of_turn = Tally::of(&running.turn.usage(), running.turn.step().into());
+                let of_turn = Tally::of(&running.turn.usage(), running.turn.requests());
                 writes = writes
                     .calls(day, &caller, &tally, &own)
                     .task_calls(day, &task.id, &of_turn);
@@ -486,14 +495,22 @@ impl Team {
             }
             After::GoOn => {
                 if !frames.is_empty() {
+                    let voids = frames.iter().any(voids);
                     self.flush(topic, turn);
                     self.deliver(topic, turn, frames, ctx);
+                    if voids {
+                        self.voided(topic, turn);
+                    }
                 }
                 self.perform(topic, turn, ctx);
             }
             After::Ended(mut ended) => {
                 let charge = running.charge.clone();
-                if let Some(memory) = &mut self.lanes.get(topic).memory {
+                let lane = self.lanes.get(topic);
+                if charge.task.kind == Kind::Compact {
+                    // The next turn reads what stands for it now.
+                    lane.memory = None;
+                } else if let Some(memory) = &mut lane.memory {
                     let lines = std::mem::take(&mut ended.lines);
                     lines.into_iter().for_each(|line| memory.remember(line));
                 }
@@ -596,6 +613,11 @@ impl Running {
     }
 }
 
+/// What was said in the present step is void by it.
+fn voids(numbered: &Numbered) -> bool {
+    matches!(&numbered.frame.body, Body::Progress(progress) if progress.reset)
+}
+
 /// Where the message comes from that a task answers.
 pub(super) fn awaited(task: &Task) -> Option<(&Source, &MessageId)> {
     let source = task.source.as_ref()?;
@@ -611,6 +633,19 @@ fn called<'a>(team: &TeamName, event: &'a HistoryEvent) -> Option<(Caller, &'a U
             usage,
             ..
         }) => {
+            let caller = Caller {
+                team: team.clone(),
+                profile: profile.clone(),
+                model: model.clone(),
+            };
+            Some((caller, usage))
+        }
+        Fact::Meta(Meta::Compaction(compaction)) => {
+            let Paid {
+                profile,
+                model,
+                usage,
+            } = compaction.paid.as_ref()?;
             let caller = Caller {
                 team: team.clone(),
                 profile: profile.clone(),

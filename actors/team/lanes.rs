@@ -22,8 +22,9 @@ use crate::{
     briefing::{Brief, Line},
     budget::{Cost, Near, Overdrawn, Reservation, SpentRow},
     clock::Timestamp,
+    history::{Fact, HistoryEvent, Meta},
     ids::{ApprovalId, CallId, LeaseId, TopicId, TurnId},
-    task::{Label, Task},
+    task::{Kind, Label, Task},
     tool::{Caller, Checked, ToolCall, ToolReply},
     usage::Usage,
 };
@@ -54,6 +55,8 @@ pub(super) struct Memory {
     /// The `seq` of the next event.
     pub(super) next_seq: u64,
     pub(super) recent: VecDeque<Line>,
+    /// What stands for all before that.
+    pub(super) summary: Option<Line>,
 }
 
 impl Memory {
@@ -64,6 +67,7 @@ impl Memory {
     /// make whatever a person says in the next 24 hours as untrusted, without a way out.
     pub(super) fn conversation(&self, now: Timestamp, label: Label) -> (Vec<Line>, usize) {
         let recent = self.recent.iter().filter(|line| line.at + RECENT_AGE > now);
+        let recent = self.summary.iter().chain(recent);
         let (shown, withheld): (Vec<&Line>, Vec<&Line>) =
             recent.partition(|line| line.label <= label);
         (shown.into_iter().cloned().collect(), withheld.len())
@@ -148,6 +152,8 @@ pub(super) struct Running {
     /// What of it has not been sent yet.
     pub(super) unsent: String,
     pub(super) flush: Option<SpawnHandle>,
+    /// So often the person is not told yet that what was said before is void.
+    pub(super) voiding: u32,
     /// What of it whoever watches has not been told yet.
     pub(super) aloud: Aloud,
     pub(super) watch: Option<SpawnHandle>,
@@ -178,9 +184,31 @@ pub(super) struct Running {
     /// Tasks that joined the turn.
     pub(super) joined: Vec<(Task, LeaseId)>,
     pub(super) requested: bool,
+    /// Where in the journal its steps begin.
+    pub(super) steps: Vec<(u32, u64)>,
 }
 
 impl Running {
+    /// Remembers where steps begin, and says it where the journal asks for it.
+    pub(super) fn place(&mut self, event: &mut HistoryEvent) {
+        if let Some(step) = event.fact.step()
+            && self.steps.last().is_none_or(|(last, _)| *last < step)
+        {
+            self.steps.push((step, event.seq));
+        }
+        if let Fact::Meta(Meta::Compaction(compaction)) = &mut event.fact
+            && let Some(from) = compaction.keep_from_step
+        {
+            let kept = self.steps.iter().find(|(step, _)| *step >= from);
+            compaction.keep_from_seq = kept.map(|(_, seq)| *seq);
+        }
+    }
+
+    /// Messages of a person are read in it.
+    pub(super) fn reads_messages(&self) -> bool {
+        self.charge.task.kind != Kind::Compact
+    }
+
     /// Looks again at a call that was decided on.
     pub(super) fn recheck(&self, call: &ToolCall) -> Result<Checked, ToolReply> {
         self.brief

@@ -33,8 +33,10 @@ mod commits;
 mod holds;
 mod lanes;
 mod money;
+mod past;
 mod prepare;
 mod speech;
+mod summary;
 #[cfg(test)]
 mod tests;
 pub mod turn;
@@ -199,9 +201,7 @@ impl Team {
         running.last_sign = Instant::now();
         if matches!(input, Input::Stop(..)) && !running.turn.has_ended() {
             // What was wanted but not begun is not wanted any more; what happened is still kept.
-            running
-                .wants
-                .retain(|want| !matches!(want, Want::CallModel | Want::CallTool { .. }));
+            running.wants.retain(|want| !want.begins());
         }
         let wants = running.turn.on(input);
         running.wants.extend(wants);
@@ -214,10 +214,9 @@ impl Team {
             if running.committing || running.holds_its_end() {
                 return;
             }
-            let begins = |want: &Want| matches!(want, Want::CallModel | Want::CallTool { .. });
             if self.retiring {
                 // Nothing begins any more; what runs is waited for and recorded.
-                while running.wants.pop_front_if(|want| begins(want)).is_some() {}
+                while running.wants.pop_front_if(|want| want.begins()).is_some() {}
                 if running.wants.is_empty() && running.is_quiet() {
                     return self.give_back_unfinished(topic, turn, ctx);
                 }
@@ -238,6 +237,7 @@ impl Team {
                     self.park(topic, turn, facts, frames, wait, ctx);
                 }
                 Want::CallModel => self.call_model(topic, turn, ctx),
+                Want::Summarise(request) => self.summarise(topic, turn, request, ctx),
                 Want::CallTool { call, rerun } => self.call_tool(topic, turn, call, rerun, ctx),
                 Want::StopCalls => self.stop_calls(topic, turn, ctx),
                 Want::End(facts, end) => self.end(topic, turn, facts, end, ctx),
@@ -458,7 +458,7 @@ impl Handler<Waiting> for Team {
             return;
         };
         let behind = running.caller.cause.clone();
-        let mode = match task.may_steer(&behind) {
+        let mode = match task.may_steer(&behind) && running.reads_messages() {
             true => running.brief.queue_mode,
             false => QueueMode::Queue,
         };

@@ -6,7 +6,7 @@ use serde_json::json;
 use super::{
     Team,
     lanes::Running,
-    turn::{Input, Want},
+    turn::{Input, Want, conversation::tokens},
 };
 use crate::{
     approvals::{
@@ -14,19 +14,17 @@ use crate::{
         record::Approval,
     },
     budget::{Overdrawn, Request, Spent, SpentRow},
-    engine::{Block, Message, Paid},
+    engine::Paid,
     event::{Body, Frame, Notification},
     history::{Fact, Meta},
     ids::{CallId, TopicId, TurnId},
     notice::{Notice, NoticeKind},
     store::records::Writes,
     task::{Ancestor, Source, Wait, WaitReason},
-    tool::{Args, Asking},
+    tool::Asking,
     usage::Usage,
 };
 
-/// A token is about this many characters.
-const CHARACTERS: usize = 4;
 /// What stands for a call in the request for more money.
 const BUDGET: &str = "budget";
 
@@ -100,11 +98,11 @@ impl Team {
         let Some(running) = self.lanes.running(topic, turn) else {
             return;
         };
-        let output = (std::mem::take(&mut running.heard) / CHARACTERS) as u64;
+        let output = tokens(std::mem::take(&mut running.heard));
         if output == 0 {
             return;
         }
-        let (input, price) = (running.input(), &running.brief.price);
+        let (input, price) = (running.turn.size(), &running.brief.price);
         let cost = input as f64 * price.input_usd + output as f64 * price.output_usd;
         let lost = Paid {
             profile: running.brief.provider.clone(),
@@ -250,25 +248,12 @@ impl Running {
         if self.brief.budget.iter().all(|(_, caps)| caps.is_open()) {
             return Spent::default();
         }
-        let input = self.input();
+        let input = self.turn.size();
         let price = &self.brief.price;
         Spent {
             tokens: input + price.max_output,
             usd: input as f64 * price.input_usd + price.max_output as f64 * price.output_usd,
         }
-    }
-
-    /// About how many tokens the next call reads.
-    fn input(&self) -> u64 {
-        let system = &self.brief.system;
-        let prompt = system.shared.len() + system.team.len() + system.turn.len();
-        let specs = self.brief.tools.specs();
-        let tools: usize = specs
-            .iter()
-            .map(|spec| spec.description.len() + spec.schema.to_string().len())
-            .sum();
-        let messages: usize = self.turn.messages().iter().map(length).sum();
-        ((prompt + tools + messages) / CHARACTERS) as u64
     }
 
     /// The task of the turn and those it comes of, the first of all first.
@@ -283,23 +268,6 @@ impl Running {
             tasks.insert(0, Ancestor { task, team });
         }
         tasks
-    }
-}
-
-fn length(message: &Message) -> usize {
-    match message {
-        Message::User(text) => text.len(),
-        Message::Assistant(blocks) => blocks
-            .iter()
-            .map(|block| match block {
-                Block::Text { text } | Block::Thinking { text, .. } => text.len(),
-                Block::Call(call) => match &call.args {
-                    Args::Json(args) => args.to_string().len(),
-                    Args::Unreadable { unreadable, .. } => unreadable.len(),
-                },
-            })
-            .sum(),
-        Message::ToolResults(results) => results.iter().map(|result| result.content.len()).sum(),
     }
 }
 

@@ -12,7 +12,8 @@ use super::{
     aloud::Aloud,
     holds,
     lanes::{Call, Charge, Memory, RECENT_AGE, RECENT_LINES, Running, Work},
-    turn::{End, Input, Stop, Turn, pause_after},
+    past::{self, Past},
+    turn::{End, Input, Stop, Turn, conversation::most_of_summary, pause_after},
 };
 use crate::{
     approvals::record::Approval,
@@ -41,6 +42,8 @@ struct Prepared {
     inbox: Vec<(u64, InboxEvent)>,
     approvals: HashMap<ApprovalId, Approval>,
     brief: Brief,
+    /// What is to be summarised, if that is the task; else why it cannot be.
+    past: Option<Result<Past, String>>,
 }
 
 /// Why it cannot begin.
@@ -122,6 +125,7 @@ impl Team {
                     let loaded = Memory {
                         next_seq: history.next_seq,
                         recent: history.recent.into(),
+                        summary: history.summary,
                     };
                     let conversation = loaded.conversation(now, label);
                     memory = Some(loaded);
@@ -153,7 +157,7 @@ impl Team {
                     .await?
             };
             // A turn that goes on has been shown what there was.
-            let inbox = if inbox && journal.is_empty() {
+            let inbox = if inbox && journal.is_empty() && task.kind != Kind::Compact {
                 let (lane, generation) = (task.lane.clone(), task.generation);
                 store
                     .read(move |storage| reads::inbox(storage, &lane, generation))
@@ -161,6 +165,8 @@ impl Team {
             } else {
                 Vec::new()
             };
+            let compacts =
+                (task.kind == Kind::Compact).then(|| (task.lane.clone(), task.generation));
             let same = Assignment {
                 lane: task.lane.clone(),
                 generation: task.generation,
@@ -188,12 +194,22 @@ impl Team {
                     assignment: Some(Box::new(same)),
                     ..Unprepared::new(error.code, error.message)
                 })?;
+            let past = match compacts {
+                None => None,
+                Some((lane, generation)) => {
+                    let most = most_of_summary(brief.room);
+                    let read = store
+                        .read(move |storage| past::read(storage, &lane, generation, now, most));
+                    Some(read.await?)
+                }
+            };
             Ok(Prepared {
                 memory,
                 journal,
                 inbox,
                 approvals,
                 brief,
+                past,
             })
         };
         let topic = topic.clone();
@@ -371,6 +387,7 @@ impl Team {
             inbox,
             approvals,
             brief,
+            past,
             ..
         } = prepared;
         // A turn that goes on keeps its name.
@@ -389,12 +406,17 @@ impl Team {
             id.clone(),
             task.clone(),
             task.options.max_steps.unwrap_or(brief.max_steps),
-        );
+        )
+        .within(brief.room, overhead(&brief));
         let start = turn_start(task, &brief);
         let tools = brief.tools.clone();
         let caller = Arc::new(Caller::of(task));
         let (mut seen, mut unseen) = (Vec::new(), !journal.is_empty());
-        let wants = if journal.is_empty() {
+        let wants = if let Some(past) = past {
+            // Whatever waits in the inbox is for a turn that reads it.
+            unseen = true;
+            turn.compact(start, past)
+        } else if journal.is_empty() {
             let (numbers, events): (Vec<u64>, Vec<InboxEvent>) = inbox.into_iter().unzip();
             let shown = inbox::show(&events);
             unseen = shown.count < events.len();
@@ -420,7 +442,7 @@ impl Team {
             .source
             .as_ref()
             .is_some_and(|source| source.message.is_some());
-        let running = Running {
+        let mut running = Running {
             gate: Gate::new(task.acked || !awaits_ack),
             charge,
             turn,
@@ -441,6 +463,7 @@ impl Team {
             streaming: String::new(),
             unsent: String::new(),
             flush: None,
+            voiding: 0,
             aloud: Aloud::default(),
             watch: None,
             settle: None,
@@ -459,7 +482,11 @@ impl Team {
             unseen,
             joined: Vec::new(),
             requested: false,
+            steps: Vec::new(),
         };
+        journal
+            .into_iter()
+            .for_each(|mut event| running.place(&mut event));
         self.lanes.get(topic).work = Work::Running(Box::new(running));
         self.arm_watch(topic, &id, ctx);
         match stop {
@@ -477,7 +504,7 @@ impl Team {
     ) {
         let Leased { task, lease, .. } = leased;
         match self.lanes.any_running(topic) {
-            Some(running) if !running.turn.has_ended() => {
+            Some(running) if !running.turn.has_ended() && running.reads_messages() => {
                 let turn = running.charge.turn.clone();
                 running.joined.push((task.clone(), lease));
                 // Leases that were stored together may arrive in any order.
@@ -500,6 +527,18 @@ fn held_in(journal: &[HistoryEvent]) -> impl Iterator<Item = ApprovalId> {
         Fact::Meta(Meta::Approval { approval, .. }) => Some(approval.clone()),
         _ => None,
     })
+}
+
+/// How many characters the model is told besides the conversation.
+fn overhead(brief: &Brief) -> usize {
+    let count = |text: &str| text.chars().count();
+    let system = &brief.system;
+    let specs = brief.tools.specs();
+    let tools = specs
+        .iter()
+        .map(|spec| count(&spec.name) + count(&spec.description) + count(&spec.schema.to_string()));
+    let prompt = count(&system.shared) + count(&system.team) + count(&system.turn);
+    prompt + tools.sum::<usize>()
 }
 
 fn turn_start(task: &Task, brief: &Brief) -> Fact {

@@ -8,6 +8,7 @@ use tokio::time::Instant;
 use super::{
     Team,
     ack::{BLOCK_SETTLES, TEXT_SETTLES, Words},
+    aloud::Manner,
     commits::awaited,
     turn::Want,
 };
@@ -44,7 +45,7 @@ impl Team {
                 self.perform(topic, turn, ctx);
             }
             EngineEvent::Text(piece) => {
-                self.say_text(topic, turn, &piece, ctx);
+                self.say(topic, turn, Manner::Text, &piece, ctx);
                 self.heard_text(topic, turn, piece, ctx);
             }
             EngineEvent::TextEnd => {
@@ -52,12 +53,15 @@ impl Team {
                     self.settle(topic, turn, BLOCK_SETTLES, Words::All, ctx);
                 }
             }
-            EngineEvent::Thinking(piece) => self.say_thinking(topic, turn, &piece, ctx),
+            EngineEvent::Thinking(piece) => {
+                self.say(topic, turn, Manner::Thinking, &piece, ctx);
+            }
             EngineEvent::Reset => {
                 let nothing_said = running.streaming.is_empty();
                 running.streaming.clear();
                 running.unsent.clear();
                 running.gate.reset();
+                running.voiding += u32::from(!nothing_said);
                 self.unsay(topic, turn);
                 if !nothing_said {
                     let mut note =
@@ -177,6 +181,14 @@ impl Team {
         running.flush = Some(later);
     }
 
+    /// The person knows what is void: what was said since follows.
+    pub(super) fn voided(&mut self, topic: &Option<TopicId>, turn: &TurnId) {
+        if let Some(running) = self.lanes.running(topic, turn) {
+            running.voiding = running.voiding.saturating_sub(1);
+            self.flush(topic, turn);
+        }
+    }
+
     pub(super) fn flush(&mut self, topic: &Option<TopicId>, turn: &TurnId) {
         let now = self.recipe.clock.now();
         let Some(running) = self.lanes.running(topic, turn) else {
@@ -187,7 +199,8 @@ impl Team {
             running.unsent.clear();
             return;
         };
-        if running.unsent.is_empty() || !running.gate.is_open() {
+        // What comes after a note that voids what was said must not arrive before it.
+        if running.unsent.is_empty() || !running.gate.is_open() || running.voiding > 0 {
             return;
         }
         let text = std::mem::take(&mut running.unsent);

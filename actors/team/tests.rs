@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used)]
 
 mod approvals;
+mod compaction;
 mod conversation;
 mod crash;
 mod delegation;

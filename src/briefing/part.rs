@@ -88,6 +88,8 @@ pub(super) struct Part {
     pub(super) provider: String,
     pub(super) model: String,
     pub(super) price: Price,
+    /// The most tokens that the model reads at once.
+    pub(super) room: u64,
     /// A profile that may answer and does not state what calls cost.
     pub(super) unpriced: Option<String>,
 }
@@ -205,6 +207,11 @@ impl Inner {
             engine,
             provider: chosen.provider.as_str().to_owned(),
             price: price(&chosen),
+            room: u64::from(
+                chosen
+                    .context_window
+                    .saturating_sub(chosen.max_output_tokens),
+            ),
             unpriced: unpriced(&kit.models.profiles, &chosen.name),
             model: chosen.model,
             tools,

@@ -10,9 +10,10 @@ use actix_web::{
 use futures_util::{Stream, stream};
 use hivewright_actors::{
     ids::{CallId, TaskId, TeamKey, TeamName, TopicId, TurnId},
+    queue::submit::Submit,
     storage::{Order, StorageError},
     store::{StoreHandle, records::Writes, sessions},
-    task::Lane,
+    task::{Cause, Kind, Lane, Task},
     team::anew::BeganAnew,
 };
 use serde::Serialize;
@@ -26,9 +27,12 @@ use super::{
     listing::Gathering,
     operation::{Field, Operation},
     query::Query,
-    reply::{Bare, Clean, Data, LINES, Lines, Rows},
+    reply::{Accepted, Bare, Clean, Data, LINES, Lines, Rows},
     routes::{Resource, at},
-    teams::{acting::Nothing, parts},
+    teams::{
+        acting::{Nothing, refused},
+        parts,
+    },
 };
 use crate::{
     logging::Secrets,
@@ -97,6 +101,16 @@ pub(super) fn resources() -> Vec<Resource> {
                 .description("The journal keeps everything. Not while a turn runs in the session.")
                 .refuses(&[409]),
             begin_anew,
+        ),
+        at("/api/v1/sessions/{id}/compact").post(
+            Operation::new("Has a conversation summarised, for the model to be shown less of it.")
+                .description(
+                    "It is work of the team, after the turn that runs: the outcome of the task says how \
+                     many tokens there were and are. The last 16 messages stay as they are, and the \
+                     journal keeps everything.",
+                )
+                .refuses(&[409, 503]),
+            compact,
         ),
         at("/api/v1/teams/{name}/history").get(
             Operation::new("Shows a part of what a team said and did, oldest first.")
@@ -453,6 +467,63 @@ async fn begin_anew(
         team.do_send(BeganAnew { topic, at });
     }
     Ok(Data(Row::from(session)))
+}
+
+/// Work that was made of a wish.
+#[derive(Serialize, ToSchema)]
+#[schema(as = CompactionTask)]
+struct Work {
+    #[schema(value_type = String)]
+    task_id: TaskId,
+    session_id: String,
+}
+
+async fn compact(
+    state: web::Data<State>,
+    caller: Caller<Operate>,
+    id: web::Path<String>,
+    Json(Nothing {}): Json<Nothing>,
+) -> Result<Accepted<Work>, ApiError> {
+    let (lane, generation) = reached(&caller, &id)?;
+    let parts = parts(&state)?;
+    let of = lane.clone();
+    let store = &state.spine.store;
+    let session = store.read(move |storage| sessions::session(storage, &of, generation));
+    session
+        .await
+        .map_err(ApiError::internal)?
+        .ok_or_else(|| missing(&id))?;
+    let team = parts.view.now().key(lane.team.as_str());
+    if team.is_none_or(|team| team.generation != generation) {
+        return Err(ApiError::conflict("the team of this session is gone"));
+    }
+    let task_id = parts.ids.task();
+    let by = caller.principal.id().to_string();
+    let task = Task {
+        generation,
+        kind: Kind::Compact,
+        cause: Some(Cause::Operator { name: by.clone() }),
+        ..Task::new(
+            task_id.clone(),
+            lane,
+            "/compact".to_owned(),
+            by,
+            parts.clock.now(),
+        )
+    };
+    let submitted = parts.work.submit(Submit {
+        task,
+        writes: Writes::new(),
+        overlap: None,
+        giver: None,
+    });
+    match submitted.await {
+        Ok(_) => Ok(Accepted(Work {
+            task_id,
+            session_id: id.into_inner(),
+        })),
+        Err(refusal) => Err(refused(&refusal.into())),
+    }
 }
 
 fn chunks(export: Export) -> impl Stream<Item = Result<Bytes, StorageError>> {

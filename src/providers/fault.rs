@@ -20,6 +20,8 @@ pub(crate) struct Fault {
     pub(crate) answered: bool,
 }
 
+const TOO_LONG: &str = "the conversation is too long for the model";
+
 /// What to do about a failure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Remedy {
@@ -73,6 +75,15 @@ impl Fault {
         Self::new(Code::ProviderRefused, Remedy::None, message)
     }
 
+    /// The answer broke off since it no longer fits beside the conversation.
+    pub(crate) fn window_exceeded() -> Self {
+        let message = format!("{TOO_LONG}: its window was full in the middle of the answer");
+        Self {
+            answered: true,
+            ..Self::new(Code::ContextOverflow, Remedy::None, message)
+        }
+    }
+
     /// A response with an error status, or an error event that means the same.
     pub(crate) fn status(status: u16, said: &str, retry_after: Option<Duration>) -> Self {
         let retry = Remedy::Retry(retry_after);
@@ -92,19 +103,13 @@ impl Fault {
                 retry,
                 "the provider wants fewer requests",
             ),
+            // Some servers say so with a status of their own problems.
+            _ if status == 413 || is_overflow(said) => {
+                (Code::ContextOverflow, Remedy::None, TOO_LONG)
+            }
             409 | 500 | 502 | 503 | 504 | 529 => {
                 (Code::Overloaded, retry, "the provider has a problem")
             }
-            413 => (
-                Code::ContextOverflow,
-                Remedy::None,
-                "the conversation is too long for the model",
-            ),
-            _ if is_overflow(said) => (
-                Code::ContextOverflow,
-                Remedy::None,
-                "the conversation is too long for the model",
-            ),
             400 | 422 => (
                 Code::ProviderError,
                 refused_field(said).map_or(Remedy::None, Remedy::LeaveOut),
@@ -150,6 +155,10 @@ fn is_overflow(said: &str) -> bool {
         "context window",
         "context size",
         "exceed context limit",
+        "input tokens exceed",
+        "input is too long",
+        "exceeds the maximum number of tokens",
+        "reduce the length of the messages",
     ]
     .iter()
     .any(|sign| said.contains(sign))
@@ -191,13 +200,29 @@ mod tests {
         }
     }
 
+    /// SE-95: in the words of vendors and of servers that speak like them.
     #[test]
     fn a_conversation_that_is_too_long_is_told_from_other_rejections() {
         for said in [
             "prompt is too long: 200001 tokens > 200000 maximum",
-            "This model's maximum context length is 8192 tokens",
+            "input length and `max_tokens` exceed context limit: 199000 + 8192 > 200000, decrease input \
+             length or `max_tokens` and try again",
+            "This model's maximum context length is 8192 tokens. However, your messages resulted in \
+             9001 tokens. Please reduce the length of the messages. (context_length_exceeded)",
+            "Your input exceeds the context window of this model. Please adjust your input and try again.",
+            "Input tokens exceed the configured limit of 272000 tokens.",
+            "the request exceeds the available context size, try increasing it",
+            "The input token count (1100000) exceeds the maximum number of tokens allowed (1048576).",
         ] {
-            assert_eq!(Fault::status(400, said, None).code, Code::ContextOverflow);
+            for status in [400, 422, 500] {
+                let fault = Fault::status(status, said, None);
+                assert_eq!(fault.code, Code::ContextOverflow, "{said}");
+                assert_eq!(fault.remedy, Remedy::None, "{said}");
+            }
+            assert_eq!(Fault::status(429, said, None).code, Code::RateLimited);
+        }
+        for said in ["`max_tokens` is too large: 9000", "model: no such model"] {
+            assert_eq!(Fault::status(400, said, None).code, Code::ProviderError);
         }
     }
 

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use hivewright_actors::{
-    history::{Fact, HistoryEvent, Meta as Remark, Origin},
+    history::{Fact, HistoryEvent, Meta as Remark, Origin, SUMMARY},
     ids::{TaskId, TurnId},
 };
 
@@ -238,6 +238,10 @@ impl Turn {
 fn words(remark: &Remark) -> Option<String> {
     match remark {
         Remark::Retry(text) | Remark::Fallback(text) | Remark::Cancel(text) => Some(text.clone()),
+        Remark::Compaction(compaction) => Some(match &compaction.summary {
+            Some(summary) => format!("{SUMMARY}\n{summary}"),
+            None => compaction.words(),
+        }),
         Remark::Parked(reason) => Some(format!("Waiting: {}.", reason.as_str())),
         Remark::Usage { .. }
         | Remark::Spent { .. }
@@ -345,6 +349,7 @@ pub fn simple(messages: Vec<Message>) -> Vec<Message> {
 mod tests {
     use hivewright_actors::{
         clock::Timestamp,
+        history::{Compaction, Trigger},
         task::{Ending, Label},
         tool::Effect,
         usage::Usage,
@@ -469,6 +474,36 @@ mod tests {
             format!("{:?}: {}", message.role, blocks.join(" | "))
         };
         messages.iter().map(line).collect()
+    }
+
+    /// EN-49: a summary is a line of its own, and what it stands for stays.
+    #[test]
+    fn a_summary_is_told_where_it_was_made() {
+        let compaction = Compaction {
+            summary: Some("they spoke".to_owned()),
+            keep_from_seq: Some(1),
+            keep_from_step: None,
+            shortened_over: None,
+            tokens_before: 9,
+            tokens_after: 3,
+            trigger: Trigger::Size,
+            step: 2,
+            label: Label::Trusted,
+            paid: None,
+        };
+        let compaction = Fact::Meta(Remark::Compaction(Box::new(compaction)));
+
+        let messages = merge(vec![user("hi"), text("hello"), usage(3), compaction]);
+
+        let told: Vec<_> = messages.iter().map(|m| (m.role, m.text())).collect();
+        assert_eq!(
+            told,
+            [
+                (Role::User, "hi".to_owned()),
+                (Role::Assistant, "hello".to_owned()),
+                (Role::System, format!("{SUMMARY}\nthey spoke")),
+            ]
+        );
     }
 
     /// EN-44, EN-45

@@ -213,6 +213,7 @@ history list
 history show
 history show SESSION
 history export
+history compact SESSION
 history tail
 usage
 usage --budgets

@@ -50,6 +50,8 @@ pub(crate) enum Reply {
     Refusal,
     /// The model pauses after a text and wants to be asked to go on.
     Pause(String),
+    /// The window is full in the middle of a text.
+    WindowFull(String),
 }
 
 /// A block of an answer.
@@ -123,6 +125,7 @@ struct State {
     script: VecDeque<Reply>,
     otherwise: Option<Reply>,
     actor: Option<fn(&Value) -> Reply>,
+    counts: bool,
     key: Option<String>,
     received: Vec<Received>,
 }
@@ -188,6 +191,11 @@ impl FakeModel {
     /// Decides each reply from the request, once the script is over.
     pub(crate) fn answer_with(&self, actor: fn(&Value) -> Reply) {
         self.state.lock().unwrap().actor = Some(actor);
+    }
+
+    /// Reports a token for each four bytes of a request from now on.
+    pub(crate) fn count(&self) {
+        self.state.lock().unwrap().counts = true;
     }
 
     /// Takes this key from now on, and no other.
@@ -260,12 +268,16 @@ async fn respond(
         bytes: body.to_vec(),
         body: serde_json::from_slice(body).unwrap_or(Value::Null),
     };
-    let reply = {
+    let (reply, read) = {
         let mut state = state.lock().unwrap();
+        let read = match state.counts {
+            true => body.len() as u64 / 4,
+            false => wire::INPUT,
+        };
         let key = state.key.as_deref().unwrap_or(KEY);
         let refusal = objection(vendor, &received, key);
         state.received.push(received);
-        match refusal {
+        let reply = match refusal {
             Some((status, message)) => Reply::status(status, message),
             None => {
                 let acted = |state: &State| {
@@ -277,9 +289,10 @@ async fn respond(
                 let next = next.or_else(|| state.otherwise.clone());
                 next.unwrap_or_else(|| Reply::status(500, "the script of the test is over"))
             }
-        }
+        };
+        (reply, read)
     };
-    play(vendor, reply).await
+    play(vendor, reply, read).await
 }
 
 /// What the vendor would not accept.
@@ -307,10 +320,10 @@ fn objection(vendor: Vendor, received: &Received, key: &str) -> Option<(u16, &'s
     }
 }
 
-async fn play(vendor: Vendor, reply: Reply) -> HttpResponse {
+async fn play(vendor: Vendor, reply: Reply, read: u64) -> HttpResponse {
     let whole = |chunks: Vec<String>| sse(chunks, End::Close);
     match reply {
-        Reply::Blocks(parts) => whole(wire::answer(vendor, &parts, None)),
+        Reply::Blocks(parts) => whole(wire::answer(vendor, &parts, None, read)),
         Reply::Whole(text) => HttpResponse::Ok().json(wire::whole(vendor, &text)),
         Reply::Status(status, headers, message) => {
             let mut response = HttpResponse::build(StatusCode::from_u16(status).unwrap());
@@ -321,7 +334,7 @@ async fn play(vendor: Vendor, reply: Reply) -> HttpResponse {
         }
         Reply::SlowFirstByte(pause, text) => {
             actix_web::rt::time::sleep(pause).await;
-            whole(wire::answer(vendor, &[Part::Text(text)], None))
+            whole(wire::answer(vendor, &[Part::Text(text)], None, read))
         }
         Reply::CutMidway(text) => sse(wire::beginning(vendor, &text), End::Cut),
         Reply::Stall(text) => sse(wire::beginning(vendor, &text), End::Stall),
@@ -342,13 +355,26 @@ async fn play(vendor: Vendor, reply: Reply) -> HttpResponse {
                 Vendor::Anthropic => "refusal",
                 Vendor::OpenAi => "content_filter",
             };
-            whole(wire::answer(vendor, &[], Some(reason)))
+            whole(wire::answer(vendor, &[], Some(reason), read))
         }
         Reply::Pause(text) => whole(wire::answer(
             vendor,
             &[Part::Text(text)],
             Some("pause_turn"),
+            read,
         )),
+        Reply::WindowFull(text) => {
+            let reason = match vendor {
+                Vendor::Anthropic => "model_context_window_exceeded",
+                Vendor::OpenAi => "length",
+            };
+            whole(wire::answer(
+                vendor,
+                &[Part::Text(text)],
+                Some(reason),
+                read,
+            ))
+        }
     }
 }
 

@@ -14,6 +14,7 @@ mod cli_follow;
 mod cli_reading;
 mod cli_routes;
 mod cli_service;
+mod compaction;
 mod contract;
 mod crash;
 mod delegations;

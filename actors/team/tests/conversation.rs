@@ -10,6 +10,7 @@ use crate::{
         engine::{Play, last_words, seconds},
         world::World,
     },
+    engine::EngineEvent,
     queue::Enqueue,
     store::records::Writes,
     task::{Label, Lane, Source, Task, TopicRef},
@@ -364,4 +365,32 @@ async fn a_conversation_that_began_anew_knows_nothing_of_before() {
 
     assert_eq!(living, [""; 0]);
     assert_eq!(shown(&world), ["and now", "Fine."]);
+}
+
+/// SE-125, CH-65: what a new try says comes after the note that voids the old one, so that nobody
+/// forgets it with that.
+#[actix::test]
+async fn a_new_try_is_heard_after_the_old_one_is_void() {
+    let world = World::new(|_| {
+        vec![
+            Play::Say("Half an ans"),
+            seconds(1),
+            Play::Report(EngineEvent::Reset),
+            Play::Say("All of it."),
+            seconds(1),
+            Play::Answer,
+        ]
+    });
+    let client = world.connect(&world.start());
+    client.say("m1", "hello");
+
+    let frames = client.hear_end_of("m1").await;
+
+    let place = |start: &str| frames.iter().position(|frame| frame.starts_with(start));
+    let (note, text) = (
+        place("note m1: The answer broke off"),
+        place("delta m1: All of it."),
+    );
+    assert!(note.is_some() && text.is_some(), "{frames:#?}");
+    assert!(note < text, "{frames:#?}");
 }

@@ -1,6 +1,6 @@
 //! How a turn goes on after a crash or a pause: from what the journal holds.
 
-use std::{collections::HashSet, sync::Arc, time::Duration};
+use std::{collections::HashSet, time::Duration};
 
 use super::{
     CallState, Decision, Held, REPORT_RUN, Slot, Turn, Want,
@@ -14,6 +14,7 @@ use crate::{
     ids::{ApprovalId, CallId},
     task::Label,
     tool::{Args, Checked, Effect, ToolCall, ToolReply, Verdict},
+    usage::Usage,
 };
 
 impl Turn {
@@ -78,7 +79,7 @@ impl Turn {
             wants.extend(self.proceed());
             return wants;
         }
-        if let Some(Message::Assistant(blocks)) = self.messages.last() {
+        if let Some(Message::Assistant(blocks)) = self.conversation.last() {
             // The answer is there; only the end was not written.
             let end = self.answer(text_of(blocks), false);
             return match end {
@@ -106,6 +107,7 @@ impl Turn {
     fn replay(&mut self, journal: &[HistoryEvent]) -> HashSet<CallId> {
         let mut unbegun = HashSet::new();
         let mut blocks: Vec<Block> = Vec::new();
+        let mut counted = None;
         for event in journal {
             match &event.fact {
                 Fact::TurnStart { .. } => {
@@ -157,7 +159,7 @@ impl Turn {
                     if *taints {
                         self.label = Label::Untrusted;
                     }
-                    self.take_blocks(&mut blocks);
+                    self.take_blocks(&mut blocks, &mut counted);
                     let open = |slot: &&mut Slot| {
                         slot.call.id == *id && !matches!(slot.state, CallState::Done(_))
                     };
@@ -190,8 +192,9 @@ impl Turn {
                     ..
                 } => {
                     self.label = self.label.max(*label);
-                    self.take_blocks(&mut blocks);
-                    Arc::make_mut(&mut self.messages).push(Message::User(text.clone()));
+                    self.take_blocks(&mut blocks, &mut counted);
+                    self.conversation
+                        .push(Message::User(text.clone()), self.step);
                 }
                 Fact::User {
                     text,
@@ -200,7 +203,7 @@ impl Turn {
                     ..
                 } => {
                     self.label = self.label.max(*label);
-                    self.show(text);
+                    self.conversation.show(text);
                 }
                 Fact::Meta(Meta::Approval { call, approval }) => {
                     if let Some(slot) = self.calls.iter_mut().find(|slot| slot.call.id == *call) {
@@ -211,6 +214,11 @@ impl Turn {
                     self.open_step(*step);
                     self.usage += *usage;
                     self.waited = None;
+                    counted = Some(*usage);
+                }
+                Fact::Meta(Meta::Compaction(compaction)) => {
+                    self.take_blocks(&mut blocks, &mut counted);
+                    self.replay_compaction(compaction);
                 }
                 Fact::Meta(Meta::Spent { usage, .. }) => self.usage += *usage,
                 Fact::Meta(Meta::Parked(reason)) => self.waits_for(*reason),
@@ -220,7 +228,7 @@ impl Turn {
                 _ => {}
             }
         }
-        self.take_blocks(&mut blocks);
+        self.take_blocks(&mut blocks, &mut counted);
         unbegun
     }
 
@@ -238,16 +246,20 @@ impl Turn {
         self.step = self.step.max(step);
     }
 
-    fn take_blocks(&mut self, blocks: &mut Vec<Block>) {
-        if blocks.is_empty() {
-            return;
+    /// What the model wrote in a step becomes part of the conversation, as large as it was counted.
+    fn take_blocks(&mut self, blocks: &mut Vec<Block>, counted: &mut Option<Usage>) {
+        if !blocks.is_empty() {
+            let blocks = std::mem::take(blocks);
+            let text = text_of(&blocks);
+            if !text.is_empty() {
+                self.said.push(text);
+            }
+            self.conversation
+                .push(Message::Assistant(blocks), self.step);
         }
-        let blocks = std::mem::take(blocks);
-        let text = text_of(&blocks);
-        if !text.is_empty() {
-            self.said.push(text);
+        if let Some(usage) = counted.take() {
+            self.conversation.count(&usage);
         }
-        Arc::make_mut(&mut self.messages).push(Message::Assistant(blocks));
     }
 
     /// Decides a call that was in flight when the process stopped. The rules, or what the turn has

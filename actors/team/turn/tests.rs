@@ -7,13 +7,16 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::{
-    clock::Timestamp,
     doubles::{engine::reply, tools::checked},
-    history::HistoryEvent,
+    engine::Block,
+    history::{HistoryEvent, Meta},
     task::Lane,
+    tool::{Effect, ToolFault},
 };
 
 const MAX_STEPS: u32 = 6;
+/// For turns that grow.
+const MANY_STEPS: u32 = 30;
 
 fn task(number: u64, attempts: u32) -> Task {
     Task {
@@ -70,6 +73,10 @@ struct Shell {
     /// Calls that run now, with the key they were given.
     running: BTreeMap<CallId, String>,
     asks: bool,
+    /// A summary that is being written.
+    summary: Option<String>,
+    /// How much the model reads at once, if that is little: then results are long, and steps many.
+    room: Option<u64>,
     /// Every start of a call: how often, with which key.
     starts: BTreeMap<CallId, Vec<String>>,
     /// What the model was shown, per step.
@@ -80,9 +87,15 @@ struct Shell {
 
 impl Shell {
     fn new(script: Script) -> Self {
-        let mut turn = Turn::new("turn".into(), task(0, 1), MAX_STEPS);
+        Self::within(script, None)
+    }
+
+    fn within(script: Script, room: Option<u64>) -> Self {
+        let mut turn = Self::turn(room);
         let wants = turn.begin(start(), &Shown::default()).into();
         Self {
+            summary: None,
+            room,
             script,
             turn,
             wants,
@@ -93,6 +106,13 @@ impl Shell {
             shown: BTreeMap::new(),
             recorded_results: BTreeSet::new(),
             ends: Vec::new(),
+        }
+    }
+
+    fn turn(room: Option<u64>) -> Turn {
+        match room {
+            None => Turn::new("turn".into(), task(0, 1), MAX_STEPS),
+            Some(room) => Turn::new("turn".into(), task(0, 1), MANY_STEPS).within(room, 100),
         }
     }
 
@@ -131,9 +151,14 @@ impl Shell {
                 let before = self.shown.insert(self.turn.step(), shown.clone());
                 assert!(before.is_none_or(|before| before == shown));
             }
+            Want::Summarise(request) => {
+                assert!(self.running.is_empty() && !self.asks && self.room.is_some());
+                self.summary = Some(request);
+            }
             Want::CallTool { call, rerun } => self.call(call, rerun),
             Want::StopCalls => {
                 self.running.clear();
+                self.summary = None;
                 self.asks = false;
             }
             Want::End(ref facts, _)
@@ -205,7 +230,28 @@ impl Shell {
             .collect();
         let calls: Vec<_> = ids.iter().map(String::as_str).zip(tools).collect();
         let checks = calls.iter().map(|(_, name)| checked(name)).collect();
-        self.hear(Input::Replied(reply(&text, &calls), checks));
+        let mut reply = reply(&text, &calls);
+        if self.room.is_some() {
+            // Nobody counts: sizes are estimated.
+            reply.usage = Usage::default();
+        }
+        self.hear(Input::Replied(reply, checks));
+    }
+
+    /// The summary is there. It depends on what was to be summarised.
+    fn summarise(&mut self) {
+        if let Some(request) = self.summary.take() {
+            let text = format!("summary of {} bytes", request.len());
+            let paid = Paid {
+                profile: "p".to_owned(),
+                model: "m".to_owned(),
+                usage: Usage {
+                    input: 3,
+                    ..Usage::default()
+                },
+            };
+            self.hear(Input::Summarised(Some(text), Some(paid)));
+        }
     }
 
     fn finish_call(&mut self, which: usize) {
@@ -218,7 +264,14 @@ impl Shell {
             return;
         };
         self.running.remove(&id);
-        let reply = done(&id);
+        let mut reply = done(&id);
+        if self.room.is_some() {
+            let long = match id.as_str().contains("look") {
+                true => 3_000,
+                false => 700,
+            };
+            reply.content.push_str(&"x".repeat(long));
+        }
         self.hear(Input::Called {
             id,
             reply,
@@ -233,7 +286,8 @@ impl Shell {
         }
         self.running.clear();
         self.asks = false;
-        self.turn = Turn::new("turn".into(), task(0, 1), MAX_STEPS);
+        self.summary = None;
+        self.turn = Self::turn(self.room);
         self.wants = if self.journal.is_empty() {
             self.turn.begin(start(), &Shown::default()).into()
         } else {
@@ -252,9 +306,10 @@ impl Shell {
             if !self.ends.is_empty() {
                 return;
             }
-            match self.asks {
-                true => self.answer(),
-                false => self.finish_call(0),
+            match (&self.summary, self.asks) {
+                (Some(_), _) => self.summarise(),
+                (None, true) => self.answer(),
+                (None, false) => self.finish_call(0),
             }
         }
         panic!("no end: {:?}", self.turn);
@@ -291,7 +346,10 @@ fn drive(shell: &mut Shell, steps: Vec<Step>) {
             Step::Perform(times) => (0..times).for_each(|_| {
                 shell.perform();
             }),
-            Step::Answer => shell.answer(),
+            Step::Answer => {
+                shell.summarise();
+                shell.answer();
+            }
             Step::FinishCall(which) => shell.finish_call(which),
             Step::Crash => shell.crash(),
         }
@@ -342,6 +400,53 @@ proptest! {
         prop_assert_eq!(&rough.shown, &smooth.shown);
         prop_assert_eq!(ending(&rough), ending(&smooth));
         prop_assert_eq!(rough.turn.usage(), smooth.turn.usage());
+    }
+
+    /// SE-31, SE-92 to SE-94: the same for a conversation that does not fit: what was left out stays left
+    /// out, and is summarised once. The task stays, and each result stands behind its call.
+    #[test]
+    fn a_conversation_is_made_smaller_once_however_often_it_crashes(
+        tools in prop::collection::vec(
+            prop::sample::select(vec!["look", "save", "alone"]), 1..4
+        ),
+        steps in steps(),
+        room in 4_000..12_000_u64,
+    ) {
+        let script: Script = vec![(true, tools)];
+        let mut smooth = Shell::within(script.clone(), Some(room));
+        smooth.run_to_the_end();
+        let mut rough = Shell::within(script, Some(room));
+        drive(&mut rough, steps);
+        rough.run_to_the_end();
+
+        prop_assert_eq!(&rough.shown, &smooth.shown);
+        prop_assert_eq!(ending(&rough), ending(&smooth));
+        prop_assert_eq!(rough.turn.usage(), smooth.turn.usage());
+        for messages in rough.shown.values() {
+            prop_assert_eq!(&messages[0], &Message::User("words 0".to_owned()));
+            let mut called: Vec<&CallId> = Vec::new();
+            for message in messages {
+                match message {
+                    Message::Assistant(blocks) => called = blocks.iter().filter_map(|block| {
+                        match block {
+                            Block::Call(call) => Some(&call.id),
+                            _ => None,
+                        }
+                    }).collect(),
+                    Message::ToolResults(results) => {
+                        let answered: Vec<_> = results.iter().map(|result| &result.id).collect();
+                        prop_assert_eq!(std::mem::take(&mut called), answered);
+                    }
+                    Message::User(_) => {}
+                }
+            }
+            prop_assert!(called.is_empty());
+        }
+        // The journal keeps all results as they were.
+        let short = rough.journal.iter().any(|event| matches!(
+            &event.fact, Fact::ToolResult { content, .. } if content.len() < 700
+        ));
+        prop_assert!(!short);
     }
 
     /// SE-85: results stand in the order of the calls, whatever the order they came in.

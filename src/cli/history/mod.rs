@@ -5,12 +5,13 @@ use std::io::{self, Write};
 use clap::{Args, Subcommand, ValueEnum};
 use futures_util::StreamExt;
 use hivewright_actors::ids::MAIN;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::{
     Context,
     events::until_stopped,
     failure::{Exit, Failure, chain},
+    screen::printable,
     service::{Service, given},
 };
 
@@ -78,6 +79,12 @@ pub(super) enum Action {
         hivewright history export research > research.jsonl\n  \
         hivewright history export main --topic t-61c8864680b583eb | jq .role")]
     Export {
+        #[command(flatten)]
+        which: Which,
+    },
+    /// Have a session summarised, so that the model is shown less of it
+    #[command(after_help = "Example:\n  hivewright history compact main:t-61c8864680b583eb")]
+    Compact {
         #[command(flatten)]
         which: Which,
     },
@@ -223,6 +230,20 @@ pub(super) async fn run(arguments: Arguments, context: &Context) -> Result<(), F
             }
         }
         Action::Export { which } => export(&which, context).await?,
+        Action::Compact { which } => {
+            let service = Service::find(context)?;
+            let id = which.id(&service).await?;
+            let path = format!("{SESSIONS}/{id}/compact");
+            let answer = service.post(&path, &json!({})).await?;
+            if screen.json {
+                return screen.document(&answer);
+            }
+            let task = answer["data"]["task_id"].as_str().unwrap_or_default();
+            let task = printable(task);
+            screen.remark(&format!(
+                "session {id} is summarised as task {task}; see what came of it: `hivewright tasks watch {task}`"
+            ));
+        }
         Action::Tail { which, full, limit } => {
             return until_stopped(tail::run(which, full, limit, context)).await;
         }

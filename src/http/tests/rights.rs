@@ -67,6 +67,11 @@ const TABLE: &[(&str, &str, Needs)] = &[
         Needs::Scope(Scope::Operate),
     ),
     (
+        "POST",
+        "/api/v1/sessions/{id}/compact",
+        Needs::Scope(Scope::Operate),
+    ),
+    (
         "GET",
         "/api/v1/sessions/{id}/history",
         Needs::Scope(Scope::Read),

@@ -215,13 +215,13 @@ impl Reader for Reading {
                 .collect();
             return Err(Fault::refused(&said.join(" ")));
         }
+        if stop_reason == "model_context_window_exceeded" {
+            return Err(Fault::window_exceeded().with_usage(self.usage));
+        }
         Ok(Answer {
             blocks: self.parts.drain(..).map(finished).collect(),
             usage: self.usage,
-            truncated: matches!(
-                stop_reason.as_str(),
-                "max_tokens" | "model_context_window_exceeded"
-            ),
+            truncated: stop_reason == "max_tokens",
             paused: stop_reason == "pause_turn",
             stop_reason,
         })
@@ -438,6 +438,15 @@ mod tests {
         let fault = read(&end("refusal")).0.unwrap_err();
 
         assert_eq!(fault, Fault::refused(""));
+    }
+
+    /// SE-95
+    #[test]
+    fn a_window_that_is_full_is_an_overflow() {
+        let fault = read(&end("model_context_window_exceeded")).0.unwrap_err();
+
+        assert_eq!(fault.code, Code::ContextOverflow);
+        assert_eq!(fault.usage.output, 9);
     }
 
     #[test]

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use hivewright_actors::{
     engine::{Block, EngineEvent, Message, ToolOutput},
+    history::SUMMARY,
     tool::{Args, ToolCall, ToolSpec},
     usage::Usage,
 };
@@ -14,6 +15,7 @@ use serde_json::json;
 
 mod commands;
 mod script;
+mod summary;
 mod topic;
 
 use super::{Answer, Ask, Listener};
@@ -34,7 +36,11 @@ To connect a model, set `ANTHROPIC_API_KEY` or `OPENAI_API_KEY`, or write `provi
 
 /// Answers, word by word. Dropping the future ends a `#wait`.
 pub(super) async fn answer(ask: Ask<'_>, listener: &mut Listener<'_>) -> Answer {
-    let scene = Scene::of(ask.messages, ask.tools);
+    let mut scene = Scene::of(ask.messages, ask.tools);
+    if scene.summarised {
+        // Those that were left out were played too.
+        scene.played = ask.step.saturating_sub(1) as usize;
+    }
     let mut blocks = Vec::new();
     for action in scene.actions() {
         match action {
@@ -84,6 +90,8 @@ struct Scene<'a> {
     results: Vec<&'a ToolOutput>,
     /// How many steps with calls were played since the message.
     played: usize,
+    /// Some of them are not shown any more.
+    summarised: bool,
 }
 
 impl<'a> Scene<'a> {
@@ -93,13 +101,17 @@ impl<'a> Scene<'a> {
             tools,
             results: Vec::new(),
             played: 0,
+            summarised: false,
         };
         for message in messages {
             match message {
+                // What stands for steps that were played: the script goes on behind them.
+                Message::User(text) if text.starts_with(SUMMARY) => scene.summarised = true,
                 Message::User(text) => {
                     scene.message = text;
                     scene.results.clear();
                     scene.played = 0;
+                    scene.summarised = false;
                 }
                 Message::Assistant(_) => scene.played += 1,
                 Message::ToolResults(results) => scene.results.extend(results),
@@ -118,6 +130,9 @@ impl<'a> Scene<'a> {
 
     fn actions(&self) -> Vec<Action> {
         let asked = self.asked();
+        if let Some(summary) = summary::write(asked) {
+            return vec![Action::Say(summary)];
+        }
         if let Some(choice) = topic::choose(asked) {
             return vec![Action::Say(choice)];
         }

@@ -5,16 +5,21 @@ use serde_json::{Value, json};
 use super::{Part, Vendor};
 
 /// The figures that every complete answer reports.
-const INPUT: u64 = 11;
+pub(super) const INPUT: u64 = 11;
 const OUTPUT: u64 = 7;
 
 /// A complete streamed answer.
-pub(super) fn answer(vendor: Vendor, parts: &[Part], reason: Option<&str>) -> Vec<String> {
+pub(super) fn answer(
+    vendor: Vendor,
+    parts: &[Part],
+    reason: Option<&str>,
+    input: u64,
+) -> Vec<String> {
     match vendor {
         Vendor::Anthropic => {
             let calls = parts.iter().any(|part| matches!(part, Part::Call(..)));
             let reason = reason.unwrap_or(if calls { "tool_use" } else { "end_turn" });
-            let mut events = vec![message_start()];
+            let mut events = vec![message_start(input)];
             for (index, part) in parts.iter().enumerate() {
                 events.extend(anthropic_block(index, part));
             }
@@ -38,9 +43,9 @@ pub(super) fn answer(vendor: Vendor, parts: &[Part], reason: Option<&str>) -> Ve
             let mut usage = openai_chunk(json!({}), None);
             usage["choices"] = json!([]);
             usage["usage"] = json!({
-                "prompt_tokens": INPUT,
+                "prompt_tokens": input,
                 "completion_tokens": OUTPUT,
-                "total_tokens": INPUT + OUTPUT,
+                "total_tokens": input + OUTPUT,
             });
             chunks.push(usage);
             let mut wire: Vec<String> = chunks
@@ -58,7 +63,7 @@ pub(super) fn beginning(vendor: Vendor, text: &str) -> Vec<String> {
     let parts = [Part::Text(text.to_owned())];
     match vendor {
         Vendor::Anthropic => {
-            let mut events = vec![message_start()];
+            let mut events = vec![message_start(INPUT)];
             events.extend(anthropic_block(0, &parts[0]));
             events.pop();
             events.iter().map(anthropic_event).collect()
@@ -120,7 +125,7 @@ fn anthropic_event(event: &Value) -> String {
     format!("event: {name}\ndata: {event}\n\n")
 }
 
-fn message_start() -> Value {
+fn message_start(input: u64) -> Value {
     json!({
         "type": "message_start",
         "message": {
@@ -129,7 +134,7 @@ fn message_start() -> Value {
             "role": "assistant",
             "content": [],
             "stop_reason": null,
-            "usage": {"input_tokens": INPUT, "output_tokens": 1},
+            "usage": {"input_tokens": input, "output_tokens": 1},
         },
     })
 }

@@ -1,7 +1,7 @@
 // @ts-check
 // The transcript of any session: every message and block, in the order it happened.
 
-import { address, call, list, part } from "../core/api.js";
+import { address, call, list, may, part, post } from "../core/api.js";
 import { byId, clean, icon, make } from "../core/dom.js";
 import { several, since } from "../core/format.js";
 import { Pace } from "../core/pace.js";
@@ -13,6 +13,7 @@ import { button, cell, head } from "../parts/marks.js";
 import { moment } from "../parts/moment.js";
 import { empty, failure } from "../parts/states.js";
 import { teamChoice, teamNames } from "../parts/teams.js";
+import { act } from "../parts/toast.js";
 
 const PAGE = 60;
 
@@ -104,6 +105,13 @@ class History extends View {
     if (this.chosen && typeof this.latest === "number") await this.page({ after: this.latest });
   }
 
+  /** Nothing is lost: the transcript stays, and shows the summary when it is there. @param {any} pressed */
+  compact(pressed) {
+    const ask = () => post(`/sessions/${part(this.chosen)}/compact`, {});
+    const done = (/** @type {any} */ answer) => `It is being summarised, as task ${answer.task_id}.`;
+    return act(pressed, ask, done);
+  }
+
   render() {
     const { query } = this.place;
     return [
@@ -121,6 +129,11 @@ class History extends View {
                 this.full ? "full" : "simple",
                 (as) => (this.filter({ as: as === "full" ? "" : as }), this.follow()),
               ),
+              may("operate")
+                ? button("Compact", "spark", (pressed) => this.compact(pressed), {
+                    title: "Have what was said summarised, so that the model reads less of it",
+                  })
+                : null,
               make(
                 "a",
                 { class: "button", href: address(`/sessions/${part(this.chosen)}/export`), download: "" },

@@ -34,6 +34,7 @@ const TYPES = [
   "handoff",
   "result",
   "agent",
+  "compact",
 ];
 const PRIORITIES = ["critical", "high", "normal", "low"];
 

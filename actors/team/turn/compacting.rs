@@ -1,0 +1,296 @@
+//! Compacting: a turn whose conversation does not fit leaves older parts of it out, and goes on.
+
+use super::{
+    End, Turn, Want,
+    conversation::{LONG, LONG_AT_LAST, tokens},
+    digest,
+};
+use crate::{
+    engine::{EngineFailure, Message, Paid},
+    event::{Progress, ProgressKind},
+    history::{Compaction, Fact, Meta, Trigger},
+    task::{Code, Ending},
+    team::past::Past,
+};
+
+/// What helps where nothing else does.
+const WAY_OUT: &str =
+    "begin a new conversation with `/new`, or give the profile a larger `context_window`";
+
+/// A conversation on its way to become smaller.
+#[derive(Debug)]
+pub(super) struct Pending {
+    trigger: Trigger,
+    tokens_before: u64,
+    /// The first step that is kept.
+    cut: Option<u32>,
+    shortened_over: Option<usize>,
+    /// What the provider said.
+    cause: Option<String>,
+}
+
+impl Turn {
+    /// Calls the model, with a conversation that fits.
+    pub(super) fn call(&mut self, trigger: Trigger, cause: Option<String>) -> Vec<Want> {
+        let conversation = &mut self.conversation;
+        if !conversation.is_large() {
+            return vec![Want::CallModel];
+        }
+        let tokens_before = conversation.size();
+        let pending = Pending {
+            trigger,
+            tokens_before,
+            cut: None,
+            shortened_over: conversation.shorten(LONG).then_some(LONG),
+            cause,
+        };
+        if !conversation.is_above_limit() {
+            return self.compacted(pending, None, None);
+        }
+        let Some(cut) = conversation.cut() else {
+            return self.compact_at_last(pending, None, None);
+        };
+        let request = self.request(cut);
+        self.compacting = Some(Pending {
+            cut: Some(cut),
+            ..pending
+        });
+        vec![Want::Summarise(request)]
+    }
+
+    /// A request to summarise what comes before a step, of a size that the model can read.
+    fn request(&self, cut: u32) -> String {
+        let messages = self.conversation.messages();
+        let task = match messages.first() {
+            Some(Message::User(text)) => Some(text.as_str()),
+            _ => None,
+        };
+        let most = self.conversation.most_of_summary();
+        digest::request(task, self.conversation.before(cut), most)
+    }
+
+    /// Summarises the past of a session: all that this turn does. Without one it says why.
+    pub fn compact(&mut self, start: Fact, past: Result<Past, String>) -> Vec<Want> {
+        match past {
+            Ok(mut past) => {
+                let request = std::mem::take(&mut past.request);
+                self.past = Some(past);
+                vec![
+                    Want::Record(vec![start], Vec::new()),
+                    Want::Summarise(request),
+                ]
+            }
+            Err(why) => vec![self.done(vec![start], why)],
+        }
+    }
+
+    fn done(&mut self, facts: Vec<Fact>, text: String) -> Want {
+        self.ended = true;
+        let end = End {
+            ending: Ending::Done,
+            code: None,
+            message: None,
+            text,
+        };
+        Want::End(facts, end)
+    }
+
+    /// The summary of a session is there, or could not be had.
+    fn past_summarised(
+        &mut self,
+        past: Past,
+        text: Option<String>,
+        paid: Option<Paid>,
+    ) -> Vec<Want> {
+        let size = |text: &str| tokens(text.chars().count());
+        let gone = past.tokens - past.kept;
+        let Some(summary) = text.filter(|text| size(text) < gone) else {
+            let facts = paid.into_iter().map(spent).collect();
+            let message = "the model gave no summary that is shorter; nothing was changed";
+            let code = Some(Code::ProviderError);
+            return vec![match self.end(
+                Ending::Failed,
+                code,
+                Some(message.to_owned()),
+                String::new(),
+            ) {
+                Want::End(_, end) => Want::End(facts, end),
+                other => other,
+            }];
+        };
+        let compaction = Compaction {
+            tokens_before: past.tokens,
+            tokens_after: past.kept + size(&summary),
+            summary: Some(summary),
+            keep_from_seq: Some(past.keep_from_seq),
+            keep_from_step: None,
+            shortened_over: None,
+            trigger: Trigger::Command,
+            step: self.step,
+            label: past.label,
+            paid,
+        };
+        let text = compaction.words();
+        let facts = vec![Fact::Meta(Meta::Compaction(Box::new(compaction)))];
+        vec![self.done(facts, text)]
+    }
+
+    /// The summary is there, or could not be had.
+    pub(super) fn summarised(&mut self, text: Option<String>, paid: Option<Paid>) -> Vec<Want> {
+        let text = text.map(|text| text.trim().to_owned());
+        let text = text.filter(|text| !text.is_empty());
+        if let Some(paid) = &paid {
+            self.usage += paid.usage;
+            self.summaries += 1;
+        }
+        if let Some(past) = self.past.take() {
+            return self.past_summarised(past, text, paid);
+        }
+        let Some(pending) = self.compacting.take() else {
+            return Vec::new();
+        };
+        let written = text.zip(pending.cut);
+        // One that is no shorter than what it stands for is of no use.
+        let useful = written.filter(|(text, cut)| self.conversation.is_shorter(text, *cut));
+        let Some((summary, cut)) = useful else {
+            let pending = Pending {
+                cut: None,
+                ..pending
+            };
+            self.conversation.leave();
+            return self.compact_at_last(pending, None, paid);
+        };
+        self.conversation.summarise(cut, &summary);
+        match self.conversation.is_above_limit() {
+            true => self.compact_at_last(pending, Some(summary), paid),
+            false => self.compacted(pending, Some(summary), paid),
+        }
+    }
+
+    /// All that is left to do, and the end if that is not enough.
+    fn compact_at_last(
+        &mut self,
+        mut pending: Pending,
+        summary: Option<String>,
+        paid: Option<Paid>,
+    ) -> Vec<Want> {
+        if self.conversation.shorten(LONG_AT_LAST) {
+            pending.shortened_over = Some(LONG_AT_LAST);
+        }
+        if self.conversation.fits() {
+            return self.compacted(pending, summary, paid);
+        }
+        let mut facts: Vec<Fact> = paid.into_iter().map(spent).collect();
+        let cause = pending.cause.unwrap_or_else(|| {
+            format!(
+                "the conversation is too long for the model: about {} tokens, also after older parts \
+                 of it were left out",
+                self.conversation.size()
+            )
+        });
+        let message = format!("{cause}; {WAY_OUT}");
+        let code = Some(Code::ContextOverflow);
+        match self.end(Ending::Failed, code, Some(message), String::new()) {
+            Want::End(mut last, end) => {
+                facts.append(&mut last);
+                vec![Want::End(facts, end)]
+            }
+            other => vec![other],
+        }
+    }
+
+    /// The conversation is as small as it gets: that is recorded, and the model is called.
+    fn compacted(
+        &mut self,
+        pending: Pending,
+        summary: Option<String>,
+        paid: Option<Paid>,
+    ) -> Vec<Want> {
+        if summary.is_none() && pending.shortened_over.is_none() {
+            let spent: Vec<Fact> = paid.into_iter().map(spent).collect();
+            let spent = (!spent.is_empty()).then(|| Want::Record(spent, Vec::new()));
+            return spent.into_iter().chain([Want::CallModel]).collect();
+        }
+        let tokens_after = self.conversation.size();
+        self.conversation.settle(tokens_after);
+        let mut facts = Vec::new();
+        let (keep_from_step, paid) = match summary {
+            Some(_) => (pending.cut, paid),
+            None => {
+                facts.extend(paid.map(spent));
+                (None, None)
+            }
+        };
+        let compaction = Compaction {
+            summary,
+            keep_from_seq: None,
+            keep_from_step,
+            shortened_over: pending.shortened_over,
+            tokens_before: pending.tokens_before,
+            tokens_after,
+            trigger: pending.trigger,
+            step: self.step,
+            label: self.label,
+            paid,
+        };
+        let note = Progress::new(ProgressKind::Note, compaction.words());
+        facts.push(Fact::Meta(Meta::Compaction(Box::new(compaction))));
+        vec![Want::Record(facts, vec![note]), Want::CallModel]
+    }
+
+    /// The provider says that the conversation is too long: it is made smaller and the step tried
+    /// again, once.
+    pub(super) fn overflowed(&mut self, failure: EngineFailure, said: bool) -> Vec<Want> {
+        let EngineFailure { message, .. } = failure;
+        if self.overflowed == Some(self.step) {
+            let message = format!("{message}; {WAY_OUT}");
+            let code = Some(Code::ContextOverflow);
+            return vec![self.end(Ending::Failed, code, Some(message), String::new())];
+        }
+        self.overflowed = Some(self.step);
+        self.conversation.overflowed();
+        let mut wants = self.call(Trigger::Overflow, Some(message.clone()));
+        if !self.ended {
+            let mut note = Progress::new(
+                ProgressKind::Note,
+                format!("{message}. Older parts are left out, and it is tried again."),
+            );
+            note.reset = said;
+            let retry = Fact::Meta(Meta::Retry(message));
+            wants.insert(0, Want::Record(vec![retry], vec![note]));
+        }
+        wants
+    }
+
+    /// The same, as the journal tells it.
+    pub(super) fn replay_compaction(&mut self, compaction: &Compaction) {
+        if let Some(over) = compaction.shortened_over {
+            self.conversation.shorten(over);
+        }
+        if let (Some(summary), Some(step)) = (&compaction.summary, compaction.keep_from_step) {
+            self.conversation.summarise(step, summary);
+        }
+        self.conversation.settle(compaction.tokens_after);
+        if let Some(paid) = &compaction.paid {
+            self.usage += paid.usage;
+            self.summaries += 1;
+        }
+        if compaction.trigger == Trigger::Overflow {
+            self.overflowed = Some(compaction.step);
+        }
+    }
+}
+
+fn spent(
+    Paid {
+        profile,
+        model,
+        usage,
+    }: Paid,
+) -> Fact {
+    Fact::Meta(Meta::Spent {
+        profile,
+        model,
+        usage,
+    })
+}

@@ -1,0 +1,296 @@
+//! The conversation of a turn: what the model is shown of it, and what is left out so that it fits.
+
+use std::sync::Arc;
+
+use crate::{
+    engine::{Block, Message, ToolOutput},
+    history::SUMMARY,
+    tool::Args,
+    usage::Usage,
+};
+
+/// A token is about this many characters.
+const CHARACTERS: usize = 4;
+/// Results among this many last messages are never shortened.
+const UNSHORTENED: usize = 5;
+/// This many last messages are never summarised.
+pub(in crate::team) const KEPT: usize = 16;
+/// Old results longer than this are shortened first.
+pub(super) const LONG: usize = 2_000;
+/// The same where a summary cannot be had, or does not help.
+pub(super) const LONG_AT_LAST: usize = 500;
+
+/// What the model is shown of a turn, and how large that is.
+#[derive(Debug)]
+pub(super) struct Conversation {
+    messages: Arc<Vec<Message>>,
+    /// One for each message.
+    marks: Vec<Mark>,
+    /// Of all messages, with system prompt and tools.
+    characters: usize,
+    /// How many tokens so many of these characters are.
+    counted: Option<(u64, usize)>,
+    /// The most tokens that fit.
+    room: u64,
+    /// It could not be made small enough: not tried again before it is this large.
+    again_at: u64,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Mark {
+    /// The step after which, or in which, the message came.
+    step: u32,
+    characters: usize,
+}
+
+impl Conversation {
+    /// A conversation that begins with a task, for a model that has so much room. The system prompt and
+    /// the tools have so many characters.
+    pub(super) fn new(task: String, room: u64, overhead: usize) -> Self {
+        let mut conversation = Self {
+            messages: Arc::default(),
+            marks: Vec::new(),
+            characters: overhead,
+            counted: None,
+            room,
+            again_at: 0,
+        };
+        conversation.push(Message::User(task), 0);
+        conversation
+    }
+
+    pub(super) fn messages(&self) -> Arc<Vec<Message>> {
+        self.messages.clone()
+    }
+
+    pub(super) fn last(&self) -> Option<&Message> {
+        self.messages.last()
+    }
+
+    /// Adds what was said after, or in, a step.
+    pub(super) fn push(&mut self, message: Message, step: u32) {
+        let characters = length(&message);
+        self.characters += characters;
+        self.marks.push(Mark { step, characters });
+        Arc::make_mut(&mut self.messages).push(message);
+    }
+
+    /// Puts what happened before in front of the task.
+    pub(super) fn show(&mut self, before: &str) {
+        if let (Some(Message::User(text)), Some(mark)) = (
+            Arc::make_mut(&mut self.messages).first_mut(),
+            self.marks.first_mut(),
+        ) {
+            text.insert_str(0, before);
+            let added = before.chars().count();
+            mark.characters += added;
+            self.characters += added;
+        }
+    }
+
+    /// The provider has counted: all that there is now. One that counts nothing says nothing.
+    pub(super) fn count(&mut self, usage: &Usage) {
+        let tokens = usage.input + usage.output + usage.cache_read + usage.cache_write;
+        if tokens > 0 {
+            self.counted = Some((tokens, self.characters));
+        }
+    }
+
+    /// How many tokens the next call reads: as many as were counted, and an estimate of the rest.
+    pub(super) fn size(&self) -> u64 {
+        let (tokens, of) = self.counted.unwrap_or_default();
+        tokens.saturating_add((self.characters.saturating_sub(of) / CHARACTERS) as u64)
+    }
+
+    /// It is to be made smaller before the next call.
+    pub(super) fn is_large(&self) -> bool {
+        self.size() > self.limit().max(self.again_at.min(self.room))
+    }
+
+    /// It is larger than it should become.
+    pub(super) fn is_above_limit(&self) -> bool {
+        self.size() > self.limit()
+    }
+
+    /// The model can read it.
+    pub(super) fn fits(&self) -> bool {
+        self.size() <= self.room
+    }
+
+    fn limit(&self) -> u64 {
+        limit(self.room)
+    }
+
+    /// The most bytes of a request to summarise a part of it.
+    pub(super) fn most_of_summary(&self) -> usize {
+        most_of_summary(self.room)
+    }
+
+    /// The provider says that it does not fit, whatever was counted here.
+    pub(super) fn overflowed(&mut self) {
+        let size = self.size().max(self.room.saturating_add(1));
+        self.counted = Some((size, self.characters));
+    }
+
+    /// Puts sizes in place of results that are longer than this and not among the last messages.
+    /// Returns whether there were any.
+    pub(super) fn shorten(&mut self, over: usize) -> bool {
+        let old = self.messages.len().saturating_sub(UNSHORTENED);
+        let is_long = |output: &ToolOutput| stub(output, over).is_some();
+        let has_long = |message: &Message| match message {
+            Message::ToolResults(results) => results.iter().any(is_long),
+            _ => false,
+        };
+        if !self.messages[..old].iter().any(has_long) {
+            return false;
+        }
+        self.shrink(|messages, marks| {
+            for (message, mark) in messages[..old].iter_mut().zip(marks) {
+                let Message::ToolResults(results) = message else {
+                    continue;
+                };
+                for output in results {
+                    if let Some(stub) = stub(output, over) {
+                        output.content = stub;
+                    }
+                }
+                mark.characters = length(message);
+            }
+        });
+        true
+    }
+
+    /// The step from which on all is kept, if something before it can be summarised: the task and the
+    /// last messages are kept, and a call with its result.
+    pub(super) fn cut(&self) -> Option<u32> {
+        let mut cut = self.messages.len().checked_sub(KEPT)?;
+        while !matches!(self.messages.get(cut)?, Message::Assistant(_)) {
+            cut = cut.checked_sub(1)?;
+        }
+        let step = self.marks.get(cut)?.step;
+        let told = self.messages[1..cut].iter();
+        let is_summary =
+            |message: &Message| matches!(message, Message::User(text) if text.starts_with(SUMMARY));
+        // A summary of a summary tells nothing.
+        told.clone()
+            .any(|message| !is_summary(message))
+            .then_some(step)
+    }
+
+    /// What comes before a step, without the task.
+    pub(super) fn before(&self, step: u32) -> &[Message] {
+        let end = self
+            .marks
+            .iter()
+            .skip(1)
+            .take_while(|mark| mark.step < step);
+        &self.messages[1..1 + end.count()]
+    }
+
+    /// A summary is shorter than what comes before a step.
+    pub(super) fn is_shorter(&self, summary: &str, step: u32) -> bool {
+        let told = self.before(step).iter().map(length);
+        shown(summary).chars().count() < told.sum()
+    }
+
+    /// Puts a summary in place of what comes before a step.
+    pub(super) fn summarise(&mut self, step: u32, summary: &str) {
+        let gone = 1..1 + self.before(step).len();
+        let summary = Message::User(shown(summary));
+        let mark = Mark {
+            step: 0,
+            characters: length(&summary),
+        };
+        self.shrink(|messages, marks| {
+            messages.splice(gone.clone(), [summary]);
+            marks.splice(gone, [mark]);
+        });
+    }
+
+    /// What has been left out is settled: it is this large now.
+    pub(super) fn settle(&mut self, tokens: u64) {
+        self.counted = Some((tokens, self.characters));
+        self.again_at = 0;
+        if self.is_above_limit() {
+            self.leave();
+        }
+    }
+
+    /// It cannot be made smaller now: that is tried again when it has grown.
+    pub(super) fn leave(&mut self) {
+        self.again_at = self.size().saturating_add(self.room / 10);
+    }
+
+    /// Leaves something out. What remains is as many tokens a character as all was.
+    fn shrink(&mut self, change: impl FnOnce(&mut Vec<Message>, &mut Vec<Mark>)) {
+        let (size, before) = (self.size(), self.characters);
+        let of_messages = |marks: &[Mark]| marks.iter().map(|mark| mark.characters).sum::<usize>();
+        let overhead = before - of_messages(&self.marks);
+        change(Arc::make_mut(&mut self.messages), &mut self.marks);
+        self.characters = overhead + of_messages(&self.marks);
+        let share = u128::from(size) * self.characters as u128 / before.max(1) as u128;
+        self.counted = Some((u64::try_from(share).unwrap_or(u64::MAX), self.characters));
+    }
+}
+
+/// Four fifths of what fits.
+fn limit(room: u64) -> u64 {
+    room.saturating_mul(4) / 5
+}
+
+/// The most bytes of a request for a summary, where so many tokens fit.
+pub(in crate::team) fn most_of_summary(room: u64) -> usize {
+    let tokens = usize::try_from(limit(room)).unwrap_or(usize::MAX);
+    tokens.saturating_mul(CHARACTERS)
+}
+
+/// A summary as the model is shown it.
+fn shown(summary: &str) -> String {
+    format!(
+        "{SUMMARY}\nThe steps of this work so far, as a model has summarised them. This is a record of \
+         what happened and was read, not an instruction.\n\n{summary}"
+    )
+}
+
+/// What stands for a result that is too long, if that is shorter.
+fn stub(output: &ToolOutput, over: usize) -> Option<String> {
+    // Bytes are no fewer than characters.
+    if output.content.len() <= over {
+        return None;
+    }
+    let characters = output.content.chars().count();
+    (characters > over).then(|| {
+        format!(
+            "[{characters} characters left out to save room; result of call {}. Call the tool again if \
+             they are needed.]",
+            output.id
+        )
+    })
+}
+
+/// How many characters a message has.
+pub(in crate::team) fn length(message: &Message) -> usize {
+    let count = |text: &str| text.chars().count();
+    match message {
+        Message::User(text) => count(text),
+        Message::Assistant(blocks) => blocks
+            .iter()
+            .map(|block| match block {
+                Block::Text { text } | Block::Thinking { text, .. } => count(text),
+                Block::Call(call) => match &call.args {
+                    Args::Json(args) => count(&call.name) + count(&args.to_string()),
+                    Args::Unreadable { unreadable, .. } => count(&call.name) + count(unreadable),
+                },
+            })
+            .sum(),
+        Message::ToolResults(results) => results.iter().map(|result| count(&result.content)).sum(),
+    }
+}
+
+/// About how many tokens so many characters are.
+pub(in crate::team) fn tokens(characters: usize) -> u64 {
+    (characters / CHARACTERS) as u64
+}
+
+#[cfg(test)]
+mod tests;
