@@ -19,11 +19,10 @@ const PIECE: usize = 4096;
 pub(super) struct Ear(Option<AsyncFd<OwnedFd>>);
 
 impl Ear {
-    /// Listens to a folder. Where that is not to be had, it hears nothing.
-    pub(super) fn at(folder: &Path) -> Self {
-        let listening = listen(folder).inspect_err(|error| {
-            let folder = folder.display();
-            tracing::warn!(%folder, %error, "changes in this folder are noticed late");
+    /// Listens to folders. Where that is not to be had, it hears nothing.
+    pub(super) fn at<'a>(folders: impl IntoIterator<Item = &'a Path>) -> Self {
+        let listening = listen(folders).inspect_err(|error| {
+            tracing::warn!(%error, "changes in folders are noticed late");
         });
         Self(listening.ok())
     }
@@ -49,14 +48,19 @@ impl Ear {
     }
 }
 
-fn listen(folder: &Path) -> io::Result<AsyncFd<OwnedFd>> {
+fn listen<'a>(folders: impl IntoIterator<Item = &'a Path>) -> io::Result<AsyncFd<OwnedFd>> {
     let listening = inotify::init(CreateFlags::NONBLOCK | CreateFlags::CLOEXEC)?;
     let changes = WatchFlags::CLOSE_WRITE
         | WatchFlags::CREATE
         | WatchFlags::DELETE
         | WatchFlags::MOVED_FROM
         | WatchFlags::MOVED_TO;
-    inotify::add_watch(&listening, folder, changes | WatchFlags::ONLYDIR)?;
+    for folder in folders {
+        if let Err(error) = inotify::add_watch(&listening, folder, changes | WatchFlags::ONLYDIR) {
+            let folder = folder.display();
+            tracing::warn!(%folder, %error, "changes in this folder are noticed late");
+        }
+    }
     // SAFETY: an `OwnedFd` stays the same open file for as long as it lives, which is within the `AsyncFd`.
     #[expect(unsafe_code, reason = "tokio asks for this promise")]
     let listening = unsafe { AsyncFd::register_with_interest(listening, Interest::READABLE) };
