@@ -111,6 +111,11 @@ pub struct List;
 #[rtype(result = "Vec<Question>")]
 pub struct ListQuestions;
 
+/// Ends what has run out. Once it is answered, the store is given what that writes.
+#[derive(Clone, Copy, Debug, Message)]
+#[rtype(result = "()")]
+pub struct EndOverdue;
+
 /// Requests wait this long from now on.
 #[derive(Clone, Copy, Debug, Message)]
 #[rtype(result = "()")]
@@ -328,6 +333,14 @@ impl Handler<List> for Approvals {
     fn handle(&mut self, List: List, ctx: &mut Self::Context) -> Self::Result {
         self.ring(ctx);
         MessageResult(self.book.approvals())
+    }
+}
+
+impl Handler<EndOverdue> for Approvals {
+    type Result = ();
+
+    fn handle(&mut self, EndOverdue: EndOverdue, ctx: &mut Self::Context) {
+        self.ring(ctx);
     }
 }
 

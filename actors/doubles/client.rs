@@ -35,6 +35,7 @@ impl Client {
             content: content.to_owned(),
             topic,
             id: Some(id.into()),
+            notify: None,
         });
     }
 

@@ -129,6 +129,8 @@ pub enum Inbound {
         topic: Option<String>,
         /// The sender's name for the message, if there is one.
         id: Option<MessageId>,
+        /// Another channel that hears of the work.
+        notify: Option<ChannelId>,
     },
     /// A wish to see the topics.
     TopicList,
@@ -426,8 +428,13 @@ impl Handler<Receive> for Router {
 
     fn handle(&mut self, Receive { channel, inbound }: Receive, ctx: &mut Self::Context) {
         match inbound {
-            Inbound::Message { content, topic, id } => {
-                self.receive(&channel, content, topic, (id, None), ctx);
+            Inbound::Message {
+                content,
+                topic,
+                id,
+                notify,
+            } => {
+                self.receive(&channel, content, topic, (id, notify), ctx);
             }
             Inbound::TopicList => self.list_topics(&channel),
             Inbound::Cancel { topic, queued } => self.cancel(&channel, topic, queued, ctx),

@@ -34,8 +34,13 @@ pub const REMEMBERED: Duration = Duration::from_secs(24 * 60 * 60);
 /// So many runs of a trigger are kept, however old.
 pub(super) const KEPT: usize = 50;
 
-fn trigger_key(team: &TeamKey, id: &TriggerId) -> EdgeKey {
-    EdgeKey::new(TRIGGER, format!("{team}/{id}"))
+/// A trigger's name among all.
+pub fn name(trigger: &Trigger) -> String {
+    format!("{}/{}", trigger.team, trigger.id)
+}
+
+fn trigger_key(trigger: &Trigger) -> EdgeKey {
+    EdgeKey::new(TRIGGER, name(trigger))
 }
 
 /// Rows of one trigger stand together, oldest first.
@@ -99,12 +104,12 @@ pub trait TriggerRows {
 
 impl TriggerRows for Writes {
     fn trigger(self, trigger: &Trigger) -> Self {
-        self.edge(&trigger_key(&trigger.team, &trigger.id), trigger)
+        self.edge(&trigger_key(trigger), trigger)
             .tell(facts::trigger(trigger, json!(trigger.state)))
     }
 
     fn drop_trigger(self, trigger: &Trigger) -> Self {
-        self.drop_edge(&trigger_key(&trigger.team, &trigger.id))
+        self.drop_edge(&trigger_key(trigger))
             .tell(facts::trigger(trigger, json!("removed")))
     }
 
@@ -206,6 +211,28 @@ fn all<T: DeserializeOwned>(storage: &dyn Storage, prefix: &[u8]) -> Result<Vec<
         ControlFlow::Continue(())
     })?;
     Ok(rows)
+}
+
+/// Shows all triggers that can be read, in no order.
+pub fn each_trigger(
+    storage: &dyn Storage,
+    visit: &mut dyn FnMut(Trigger),
+) -> Result<(), StorageError> {
+    let start = EdgeKey::prefix(TRIGGER);
+    let end = after_prefix(&start);
+    storage.scan(&start, &end, Order::Rising, &mut |key, value| {
+        if let Ok(trigger) = value.and_then(|value| decode(key, value)) {
+            visit(trigger);
+        }
+        ControlFlow::Continue(())
+    })
+}
+
+/// A trigger by its name among all.
+pub fn trigger(storage: &dyn Storage, name: &str) -> Result<Option<Trigger>, StorageError> {
+    let key = EdgeKey::new(TRIGGER, name).bytes();
+    let value = storage.get(&key)?;
+    value.map(|value| decode(&key, &value)).transpose()
 }
 
 /// The first key of a trigger's runs, and the one after the last. Their keys rise with time.

@@ -836,6 +836,26 @@ pub fn each_notice(
     each(storage, &records::notices_prefix(), visit)
 }
 
+/// Shows the notices whose ids come after one, in the order of their ids, until the visitor has enough.
+pub fn notices_after(
+    storage: &dyn Storage,
+    after: Option<&NoticeId>,
+    visit: &mut dyn FnMut(Notice) -> ControlFlow<()>,
+) -> Result<(), StorageError> {
+    let prefix = records::notices_prefix();
+    let end = records::after_prefix(&prefix);
+    let start = match after {
+        Some(id) => [records::notice_key(id), vec![0]].concat(),
+        None => prefix,
+    };
+    storage.scan(&start, &end, Order::Rising, &mut |key, value| match value
+        .and_then(|value| decode(key, value))
+    {
+        Ok(notice) => visit(notice),
+        Err(_) => ControlFlow::Continue(()),
+    })
+}
+
 /// A notice.
 pub fn notice(storage: &dyn Storage, id: &NoticeId) -> Result<Option<Notice>, StorageError> {
     one(storage, &records::notice_key(id))
@@ -855,6 +875,38 @@ pub fn each_question(
     visit: &mut dyn FnMut(Question),
 ) -> Result<(), StorageError> {
     each(storage, &records::questions_prefix(), visit)
+}
+
+/// Shows the approvals that wait for a decision, in no order.
+pub fn each_pending_approval(
+    storage: &dyn Storage,
+    visit: &mut dyn FnMut(Approval),
+) -> Result<(), StorageError> {
+    let marks = records::approval_marks();
+    each_marked(storage, &marks, records::approval_key, visit)
+}
+
+/// Shows the questions that wait for an answer, in no order.
+pub fn each_open_question(
+    storage: &dyn Storage,
+    visit: &mut dyn FnMut(Question),
+) -> Result<(), StorageError> {
+    let marks = records::question_marks();
+    each_marked(storage, &marks, records::question_key, visit)
+}
+
+/// Shows the records that can be read of those that the ids under a prefix name.
+fn each_marked<Id: DeserializeOwned, T: DeserializeOwned>(
+    storage: &dyn Storage,
+    marks: &[u8],
+    key: impl Fn(&Id) -> Vec<u8>,
+    visit: &mut dyn FnMut(T),
+) -> Result<(), StorageError> {
+    each(storage, marks, &mut |id: Id| {
+        if let Ok(Some(row)) = one(storage, &key(&id)) {
+            visit(row);
+        }
+    })
 }
 
 /// Shows all tasks without an outcome, in no order.

@@ -18,9 +18,14 @@ use hivewright_actors::{
     budget::{Day, Tally},
     clock::Clock,
     history::{Fact, HistoryEvent, Meta},
-    ids::Ids,
+    ids::{Ids, TeamKey},
     notice::{Notice, NoticeKind},
     router::topics::Topic,
+    scheduler::{
+        config::{Config, Listen},
+        records::TriggerRows,
+        trigger::{Definition, Trigger},
+    },
     store::{Store, records::Writes},
     task::{Ending, Kind, Lane, Outcome, Task},
     usage::Usage,
@@ -41,7 +46,7 @@ const PAGES: usize = 5;
 type Rows = (&'static str, fn(usize, &Ids) -> Writes);
 
 pub(crate) fn measure(report: &mut Report) {
-    let lists: [Rows; 7] = [
+    let lists: [Rows; 8] = [
         ("tasks?state=done", task),
         ("topics?state=done", topic),
         ("inbox?kind=dead_task", notice),
@@ -49,6 +54,7 @@ pub(crate) fn measure(report: &mut Report) {
         ("sessions?team=main", session),
         ("sessions/main:main/history?view=full", event),
         ("usage?group=task", usage),
+        ("triggers?type=keyword", trigger),
     ];
     for (path, write) in lists {
         let folder = tempfile::tempdir().expect("a folder");
@@ -224,6 +230,26 @@ fn event(number: usize, _: &Ids) -> Writes {
         ..happened(number as u64 + 1, &"They are fine. ".repeat(20))
     };
     Writes::new().events(&lane(None), 1, &[event])
+}
+
+fn trigger(number: usize, ids: &Ids) -> Writes {
+    let config = Config::Keyword(Listen {
+        pattern: "invoice".to_owned(),
+        ..Listen::default()
+    });
+    let (name, task) = (
+        format!("invoice-{number}"),
+        "Look at the invoice. ".repeat(10),
+    );
+    let definition = Definition::new(&name, config, &task);
+    let (id, team) = (ids.trigger(), TeamKey::first("main"));
+    Writes::new().trigger(&Trigger::new(
+        id,
+        team,
+        definition,
+        "operator",
+        WallClock.now(),
+    ))
 }
 
 fn usage(number: usize, ids: &Ids) -> Writes {

@@ -65,6 +65,8 @@ pub struct Guest {
     pub owner: Owner,
     /// Who writes the messages.
     pub sender: Sender,
+    /// Another channel that hears of the work.
+    pub notify: Option<ChannelId>,
     /// Ends when the credential does.
     pub ended: std::pin::Pin<Box<dyn Future<Output = ()>>>,
 }
@@ -86,6 +88,7 @@ pub fn upgrade(
             door.connections.fetch_add(1, Ordering::Relaxed) + 1,
         )),
         channel: channel.clone(),
+        notify: guest.notify.clone(),
         guest: Some(guest),
         used: false,
         resuming: None,
@@ -108,6 +111,7 @@ struct Connection {
     secrets: Arc<Scrubbers>,
     socket: Arc<Socket>,
     channel: ChannelId,
+    notify: Option<ChannelId>,
     guest: Option<Guest>,
     /// A message has been sent: it is too late to resume another channel.
     used: bool,
@@ -175,6 +179,7 @@ impl Connection {
                     content: clean,
                     topic: topic_id,
                     id: message_id,
+                    notify: self.notify.clone(),
                 });
             }
             Ok(ClientFrame::TopicListRequest) => self.say(Inbound::TopicList),

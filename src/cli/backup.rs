@@ -1,6 +1,6 @@
 //! `hivewright backup`: a verified copy of everything but secrets.
 
-use std::{path::PathBuf, time::Duration};
+use std::path::PathBuf;
 
 use clap::Args;
 use serde::Deserialize;
@@ -8,6 +8,7 @@ use serde_json::json;
 
 use super::{
     Context,
+    events::{Follower, Step},
     failure::{Exit, Failure},
     progress::Gauge,
     service::{Service, data},
@@ -15,8 +16,8 @@ use super::{
 };
 use crate::storage::backup::{create, create_at};
 
-/// How often a running job is looked at.
-const PAUSE: Duration = Duration::from_millis(200);
+/// Tells of every step of a job.
+const PROGRESS: &str = "job.progress";
 
 /// Copy the store, teams and settings into one verified file
 ///
@@ -90,6 +91,7 @@ struct Accepted {
 
 #[derive(Deserialize)]
 struct Job {
+    id: String,
     state: String,
     done: u64,
     total: u64,
@@ -109,21 +111,34 @@ async fn ask_for(
     let file = file.map(std::path::absolute).transpose();
     let file = file.map_err(|error| Failure::system("the file has no place", error))?;
     let wish = json!({"file": file});
+    // It listens before there is a job, so that no step of it is missed.
+    let mut follower = Follower::open(context, [("types", PROGRESS.to_owned())]).await?;
     let Accepted { job_id } = data(&service.post("/api/v1/backups", &wish).await?)?;
+    let path = format!("/api/v1/jobs/{job_id}");
     let mut interrupted = std::pin::pin!(tokio::signal::ctrl_c());
     loop {
-        let job: Job = data(&service.get(&format!("/api/v1/jobs/{job_id}")).await?)?;
+        let step = tokio::select! {
+            step = gauge.over(follower.next()) => step?,
+            _ = &mut interrupted => {
+                service.post(&format!("{path}/cancel"), &json!({})).await?;
+                return Err(stopped_by_person());
+            }
+        };
+        let job = match step {
+            Step::Begin => {
+                let read = follower.read(async |service: &Service| service.get(&path).await);
+                data(&read.await?)?
+            }
+            Step::Event { data, .. } => Job::deserialize(&data)
+                .map_err(|error| Failure::system("the service's answer cannot be read", error))?,
+        };
+        if job.id != job_id {
+            continue;
+        }
         match job.state.as_str() {
             "running" => gauge.set(job.done, job.total, &job.unit),
             "done" => return Ok(PathBuf::from(job.message)),
             _ => return Err(Failure::failed(job.message)),
-        }
-        tokio::select! {
-            () = tokio::time::sleep(PAUSE) => {}
-            _ = &mut interrupted => {
-                service.post(&format!("/api/v1/jobs/{job_id}/cancel"), &json!({})).await?;
-                return Err(stopped_by_person());
-            }
         }
     }
 }

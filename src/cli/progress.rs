@@ -2,17 +2,20 @@
 
 use std::{
     sync::{Mutex, PoisonError},
-    time::{Duration, Instant},
+    time::Duration,
 };
 
 use indicatif::{ProgressBar, ProgressStyle};
 use serde_json::json;
+use tokio::time::Instant;
 
 use super::screen::Screen;
 use crate::storage::Progress;
 
 /// How often a line is written where there is no bar.
 const PAUSE: Duration = Duration::from_secs(10);
+/// How often a bar is drawn while nothing is told.
+const TICK: Duration = Duration::from_millis(200);
 
 const COUNTED: &str = "{msg} [{bar:30}] {pos}/{len} ({per_sec}, {eta} left)";
 const BYTES: &str = "{msg} [{bar:30}] {bytes}/{total_bytes} ({bytes_per_sec}, {eta} left)";
@@ -29,6 +32,8 @@ pub(super) struct Gauge {
 #[derive(Debug)]
 struct State {
     unit: String,
+    done: u64,
+    total: u64,
     told: Instant,
 }
 
@@ -41,6 +46,8 @@ impl Gauge {
             bar: screen.bar.then(|| ProgressBar::new(0)),
             state: Mutex::new(State {
                 unit: String::new(),
+                done: 0,
+                total: 0,
                 told: Instant::now(),
             }),
         }
@@ -58,6 +65,7 @@ impl Gauge {
         if begins {
             unit.clone_into(&mut state.unit);
         }
+        (state.done, state.total) = (done, total);
         if let Some(bar) = &self.bar {
             if begins {
                 bar.reset();
@@ -69,6 +77,29 @@ impl Gauge {
         } else if state.told.elapsed() >= PAUSE {
             state.told = Instant::now();
             self.line(done, total, unit);
+        }
+    }
+
+    /// Waits for work that may tell nothing for long; whoever watches sees that it goes on.
+    pub(super) async fn over<T>(&self, work: impl Future<Output = T>) -> T {
+        let mut work = std::pin::pin!(work);
+        if let Some(bar) = &self.bar {
+            bar.enable_steady_tick(TICK);
+        }
+        loop {
+            tokio::select! {
+                done = &mut work => return done,
+                () = tokio::time::sleep(PAUSE) => self.again(),
+            }
+        }
+    }
+
+    /// How far it was when that was last told.
+    fn again(&self) {
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        if self.bar.is_none() && !state.unit.is_empty() && state.told.elapsed() >= PAUSE {
+            state.told = Instant::now();
+            self.line(state.done, state.total, &state.unit);
         }
     }
 
@@ -105,6 +136,19 @@ mod tests {
     #![allow(clippy::unwrap_used)]
 
     use super::*;
+
+    /// OP-83: it is said also while nothing moves.
+    #[tokio::test(start_paused = true)]
+    async fn silent_work_is_told_of_again() {
+        let gauge = Gauge::new(Screen::PLAIN, "doctor");
+        gauge.set(1, 3, "models");
+        let told = || gauge.state.lock().unwrap().told;
+        let first = told();
+
+        gauge.over(tokio::time::sleep(PAUSE * 5 / 2)).await;
+
+        assert_eq!(told(), first + PAUSE * 2);
+    }
 
     /// OP-83
     #[test]

@@ -9,10 +9,10 @@ use std::{
 use clap::Args;
 
 use super::{Context, failure::Failure};
-use crate::{ServeOptions, service::Service};
-
-/// Ten lines hold these, one that there are more, and four others.
-const MOST_NOTICES: usize = 5;
+use crate::{
+    ServeOptions,
+    service::{Service, parts::Part},
+};
 
 /// Run the service in the foreground (the default)
 #[derive(Debug, Default, PartialEq, Args)]
@@ -39,41 +39,55 @@ pub(super) fn run(arguments: Arguments, context: Context) -> Result<(), Failure>
     Ok(crate::run(options)?)
 }
 
-/// Says how to reach the service. The link logs in once, so it is shown to a person only.
+/// Says how each part stands, and how to reach the service. The link logs in once, so it is shown to a
+/// person only.
 fn announce(service: &Service) {
-    let mut lines = vec![format!("Hivewright serves on {}", service.url)];
-    lines.extend(noticed(&service.notices));
-    if service.demo {
-        lines.push(
-            "No model is configured, so the offline demo answers: set ANTHROPIC_API_KEY or \
-             OPENAI_API_KEY, or run `hivewright init`."
-                .to_owned(),
-        );
-    }
+    let Service {
+        url,
+        parts,
+        notices,
+        ..
+    } = service;
     if std::io::stdout().is_terminal() {
-        lines.push(format!("Open the chat: {}", service.login_link()));
-        lines.push(
-            "The link works once, for two minutes; `hivewright token link` makes another."
-                .to_owned(),
-        );
-    } else {
-        lines.push("Run `hivewright token link` for a link to the chat.".to_owned());
+        let lines = lines(url, parts, notices, &service.login_link());
+        // Whoever started the service may have closed its output.
+        let _ = writeln!(std::io::stdout(), "{}", lines.join("\n"));
+        return;
     }
-    // Whoever started the service may have closed its output.
-    let _ = writeln!(std::io::stdout(), "{}", lines.join("\n"));
+    for Part {
+        name,
+        is_faulty,
+        standing,
+    } in parts
+    {
+        match is_faulty {
+            true => tracing::warn!(part = name, "{standing}"),
+            false => tracing::info!(part = name, "{standing}"),
+        }
+    }
+    for notice in notices {
+        tracing::warn!("{notice}");
+    }
+    tracing::info!(%url, "serving; `hivewright token link` makes a link to the chat");
 }
 
-/// What the operator should know, one line each. If that is too much for a glance, the rest is for
-/// the doctor.
-fn noticed(notices: &[String]) -> Vec<String> {
-    let mut lines: Vec<String> = notices
-        .iter()
-        .take(MOST_NOTICES)
-        .map(|notice| format!("Notice: {}", notice.replace('\n', " ")))
-        .collect();
-    if let more @ 1.. = notices.len().saturating_sub(MOST_NOTICES) {
-        lines.push(format!("and {more} more: see `hivewright doctor`"));
+/// What a person reads at the start: at most ten lines.
+fn lines(url: &str, parts: &[Part], notices: &[String], link: &str) -> Vec<String> {
+    let mut lines = vec![format!("Hivewright serves on {url}")];
+    lines.extend(parts.iter().map(|part| {
+        let mark = if part.is_faulty { "!" } else { " " };
+        format!("{mark} {:<9}  {}", part.name, part.standing)
+    }));
+    if let [first, others @ ..] = notices {
+        let first = first.split_whitespace().collect::<Vec<_>>().join(" ");
+        lines.push(match others.len() {
+            0 => format!("Notice: {first}"),
+            more => format!("Notice: {first} (and {more} more: see `hivewright doctor`)"),
+        });
     }
+    lines.push(format!(
+        "Open the chat, once and within two minutes: {link}"
+    ));
     lines
 }
 
@@ -96,14 +110,35 @@ mod tests {
 
     /// OP-74
     #[test]
-    fn many_notices_are_cut_to_a_few_lines() {
+    fn ten_lines_say_how_everything_stands() {
+        let names = [
+            "store",
+            "sandbox",
+            "vault",
+            "channels",
+            "providers",
+            "scheduler",
+            "teams",
+        ];
+        let parts = names.map(|name| Part {
+            name,
+            is_faulty: name == "vault",
+            standing: format!("{name} stands"),
+        });
         let many: Vec<String> = (1..=8).map(|number| format!("fault\n{number}")).collect();
 
-        let lines = noticed(&many);
+        let full = lines("http://here", &parts, &many, "http://here/#code=1");
+        let calm = lines("http://here", &parts, &[], "http://here/#code=1");
 
-        assert_eq!(lines.len(), MOST_NOTICES + 1);
-        assert_eq!(lines[0], "Notice: fault 1");
-        assert_eq!(lines[MOST_NOTICES], "and 3 more: see `hivewright doctor`");
-        assert_eq!(noticed(&many[..5]).len(), 5);
+        assert_eq!(full.len(), 10);
+        assert_eq!(full[1], "  store      store stands");
+        assert_eq!(full[3], "! vault      vault stands");
+        assert_eq!(
+            full[8],
+            "Notice: fault 1 (and 7 more: see `hivewright doctor`)"
+        );
+        assert!(full[9].ends_with("http://here/#code=1"));
+        assert!(full.iter().all(|line| !line.contains('\n')));
+        assert_eq!(calm.len(), 9);
     }
 }

@@ -15,8 +15,12 @@ const ID: &str = "models";
 /// A model that takes longer for one word is not of much use.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Looks at all profiles; `deep` also asks each of them something.
-pub async fn check(providers: Option<Providers>, deep: bool) -> Vec<Finding> {
+/// Looks at all profiles; `deep` also asks each of them something, and tells how many it has asked of how many.
+pub async fn check(
+    providers: Option<Providers>,
+    deep: bool,
+    progress: &(dyn Fn(u64, u64) + Sync),
+) -> Vec<Finding> {
     let Some(providers) = providers else {
         return vec![Finding::error(
             ID,
@@ -39,7 +43,7 @@ pub async fn check(providers: Option<Providers>, deep: bool) -> Vec<Finding> {
         ));
     }
     if deep {
-        findings.extend(ask_all(providers).await);
+        findings.extend(ask_all(providers, progress).await);
     }
     findings
 }
@@ -60,7 +64,7 @@ fn describe(profile: &Profile) -> Finding {
 }
 
 /// Asks each profile one question, without its fallbacks.
-async fn ask_all(providers: Providers) -> Vec<Finding> {
+async fn ask_all(providers: Providers, progress: &(dyn Fn(u64, u64) + Sync)) -> Vec<Finding> {
     let http = match client::build() {
         Ok(http) => http,
         Err(error) => {
@@ -70,7 +74,9 @@ async fn ask_all(providers: Providers) -> Vec<Finding> {
     };
     let engines = Engines::new(http, RetryPolicy::default());
     let mut findings = Vec::new();
-    for profile in providers.profiles.into_values() {
+    let total = providers.profiles.len() as u64;
+    for (asked, profile) in (0..).zip(providers.profiles.into_values()) {
+        progress(asked, total);
         let key = profile.api_key.as_ref().map(|key| key.expose());
         if key == Some(UNKNOWN) {
             let message = format!("`{}` was not asked: its key is in the vault", profile.name);
@@ -128,9 +134,9 @@ mod tests {
         };
 
         let found = [
-            check(Some(demo), false).await,
-            check(Some(keyed), false).await,
-            check(Some(nameless), false).await,
+            check(Some(demo), false, &|_, _| {}).await,
+            check(Some(keyed), false, &|_, _| {}).await,
+            check(Some(nameless), false, &|_, _| {}).await,
         ];
 
         let expected = [
@@ -160,7 +166,7 @@ mod tests {
     async fn a_deep_look_asks_each_model() {
         let demo = Providers::from_environment(&Environment::fixed([]));
 
-        let found = check(Some(demo), true).await;
+        let found = check(Some(demo), true, &|_, _| {}).await;
 
         assert_eq!(found.last(), Some(&Finding::ok(ID, "`default` answers")));
     }

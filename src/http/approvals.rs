@@ -5,7 +5,7 @@ use std::time::Duration;
 use actix_web::{HttpRequest, http::StatusCode, web};
 use hivewright_actors::{
     approvals::{
-        Decide, List,
+        Decide, EndOverdue,
         grants::{Covers, MOST_USES, NotGrantable},
         record::{Approval, Choice, Decider, Execution, Resolution, Status, Word},
         refusal::NotDecided,
@@ -27,7 +27,7 @@ use super::{
     batch,
     error::ApiError,
     grants, json,
-    listing::{self, Gathering},
+    listing::Gathering,
     operation::{Field, Operation},
     reply::{Data, Rows},
     routes::{Resource, at},
@@ -302,8 +302,6 @@ async fn list(state: web::Data<State>, caller: Caller<Read>) -> Result<Rows<Row>
     let team = query.text("team").map(str::to_owned);
     let page = query.page()?;
     let now = state.access.auth.now();
-    // Ends what has run out, and knows all that waits without reading the rest.
-    let waiting = ask(state.spine.approvals.send(List).timeout(PATIENCE).await)?;
     let teams = caller.principal.teams().map(<[String]>::to_vec);
     let wanted = move |row: &Approval| {
         let name = row.team.name.as_str();
@@ -313,15 +311,15 @@ async fn list(state: web::Data<State>, caller: Caller<Read>) -> Result<Rows<Row>
             && kind.is_none_or(|wanted| row.kind == wanted)
             && team.as_ref().is_none_or(|wanted| name == wanted)
     };
-    if status == Some(Status::Pending) {
-        let rows = waiting.into_iter().filter(wanted);
-        let rows = rows.map(|row| Row::new(row, now));
-        return listing::page(rows, &page, |row| row.id.clone());
-    }
     settled(&state).await?;
+    // What waits is found without looking at the rest.
+    let each = match status {
+        Some(Status::Pending) => reads::each_pending_approval,
+        _ => reads::each_approval,
+    };
     let rows = state.spine.store.read(move |storage| {
         let mut gathering = Gathering::new(&page);
-        reads::each_approval(storage, &mut |row| {
+        each(storage, &mut |row: Approval| {
             if wanted(&row) {
                 let at = match page.sort.field {
                     "expires_at" => row.expires_at,
@@ -338,8 +336,10 @@ async fn list(state: web::Data<State>, caller: Caller<Read>) -> Result<Rows<Row>
     rows.await.map_err(ApiError::internal)
 }
 
-/// Waits until what has just run out is stored.
-async fn settled(state: &State) -> Result<(), ApiError> {
+/// Ends what has run out, and waits until that is stored.
+pub(super) async fn settled(state: &State) -> Result<(), ApiError> {
+    let approvals = &state.spine.approvals;
+    ask(approvals.send(EndOverdue).timeout(PATIENCE).await)?;
     let stored = state.spine.store.commit(Default::default()).await;
     stored.map(drop).map_err(ApiError::internal)
 }
@@ -355,19 +355,13 @@ async fn show(
 
 /// An approval by one of its names, of a team that the caller reaches.
 async fn find<R>(state: &State, caller: &Caller<R>, id: &str) -> Result<Approval, ApiError> {
-    let waiting = ask(state.spine.approvals.send(List).timeout(PATIENCE).await)?;
-    let meant = |row: &Approval| row.id.as_str() == id || row.short_id == id;
-    let found = match waiting.into_iter().find(meant) {
-        Some(found) => Some(found),
-        None => {
-            settled(state).await?;
-            let which = id.to_owned();
-            let store = &state.spine.store;
-            let found = store.read(move |storage| reads::approval_called(storage, &which));
-            found.await.map_err(ApiError::internal)?
-        }
-    };
+    settled(state).await?;
+    let which = id.to_owned();
+    let store = &state.spine.store;
+    let found = store.read(move |storage| reads::approval_called(storage, &which));
     found
+        .await
+        .map_err(ApiError::internal)?
         .filter(|row| caller.reaches(row.team.name.as_str()))
         .ok_or_else(|| ApiError::not_found("there is no such approval"))
 }

@@ -31,6 +31,7 @@ pub(super) fn resources() -> Vec<Resource> {
                                 "Only this, such as `tokens.create`, or all of a kind, such as `tokens`.",
                             ),
                             Field::moment("since", "Not before."),
+                            Field::text("q", "Only with this in who, what, on what or the outcome."),
                         ]
                     },
                 )
@@ -77,6 +78,7 @@ async fn list(
         query.text("actor").map(str::to_owned),
         query.text("action").map(str::to_owned),
     );
+    let word = query.text("q").map(str::to_lowercase);
     let since = query.moment("since", state.access.auth.now());
     let page = query.page()?;
     let found = state.spine.store.read(move |storage| {
@@ -88,10 +90,23 @@ async fn list(
                 let rest = audit.action.strip_prefix(wanted.as_str());
                 rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
             };
+            let holds = |word: &String| {
+                let Audit {
+                    action,
+                    target,
+                    from,
+                    outcome,
+                    actor,
+                    ..
+                } = &audit;
+                let mut parts = [actor.as_str(), action, target, from, outcome].into_iter();
+                parts.any(|part| part.to_lowercase().contains(word))
+            };
             let is_wanted = actor
                 .as_ref()
                 .is_none_or(|name| audit.actor.as_str() == name)
-                && action.as_ref().is_none_or(of_kind);
+                && action.as_ref().is_none_or(of_kind)
+                && word.as_ref().is_none_or(holds);
             is_wanted.then(|| Row::from(audit))
         })
     });

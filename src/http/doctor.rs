@@ -87,7 +87,7 @@ async fn examined(state: &web::Data<State>, deep: bool) -> Result<Clean<Data<Rep
     checks.extend(settings.findings);
     checks.extend(of_machine);
     checks.push(vault(state));
-    checks.extend(models::check(settings.providers, deep).await);
+    checks.extend(models::check(settings.providers, deep, &|_, _| {}).await);
     if deep {
         let home = &state.files.home;
         checks.extend(machine::sandbox(home, settings.config.as_ref()).await);

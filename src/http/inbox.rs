@@ -1,6 +1,6 @@
 //! `/api/v1/inbox`: what the operator should know, until it was read.
 
-use std::collections::HashMap;
+use std::{collections::HashMap, ops::ControlFlow};
 
 use actix_web::web;
 use hivewright_actors::{
@@ -179,22 +179,36 @@ async fn read_all(
     Json(Nothing {}): Json<Nothing>,
 ) -> Result<Done, ApiError> {
     let seen = Seen::by(&caller);
-    let unread = state.spine.store.read(move |storage| {
-        let mut unread = Vec::new();
-        reads::each_notice(storage, &mut |notice| {
-            if !notice.read && seen.holds(&notice) {
-                unread.push(notice.id);
-            }
-        })?;
-        Ok(unread)
-    });
-    for some in unread.await.map_err(ApiError::internal)?.chunks(AT_ONCE) {
-        mark(&state, some.to_vec()).await?;
+    // What comes from now on has not been seen by anyone.
+    let now = state.access.auth.now();
+    let mut after = None;
+    loop {
+        let (seen, from) = (seen.clone(), after);
+        let some = state.spine.store.read(move |storage| {
+            let mut unread = Vec::new();
+            reads::notices_after(storage, from.as_ref(), &mut |notice| {
+                if !notice.read && notice.at <= now && seen.holds(&notice) {
+                    unread.push(notice.id);
+                }
+                match unread.len() < AT_ONCE {
+                    true => ControlFlow::Continue(()),
+                    false => ControlFlow::Break(()),
+                }
+            })?;
+            Ok(unread)
+        });
+        let some = some.await.map_err(ApiError::internal)?;
+        let is_last = some.len() < AT_ONCE;
+        after = some.last().cloned();
+        mark(&state, some).await?;
+        if is_last {
+            return Ok(Done);
+        }
     }
-    Ok(Done)
 }
 
 /// What a caller may see: notices of their teams, and of no team if they have all.
+#[derive(Clone)]
 struct Seen(Option<Vec<String>>);
 
 impl Seen {

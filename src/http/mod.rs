@@ -56,7 +56,7 @@ mod routes;
 mod session;
 mod sessions;
 mod snapshot;
-mod tasks;
+pub(crate) mod tasks;
 mod teams;
 #[cfg(test)]
 mod tests;

@@ -3,7 +3,7 @@
 use actix_web::{http::StatusCode, web};
 use hivewright_actors::{
     approvals::{
-        ListQuestions, Reply,
+        Reply,
         question::{Answer, AnswerKind, Question, QuestionStatus},
         record::Decider,
         refusal::NotAnswered,
@@ -18,11 +18,11 @@ use utoipa::ToSchema;
 
 use super::{
     State,
-    approvals::{PATIENCE, ask, words},
+    approvals::{PATIENCE, ask, settled, words},
     arguments::{Approve, Caller, Json, Read},
     error::ApiError,
     json,
-    listing::{self, Gathering},
+    listing::Gathering,
     operation::{Field, Operation},
     reply::{Data, Rows},
     routes::{Resource, at},
@@ -133,13 +133,6 @@ async fn list(state: web::Data<State>, caller: Caller<Read>) -> Result<Rows<Row>
     let status = query.word("status", &QuestionStatus::ALL);
     let team = query.text("team").map(str::to_owned);
     let page = query.page()?;
-    let open = state
-        .spine
-        .approvals
-        .send(ListQuestions)
-        .timeout(PATIENCE)
-        .await;
-    let open = ask(open)?;
     let teams = caller.principal.teams().map(<[String]>::to_vec);
     let wanted = move |row: &Question| {
         let name = row.team.name.as_str();
@@ -148,17 +141,15 @@ async fn list(state: web::Data<State>, caller: Caller<Read>) -> Result<Rows<Row>
             && status.is_none_or(|wanted| row.status == wanted)
             && team.as_ref().is_none_or(|wanted| name == wanted)
     };
-    if status == Some(QuestionStatus::Open) {
-        let rows = open.into_iter().filter(wanted).map(Row::from);
-        return listing::page(rows, &page, |row| row.id.clone());
-    }
-    let store = &state.spine.store;
-    // What has just run out is stored by then.
-    let stored = store.commit(Default::default()).await;
-    stored.map_err(ApiError::internal)?;
-    let rows = store.read(move |storage| {
+    settled(&state).await?;
+    // What waits is found without looking at the rest.
+    let each = match status {
+        Some(QuestionStatus::Open) => reads::each_open_question,
+        _ => reads::each_question,
+    };
+    let rows = state.spine.store.read(move |storage| {
         let mut gathering = Gathering::new(&page);
-        reads::each_question(storage, &mut |row| {
+        each(storage, &mut |row: Question| {
             if wanted(&row) {
                 let at = match page.sort.field {
                     "expires_at" => row.expires_at,
@@ -180,11 +171,7 @@ async fn show(
     caller: Caller<Read>,
     id: web::Path<String>,
 ) -> Result<Data<Row>, ApiError> {
-    // Whoever keeps them notices then what has just run out, and it is stored.
-    let approvals = &state.spine.approvals;
-    ask(approvals.send(ListQuestions).timeout(PATIENCE).await)?;
-    let stored = state.spine.store.commit(Default::default()).await;
-    stored.map_err(ApiError::internal)?;
+    settled(&state).await?;
     let found = find(&state, &caller, &QuestionId::from(id.into_inner())).await?;
     Ok(Data(Row::from(found)))
 }

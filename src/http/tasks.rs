@@ -45,7 +45,7 @@ const BEGINNING: usize = 200;
 /// So much of a result is shown in a list, in characters.
 const SHOWN: usize = 10_000;
 
-pub(super) mod giving;
+pub(crate) mod giving;
 mod stats;
 
 const STATES: [&str; 8] = [

@@ -26,7 +26,7 @@ use super::{
     State,
     arguments::{Caller, Json, Operate},
     error::ApiError,
-    listing,
+    listing::{self, Gathering},
     operation::{Field, Operation},
     reply::{Accepted, Created, Data, Done, Rows},
     routes::{Resource, at},
@@ -256,35 +256,53 @@ async fn stand<'a>(
 }
 
 async fn list(state: web::Data<State>, caller: Caller<Operate>) -> Result<Rows<Shown>, ApiError> {
-    let desk = state.desk.parts()?;
+    state.desk.parts()?;
     let query = &caller.query;
     let page = query.page()?;
     let word = query.text("q").map(str::to_lowercase);
-    let fits = |listed: &Listed| {
-        let shown = show::trigger(&listed.trigger);
-        let is = |(field, value): (&str, Option<&str>)| {
-            query.text(field).is_none_or(|wanted| value == Some(wanted))
-        };
-        let definition = &listed.trigger.definition;
+    let wanted =
+        ["team", "state", "type", "subagent"].map(|field| query.text(field).map(str::to_owned));
+    let teams = caller.principal.teams().map(<[String]>::to_vec);
+    let fits = move |trigger: &Trigger, shown: &Shown| {
+        let definition = &trigger.definition;
+        let team = trigger.team.name.as_str();
         let holds = |word: &String| {
             definition.name.contains(word.as_str()) || definition.task.to_lowercase().contains(word)
         };
-        let team = listed.trigger.team.name.as_str();
-        caller.reaches(team)
-            && [
-                ("team", Some(team)),
-                ("state", shown.state.as_str()),
-                ("type", Some(definition.config.type_name())),
-                ("subagent", definition.subagent.as_deref()),
-            ]
-            .into_iter()
-            .all(is)
+        let found = [
+            Some(team),
+            shown.state.as_str(),
+            Some(definition.config.type_name()),
+            definition.subagent.as_deref(),
+        ];
+        let is = |(wanted, found): (&Option<String>, Option<&str>)| {
+            wanted.is_none() || wanted.as_deref() == found
+        };
+        teams
+            .as_ref()
+            .is_none_or(|teams| teams.iter().any(|name| name == team))
+            && wanted.iter().zip(found).all(is)
             && word.as_ref().is_none_or(holds)
     };
-    let listed = desk.list(None).await?;
-    let rows = listed.iter().filter(|row| fits(row));
-    let rows = rows.map(|row| (row.trigger.id.to_string(), show::listed(row)));
-    listing::page_by_id(rows, &page)
+    let rows = state.spine.store.read(move |storage| {
+        let mut gathering = Gathering::new(&page);
+        records::each_trigger(storage, &mut |trigger| {
+            let shown = show::trigger(&trigger);
+            if fits(&trigger, &shown) {
+                let place = serde_json::to_value(shown).unwrap_or_default();
+                let place = place.get(page.sort.field).cloned().unwrap_or_default();
+                gathering.see_by(place, &records::name(&trigger));
+            }
+        })?;
+        gathering.rows(&page, |name| {
+            let Some(trigger) = records::trigger(storage, name)? else {
+                return Ok(None);
+            };
+            let last_run = records::runs(storage, &trigger.team, &trigger.id, None, 1)?.pop();
+            Ok(Some(show::listed(&Listed { trigger, last_run })))
+        })
+    });
+    rows.await.map_err(ApiError::internal)
 }
 
 async fn create(

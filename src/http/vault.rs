@@ -5,6 +5,7 @@ use actix_web::{Either, http::StatusCode, web};
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use hivewright_actors::ids::TeamKey;
 use serde::{Deserialize, Serialize};
+use serde_json::json;
 use utoipa::ToSchema;
 
 use super::{
@@ -12,7 +13,8 @@ use super::{
     arguments::{Admin, Caller, Json, Secrets},
     auth::principal::Principal,
     error::ApiError,
-    json, listing,
+    json,
+    listing::{self, Gathering},
     operation::{Field, Operation},
     reply::{Created, Data, Done, Rows},
     routes::{Resource, at},
@@ -38,6 +40,7 @@ pub(super) fn resources() -> Vec<Resource> {
                         &[
                             Field::text("scope", "Only `system`, or `team:` and a name."),
                             Field::text("prefix", "Only keys that begin so."),
+                            Field::text("q", "Only keys with this in them."),
                         ]
                     },
                 )
@@ -241,24 +244,63 @@ struct Rotate {
 async fn list(state: web::Data<State>, caller: Caller<Secrets>) -> Result<Rows<Row>, ApiError> {
     let query = &caller.query;
     let (page, actor) = (query.page()?, operator(&caller.principal));
-    let prefix = query.text("prefix").unwrap_or_default();
-    let found = match query.text("scope") {
-        Some(text) => {
-            let scope = scope(&state, &caller, text.to_owned()).await?;
-            let entries = state.vault.list(&scope, prefix, &actor).await?;
-            let entries = entries.into_iter();
-            entries.map(|entry| (scope.clone(), entry)).collect()
-        }
-        None => state.vault.list_all(prefix, &actor).await?,
+    let prefix = query.text("prefix").unwrap_or_default().to_owned();
+    let word = query.text("q").map(str::to_lowercase);
+    let of = match query.text("scope") {
+        Some(text) => Some(scope(&state, &caller, text.to_owned()).await?),
+        None => None,
     };
-    let rows = found
-        .into_iter()
-        .filter(|(scope, _)| match scope {
-            Scope::Team(team) | Scope::Aside(team) => caller.reaches(team.name.as_str()),
-            Scope::System => caller.principal.teams().is_none(),
+    let teams = caller.principal.teams().map(<[String]>::to_vec);
+    let reached = move |scope: &Scope| match (&teams, scope) {
+        (None, _) => true,
+        (Some(_), Scope::System) => false,
+        (Some(teams), Scope::Team(team) | Scope::Aside(team)) => {
+            teams.iter().any(|name| name == team.name.as_str())
+        }
+    };
+    let whose = of.clone();
+    let found = state.vault.browse(of.as_ref(), &actor, move |entries| {
+        let mut gathering = Gathering::new(&page);
+        let mut failed = Ok(());
+        entries.each(whose.as_ref(), &prefix, &mut |scope, entry| {
+            let holds = |word: &String| entry.key.to_lowercase().contains(word);
+            if failed.is_err() || !reached(&scope) || !word.as_ref().is_none_or(holds) {
+                return;
+            }
+            let place = match page.sort.field {
+                "scope" => json!(scope.to_string()),
+                "updated_at" => json!(entry.updated_at),
+                "last_used_at" => match entries.last_used(&scope, &entry.key) {
+                    Ok(at) => json!(at),
+                    Err(error) => {
+                        failed = Err(error);
+                        return;
+                    }
+                },
+                _ => json!(entry.key),
+            };
+            gathering.see_by(place, &name(&scope, &entry.key));
+        })?;
+        failed?;
+        gathering.rows(&page, |name| {
+            let Some((scope, key)) = named(name) else {
+                return Ok(None);
+            };
+            let entry = entries.one(&scope, key)?;
+            Ok(entry.map(|entry| Row::new(&scope, entry)))
         })
-        .map(|(scope, entry)| Row::new(&scope, entry));
-    listing::page(rows, &page, |row| format!("{}/{}", row.scope, row.key))
+    });
+    Ok(found.await?)
+}
+
+/// An entry's name among all. Neither scopes nor keys hold a slash.
+fn name(scope: &Scope, key: &str) -> String {
+    format!("{}/{key}", scope.tag())
+}
+
+fn named(name: &str) -> Option<(Scope, &str)> {
+    let (tag, key) = name.split_once('/')?;
+    Some((Scope::of_tag(tag)?, key))
 }
 
 async fn show(

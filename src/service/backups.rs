@@ -23,7 +23,7 @@ const AGAIN_AFTER: Duration = Duration::from_secs(60 * 60);
 
 /// Where backups go, and how often they are made. Ends when the last clone is dropped.
 #[derive(Clone)]
-pub(super) struct Backups(Arc<Inner>);
+pub(super) struct RegularBackups(Arc<Inner>);
 
 struct Inner {
     settings: watch::Sender<config::Backup>,
@@ -36,7 +36,7 @@ impl Drop for Inner {
     }
 }
 
-impl Backups {
+impl RegularBackups {
     /// Makes them as these settings say, and tells of each that could not be made.
     pub(super) fn start(
         storage: Arc<SledStorage>,
@@ -169,9 +169,10 @@ mod tests {
         let failures = Rc::new(Cell::new(0));
         let count = failures.clone();
         tokio::time::pause();
-        let backups = Backups::start(Arc::new(storage), home, every(Some(DAY), &one), move |_| {
-            count.set(count.get() + 1)
-        });
+        let backups =
+            RegularBackups::start(Arc::new(storage), home, every(Some(DAY), &one), move |_| {
+                count.set(count.get() + 1)
+            });
 
         let first = next(&one).await;
         assert!((FIRST_AFTER..DAY).contains(&first), "{first:?}");

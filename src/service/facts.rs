@@ -27,6 +27,13 @@ use crate::{
     storage::{self, sled::SledStorage},
 };
 
+/// How large the store is on the disk.
+pub(super) fn store_bytes(home: &Home) -> u64 {
+    let files = std::fs::read_dir(home.store()).into_iter().flatten();
+    let sizes = files.filter_map(|file| Some(file.ok()?.metadata().ok()?.len()));
+    sizes.sum()
+}
+
 /// What the HTTP side asks about the service.
 pub(super) struct Facts {
     pub(super) demo: Arc<AtomicBool>,
@@ -68,9 +75,7 @@ impl http::Service for Facts {
     }
 
     fn store_bytes(&self) -> u64 {
-        let files = std::fs::read_dir(self.home.store()).into_iter().flatten();
-        let sizes = files.filter_map(|file| Some(file.ok()?.metadata().ok()?.len()));
-        sizes.sum()
+        store_bytes(&self.home)
     }
 
     fn teams(&self) -> usize {

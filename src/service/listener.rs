@@ -3,7 +3,6 @@
 use std::{
     any::Any,
     net::{SocketAddr, TcpListener},
-    path::Path,
     sync::Arc,
     time::Duration,
 };
@@ -15,13 +14,12 @@ use actix_web::{
     web,
 };
 use hivewright_actors::channel_type::ChannelType;
-use rustls::pki_types::{CertificateDer, PrivateKeyDer, pem::PemObject};
 
-use super::error::{ServiceError, machine};
+use super::{certificate::Certificate, error::ServiceError};
 use crate::{
     channels::websocket::{self, Door, Guest},
-    http::{self, connections::Connections, error::ApiError},
-    settings::config::{Server, Tls},
+    http::{self, connections::Connections, error::ApiError, tasks::giving},
+    settings::config::Server,
 };
 
 /// A client that neither reads nor answers for this long is given up by the kernel.
@@ -41,6 +39,7 @@ impl Listener {
         server: &Server,
         state: web::Data<http::State>,
         door: Door,
+        certificate: Option<Arc<Certificate>>,
     ) -> Result<Self, ServiceError> {
         let address = SocketAddr::new(server.bind, server.port);
         let failed = |source| ServiceError::Listen { address, source };
@@ -63,8 +62,8 @@ impl Listener {
                     prepare(stream, DEAF, &connections, data);
                 }
             });
-        let http = match &server.tls {
-            Some(tls) => http.listen_rustls_0_23(listener, tls_settings(tls)?),
+        let http = match certificate {
+            Some(certificate) => http.listen_rustls_0_23(listener, certificate.settings()?),
             None => http.listen(listener),
         };
         let server = http.map_err(failed)?.run();
@@ -102,7 +101,9 @@ async fn connect(
         return Err(ApiError::draining().into());
     }
     let upgrade = upgrade?;
+    let notify = giving::source_channel(&state, &upgrade.principal, &request).await?;
     let guest = Guest {
+        notify,
         ended: Box::pin(upgrade.principal.ended()),
         owner: upgrade.principal.owner(),
         sender: upgrade.sender(),
@@ -130,25 +131,6 @@ fn prepare(stream: &TcpStream, deaf: Duration, connections: &Connections, data: 
     if let Err(error) = stream.set_nodelay(true) {
         tracing::debug!(%error, "frames may wait for each other");
     }
-}
-
-fn tls_settings(tls: &Tls) -> Result<rustls::ServerConfig, ServiceError> {
-    let wrong = |path: &Path, reason: String| ServiceError::Certificate {
-        path: path.to_owned(),
-        reason,
-    };
-    let chain: Vec<CertificateDer<'static>> = CertificateDer::pem_file_iter(&tls.cert)
-        .and_then(Iterator::collect)
-        .map_err(|error| wrong(&tls.cert, error.to_string()))?;
-    let key = PrivateKeyDer::from_pem_file(&tls.key)
-        .map_err(|error| wrong(&tls.key, error.to_string()))?;
-    let provider = Arc::new(rustls::crypto::ring::default_provider());
-    rustls::ServerConfig::builder_with_provider(provider)
-        .with_safe_default_protocol_versions()
-        .map_err(|error| machine("TLS cannot be set up", error))?
-        .with_no_client_auth()
-        .with_single_cert(chain, key)
-        .map_err(|error| wrong(&tls.cert, error.to_string()))
 }
 
 #[cfg(test)]

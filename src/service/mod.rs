@@ -88,19 +88,23 @@ use crate::{
 };
 
 mod backups;
+mod certificate;
 mod cures;
 pub mod error;
 mod facts;
 mod listener;
+pub mod parts;
 mod reload;
 pub(crate) mod systemd;
 mod vault;
 
-use backups::Backups;
+use backups::RegularBackups;
+use certificate::Certificate;
 use cures::Cures;
 use error::{ServiceError, machine};
 use facts::{Archive, Facts};
 use listener::Listener;
+use parts::{Part, Parts};
 use reload::{Dials, Reload, Running, notify};
 
 /// How long running turns have to reach their next commit point.
@@ -139,7 +143,9 @@ pub struct Service {
     login_code: String,
     /// Only the offline demo answers.
     pub demo: bool,
-    /// What the operator should know.
+    /// How each part stands.
+    pub parts: Vec<Part>,
+    /// What the operator should know beyond that.
     pub notices: Vec<String>,
     draining: Arc<AtomicBool>,
     server: actix_web::dev::ServerHandle,
@@ -175,14 +181,9 @@ impl Service {
         // Trying the sandbox takes as long as opening a small store, so neither waits for the other.
         let (opened, sandbox) = tokio::join!(open_store(&home, &config), sandbox);
         let (storage, recovered, boot) = opened?;
-        if let Some(layer) = sandbox.layers().missing() {
-            notices.push(format!(
-                "`bash` is refused: {} is missing; {}",
-                layer.as_str(),
-                layer.cure()
-            ));
-        }
+        let layers = sandbox.layers();
         let sandbox = Arc::new(sandbox);
+        let open_tasks = recovered.tasks.len();
         let open = recovered.tasks.iter().map(|task| task.id.clone()).collect();
         let vault =
             vault::open(&home, &options.environment, storage.clone(), open, &secrets).await?;
@@ -196,9 +197,6 @@ impl Service {
         };
         if let Some(fault) = &fault {
             tracing::error!(%fault, "only the operator's command line is let in");
-            notices.push(format!(
-                "only the operator's command line is let in: {fault}"
-            ));
         }
         let live = Live::new(home.clone(), environment.clone());
         live.hold(in_file.clone(), channels.topics.profile.clone());
@@ -334,7 +332,7 @@ impl Service {
         memory.connect(spine.store.clone());
         changes.connect(spine.store.clone());
         rules.connect(spine.store.clone(), ids.clone());
-        notices.extend(vault::attach(&vault, &spine.store, &ids));
+        vault::attach(&vault, &spine.store, &ids);
         // What a crash cut off.
         vault.redact().await;
         spine.org.do_send(org::Settle {
@@ -388,7 +386,7 @@ impl Service {
         line.open(spine.approvals.clone());
         let gate = Gate::new(&config.server);
         let (told, names) = (spine.store.clone(), ids.clone());
-        let backups = Backups::start(
+        let backups = RegularBackups::start(
             storage.clone(),
             home.clone(),
             config.backup.clone(),
@@ -398,6 +396,21 @@ impl Service {
             },
         );
         let settings_held = settings_now.clone();
+        let parts = Parts {
+            store_bytes: facts::store_bytes(&home),
+            durability: config.store.durability,
+            vault: &vault,
+            channels: &channels,
+            channels_fault: fault.as_ref(),
+            providers: settings_now.providers_held(),
+            layers,
+            spine: &spine,
+            teams: load::team_names(&home).len(),
+            open_tasks,
+        };
+        let parts = parts.look().await;
+        let certificate = config.server.tls.as_ref().map(Certificate::open);
+        let certificate = certificate.transpose()?;
         let reload = Reload::start(
             Running {
                 live: settings_now.clone(),
@@ -407,6 +420,7 @@ impl Service {
                     gate: gate.clone(),
                     sandbox,
                     backups,
+                    certificate: certificate.clone(),
                 },
                 home: home.clone(),
                 environment: environment.clone(),
@@ -484,7 +498,8 @@ impl Service {
             connections: AtomicU64::new(0),
             secrets: Arc::new(Scrubbers::new(vault, [])),
         };
-        let listener = Listener::open(&config.server, web::Data::new(state), door)?;
+        let state = web::Data::new(state);
+        let listener = Listener::open(&config.server, state, door, certificate)?;
         let url = public_url(&config.server, listener.address);
         reload.listens_at(listener.address);
         let address_file = address_file(&home);
@@ -497,6 +512,7 @@ impl Service {
             url,
             login_code: login_code.expose().to_owned(),
             demo: demo.load(Ordering::Relaxed),
+            parts,
             notices,
             draining,
             server: listener.server,
@@ -647,7 +663,7 @@ async fn learn_secrets(live: &Live, secrets: &Secrets, notices: &mut Vec<String>
             providers.demo
         }
         Err(problems) => {
-            notices.push(format!("no model can be asked: {problems}"));
+            tracing::error!(%problems, "no model can be asked");
             false
         }
     }

@@ -1,8 +1,9 @@
 //! Reload: `config.yaml`, `providers.yaml` and `channels.yaml` are read again when one of them changes, and
-//! count at once if nothing is wrong with any of them.
+//! count at once if nothing is wrong with any of them. The files of `server.tls` are read again with them.
 
 use std::{
     net::SocketAddr,
+    path::PathBuf,
     sync::{
         Arc, Mutex, OnceLock, PoisonError,
         atomic::{AtomicBool, AtomicU64, Ordering},
@@ -30,7 +31,12 @@ use tokio::{
     time::Instant,
 };
 
-use super::{address_file, backups::Backups, public_url, router_settings, write_address};
+use super::{
+    address_file,
+    backups::RegularBackups,
+    certificate::{Certificate, Unfit},
+    public_url, router_settings, write_address,
+};
 use crate::{
     days::LocalTime,
     ear::Ear,
@@ -40,7 +46,7 @@ use crate::{
     sandbox::process::Sandbox,
     settings::{
         channels::{self, WebSocket},
-        config::{self, Config},
+        config::{self, Config, Tls},
         file_cache::Stamp,
         home::Home,
         live::Live,
@@ -158,7 +164,9 @@ pub(super) struct Dials {
     /// Where commands run.
     pub(super) sandbox: Arc<Sandbox>,
     /// Makes backups.
-    pub(super) backups: Backups,
+    pub(super) backups: RegularBackups,
+    /// What connections are encrypted with.
+    pub(super) certificate: Option<Arc<Certificate>>,
 }
 
 impl Reload {
@@ -170,13 +178,18 @@ impl Reload {
         let changed = secrets.clone();
         running.vault.on_change(move |_| changed.notify_one());
         let address = Arc::new(OnceLock::new());
+        let tls = running.config.server.tls.as_ref();
         let mut watch = Watch {
-            ear: Ear::at(running.home.config_file().parent()),
+            ear: Ear::at(
+                files(&running.home, tls)
+                    .iter()
+                    .filter_map(|file| file.parent()),
+            ),
             secrets,
             dials: running.dials,
             address: address.clone(),
             public_url: running.config.server.public_url.clone(),
-            applied: stamps(&running.home),
+            applied: stamps(&running.home, tls),
             vault: running.environment.vault_version(),
             live: running.live,
             home: running.home,
@@ -222,16 +235,24 @@ impl Reload {
     }
 }
 
-/// The states of the files that are one set.
-type Stamps = [Option<Stamp>; 3];
+/// The states of the files that are looked after.
+type Stamps = Vec<Option<Stamp>>;
 
-fn stamps(home: &Home) -> Stamps {
-    let files = [
+fn files(home: &Home, tls: Option<&Tls>) -> Vec<PathBuf> {
+    let mut files = vec![
         home.config_file(),
         home.providers_file(),
         home.channels_file(),
     ];
-    files.map(|file| Stamp::at(&file))
+    if let Some(Tls { cert, key }) = tls {
+        files.extend([cert.clone(), key.clone()]);
+    }
+    files
+}
+
+fn stamps(home: &Home, tls: Option<&Tls>) -> Stamps {
+    let files = files(home, tls);
+    files.iter().map(|file| Stamp::at(file)).collect()
 }
 
 struct Watch {
@@ -262,7 +283,7 @@ struct Watch {
 impl Watch {
     async fn run(&mut self, ordered: &mut mpsc::UnboundedReceiver<Order>) {
         let mut hangup = signal(SignalKind::hangup()).ok();
-        let mut seen = self.applied;
+        let mut seen = self.applied.clone();
         let mut due = Instant::now() + LOOKS_ANYWAY;
         let mut was_heard = false;
         loop {
@@ -286,7 +307,7 @@ impl Watch {
             let (now, uses_vault) = self.look(vault != self.vault).await;
             self.vault = vault;
             let has_settled = is_quiet || now == seen;
-            seen = now;
+            seen.clone_from(&now);
             let is_new = now != self.applied;
             was_heard &= !is_quiet;
             due = Instant::now()
@@ -306,15 +327,36 @@ impl Watch {
 
     /// The state of the files, and whether one names a secret that may have changed.
     async fn look(&self, has_other_secrets: bool) -> (Stamps, bool) {
-        let home = self.home.clone();
+        let (home, tls) = (self.home.clone(), self.started.server.tls.clone());
         let look = tokio::task::spawn_blocking(move || {
             let uses = has_other_secrets && load::channels_use_vault(&home);
-            (stamps(&home), uses)
+            (stamps(&home, tls.as_ref()), uses)
         });
-        look.await.unwrap_or((self.applied, false))
+        let as_before = || (self.applied.clone(), false);
+        look.await.unwrap_or_else(|_| as_before())
     }
 
     async fn reread(&mut self) -> Result<(), Problems> {
+        let renewed = self.renew_certificate().await;
+        if let Err(problems) = &renewed {
+            tracing::error!(%problems, "the certificate is refused; the former one still counts");
+            self.complain(problems);
+        }
+        self.reread_settings().await.and(renewed)
+    }
+
+    async fn renew_certificate(&self) -> Result<(), Problems> {
+        let Some(certificate) = self.dials.certificate.clone() else {
+            return Ok(());
+        };
+        let renewed = tokio::task::spawn_blocking(move || certificate.read_again());
+        match renewed.await {
+            Ok(Err(Unfit { path, reason })) => Err(Problems(vec![load::whole(&path, &reason)])),
+            Ok(Ok(())) | Err(_) => Ok(()),
+        }
+    }
+
+    async fn reread_settings(&mut self) -> Result<(), Problems> {
         let live = self.live.clone();
         match tokio::task::spawn_blocking(move || live.set_now()).await {
             Ok(Ok(set)) => {

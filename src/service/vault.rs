@@ -72,23 +72,23 @@ pub(super) async fn open(
 }
 
 /// Gives it the running store, and the operator a notice if it cannot be used.
-pub(super) fn attach(vault: &Vault, store: &StoreHandle, ids: &Ids) -> Option<String> {
+pub(super) fn attach(vault: &Vault, store: &StoreHandle, ids: &Ids) {
     vault.attach(store.clone());
     actix::spawn(sweep(vault.clone()));
-    let text = format!("the vault is locked: {}", vault.locked()?);
+    let Some(locked) = vault.locked() else { return };
+    let text = format!("the vault is locked: {locked}");
     tracing::error!("{text}");
     let notice = Notice {
         id: ids.notice(),
         kind: NoticeKind::VaultLocked,
         team: None,
-        text: text.clone(),
+        text,
         refs: Vec::new(),
         at: WallClock.now(),
         read: false,
     };
     // The store takes it in now; nobody waits until it is safe.
     drop(store.commit(Writes::new().notice(&notice)));
-    Some(text)
 }
 
 /// Their tasks end before they are so old: this is for what a failure left.

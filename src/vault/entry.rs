@@ -49,6 +49,24 @@ pub struct Entry {
     pub last_used_at: Option<Timestamp>,
 }
 
+impl Entry {
+    /// Nothing is known of it but that it was there.
+    pub(super) fn damaged(key: &str) -> Self {
+        Self {
+            key: key.to_owned(),
+            secret: true,
+            tools: Vec::new(),
+            hosts: Vec::new(),
+            note: String::new(),
+            version: 0,
+            updated_by: String::new(),
+            created_at: Timestamp(0),
+            updated_at: Timestamp(0),
+            last_used_at: None,
+        }
+    }
+}
+
 /// An entry as it is stored. Scope and key are in the record's own key: a record that was moved
 /// does not open.
 #[derive(Debug, Serialize, Deserialize)]

@@ -1,5 +1,10 @@
 //! Reading: what can be seen of entries, and by whom. Every look is recorded.
 
+use hivewright_actors::{
+    clock::Timestamp,
+    storage::{Storage, StorageError},
+};
+
 use super::{
     Vault,
     audit::{self, Action, Actor, AuditRow, Wanted},
@@ -19,6 +24,32 @@ pub struct Seen {
     pub entry: Entry,
     /// Its value, unless that is a secret.
     pub value: Option<Plain>,
+}
+
+/// Entries as they are stored, without values. Every look at them blocks.
+pub struct Entries<'a>(&'a dyn Storage);
+
+impl Entries<'_> {
+    /// Shows those of a scope, or of the service and all teams, whose keys begin so. When they were
+    /// last used is not among it.
+    pub fn each(
+        &self,
+        scope: Option<&Scope>,
+        beginning: &str,
+        visit: &mut dyn FnMut(Scope, Entry),
+    ) -> Result<(), StorageError> {
+        rows::each_entry(self.0, scope, beginning, visit)
+    }
+
+    /// One of them.
+    pub fn one(&self, scope: &Scope, key: &str) -> Result<Option<Entry>, StorageError> {
+        rows::entry(self.0, scope, key)
+    }
+
+    /// When it was last used.
+    pub fn last_used(&self, scope: &Scope, key: &str) -> Result<Option<Timestamp>, StorageError> {
+        rows::last_used(self.0, scope, key)
+    }
 }
 
 impl Vault {
@@ -45,17 +76,25 @@ impl Vault {
         Ok(entries)
     }
 
-    /// The same of the service and of all teams.
-    pub async fn list_all(
+    /// Goes through the entries of a scope, or of the service and all teams, as they are stored.
+    pub async fn browse<T: Send + 'static>(
         &self,
-        prefix: &str,
+        scope: Option<&Scope>,
         actor: &Actor,
-    ) -> Result<Vec<(Scope, Entry)>, VaultError> {
-        let row = self.row(&Scope::System, None, Action::List, actor);
-        let listed = self.everyones(prefix);
-        let listed = self.or_record(listed, row.clone().everywhere()).await?;
-        self.record([row.everywhere()]).await?;
-        Ok(listed)
+        read: impl FnOnce(&Entries<'_>) -> Result<T, StorageError> + Send + 'static,
+    ) -> Result<T, VaultError> {
+        let row = match scope {
+            Some(scope) => self.row(scope, None, Action::List, actor),
+            None => self
+                .row(&Scope::System, None, Action::List, actor)
+                .everywhere(),
+        };
+        let unlocked = self.state().unlocked().map(drop);
+        self.or_record(unlocked, row.clone()).await?;
+        let found = self.store()?.read(move |storage| read(&Entries(storage)));
+        let found = found.await?;
+        self.record([row]).await?;
+        Ok(found)
     }
 
     /// The same with the values of those that are no secrets.
@@ -100,16 +139,6 @@ impl Vault {
         let entries = entries.map(|item| &item.entry);
         let wanted = entries.filter(|entry| entry.key.starts_with(prefix));
         Ok(wanted.cloned().collect())
-    }
-
-    fn everyones(&self, prefix: &str) -> Result<Vec<(Scope, Entry)>, VaultError> {
-        let mut listed = Vec::new();
-        for scope in self.scopes() {
-            let entries = self.entries(&scope, prefix)?.into_iter();
-            listed.extend(entries.map(|entry| (scope.clone(), entry)));
-        }
-        self.state().unlocked()?;
-        Ok(listed)
     }
 
     async fn look(&self, scope: &Scope, key: &str) -> Result<Seen, VaultError> {

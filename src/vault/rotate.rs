@@ -175,16 +175,19 @@ impl Vault {
     }
 }
 
-/// Replaces the master key of a storage that no store is running on.
+/// Replaces the master key of a storage that no store is running on, and tells how many steps of how many
+/// are done.
 pub async fn rotate_at_rest(
     storage: &dyn Storage,
     files: KeyFiles,
     clock: Arc<dyn Clock>,
+    progress: &(dyn Fn(u64, u64) + Sync),
 ) -> Result<Rotated, VaultError> {
     let vault = Vault::open(storage, files, clock)?;
     let row = vault.row(&Scope::System, None, Action::Rotate, &Actor::System);
     let mut rotation = Rotation::new(&vault.state(), &vault.0.files, &row)?;
-    for step in Step::ALL {
+    for (done, step) in (0..).zip(Step::ALL) {
+        progress(done, Step::ALL.len() as u64);
         rotation.perform(step, &AtRest(storage)).await?;
     }
     Ok(Rotated {

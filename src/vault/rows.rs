@@ -11,7 +11,12 @@ use hivewright_actors::{
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use serde_json::json;
 
-use super::{audit::AuditRow, entry::Row, scope::Scope, seal::Sealed};
+use super::{
+    audit::AuditRow,
+    entry::{Entry, Row},
+    scope::Scope,
+    seal::Sealed,
+};
 
 const CHECK: &str = "vault-check";
 const DATA_KEY: &str = "vault-key";
@@ -214,6 +219,71 @@ pub(super) fn read_entry(
     match storage.get(&name)? {
         Some(value) => decode(&name, &value).map(Some),
         None => Ok(None),
+    }
+}
+
+/// Shows the entries of a scope, or of the service and all teams, whose keys begin so. Blocks.
+pub(super) fn each_entry(
+    storage: &dyn Storage,
+    scope: Option<&Scope>,
+    beginning: &str,
+    visit: &mut dyn FnMut(Scope, Entry),
+) -> Result<(), StorageError> {
+    let all = EdgeKey::prefix(ENTRY);
+    let start = match scope {
+        Some(scope) => entry_key(ENTRY, scope, beginning).bytes(),
+        None => all.clone(),
+    };
+    let end = after_prefix(&start);
+    storage.scan(&start, &end, Order::Rising, &mut |key, value| {
+        let name = String::from_utf8_lossy(&key[all.len()..]);
+        let row = value.and_then(|value| decode::<Row>(key, value));
+        match split(&name) {
+            None | Some((Scope::Aside(_), _)) => {}
+            Some((scope, key)) if key.starts_with(beginning) => {
+                visit(scope, entry_of(key, row.ok()))
+            }
+            Some(_) => {}
+        }
+        ControlFlow::Continue(())
+    })
+}
+
+/// One entry without its value, with when it was last used. Blocks.
+pub(super) fn entry(
+    storage: &dyn Storage,
+    scope: &Scope,
+    key: &str,
+) -> Result<Option<Entry>, StorageError> {
+    let name = entry_key(ENTRY, scope, key).bytes();
+    let Some(value) = storage.get(&name)? else {
+        return Ok(None);
+    };
+    let mut entry = entry_of(key, decode(&name, &value).ok());
+    entry.last_used_at = last_used(storage, scope, key)?;
+    Ok(Some(entry))
+}
+
+/// When a reference to an entry was last expanded. Blocks.
+pub(super) fn last_used(
+    storage: &dyn Storage,
+    scope: &Scope,
+    key: &str,
+) -> Result<Option<Timestamp>, StorageError> {
+    let name = entry_key(USED, scope, key).bytes();
+    let value = storage.get(&name)?;
+    let used = value.and_then(|value| decode::<UsedRow>(&name, &value).ok());
+    Ok(used.map(|used| used.at))
+}
+
+/// What a record says of its entry; of one that cannot be read, that it is there.
+fn entry_of(key: &str, row: Option<Row>) -> Entry {
+    match row {
+        Some(row) => Entry {
+            key: key.to_owned(),
+            ..row.entry
+        },
+        None => Entry::damaged(key),
     }
 }
 

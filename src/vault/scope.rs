@@ -20,7 +20,7 @@ pub enum Scope {
 
 impl Scope {
     /// Part of stored keys, and of what seals a value.
-    pub(super) fn tag(&self) -> String {
+    pub fn tag(&self) -> String {
         match self {
             Self::System => "system".to_owned(),
             Self::Team(team) => team.to_string(),
@@ -29,7 +29,7 @@ impl Scope {
     }
 
     /// The scope of a tag.
-    pub(super) fn of_tag(tag: &str) -> Option<Self> {
+    pub fn of_tag(tag: &str) -> Option<Self> {
         if tag == "system" {
             return Some(Self::System);
         }

@@ -292,18 +292,7 @@ fn item(scope: &Scope, data_key: Option<&Key>, row: Row) -> Item {
 /// Nothing is known of it but that it was there.
 fn damaged(key: String) -> Item {
     Item {
-        entry: Entry {
-            key,
-            secret: true,
-            tools: Vec::new(),
-            hosts: Vec::new(),
-            note: String::new(),
-            version: 0,
-            updated_by: String::new(),
-            created_at: Timestamp(0),
-            updated_at: Timestamp(0),
-            last_used_at: None,
-        },
+        entry: Entry::damaged(&key),
         content: Content::Corrupt,
     }
 }

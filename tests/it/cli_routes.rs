@@ -435,6 +435,27 @@ async fn every_route_has_a_command_and_every_command_a_route() {
     }
 }
 
+/// OP-83: whoever follows a job is told of it, and does not ask again and again.
+#[actix::test]
+async fn a_backup_is_followed_by_its_events() {
+    let service = Service::start().await;
+    let witness = Witness::start(&service).await;
+    let file = service.path("copy.tar.zst");
+
+    let words = ["backup", file.to_str().unwrap(), "--url", &witness.url];
+    let done = service.run(&words, "").await;
+
+    assert_eq!(done.code, Some(0), "{done:?}");
+    assert!(file.exists());
+    let requests = witness.requests();
+    let count = |path: &str| {
+        let asked = requests.iter().filter(|(_, asked)| asked.starts_with(path));
+        asked.count()
+    };
+    assert_eq!(count("/api/v1/events"), 1, "{requests:?}");
+    assert_eq!(count("/api/v1/jobs/"), 1, "{requests:?}");
+}
+
 /// OP-85, OP-86, OP-87: all commands that there are.
 #[actix::test]
 async fn without_a_service_every_command_that_needs_one_says_how_to_start_it() {

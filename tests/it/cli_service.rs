@@ -3,6 +3,7 @@
 use std::{fs, process::Stdio};
 
 use serde_json::{Value, json};
+use tokio::io::{AsyncBufReadExt, BufReader};
 
 use crate::{cli::Ended, service::Service};
 
@@ -107,4 +108,81 @@ async fn an_answer_outlives_the_service_that_was_asked() {
         "{}",
         ended.err
     );
+}
+
+const PARTS: [&str; 7] = [
+    "store",
+    "sandbox",
+    "vault",
+    "channels",
+    "providers",
+    "scheduler",
+    "teams",
+];
+
+/// OP-74: a terminal shows how every part stands and a link that logs in, in ten lines at most.
+#[tokio::test]
+async fn a_terminal_shows_how_everything_stands() {
+    let service = Service::prepare();
+    let program = service.command(&["serve", "--port", "0"]);
+    let words = std::iter::once(program.get_program()).chain(program.get_args());
+    let words: Vec<_> = words.map(|word| word.to_str().unwrap()).collect();
+    // `script` runs it on a terminal of its own, and hangs up with the pipe.
+    let mut terminal = tokio::process::Command::new("script")
+        .args(["-qec", &words.join(" "), "/dev/null"])
+        .env_remove("ANTHROPIC_API_KEY")
+        .env_remove("OPENAI_API_KEY")
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .kill_on_drop(true)
+        .spawn()
+        .unwrap();
+    let mut shown = BufReader::new(terminal.stdout.take().unwrap()).lines();
+    let mut lines = Vec::new();
+    let reading = async {
+        while let Some(line) = shown.next_line().await.unwrap() {
+            let line = line.trim_end().to_owned();
+            // Log lines stand among them, each with its time.
+            if !line.contains(" INFO ") && !line.contains(" WARN ") {
+                lines.push(line.clone());
+            }
+            if line.contains("#code=") {
+                return line;
+            }
+        }
+        panic!("it ended: {lines:?}");
+    };
+    let last = tokio::time::timeout(crate::service::PATIENCE, reading).await;
+    let last = last.expect("the link comes in time");
+
+    assert!(lines.len() <= 10, "{lines:#?}");
+    assert!(lines[0].starts_with("Hivewright serves on http://127.0.0.1:"));
+    for part in PARTS {
+        let named = |line: &&String| line.trim_start_matches(['!', ' ']).starts_with(part);
+        assert_eq!(lines.iter().filter(named).count(), 1, "{part}: {lines:#?}");
+    }
+    let link = last.split_whitespace().last().unwrap();
+    let (url, code) = link.split_once("/#code=").unwrap();
+    let login = crate::service::http().post(format!("{url}/api/v1/session"));
+    let login = login.json(&json!({"code": code})).send().await.unwrap();
+    assert_eq!(login.status(), 200);
+    terminal.kill().await.unwrap();
+}
+
+/// OP-74: elsewhere the same is in the log, without the link.
+#[tokio::test]
+async fn a_log_says_how_everything_stands() {
+    let service = Service::start().await;
+
+    service.until_logged("makes a link to the chat").await;
+
+    let log = service.log();
+    for part in PARTS {
+        assert!(
+            log.contains(&format!("\"part\":\"{part}\"")),
+            "{part}: {log}"
+        );
+    }
+    assert!(!log.contains("#code="), "{log}");
 }

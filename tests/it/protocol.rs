@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
-use crate::service::{PATIENCE, Service, WORKS_ITSELF};
+use crate::service::{Client, PATIENCE, Service, WORKS_ITSELF};
 
 const WS_CHANNEL: &str = "ws:";
 
@@ -377,4 +377,41 @@ async fn too_many_messages_are_refused_with_the_time_to_wait() {
     assert_eq!(refused["code"], "rate_limited");
     assert!((1..=1_000).contains(&pause), "{pause}");
     assert_eq!(heard["content"], "Yes.");
+}
+
+/// CH-29: who names another channel at the upgrade gets the answer, and that channel hears of the work.
+#[actix::test]
+async fn another_channel_hears_of_the_work_of_a_connection() {
+    let service = Service::start().await;
+    let team = json!({"name": "research", "scope_accepts": ["research"]});
+    let (made, _) = service.api("POST", "/api/v1/teams", Some(team)).await;
+    assert_eq!(made, 201);
+    let wish = json!({"name": "eve", "scopes": ["chat"]});
+    let (_, eve) = service.api("POST", "/api/v1/tokens", Some(wish)).await;
+    let eve = eve["data"]["token"].as_str().unwrap();
+    let mut told = service.connect().await;
+    told.ask("#reply here").await;
+    let named = told.channel.clone().unwrap();
+    let header = [("x-source-channel", named.as_str())];
+
+    let foreign = Client::connect_with(&service.url(), eve, &header).await;
+    let unknown = [("x-source-channel", "ws:nobody")];
+    let unknown = Client::connect_with(&service.url(), &service.token(), &unknown).await;
+    let asking = Client::connect_with(&service.url(), &service.token(), &header).await;
+    let mut asking = asking.unwrap();
+    let answer = asking.ask("delegate research: #reply found").await;
+    let notice = told
+        .until(|frame| frame["type"] == "notification" && frame["team"] == "research")
+        .await;
+
+    for refused in [foreign, unknown] {
+        let Err(tokio_tungstenite::tungstenite::Error::Http(refusal)) = refused else {
+            panic!("it was let in");
+        };
+        assert_eq!(refusal.status(), 403);
+        let body = String::from_utf8_lossy(refusal.body().as_ref().unwrap()).into_owned();
+        assert!(body.contains("source_channel_not_allowed"), "{body}");
+    }
+    assert_eq!(answer["type"], "response", "{answer}");
+    assert_eq!(notice["channel_id"], named, "{notice}");
 }

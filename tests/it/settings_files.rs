@@ -231,15 +231,8 @@ async fn other_machines_are_served_behind_a_trusted_proxy() {
     child.kill().await.unwrap();
 }
 
-/// OP-17, OP-94, SC-32: on loopback, and on all addresses.
-#[actix::test]
-async fn tls_serves_with_a_certificate_and_says_when_it_cannot() {
-    let service = Service::prepare().with_file(
-        "data/config/config.yaml",
-        "server: {tls: {cert: tls/cert.pem, key: tls/key.pem}}\n",
-    );
-    std::fs::create_dir_all(service.path("data/tls")).unwrap();
-    let missing = service.run(&["serve", "--port", "0"], "").await;
+/// Puts a new certificate in place. The client trusts that one alone.
+fn certified(service: &Service) -> reqwest::Client {
     let made = Command::new("openssl")
         .args([
             "req",
@@ -260,11 +253,62 @@ async fn tls_serves_with_a_certificate_and_says_when_it_cannot() {
         .expect("openssl runs");
     assert!(made.status.success(), "{made:?}");
     let certificate = std::fs::read(service.path("data/tls/cert.pem")).unwrap();
-    let trusting = reqwest::Client::builder()
+    reqwest::Client::builder()
         .add_root_certificate(reqwest::Certificate::from_pem(&certificate).unwrap())
+        // A connection from before would not notice.
+        .pool_max_idle_per_host(0)
         .no_proxy()
         .build()
-        .unwrap();
+        .unwrap()
+}
+
+/// Waits until a client is served.
+async fn until_trusted(service: &Service, client: &reqwest::Client) {
+    let deadline = Instant::now() + PATIENCE;
+    let url = format!("{}/healthz", service.url());
+    while client.get(&url).send().await.is_err() {
+        let log = service.log();
+        assert!(Instant::now() < deadline, "not trusted:\n{log}");
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+}
+
+/// OP-17: by itself, and when told to; what cannot be used changes nothing.
+#[actix::test]
+async fn a_renewed_certificate_counts_without_a_restart() {
+    let service = Service::prepare().with_file(
+        "data/config/config.yaml",
+        "server: {tls: {cert: tls/cert.pem, key: tls/key.pem}}\n",
+    );
+    std::fs::create_dir_all(service.path("data/tls")).unwrap();
+    let first = certified(&service);
+    let service = service.started_for(&first).await;
+    let url = format!("{}/healthz", service.url());
+
+    let second = certified(&service);
+    until_trusted(&service, &second).await;
+    let outdated = first.get(&url).send().await;
+    service.write("data/tls/cert.pem", "no certificate");
+    service.until_logged("the certificate is refused").await;
+    let unshaken = second.get(&url).send().await;
+    let third = certified(&service);
+    service.signal("HUP");
+    until_trusted(&service, &third).await;
+
+    assert!(outdated.is_err());
+    assert_eq!(unshaken.unwrap().status(), 200);
+}
+
+/// OP-17, OP-94, SC-32: on loopback, and on all addresses.
+#[actix::test]
+async fn tls_serves_with_a_certificate_and_says_when_it_cannot() {
+    let service = Service::prepare().with_file(
+        "data/config/config.yaml",
+        "server: {tls: {cert: tls/cert.pem, key: tls/key.pem}}\n",
+    );
+    std::fs::create_dir_all(service.path("data/tls")).unwrap();
+    let missing = service.run(&["serve", "--port", "0"], "").await;
+    let trusting = certified(&service);
 
     let (mut child, port) = on_all_addresses(&service).await;
     let everywhere = trusting.get(format!("https://127.0.0.1:{port}/healthz"));

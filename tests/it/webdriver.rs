@@ -198,6 +198,43 @@ impl Browser {
         self.post(&format!("element/{id}/click"), json!({})).await;
     }
 
+    /// Clicks on what an expression in the page finds, as soon as it finds something.
+    pub(crate) async fn click_on(&self, expression: &str) {
+        self.until(expression).await;
+        let found = self.value(expression).await;
+        let id = found.as_object().unwrap().values().next().unwrap();
+        let id = id.as_str().unwrap();
+        self.post(&format!("element/{id}/click"), json!({})).await;
+    }
+
+    /// Writes into a field in place of what is there.
+    pub(crate) async fn fill(&self, selector: &str, text: &str) {
+        self.until(&format!("document.querySelector({})", json!(selector)))
+            .await;
+        let id = self.find(selector).await;
+        self.post(&format!("element/{id}/clear"), json!({})).await;
+        self.keys(selector, text).await;
+    }
+
+    /// Takes an option of a list.
+    pub(crate) async fn choose(&self, selector: &str, value: &str) {
+        let option = format!("{selector} option[value={}]", json!(value));
+        self.until(&format!("document.querySelector({})", json!(option)))
+            .await;
+        self.click(&option).await;
+    }
+
+    /// Points with a finger instead of a mouse, on a screen of this size.
+    pub(crate) async fn touch(&self, width: u32, height: u32) {
+        let size =
+            json!({"width": width, "height": height, "deviceScaleFactor": 1, "mobile": true});
+        self.devtools("Emulation.setDeviceMetricsOverride", size)
+            .await;
+        let touch = json!({"enabled": true, "maxTouchPoints": 1});
+        self.devtools("Emulation.setTouchEmulationEnabled", touch)
+            .await;
+    }
+
     pub(crate) async fn resize(&self, width: u32, height: u32) {
         let size =
             json!({"width": width, "height": height, "deviceScaleFactor": 1, "mobile": false});

@@ -36,7 +36,7 @@ test("the final state is that of the snapshot, and no event counts twice", { tim
   context.after(() => {
     live.close();
     // Nobody is left to come back to.
-    live.again = () => {};
+    live.retrying.later = () => {};
     return service.close();
   });
   const roll = dice(7);

@@ -40,6 +40,7 @@ function slowly(ms, truth = () => 0) {
 
 const view = () => ({
   lifetime: new AbortController(),
+  sources: new Set(),
   updates: 0,
   update() {
     this.updates += 1;

@@ -6,6 +6,7 @@ use serde_json::json;
 use super::{
     Context,
     failure::{Exit, Failure},
+    progress::Gauge,
     screen::{Screen, Tone},
 };
 use crate::doctor::{Finding, State, machine, models, settings};
@@ -55,7 +56,11 @@ pub(super) async fn run(arguments: Arguments, context: &Context) -> Result<(), F
     add(service::check(&running, settings.config.as_ref()));
     add(store::check(context, &running, arguments.deep).await);
     add(looked.findings);
-    add(models::check(settings.providers, arguments.deep).await);
+    let gauge = Gauge::new(screen, "doctor");
+    let asked = |done, total| gauge.set(done, total, "models");
+    let models = gauge.over(models::check(settings.providers, arguments.deep, &asked));
+    add(models.await);
+    drop(gauge);
     add(machine::sandbox(&context.home, settings.config.as_ref()).await);
     add(machine::disk(&context.home));
     add(machine::clock(&context.home));

@@ -12,6 +12,8 @@ use super::{
     backup::blocking,
     failure::{Exit, Failure},
     hidden,
+    progress::Gauge,
+    screen::Screen,
     service::Service,
     stopped::Stopped,
 };
@@ -197,8 +199,8 @@ pub(super) async fn run(arguments: Arguments, context: &Context) -> Result<(), F
     }
     let document = match (&action, Service::if_running(context)?) {
         (Action::RotateMaster { forget_old }, None) => at_rest(*forget_old, context).await?,
-        (_, Some(service)) => ask(&action, &service).await?,
-        (_, None) => ask(&action, &Service::find(context)?).await?,
+        (_, Some(service)) => ask(&action, &service, context.screen).await?,
+        (_, None) => ask(&action, &Service::find(context)?, context.screen).await?,
     };
     if context.screen.json {
         return context.screen.document(&document);
@@ -207,7 +209,7 @@ pub(super) async fn run(arguments: Arguments, context: &Context) -> Result<(), F
 }
 
 /// Lets the service do it.
-async fn ask(action: &Action, service: &Service) -> Result<Value, Failure> {
+async fn ask(action: &Action, service: &Service, screen: Screen) -> Result<Value, Failure> {
     match action {
         Action::List { of, prefix } => {
             let prefix = Some(prefix.clone()).filter(|prefix| !prefix.is_empty());
@@ -227,7 +229,10 @@ async fn ask(action: &Action, service: &Service) -> Result<Value, Failure> {
         }
         Action::RotateMaster { forget_old } => {
             let wish = json!({"forget_old": forget_old});
-            service.post(&format!("{PATH}/rotate"), &wish).await
+            let path = format!("{PATH}/rotate");
+            let gauge = Gauge::new(screen, "rotation");
+            gauge.set(0, 1, "rotations");
+            gauge.over(service.post(&path, &wish)).await
         }
         Action::Audit {
             of,
@@ -315,7 +320,12 @@ fn read_value(key: &str) -> Result<Zeroizing<Vec<u8>>, Failure> {
 /// Replaces the master key of a service that is stopped.
 async fn at_rest(forget_old: bool, context: &Context) -> Result<Value, Failure> {
     let cloned = context.clone();
-    let stopped = blocking(move || Stopped::open(&cloned, &|_| {})).await?;
+    let opened = blocking(move || {
+        let gauge = Gauge::new(cloned.screen, "store");
+        Stopped::open(&cloned, &|progress| gauge.storage(progress))
+    });
+    let stopped = opened.await?;
+    let gauge = Gauge::new(context.screen, "rotation");
     let files = KeyFiles::new(&context.home.secrets(), &context.environment);
     let clock = std::sync::Arc::new(WallClock);
     Ok(match forget_old {
@@ -324,7 +334,9 @@ async fn at_rest(forget_old: bool, context: &Context) -> Result<Value, Failure> 
             json!({"data": {"forgotten": forgotten}})
         }
         false => {
-            let rotated = rotate_at_rest(&stopped.storage, files, clock).await?;
+            let step = |done, total| gauge.set(done, total, "steps");
+            let rotated = rotate_at_rest(&stopped.storage, files, clock, &step);
+            let rotated = gauge.over(rotated).await?;
             json!({"data": {"data_keys": rotated.data_keys}})
         }
     })

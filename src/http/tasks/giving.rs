@@ -107,7 +107,7 @@ fn steps(wanted: Option<u32>) -> Result<Option<u32>, ApiError> {
 }
 
 /// Another channel that hears of the work. It must be one of their own, unless they operate.
-pub(in crate::http) async fn source_channel(
+pub(crate) async fn source_channel(
     state: &State,
     principal: &Principal,
     request: &HttpRequest,

@@ -1,6 +1,6 @@
 //! Every list of something that there may be very many of: gone through by cursors.
 
-use std::collections::BTreeSet;
+use std::{collections::BTreeSet, time::Duration};
 
 use hivewright_actors::{
     approvals::{
@@ -9,22 +9,45 @@ use hivewright_actors::{
     },
     audit::Audit,
     budget::{Day, Tally},
+    clock::Clock,
     history::{Fact, HistoryEvent, Meta},
     notice::{Notice, NoticeKind},
     router::topics::Topic,
+    scheduler::{
+        config::{Config, Listen},
+        records::TriggerRows,
+        trigger::{Definition, Trigger},
+    },
     store::records::Writes,
     task::{Ending, Kind, Lane, Outcome},
     tool::Asking,
     usage::Usage,
 };
 
+use serde_json::json;
+
 use super::{
     approvals::{held, question},
     *,
 };
+use crate::vault::{audit::Actor, entry::Put, scope::Scope};
 
 const ROWS: u64 = 1_500;
 const PAGE: u64 = 200;
+
+/// Entries of the vault, as many as the service and one team may have. They are sealed by the vault itself.
+async fn fill_vault(bench: &Bench) {
+    let by = Actor::System;
+    for number in 0..ROWS {
+        let scope = match number {
+            0..1_000 => Scope::System,
+            _ => Scope::Team(TeamKey::first("main")),
+        };
+        let (key, value) = (format!("key-{number:05}"), format!("value {number}"));
+        let put = Put::public(value);
+        bench.state.vault.set(&scope, &key, put, &by).await.unwrap();
+    }
+}
 
 /// Stores as many rows of each kind.
 async fn fill(bench: &Bench) {
@@ -35,6 +58,10 @@ async fn fill(bench: &Bench) {
         number: 20_231_114,
         ends_at: Timestamp(u64::MAX),
     };
+    let listen = Config::Keyword(Listen {
+        pattern: "invoice".to_owned(),
+        ..Listen::default()
+    });
     for number in 0..ROWS {
         let at = Timestamp(1_700_000_000_000 + number * 7_919 % ROWS * 3_600_000);
         let mut task = bench.task(&format!("task-{number:05}"), "main", Kind::Delegate, "Dig.");
@@ -76,7 +103,28 @@ async fn fill(bench: &Bench) {
         open.id = format!("qst-{number:05}").into();
         open.status = QuestionStatus::Cancelled;
         open.created_at = at;
+        let waiting = Approval {
+            id: format!("apo-{number:05}").into(),
+            short_id: format!("o{number:05}"),
+            team: TeamKey::first("ops"),
+            status: Status::Pending,
+            created_at: at,
+            ..approval.clone()
+        };
+        let mut unanswered = asked.clone();
+        unanswered.id = format!("qso-{number:05}").into();
+        unanswered.created_at = at;
+        let trigger = Trigger::new(
+            format!("trg-{number:05}").into(),
+            TeamKey::first("main"),
+            Definition::new(&format!("many-{number:05}"), listen.clone(), "Look at it."),
+            "ann",
+            at,
+        );
         let writes = Writes::new()
+            .approval(&waiting)
+            .question(&unanswered)
+            .trigger(&trigger)
             .finished(&task)
             .topic(&"ws:1".into(), &topic)
             .approval(&Approval {
@@ -117,6 +165,7 @@ async fn fill(bench: &Bench) {
 async fn every_row_of_every_list_is_on_one_page() {
     let bench = Bench::new().await;
     fill(&bench).await;
+    fill_vault(&bench).await;
     let operator = bench.operator();
 
     for (path, id, sorts) in [
@@ -132,6 +181,18 @@ async fn every_row_of_every_list_is_on_one_page() {
         ("audit?action=team.pause", "id", &["-at"]),
         ("sessions?team=main", "id", &["-updated_at"]),
         ("usage?group=task", "key", &["-usd", "key", "requests"]),
+        (
+            "approvals?status=pending&team=ops",
+            "id",
+            &["created_at", "-created_at"],
+        ),
+        ("questions?status=open", "id", &["created_at"]),
+        ("triggers?q=many", "id", &["name", "-created_at", "team"]),
+        (
+            "vault?prefix=key-",
+            "key",
+            &["key", "-updated_at", "scope", "last_used_at"],
+        ),
     ] {
         for sort in sorts {
             let mut seen = BTreeSet::new();
@@ -159,4 +220,38 @@ async fn every_row_of_every_list_is_on_one_page() {
             assert_eq!(seen.len() as u64, ROWS, "{path} by {sort}");
         }
     }
+}
+
+/// OP-117: however many there are, all are read then, and what comes later is not.
+#[actix::test]
+async fn all_notices_are_read_in_slices() {
+    let bench = Bench::new().await;
+    fill(&bench).await;
+    bench.clock.turn(Duration::from_secs(365 * 24 * 3_600));
+    let late = Notice {
+        id: "n-later".into(),
+        kind: NoticeKind::DeadTask,
+        team: Some("main".into()),
+        text: "given up later".to_owned(),
+        refs: Vec::new(),
+        at: bench.clock.now() + Duration::from_secs(1),
+        read: false,
+    };
+    let store = &bench.state.spine.store;
+    store.commit(Writes::new().notice(&late)).await.unwrap();
+    let operator = bench.operator();
+
+    let read = bench
+        .post("/api/v1/inbox/read-all", &operator, json!({}))
+        .await;
+
+    assert_eq!(read.status, 204, "{}", read.body);
+    let unread = bench
+        .get("/api/v1/inbox?unread=true", &operator)
+        .await
+        .json();
+    assert_eq!(
+        (&unread["total"], &unread["data"][0]["id"]),
+        (&json!(1), &json!("n-later"))
+    );
 }

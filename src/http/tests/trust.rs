@@ -34,6 +34,7 @@ async fn say(bench: &Bench, sender: &str, content: &str) {
             content: content.to_owned(),
             topic: None,
             id: None,
+            notify: None,
         },
     });
     router.do_send(Close {

@@ -265,9 +265,13 @@ async fn a_stopped_service_can_get_another_key_too() {
     let mut bench = filled().await;
     let old = fs::read(bench.key_file("")).unwrap();
 
-    let rotated = rotate_at_rest(&*bench.disk, bench.files(), bench.clock.clone()).await;
+    let steps = std::sync::Mutex::new(Vec::new());
+    let told = |done, total| steps.lock().unwrap().push((done, total));
+    let rotated = rotate_at_rest(&*bench.disk, bench.files(), bench.clock.clone(), &told).await;
     bench.restart();
 
+    // OP-83
+    assert_eq!(*steps.lock().unwrap(), [(0, 4), (1, 4), (2, 4), (3, 4)]);
     assert_eq!(rotated.unwrap().data_keys, 3);
     assert_whole(&bench, "rotated at rest").await;
     assert_eq!(fs::read(bench.key_file(".old")).unwrap(), old);

@@ -2,8 +2,10 @@
 
 use serde_json::json;
 
-use super::{asking, chat, go, has_no_complaints, send, until_last_turn_is, write};
-use crate::{service::Service, webdriver::Browser};
+use super::{
+    asking, chat, go, has_no_complaints, press, send, until_last_turn_is, until_told, write,
+};
+use crate::service::Service;
 
 const HELD: &str = "document.querySelector('hw-approval [data-status=pending]')";
 
@@ -20,14 +22,6 @@ async fn held(service: &Service, paths: &[&str]) {
 
 async fn grants(service: &Service) -> serde_json::Value {
     service.api("GET", "/api/v1/grants", None).await.1["data"].clone()
-}
-
-async fn press(browser: &Browser, word: &str) {
-    let script = format!(
-        "[...document.querySelectorAll('button')].find(one => one.textContent.startsWith({})).click()",
-        json!(word)
-    );
-    browser.run(&script).await;
 }
 
 /// OP-36, OP-55, PL-83: the exact grant is shown before it is sent, counts down, and is taken back.
@@ -133,6 +127,7 @@ async fn several_calls_are_decided_together() {
     browser
         .until("document.querySelectorAll('hw-approval [data-status=pending]').length === 1")
         .await;
+    until_told(&browser, "2 calls decided.").await;
     press(&browser, "Deny").await;
     browser.keys("dialog [name=note]", "not this one").await;
     browser.click("dialog [type=submit]").await;

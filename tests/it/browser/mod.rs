@@ -12,10 +12,22 @@ mod attacks;
 mod chat;
 mod deciding;
 mod granting;
+mod history;
 mod keyboard;
 mod live;
 mod load;
+mod logs;
+mod memory;
+mod organisation;
 mod outage;
+mod settings;
+mod states;
+mod tasks;
+mod team;
+mod topics;
+mod triggers;
+mod usage;
+mod vault;
 mod views;
 
 const ONLINE: &str = "document.querySelector('#connection')?.dataset.state === 'online'";
@@ -37,6 +49,7 @@ async fn chat(service: &Service) -> Option<Browser> {
     let browser = Browser::start().await?;
     browser.open(&service.login_link().await).await;
     browser.until(ONLINE).await;
+    browser.until("document.querySelector('#composer')").await;
     Some(browser)
 }
 
@@ -65,6 +78,69 @@ async fn go(browser: &Browser, hash: &str) {
     browser
         .run(&format!("location.hash = {}", json!(hash)))
         .await;
+}
+
+/// Presses the button that says this, in the dialog if there is one.
+async fn press(browser: &Browser, word: &str) {
+    let word = json!(word);
+    let button = format!(
+        "[...(document.querySelector('dialog[open]') ?? document.querySelector('#view')) \
+         .querySelectorAll('button, a.button, summary')].find(one => !one.disabled \
+         && (one.getAttribute('aria-label') ?? one.textContent).trim().startsWith({word}))"
+    );
+    browser.click_on(&button).await;
+}
+
+/// Sends the form of the dialog, which is over then.
+async fn submit(browser: &Browser) {
+    browser.click("dialog[open] [type=submit]").await;
+    browser
+        .until("!document.querySelector('dialog[open]')")
+        .await;
+}
+
+/// Waits until the view says something.
+async fn until_shown(browser: &Browser, words: &str) {
+    let words = json!(words);
+    browser
+        .until(&format!(
+            "document.querySelector('#view').textContent.includes({words})"
+        ))
+        .await;
+}
+
+/// Waits until the view says something no more.
+async fn until_gone(browser: &Browser, words: &str) {
+    let words = json!(words);
+    browser
+        .until(&format!(
+            "!document.querySelector('#view').textContent.includes({words})"
+        ))
+        .await;
+}
+
+/// Waits until the page reports that.
+async fn until_told(browser: &Browser, words: &str) {
+    let words = json!(words);
+    browser
+        .until(&format!(
+            "[...document.querySelectorAll('.toast')].some(one => one.textContent.includes({words}))"
+        ))
+        .await;
+}
+
+/// What the service says of a thing.
+async fn data(service: &Service, path: &str) -> Value {
+    let (status, mut answer) = service.api("GET", path, None).await;
+    assert_eq!(status, 200, "{path}: {answer}");
+    answer["data"].take()
+}
+
+/// Tells the service to do something.
+async fn order(service: &Service, method: &str, path: &str, body: Value) -> Value {
+    let (status, mut answer) = service.api(method, path, Some(body)).await;
+    assert!(status < 300, "{path}: {status} {answer}");
+    answer["data"].take()
 }
 
 async fn has_no_complaints(browser: &Browser) {
@@ -97,8 +173,7 @@ async fn furnished() -> Service {
         ("POST", "/api/v1/memories", memory),
         ("PUT", "/api/v1/vault/system/smtp-password", secret),
     ] {
-        let (status, answer) = service.api(method, path, Some(body)).await;
-        assert!(status < 300, "{path}: {status} {answer}");
+        order(&service, method, path, body).await;
     }
     let mut client = service.connect().await;
     client.ask("hello").await;

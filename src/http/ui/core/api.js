@@ -3,13 +3,15 @@
 
 /** A refusal of the server, or no answer at all. */
 export class Refusal extends Error {
-  /** @param {number} status @param {{code?: string, message?: string, field?: string, request_id?: string} | null} [body] */
+  /** @param {number} status @param {{code?: string, message?: string, field?: string, request_id?: string, details?: {problems?: any[]}} | null} [body] */
   constructor(status, body) {
     super(body?.message ?? (status ? `The server answered ${status}.` : "The server cannot be reached."));
     this.status = status;
     this.code = body?.code ?? (status ? String(status) : "unreachable");
     this.field = body?.field ?? null;
     this.request = body?.request_id ?? null;
+    /** What is wrong with a file, each with its line. @type {any[]} */
+    this.problems = body?.details?.problems ?? [];
   }
 }
 
@@ -79,6 +81,23 @@ export async function list(path, query, signal) {
   const answer = await call("GET", path, { query, signal });
   const rows = answer?.data ?? [];
   return { rows, total: answer?.total ?? rows.length, next: answer?.next_cursor ?? null };
+}
+
+/** The most rows that one answer holds. */
+const PAGE = 200;
+
+/**
+ * As many of many things as are wanted, from however many answers.
+ * @param {string} path @param {Record<string, any>} query @param {number} wanted @param {AbortSignal} [signal]
+ */
+export async function upTo(path, query, wanted, signal) {
+  const found = await list(path, { ...query, limit: Math.min(PAGE, wanted) }, signal);
+  while (found.next && found.rows.length < wanted) {
+    const limit = Math.min(PAGE, wanted - found.rows.length);
+    const { rows, total, next } = await list(path, { ...query, limit, cursor: found.next }, signal);
+    Object.assign(found, { rows: [...found.rows, ...rows], total, next });
+  }
+  return found;
 }
 
 /** @param {string} path @param {unknown} [body] */

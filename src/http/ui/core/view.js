@@ -12,11 +12,14 @@ import { paint } from "./paint.js";
 const PAUSE = 120;
 const APART = 500;
 
+/** Rows of a list that are shown at first, and how many more each time. */
+export const SOME = 60;
+
 /** Something that is fetched and shown. */
 export class Source {
   /**
    * @param {View} view
-   * @param {(signal: AbortSignal) => Promise<any>} fetch
+   * @param {(signal: AbortSignal, wanted: number) => Promise<any>} fetch a list gets as many rows as are wanted
    * @param {string[]} freshenOn types of live events that make it stale
    */
   constructor(view, fetch, freshenOn = []) {
@@ -28,8 +31,13 @@ export class Source {
     /** @type {any} */ this.refusal = null;
     this.slow = false;
     this.ready = false;
+    this.wanted = SOME;
+    /** More rows were asked for, and are on their way. */ this.growing = false;
     this.pace = new Pace(() => this.ask(), PAUSE, APART);
-    this.signal.addEventListener("abort", () => this.pace.stop());
+    this.signal.addEventListener("abort", () => {
+      this.pace.stop();
+      view.sources.delete(this);
+    });
     const soon = () => this.soon();
     for (const type of [...freshenOn, "resync"]) live.addEventListener(type, soon, { signal: this.signal });
     this.reload();
@@ -51,6 +59,14 @@ export class Source {
     return this.pace.now();
   }
 
+  /** The list is to be longer. */
+  more() {
+    this.wanted += SOME;
+    this.growing = true;
+    this.view.update();
+    return this.reload();
+  }
+
   async ask() {
     const asking = (this.asking = new AbortController());
     const signal = AbortSignal.any([asking.signal, this.signal]);
@@ -59,7 +75,7 @@ export class Source {
       this.view.update();
     }, 200);
     try {
-      const data = await this.fetch(signal);
+      const data = await this.fetch(signal, this.wanted);
       if (signal.aborted) return;
       this.data = data;
       this.refusal = null;
@@ -71,6 +87,7 @@ export class Source {
       clearTimeout(slow);
     }
     this.slow = false;
+    this.growing = false;
     this.view.update();
   }
 
@@ -80,7 +97,7 @@ export class Source {
    * @returns {import("./dom.js").Child}
    */
   show(drawn) {
-    if (this.refusal) return [failure(this.refusal, () => this.reload()), this.ready ? drawn(this.data) : null];
+    if (this.refusal) return [failure(this.refusal, () => this.view.askAgain()), this.ready ? drawn(this.data) : null];
     if (this.ready) return drawn(this.data);
     return this.slow ? loading() : null;
   }
@@ -92,6 +109,7 @@ export class View extends HTMLElement {
     this.lifetime = new AbortController();
     this.place = here();
     this.due = false;
+    /** @type {Set<Source>} */ this.sources = new Set();
   }
 
   connectedCallback() {
@@ -128,9 +146,16 @@ export class View extends HTMLElement {
     });
   }
 
-  /** @param {(signal: AbortSignal) => Promise<any>} fetch @param {string[]} [freshenOn] */
+  /** @param {(signal: AbortSignal, wanted: number) => Promise<any>} fetch @param {string[]} [freshenOn] */
   source(fetch, freshenOn) {
-    return new Source(this, fetch, freshenOn);
+    const source = new Source(this, fetch, freshenOn);
+    this.sources.add(source);
+    return source;
+  }
+
+  /** Asks once more for all that did not come. */
+  askAgain() {
+    for (const source of this.sources) if (source.refusal) source.reload();
   }
 
   /** @param {string[]} types @param {(event: any) => void} heard */

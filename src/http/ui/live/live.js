@@ -4,6 +4,7 @@
 
 import { barred, get, Refusal } from "../core/api.js";
 import { Pace } from "../core/pace.js";
+import { Retry } from "../core/retry.js";
 import { State } from "./fold.js";
 
 const TYPES = [
@@ -48,7 +49,7 @@ class Live extends EventTarget {
     this.state = new State();
     /** @type {"connecting" | "online" | "offline" | "missing"} */
     this.connection = "connecting";
-    this.failures = 0;
+    this.retrying = new Retry(() => this.open(), FIRST_PAUSE, LONGEST_PAUSE);
     /** @type {EventSource | null} */ this.stream = null;
     this.begun = false;
     this.counting = new Pace(() => this.count(), PAUSE, APART);
@@ -63,7 +64,7 @@ class Live extends EventTarget {
       document.addEventListener("visibilitychange", () => this.seen());
       setInterval(() => this.beat(), BEAT);
     }
-    clearTimeout(this.timer);
+    this.retrying.stop();
     if (this.stream || this.opening) return;
     this.opening = true;
     try {
@@ -88,7 +89,7 @@ class Live extends EventTarget {
     const stream = new EventSource(`/api/v1/events?since=${boot}-${seq}`);
     this.stream = stream;
     stream.onopen = () => {
-      this.failures = 0;
+      this.retrying.hope();
       this.set("online");
     };
     stream.onerror = () => stream === this.stream && this.lost();
@@ -144,7 +145,7 @@ class Live extends EventTarget {
     this.close();
     this.stale = true;
     this.set("offline");
-    this.again();
+    this.retrying.later();
   }
 
   /** @param {Refusal} refusal */
@@ -155,15 +156,8 @@ class Live extends EventTarget {
     } else if (refusal.status !== 401) this.lost();
   }
 
-  again() {
-    clearTimeout(this.timer);
-    const pause = Math.min(LONGEST_PAUSE, FIRST_PAUSE * 2 ** this.failures);
-    this.failures += 1;
-    this.timer = setTimeout(() => this.open(), pause * (0.8 + Math.random() * 0.4));
-  }
-
   retry() {
-    this.failures = 0;
+    this.retrying.hope();
     if (!this.stream) this.open();
   }
 
@@ -186,7 +180,7 @@ class Live extends EventTarget {
     if (document.hidden) {
       this.leaving = setTimeout(() => {
         this.close();
-        clearTimeout(this.timer);
+        this.retrying.stop();
         this.glancing = setInterval(() => this.recount(), GLANCE);
       }, UNSEEN);
     } else if (!this.stream && this.begun && this.connection !== "missing") this.retry();

@@ -65,13 +65,27 @@ const place = (column) =>
   [column.number ? "number" : "", column.wide ? "wide" : "", column.quiet ? "quiet" : ""].filter(Boolean).join(" ") ||
   null;
 
-/** How much of it is shown, with a way to more. @param {number} shown @param {number} total @param {() => void} more */
-export const remainder = (shown, total, more) =>
-  total > shown
+/** How much of a list is shown, with a way to more. @param {import("../core/view.js").Source | undefined} source */
+export const remainder = (source) =>
+  source?.data?.next
     ? make(
         "p",
         { class: "remainder" },
-        `${shown.toLocaleString()} of ${total.toLocaleString()} shown. `,
-        make("button", { type: "button", class: "link", onclick: more }, "Show more"),
+        `${source.data.rows.length.toLocaleString()} of ${total(source.data)} shown. `,
+        make(
+          "button",
+          {
+            type: "button",
+            class: "link",
+            disabled: source.growing,
+            "aria-busy": source.growing ? "true" : null,
+            onclick: () => source.more(),
+          },
+          "Show more",
+        ),
       )
     : null;
+
+/** Rows are counted to a limit. @param {{rows: any[], total: number}} found */
+const total = ({ rows, total: counted }) =>
+  rows.length >= counted ? `more than ${counted.toLocaleString()}` : counted.toLocaleString();

@@ -46,7 +46,7 @@ export const PLACES = [
     picture: "org",
     group: "",
     tag: "hw-team",
-    load: () => import("../views/team.js"),
+    load: () => import("../views/team/team.js"),
     hidden: true,
   },
   {

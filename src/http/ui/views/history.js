@@ -1,7 +1,7 @@
 // @ts-check
 // The transcript of any session: every message and block, in the order it happened.
 
-import { address, call, list, may, part, post } from "../core/api.js";
+import { address, call, may, part, post, upTo } from "../core/api.js";
 import { byId, clean, icon, make } from "../core/dom.js";
 import { several, since } from "../core/format.js";
 import { Pace } from "../core/pace.js";
@@ -11,7 +11,8 @@ import { live } from "../live/live.js";
 import { search, segments } from "../parts/fields.js";
 import { button, cell, head } from "../parts/marks.js";
 import { moment } from "../parts/moment.js";
-import { empty, failure } from "../parts/states.js";
+import { empty, failure, loading } from "../parts/states.js";
+import { remainder } from "../parts/table.js";
 import { teamChoice, teamNames } from "../parts/teams.js";
 import { act } from "../parts/toast.js";
 
@@ -26,11 +27,12 @@ class History extends View {
   earliest = null;
   /** @type {number | null} */ latest = null;
   /** @type {any} */ refusal = null;
+  slow = false;
   pace = new Pace(() => this.forward(), 300, 500);
 
   begin() {
     this.sessions = this.source(
-      (signal) => list("/sessions", { team: this.place.query.team, limit: 200 }, signal),
+      (signal, wanted) => upTo("/sessions", { team: this.place.query.team }, wanted, signal),
       ["topic.changed"],
     );
     this.teams = teamNames(this);
@@ -80,6 +82,10 @@ class History extends View {
   /** @param {{after?: number, before?: number}} from */
   async page(from) {
     const id = this.chosen;
+    const slow = setTimeout(() => {
+      this.slow = !this.messages.length;
+      this.update();
+    }, 200);
     try {
       const answer = await call("GET", `/sessions/${part(id)}/history`, {
         query: { view: this.full ? "full" : "simple", limit: PAGE, ...from },
@@ -97,6 +103,9 @@ class History extends View {
     } catch (refusal) {
       if (this.lifetime.signal.aborted) return;
       this.refusal = refusal;
+    } finally {
+      clearTimeout(slow);
+      this.slow = false;
     }
     this.update();
   }
@@ -177,40 +186,44 @@ class History extends View {
         "Each topic and each team has a session; its transcript appears with the first turn.",
         make("a", { class: "button primary", href: "#/chat" }, "Write a message"),
       );
-    if (!rows.length) return make("p", { class: "muted" }, "Nothing fits.");
-    return make(
-      "ul",
-      {},
-      rows.map((row) =>
-        make(
-          "li",
-          { key: row.id },
+    if (!rows.length) return [make("p", { class: "muted" }, "None of those shown fits."), remainder(this.sessions)];
+    return [
+      make(
+        "ul",
+        {},
+        rows.map((row) =>
           make(
-            "a",
-            {
-              href: write("history", [row.id], { ...this.place.query }),
-              "aria-current": row.id === this.chosen ? "true" : null,
-            },
-            cell(row.team),
+            "li",
+            { key: row.id },
             make(
-              "span",
-              {},
-              make("strong", {}, clean(nameOf(row))),
+              "a",
+              {
+                href: write("history", [row.id], { ...this.place.query }),
+                "aria-current": row.id === this.chosen ? "true" : null,
+              },
+              cell(row.team),
               make(
-                "small",
-                { class: "muted" },
-                `${clean(row.team)} · ${several(row.events, "event")} · `,
-                since(row.updated_at),
+                "span",
+                {},
+                make("strong", {}, clean(nameOf(row))),
+                make(
+                  "small",
+                  { class: "muted" },
+                  `${clean(row.team)} · ${several(row.events, "event")} · `,
+                  since(row.updated_at),
+                ),
               ),
             ),
           ),
         ),
       ),
-    );
+      remainder(this.sessions),
+    ];
   }
 
   transcript() {
     return [
+      this.slow ? loading() : null,
       this.refusal ? failure(this.refusal, () => this.page({})) : null,
       typeof this.earliest === "number"
         ? make(

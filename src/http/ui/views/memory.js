@@ -1,7 +1,7 @@
 // @ts-check
 // What teams remember: search, read, correct, and see how an entry came to be what it is.
 
-import { get, list, may, part, patch, post, remove } from "../core/api.js";
+import { get, list, may, part, patch, post, remove, upTo } from "../core/api.js";
 import { clean, make } from "../core/dom.js";
 import { since, when, words } from "../core/format.js";
 import { go, write } from "../core/place.js";
@@ -23,12 +23,11 @@ const actor = (actor) => clean(typeof actor === "string" ? actor : actor ? Objec
 
 class Memory extends View {
   begin() {
-    this.limit = 60;
     this.rows = this.source(
-      (signal) => {
+      (signal, wanted) => {
         const { q, team, type, active = "true" } = this.place.query;
         const which = active === "review" ? { review: "pending" } : active === "all" ? {} : { active };
-        return list("/memories", { q, team, type, ...which, limit: this.limit }, signal);
+        return upTo("/memories", { q, team, type, ...which }, wanted, signal);
       },
       ["memory.changed"],
     );
@@ -88,12 +87,12 @@ class Memory extends View {
           (active) => this.narrow({ active }),
         ),
       ),
-      this.rows?.show(({ rows, total }) => this.list(rows, total)),
+      this.rows?.show(({ rows }) => this.list(rows)),
     ];
   }
 
-  /** @param {any[]} rows @param {number} total */
-  list(rows, total) {
+  /** @param {any[]} rows */
+  list(rows) {
     const { q, team, type, active } = this.place.query;
     if (!rows.length && (q || team || type || active))
       return empty(
@@ -109,10 +108,6 @@ class Memory extends View {
         "What a team learns and keeps for later turns appears here. Tell one to remember something, or write it down yourself.",
         may("operate") ? button("New entry", "plus", () => this.create(), { tone: "primary" }) : null,
       );
-    const more = () => {
-      this.limit = Math.min(200, this.limit + 70);
-      this.rows?.reload();
-    };
     return [
       table(
         "Memories",
@@ -152,7 +147,7 @@ class Memory extends View {
         rows,
         { key: (row) => row.id, open: (row) => go("memory", [row.id]) },
       ),
-      this.limit < 200 ? remainder(rows.length, total, more) : null,
+      remainder(this.rows),
     ];
   }
 

@@ -1,7 +1,7 @@
 // @ts-check
 // Secrets by name. No value ever comes back to this page; one can only be written.
 
-import { list, may, part, post, put, remove } from "../core/api.js";
+import { may, part, post, put, remove, upTo } from "../core/api.js";
 import { clean, make } from "../core/dom.js";
 import { since, when, words } from "../core/format.js";
 import { View } from "../core/view.js";
@@ -9,7 +9,7 @@ import { ask, confirm } from "../parts/dialog.js";
 import { choice, input, search, select, split, tick } from "../parts/fields.js";
 import { button, head, pill, teamLink } from "../parts/marks.js";
 import { empty } from "../parts/states.js";
-import { table } from "../parts/table.js";
+import { remainder, table } from "../parts/table.js";
 import { tabs } from "../parts/tabs.js";
 import { teamNames } from "../parts/teams.js";
 
@@ -19,9 +19,28 @@ const owner = (scope) =>
 
 class Vault extends View {
   begin() {
-    this.rows = this.source((signal) => list("/vault", { limit: 200 }, signal), ["vault.changed"]);
+    this.rows = this.source(
+      (signal, wanted) => {
+        const { q, scope } = this.place.query;
+        return upTo("/vault", { q, scope }, wanted, signal);
+      },
+      ["vault.changed"],
+    );
     this.teams = teamNames(this);
-    this.audit = this.source((signal) => list("/vault/audit", { limit: 100 }, signal), ["vault.changed"]);
+    this.audit = this.source((signal, wanted) => upTo("/vault/audit", {}, wanted, signal), ["vault.changed"]);
+  }
+
+  /** @param {import("../core/place.js").Place} place */
+  moved(place) {
+    const was = JSON.stringify(this.place.query);
+    super.moved(place);
+    if (was !== JSON.stringify(place.query)) this.rows?.reload();
+  }
+
+  /** @param {Record<string, string>} changes */
+  narrow(changes) {
+    this.filter(changes);
+    this.rows?.reload();
   }
 
   render() {
@@ -52,7 +71,7 @@ class Vault extends View {
             make(
               "div",
               { class: "bar" },
-              search("Search keys", query.q ?? "", (q) => this.filter({ q })),
+              search("Search keys", query.q ?? "", (q) => this.narrow({ q })),
               choice(
                 "Owner",
                 [
@@ -63,7 +82,7 @@ class Vault extends View {
                   ),
                 ],
                 query.scope ?? "",
-                (scope) => this.filter({ scope }),
+                (scope) => this.narrow({ scope }),
               ),
             ),
             this.rows?.show(({ rows }) => this.list(rows)),
@@ -71,13 +90,10 @@ class Vault extends View {
     ];
   }
 
-  /** @param {any[]} all */
-  list(all) {
-    const { q = "", scope } = this.place.query;
-    const rows = all.filter(
-      (row) => row.key.toLowerCase().includes(q.toLowerCase()) && (!scope || row.scope === scope),
-    );
-    if (!all.length)
+  /** @param {any[]} rows */
+  list(rows) {
+    const { q, scope } = this.place.query;
+    if (!rows.length && !q && !scope)
       return empty(
         "vault",
         "The vault is empty",
@@ -91,91 +107,97 @@ class Vault extends View {
         "search",
         "Nothing fits",
         "No key matches.",
-        button("Show all", "close", () => this.filter({ q: "", scope: "" })),
+        button("Show all", "close", () => this.narrow({ q: "", scope: "" })),
       );
-    return table(
-      "Keys in the vault",
-      [
-        {
-          name: "Key",
-          cell: (row) => [
-            make("strong", {}, clean(row.key)),
-            row.note ? make("div", { class: "muted clip" }, clean(row.note)) : null,
-          ],
-        },
-        { name: "Owner", cell: (row) => owner(row.scope) },
-        {
-          name: "Kind",
-          cell: (row) =>
-            row.secret ? make("span", { class: "tag" }, "secret") : make("span", { class: "tag" }, "plain"),
-        },
-        {
-          name: "Tools",
-          cell: (row) =>
-            row.tools.length
-              ? clean(row.tools.join(", ").replace(/^\*$/, "any"))
-              : make("span", { class: "muted" }, "none"),
-          quiet: true,
-        },
-        {
-          name: "Hosts",
-          cell: (row) => (row.hosts.length ? clean(row.hosts.join(", ")) : make("span", { class: "muted" }, "any")),
-          quiet: true,
-        },
-        { name: "Used", cell: (row) => (row.last_used_at ? since(row.last_used_at) : "never"), quiet: true },
-        { name: "Version", number: true, cell: (row) => String(row.version), quiet: true },
-        {
-          name: "",
-          cell: (row) =>
-            may("secrets")
-              ? make(
-                  "div",
-                  { class: "row-actions" },
-                  button("Change…", "edit", () => this.set(row), {
-                    tone: "small quiet",
-                    "aria-label": `Change ${row.key}`,
-                  }),
-                  button("Delete…", "trash", () => this.discard(row), {
-                    tone: "small quiet",
-                    "aria-label": `Delete ${row.key}`,
-                  }),
-                )
-              : null,
-        },
-      ],
-      rows,
-      { key: (row) => `${row.scope}/${row.key}` },
-    );
+    return [
+      table(
+        "Keys in the vault",
+        [
+          {
+            name: "Key",
+            cell: (row) => [
+              make("strong", {}, clean(row.key)),
+              row.note ? make("div", { class: "muted clip" }, clean(row.note)) : null,
+            ],
+          },
+          { name: "Owner", cell: (row) => owner(row.scope) },
+          {
+            name: "Kind",
+            cell: (row) =>
+              row.secret ? make("span", { class: "tag" }, "secret") : make("span", { class: "tag" }, "plain"),
+          },
+          {
+            name: "Tools",
+            cell: (row) =>
+              row.tools.length
+                ? clean(row.tools.join(", ").replace(/^\*$/, "any"))
+                : make("span", { class: "muted" }, "none"),
+            quiet: true,
+          },
+          {
+            name: "Hosts",
+            cell: (row) => (row.hosts.length ? clean(row.hosts.join(", ")) : make("span", { class: "muted" }, "any")),
+            quiet: true,
+          },
+          { name: "Used", cell: (row) => (row.last_used_at ? since(row.last_used_at) : "never"), quiet: true },
+          { name: "Version", number: true, cell: (row) => String(row.version), quiet: true },
+          {
+            name: "",
+            cell: (row) =>
+              may("secrets")
+                ? make(
+                    "div",
+                    { class: "row-actions" },
+                    button("Change…", "edit", () => this.set(row), {
+                      tone: "small quiet",
+                      "aria-label": `Change ${row.key}`,
+                    }),
+                    button("Delete…", "trash", () => this.discard(row), {
+                      tone: "small quiet",
+                      "aria-label": `Delete ${row.key}`,
+                    }),
+                  )
+                : null,
+          },
+        ],
+        rows,
+        { key: (row) => `${row.scope}/${row.key}` },
+      ),
+      remainder(this.rows),
+    ];
   }
 
   /** @param {any[]} rows */
   used(rows) {
     if (!rows.length) return empty("vault", "Not used yet", "Who set, read or used which key is listed here.");
-    return table(
-      "Use of the vault",
-      [
-        { name: "When", cell: (row) => when(row.at) },
-        { name: "What", cell: (row) => words(row.action) },
-        { name: "Key", cell: (row) => (row.key ? make("code", {}, clean(row.key)) : "–") },
-        { name: "Owner", cell: (row) => owner(row.scope) },
-        {
-          name: "Who",
-          cell: (row) =>
-            clean(
-              typeof row.actor === "string"
-                ? row.actor
-                : (row.actor?.name ?? row.actor?.team ?? Object.values(row.actor ?? {}).join(" ")),
-            ),
-          quiet: true,
-        },
-        { name: "For", cell: (row) => clean([row.tool, row.host].filter(Boolean).join(" → ")) || "–", quiet: true },
-        {
-          name: "Outcome",
-          cell: (row) => pill(row.outcome === "ok" || row.outcome === "done" ? "ok" : row.outcome, row.outcome),
-        },
-      ],
-      rows,
-    );
+    return [
+      table(
+        "Use of the vault",
+        [
+          { name: "When", cell: (row) => when(row.at) },
+          { name: "What", cell: (row) => words(row.action) },
+          { name: "Key", cell: (row) => (row.key ? make("code", {}, clean(row.key)) : "–") },
+          { name: "Owner", cell: (row) => owner(row.scope) },
+          {
+            name: "Who",
+            cell: (row) =>
+              clean(
+                typeof row.actor === "string"
+                  ? row.actor
+                  : (row.actor?.name ?? row.actor?.team ?? Object.values(row.actor ?? {}).join(" ")),
+              ),
+            quiet: true,
+          },
+          { name: "For", cell: (row) => clean([row.tool, row.host].filter(Boolean).join(" → ")) || "–", quiet: true },
+          {
+            name: "Outcome",
+            cell: (row) => pill(row.outcome === "ok" || row.outcome === "done" ? "ok" : row.outcome, row.outcome),
+          },
+        ],
+        rows,
+      ),
+      remainder(this.audit),
+    ];
   }
 
   /** @param {any} [row] the one that is changed */

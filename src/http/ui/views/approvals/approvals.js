@@ -1,7 +1,7 @@
 // @ts-check
 // What waits for a person: calls to decide, questions to answer, memories to review, notices to read.
 
-import { list, may, part, post } from "../../core/api.js";
+import { list, may, part, post, upTo } from "../../core/api.js";
 import { clean, make } from "../../core/dom.js";
 import { several, since, words } from "../../core/format.js";
 import { write } from "../../core/place.js";
@@ -11,6 +11,7 @@ import { ask } from "../../parts/dialog.js";
 import { choice, input } from "../../parts/fields.js";
 import { button, fold, head, teamLink } from "../../parts/marks.js";
 import { empty } from "../../parts/states.js";
+import { remainder } from "../../parts/table.js";
 import { tabs } from "../../parts/tabs.js";
 import { act, toast } from "../../parts/toast.js";
 import { approval, batches, denial, refusals } from "../../parts/verdict.js";
@@ -32,7 +33,7 @@ class Approvals extends View {
 
   begin() {
     this.pending = this.source(
-      (signal) => list("/approvals", { status: "pending", limit: 200 }, signal),
+      (signal, wanted) => upTo("/approvals", { status: "pending" }, wanted, signal),
       ["approval.changed"],
     );
     this.decided = this.source(
@@ -43,21 +44,21 @@ class Approvals extends View {
       ["approval.changed"],
     );
     this.questions = this.source(
+      (signal, wanted) => upTo("/questions", { status: "open" }, wanted, signal),
+      ["question.changed"],
+    );
+    this.answered = this.source(
       async (signal) => {
-        const lists = await Promise.all(
-          [{ status: "open" }, { sort: "-created_at" }].map((query) =>
-            list("/questions", { ...query, limit: 200 }, signal),
-          ),
-        );
-        return { rows: [...lists[0].rows, ...lists[1].rows.filter((row) => row.status !== "open")] };
+        const all = await list("/questions", { sort: "-created_at", limit: 200 }, signal);
+        return all.rows.filter((row) => row.status !== "open").slice(0, 20);
       },
       ["question.changed"],
     );
     this.memories = this.source(
-      (signal) => list("/memories", { review: "pending", limit: 200 }, signal),
+      (signal, wanted) => upTo("/memories", { review: "pending" }, wanted, signal),
       ["memory.changed"],
     );
-    this.notices = this.source((signal) => list("/inbox", { limit: 200 }, signal), ["inbox.changed"]);
+    this.notices = this.source((signal, wanted) => upTo("/inbox", {}, wanted, signal), ["inbox.changed"]);
     this.addEventListener("decided", () => this.again());
     this.every(10_000);
   }
@@ -66,14 +67,15 @@ class Approvals extends View {
     this.pending?.soon();
     this.decided?.soon();
     this.questions?.soon();
+    this.answered?.soon();
   }
 
   /** How many of each wait. @returns {Record<string, number>} */
   counts() {
     return {
-      calls: this.pending?.data?.rows.length ?? 0,
-      questions: this.questions?.data?.rows.filter((/** @type {any} */ row) => row.status === "open").length ?? 0,
-      memories: this.memories?.data?.rows.length ?? 0,
+      calls: this.pending?.data?.total ?? 0,
+      questions: this.questions?.data?.total ?? 0,
+      memories: this.memories?.data?.total ?? 0,
       notices: this.notices?.data?.rows.filter((/** @type {any} */ row) => !row.read).length ?? 0,
     };
   }
@@ -90,8 +92,12 @@ class Approvals extends View {
   /** @param {string} tab @returns {import("../../core/dom.js").Child} */
   shown(tab) {
     if (tab === "questions") return this.questions?.show(({ rows }) => this.asked(rows));
-    if (tab === "memories") return this.memories?.show(({ rows }) => this.remembered(rows));
-    if (tab === "notices") return this.notices?.show(({ rows }) => noticeList(rows, () => this.notices?.reload()));
+    if (tab === "memories") return this.memories?.show(({ rows }) => [this.remembered(rows), remainder(this.memories)]);
+    if (tab === "notices")
+      return this.notices?.show(({ rows }) => [
+        noticeList(rows, () => this.notices?.reload()),
+        remainder(this.notices),
+      ]);
     if (tab === "grants") return make("hw-grants", { key: "grants" });
     return this.pending?.show(({ rows }) => this.calls(rows));
   }
@@ -132,6 +138,7 @@ class Approvals extends View {
             "A call that a rule holds back appears here, in the chat of its topic and on the command line.",
             make("code", {}, "hivewright policy add"),
           ),
+      remainder(this.pending),
       this.decided?.data?.length
         ? fold(
             "Decided lately",
@@ -194,7 +201,7 @@ class Approvals extends View {
   /** @param {any[]} rows @param {(row: any) => any} word */
   async decide(rows, word) {
     const answers = [];
-    for (const body of batches(rows, word)) answers.push(...(await post("/approvals/batch", body)));
+    for (const body of batches(rows, word)) answers.push(...(await post("/approvals/batch", body)).items);
     const refused = refusals(answers);
     this.picked = new Set(refused.map(({ id }) => id));
     this.again();
@@ -221,10 +228,9 @@ class Approvals extends View {
 
   // ---- the other tabs
 
-  /** @param {any[]} rows */
-  asked(rows) {
-    const open = rows.filter((row) => row.status === "open");
-    const past = rows.filter((row) => row.status !== "open").slice(0, 20);
+  /** @param {any[]} open */
+  asked(open) {
+    const past = this.answered?.data ?? [];
     return [
       open.length
         ? make(
@@ -233,13 +239,14 @@ class Approvals extends View {
             open.map((row) => make("hw-question", { key: row.id, data: row })),
           )
         : empty("question", "No open question", "When a team needs to know something from you, it asks here."),
+      remainder(this.questions),
       past.length
         ? fold(
             "Answered and expired",
             make(
               "div",
               { class: "cards" },
-              past.map((row) => make("hw-question", { key: row.id, data: row })),
+              past.map((/** @type {any} */ row) => make("hw-question", { key: row.id, data: row })),
             ),
             { class: "section" },
           )

@@ -1,25 +1,25 @@
 // @ts-check
 // Calls that run without asking, since a person said so: what exactly, how often still, and the way to end it.
 
-import { list, may, part, remove } from "../../core/api.js";
+import { may, part, remove, upTo } from "../../core/api.js";
 import { clean, make } from "../../core/dom.js";
 import { pretty, since } from "../../core/format.js";
 import { View } from "../../core/view.js";
 import { confirm } from "../../parts/dialog.js";
 import { button, fold, teamLink } from "../../parts/marks.js";
 import { empty } from "../../parts/states.js";
-import { table } from "../../parts/table.js";
+import { remainder, table } from "../../parts/table.js";
 
 /** How often it may still be used. @param {any} row */
 const usesLeft = (row) => (typeof row.uses_left === "number" ? String(row.uses_left) : "any number");
 
 class Grants extends View {
   begin() {
-    this.rows = this.source((signal) => list("/grants", { limit: 200 }, signal), ["approval.changed"]);
+    this.rows = this.source((signal, wanted) => upTo("/grants", {}, wanted, signal), ["approval.changed"]);
   }
 
   render() {
-    return this.rows?.show(({ rows }) => this.list(rows));
+    return this.rows?.show(({ rows }) => [this.list(rows), remainder(this.rows)]);
   }
 
   /** @param {any[]} rows */

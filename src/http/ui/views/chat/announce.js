@@ -2,7 +2,7 @@
 // Tells a screen reader whole sentences, not tokens.
 
 import { clean, make } from "../../core/dom.js";
-import { hasEnded } from "./conversation.js";
+import { hasEnded } from "./said.js";
 
 const KEPT = 12;
 

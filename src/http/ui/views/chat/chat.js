@@ -1,8 +1,8 @@
 // @ts-check
 // The chat: topics, the chosen conversation, the composer.
 
-import { may, me, patch, part } from "../../core/api.js";
-import { byId, clean, download, icon, make } from "../../core/dom.js";
+import { may, patch, part } from "../../core/api.js";
+import { byId, clean, download } from "../../core/dom.js";
 import { amend, here, write } from "../../core/place.js";
 import { View } from "../../core/view.js";
 import { act, toast } from "../../parts/toast.js";
@@ -10,8 +10,9 @@ import { ask, confirm } from "../../parts/dialog.js";
 import { input } from "../../parts/fields.js";
 import { empty } from "../../parts/states.js";
 import { Announcer } from "./announce.js";
-import { hasEnded, UNDECIDED } from "./conversation.js";
-import { EXAMPLES } from "./examples.js";
+import { UNDECIDED } from "./conversation.js";
+import { layout } from "./layout.js";
+import { hasEnded } from "./said.js";
 import { talk } from "./talk.js";
 import { showTopics, stateWord } from "./topics.js";
 import { loadCards, Turns } from "./turns.js";
@@ -26,7 +27,7 @@ const BLOCKED = {
 const narrow = matchMedia("(max-width: 900px)");
 const touch = matchMedia("(pointer: coarse)");
 
-class Chat extends View {
+export class Chat extends View {
   chosen = UNDECIDED;
   /** The newest line stays in sight. */
   pinned = true;
@@ -57,192 +58,10 @@ class Chat extends View {
     this.fromAddress();
   }
 
-  // ---- what it is made of
-
   build() {
-    const element = (/** @type {string} */ id) => /** @type {any} */ (this.querySelector(`#${id}`));
-    this.replaceChildren(
-      make("div", { id: "shade", class: "shade", hidden: true, onclick: () => this.drawer(false) }),
-      make(
-        "aside",
-        { id: "sidebar", class: "sidebar", "aria-label": "Topics" },
-        make(
-          "div",
-          { class: "sidebar-head" },
-          make("h2", {}, "Topics"),
-          make(
-            "button",
-            {
-              id: "close-topics",
-              class: "icon-button narrow-only",
-              type: "button",
-              "aria-label": "Close topics",
-              onclick: () => this.drawer(false),
-            },
-            icon("close"),
-          ),
-        ),
-        make(
-          "button",
-          { id: "new-topic", class: "button new-topic", type: "button", onclick: () => this.fresh() },
-          icon("plus"),
-          "New topic",
-        ),
-        make("nav", { id: "topics", class: "topics", "aria-label": "Topics" }),
-      ),
-      make(
-        "section",
-        { class: "talk", "aria-label": "Conversation" },
-        make(
-          "header",
-          { class: "top" },
-          make(
-            "button",
-            {
-              id: "open-topics",
-              class: "icon-button narrow-only",
-              type: "button",
-              "aria-label": "Topics",
-              "aria-controls": "sidebar",
-              "aria-expanded": "false",
-              onclick: () => this.drawer(true),
-            },
-            icon("menu"),
-            make("span", { id: "unread-elsewhere", class: "dot", hidden: true }),
-          ),
-          make("h1", { id: "topic-name" }, "New topic"),
-          make("span", { id: "topic-state", class: "tag", hidden: true }),
-          make(
-            "div",
-            { class: "top-actions" },
-            make(
-              "button",
-              {
-                id: "rename",
-                class: "icon-button",
-                type: "button",
-                "aria-label": "Rename this topic",
-                title: "Rename",
-                onclick: () => this.rename(),
-              },
-              icon("edit"),
-            ),
-            make(
-              "button",
-              {
-                id: "export",
-                class: "icon-button",
-                type: "button",
-                "aria-label": "Download this conversation",
-                title: "Download",
-                onclick: () => this.export(),
-              },
-              icon("download"),
-            ),
-            make(
-              "button",
-              {
-                id: "close-topic",
-                class: "icon-button",
-                type: "button",
-                "aria-label": "Close this topic",
-                title: "Close this topic",
-                onclick: (/** @type {any} */ event) => this.closeTopic(event.currentTarget),
-              },
-              icon("check"),
-            ),
-          ),
-        ),
-        make(
-          "div",
-          { id: "scroll", class: "scroll", tabindex: "0", role: "region", "aria-label": "Messages" },
-          make("div", { id: "turns", class: "turns" }),
-          make(
-            "div",
-            { id: "empty", class: "welcome", hidden: true },
-            make("img", { src: new URL("../../icon.svg", import.meta.url).pathname, alt: "", width: 56, height: 56 }),
-            make("h2", {}, "What should we work on?"),
-            make(
-              "p",
-              { class: "muted" },
-              "Answers, tool calls and their results appear here as they happen. Write below, or begin with one of these.",
-            ),
-            make(
-              "div",
-              { class: "examples" },
-              EXAMPLES[me.demo ? "demo" : "model"].map((row) => this.example(row)),
-            ),
-          ),
-        ),
-        make(
-          "button",
-          { id: "to-end", class: "to-end", type: "button", hidden: true, onclick: () => this.toEnd(true) },
-          "Newest",
-        ),
-        make(
-          "form",
-          {
-            id: "composer-form",
-            class: "composer",
-            onsubmit: (/** @type {Event} */ event) => (event.preventDefault(), this.submit()),
-          },
-          make(
-            "p",
-            { id: "blocked", class: "blocked", role: "status", hidden: true },
-            make("span", { id: "blocked-text" }),
-            " ",
-            make("button", { id: "unblock", type: "button", class: "link", hidden: true }),
-          ),
-          make(
-            "div",
-            { class: "composer-field" },
-            make("label", { class: "hidden", for: "composer" }, "Message"),
-            make("textarea", {
-              id: "composer",
-              rows: 1,
-              placeholder: "Write a message",
-              "aria-describedby": "hint",
-              oninput: () => this.typed(),
-              onkeydown: (/** @type {KeyboardEvent} */ event) => this.enter(event),
-            }),
-            make(
-              "button",
-              {
-                id: "stop",
-                class: "round stop",
-                type: "button",
-                "aria-label": "Stop the running turn",
-                title: "Stop (Ctrl+.)",
-                hidden: true,
-                onclick: () => talk.stop(this.chosen),
-              },
-              icon("stop"),
-            ),
-            make(
-              "button",
-              { id: "send", class: "round send", type: "submit", "aria-label": "Send", title: "Send (Enter)" },
-              icon("send"),
-            ),
-          ),
-          make(
-            "p",
-            { id: "hint", class: "hint" },
-            make("kbd", {}, "Enter"),
-            " sends · ",
-            make("kbd", {}, "Shift"),
-            "+",
-            make("kbd", {}, "Enter"),
-            " new line · ",
-            make("kbd", {}, "Ctrl"),
-            "+",
-            make("kbd", {}, "."),
-            " stops",
-          ),
-        ),
-      ),
-    );
-    this.scroller = element("scroll");
-    this.composer = element("composer");
+    this.replaceChildren(...layout(this));
+    this.scroller = byId("scroll");
+    this.composer = byId("composer");
     this.scroller.addEventListener(
       "scroll",
       () => {
@@ -253,20 +72,12 @@ class Chat extends View {
     );
   }
 
-  /** @param {string[]} row */
-  example([title, about, text]) {
-    const use = () => {
-      this.composer.value = text;
-      this.sized();
-      this.composer.focus();
-      if (talk.state === "online") this.submit();
-    };
-    return make(
-      "button",
-      { type: "button", class: "example", onclick: use },
-      make("strong", {}, title),
-      make("span", {}, about),
-    );
+  /** Takes words that somebody else wrote. @param {string} text */
+  use(text) {
+    this.composer.value = text;
+    this.sized();
+    this.composer.focus();
+    if (talk.state === "online") this.submit();
   }
 
   // ---- which topic

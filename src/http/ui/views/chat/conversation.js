@@ -3,15 +3,12 @@
 //
 // Frames may be replayed after a reconnect, so taking one in twice must change nothing.
 
-import { addText, flushOpening, restate, settle, takeTool } from "./said.js";
+import { take } from "./frames.js";
+import { hasEnded } from "./said.js";
 import * as shelf from "./shelf.js";
 import { UNDECIDED } from "./shelf.js";
 
 export { UNDECIDED };
-
-const ENDED = new Set(["done", "cancelled", "failed", "unknown", "unconfirmed"]);
-
-export const hasEnded = (turn) => ENDED.has(turn.status);
 
 export function makeId() {
   const bytes = crypto.getRandomValues(new Uint8Array(16));
@@ -265,15 +262,7 @@ export class Conversation {
       if (frame.seq <= this.lastSeq) return false;
       this.lastSeq = frame.seq;
     }
-    const take = {
-      ack: this.takeAck,
-      progress: this.takeProgress,
-      response: this.takeResponse,
-      notification: this.takeNotification,
-      error: this.takeError,
-      topic_list: this.takeTopics,
-    }[frame.type];
-    take?.call(this, frame);
+    take(this, frame);
     this.saveSoon();
     return true;
   }
@@ -319,76 +308,6 @@ export class Conversation {
     return { key, turn };
   }
 
-  takeAck(frame) {
-    const found = this.turnOf(frame);
-    if (!found) return;
-    const { key, turn } = found;
-    if (!hasEnded(turn)) {
-      turn.position = frame.position ?? 0;
-      const queued = frame.duplicate ? frame.status === "queued" : turn.position > 0;
-      turn.status = queued ? "queued" : "running";
-      if (frame.generated) turn.opening = frame.content;
-      else turn.waiting = frame.duplicate ? "" : frame.content;
-      // Ended already, and its end was confirmed by us: it will not be sent again.
-      if (frame.duplicate && frame.response_seq && frame.response_seq <= this.lastSeq) turn.status = "unknown";
-    }
-    this.changed(key, turn);
-  }
-
-  takeProgress(frame) {
-    if (frame.gap) this.expectLoss = true;
-    if (!frame.message_id && !frame.task_id) return;
-    const found = this.turnOf(frame);
-    if (!found) return;
-    const { key, turn } = found;
-    if (hasEnded(turn)) return;
-    turn.status = "running";
-    turn.position = 0;
-    if (frame.kind === "text_delta") {
-      turn.waiting = "";
-      if (frame.snapshot) restate(turn, frame.content);
-      else addText(turn, frame.content);
-    } else if (frame.kind === "tool_call" || frame.kind === "tool_result") {
-      turn.waiting = "";
-      flushOpening(turn);
-      takeTool(turn, frame);
-    } else if (frame.kind === "note") {
-      if (frame.reset) {
-        turn.opening = "";
-        if (turn.blocks.at(-1)?.kind === "text") turn.blocks.pop();
-      }
-      const last = turn.blocks.at(-1);
-      if (frame.content && !(last?.kind === "note" && last.text === frame.content)) {
-        turn.blocks.push({ kind: "note", text: frame.content });
-      }
-    }
-    this.changed(key, turn);
-  }
-
-  takeResponse(frame) {
-    const found = this.turnOf(frame);
-    if (!found) return;
-    const { key, turn } = found;
-    turn.status = frame.status === "cancelled" ? "cancelled" : "done";
-    turn.usage = frame.usage ?? null;
-    turn.truncated = Boolean(frame.truncated);
-    turn.joined = frame.joined_task_id ?? null;
-    settle(turn, frame.content);
-    this.end(key, turn, frame.ts);
-  }
-
-  takeError(frame) {
-    if (!frame.message_id && !frame.task_id) return;
-    const found = this.turnOf(frame);
-    if (!found) return;
-    const { key, turn } = found;
-    turn.status = "failed";
-    turn.refused = !frame.task_id;
-    turn.error = { code: frame.code, text: frame.error };
-    if (frame.content) settle(turn, frame.content);
-    this.end(key, turn, frame.ts);
-  }
-
   /** @param {string} key @param {any} turn @param {number} [ts] */
   end(key, turn, ts) {
     turn.ended = ts ?? Date.now();
@@ -404,51 +323,5 @@ export class Conversation {
       other.revision += 1;
     }
     this.changed(key, turn);
-  }
-
-  takeNotification(frame) {
-    const key = frame.topic_id ?? this.viewed ?? UNDECIDED;
-    const log = this.log(key);
-    if (frame.topic_name) log.name = frame.topic_name;
-    const id = `${frame.channel_id}-${frame.seq}`;
-    if (log.items.some((item) => item.id === id)) return;
-    // What was asked before is answered where it stands: its card shows the outcome by itself.
-    const asks = frame.ref_id && ["approval", "question"].includes(frame.kind);
-    if (asks && log.items.some((item) => item.kind === "notice" && item.ref === frame.ref_id)) return;
-    const { content, team, status, kind } = frame;
-    log.items.push({
-      kind: "notice",
-      id,
-      at: frame.ts ?? Date.now(),
-      revision: 0,
-      content,
-      team,
-      status,
-      about: kind,
-      ref: frame.ref_id ?? null,
-    });
-    log.touched = Math.max(log.touched, frame.ts ?? 0);
-    log.unread += 1;
-    this.changed(key);
-  }
-
-  takeTopics(frame) {
-    this.topics = frame.topics ?? [];
-    for (const row of this.topics) {
-      const log = this.logs[row.id];
-      if (!log) continue;
-      log.name = row.name;
-      log.past = false;
-      // Only after frames were dropped can an end be missing.
-      if (this.expectLoss && !row.running && row.queued === 0) {
-        for (const turn of this.turns(row.id)) {
-          if (hasEnded(turn) || turn.status === "sending") continue;
-          turn.status = "unknown";
-          turn.revision += 1;
-        }
-      }
-    }
-    this.expectLoss = false;
-    this.changed(null);
   }
 }

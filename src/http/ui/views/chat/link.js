@@ -1,6 +1,8 @@
 // @ts-check
 // The connection to the server: opens it, goes on with the earlier channel, and comes back after a break.
 
+import { Retry } from "../../core/retry.js";
+
 const FIRST_PAUSE = 400;
 const LONGEST_PAUSE = 15_000;
 const HEARTBEAT = 15_000;
@@ -14,12 +16,11 @@ const DENIED = 4403;
 export class Link {
   /** @type {"connecting" | "online" | "offline" | "taken" | "denied"} */
   state = "offline";
-  failures = 0;
   finished = false;
   /** The earlier channel was asked for, and the answer is not there yet. */
   resuming = false;
   /** @type {WebSocket | null} */ socket = null;
-  /** @type {any} */ retry;
+  retrying = new Retry(() => this.comeBack(), FIRST_PAUSE, LONGEST_PAUSE);
   /** @type {any} */ beat;
   /** @type {any} */ overdue;
 
@@ -50,7 +51,7 @@ export class Link {
   }
 
   open() {
-    clearTimeout(this.retry);
+    this.retrying.stop();
     if (this.socket) return;
     this.set("connecting");
     const address = new URL("/ws", location.href);
@@ -71,7 +72,7 @@ export class Link {
   /** Gives the connection up for good, as at logout. */
   close() {
     this.finished = true;
-    clearTimeout(this.retry);
+    this.retrying.stop();
     this.forget();
   }
 
@@ -161,7 +162,7 @@ export class Link {
   arrived() {
     if (this.state === "online") return;
     this.resuming = false;
-    this.failures = 0;
+    this.retrying.hope();
     this.set("online");
     for (const turn of this.conversation.unacknowledged()) this.deliver(turn);
     this.beat = setInterval(() => {
@@ -183,20 +184,13 @@ export class Link {
       this.onLoggedOut();
     } else {
       this.set("offline");
-      this.comeBack();
+      this.retrying.later();
     }
   }
 
-  comeBack() {
-    const pause = Math.min(LONGEST_PAUSE, FIRST_PAUSE * 2 ** this.failures);
-    this.failures += 1;
-    this.retry = setTimeout(
-      async () => {
-        // A refused upgrade looks like a dead server from here, so the session is asked for.
-        if ((await this.isLoggedIn()) === false) this.onLoggedOut();
-        else if (!this.finished) this.open();
-      },
-      pause * (0.8 + Math.random() * 0.4),
-    );
+  async comeBack() {
+    // A refused upgrade looks like a dead server from here, so the session is asked for.
+    if ((await this.isLoggedIn()) === false) this.onLoggedOut();
+    else if (!this.finished) this.open();
   }
 }

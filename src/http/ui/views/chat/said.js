@@ -1,6 +1,11 @@
 // @ts-check
 // What a turn has said so far: pieces that stream in, tool calls in their place, and the whole text at the end.
 
+const ENDED = new Set(["done", "cancelled", "failed", "unknown", "unconfirmed"]);
+
+/** @param {any} turn */
+export const hasEnded = (turn) => ENDED.has(turn.status);
+
 /**
  * The words to show before the first text block is complete: the ack repeats the beginning of the text, and
  * the deltas of that beginning follow it, or are lost when the connection was.

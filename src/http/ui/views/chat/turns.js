@@ -5,7 +5,7 @@ import { clean, copyButton, icon, make } from "../../core/dom.js";
 import { duration, moment, money } from "../../core/format.js";
 import { show } from "../../parts/markdown.js";
 import { makeBlock } from "./cards.js";
-import { hasEnded } from "./conversation.js";
+import { hasEnded } from "./said.js";
 import { joinOpening } from "./said.js";
 
 /** Tools that give work to others. */

@@ -1,7 +1,7 @@
 // @ts-check
 // Tokens, the browsers that are logged in, and which chat senders are which token's holder.
 
-import { list, may, part, post, remove } from "../../core/api.js";
+import { may, part, post, remove, upTo } from "../../core/api.js";
 import { clean, copyButton, make } from "../../core/dom.js";
 import { since, when, words } from "../../core/format.js";
 import { View } from "../../core/view.js";
@@ -9,7 +9,7 @@ import { ask, confirm } from "../../parts/dialog.js";
 import { input, select, tick } from "../../parts/fields.js";
 import { button, code } from "../../parts/marks.js";
 import { empty } from "../../parts/states.js";
-import { table } from "../../parts/table.js";
+import { remainder, table } from "../../parts/table.js";
 
 /** @type {[string, string][]} */
 const SCOPES = [
@@ -25,7 +25,7 @@ const SCOPES = [
 
 class TokensPart extends View {
   begin() {
-    this.rows = this.source((signal) => list("/tokens", {}, signal));
+    this.rows = this.source((signal, wanted) => upTo("/tokens", {}, wanted, signal));
   }
 
   async create() {
@@ -97,43 +97,46 @@ class TokensPart extends View {
       ),
       this.rows?.show(({ rows }) =>
         rows.length
-          ? table(
-              "Tokens",
-              [
-                { name: "Name", cell: (row) => [make("strong", {}, clean(row.name)), make("div", {}, code(row.id))] },
-                { name: "Kind", cell: (row) => words(row.kind), quiet: true },
-                {
-                  name: "May",
-                  wide: true,
-                  cell: (row) =>
-                    make(
-                      "span",
-                      { class: "tags" },
-                      (row.scopes ?? []).map((/** @type {string} */ scope) =>
-                        make("span", { class: "tag" }, words(scope)),
-                      ),
-                    ),
-                },
-                { name: "Used", cell: (row) => (row.last_used_at ? since(row.last_used_at) : "never"), quiet: true },
-                { name: "Ends", cell: (row) => (row.expires_at ? when(row.expires_at) : "never"), quiet: true },
-                {
-                  name: "",
-                  cell: (row) =>
-                    row.kind === "operator"
-                      ? null
-                      : make(
-                          "div",
-                          { class: "row-actions" },
-                          button("Revoke…", "trash", () => this.revoke(row), {
-                            tone: "small quiet",
-                            "aria-label": `Revoke ${row.name}`,
-                          }),
+          ? [
+              table(
+                "Tokens",
+                [
+                  { name: "Name", cell: (row) => [make("strong", {}, clean(row.name)), make("div", {}, code(row.id))] },
+                  { name: "Kind", cell: (row) => words(row.kind), quiet: true },
+                  {
+                    name: "May",
+                    wide: true,
+                    cell: (row) =>
+                      make(
+                        "span",
+                        { class: "tags" },
+                        (row.scopes ?? []).map((/** @type {string} */ scope) =>
+                          make("span", { class: "tag" }, words(scope)),
                         ),
-                },
-              ],
-              rows,
-              { key: (row) => row.id },
-            )
+                      ),
+                  },
+                  { name: "Used", cell: (row) => (row.last_used_at ? since(row.last_used_at) : "never"), quiet: true },
+                  { name: "Ends", cell: (row) => (row.expires_at ? when(row.expires_at) : "never"), quiet: true },
+                  {
+                    name: "",
+                    cell: (row) =>
+                      row.kind === "operator"
+                        ? null
+                        : make(
+                            "div",
+                            { class: "row-actions" },
+                            button("Revoke…", "trash", () => this.revoke(row), {
+                              tone: "small quiet",
+                              "aria-label": `Revoke ${row.name}`,
+                            }),
+                          ),
+                  },
+                ],
+                rows,
+                { key: (row) => row.id },
+              ),
+              remainder(this.rows),
+            ]
           : empty("vault", "No tokens", "Tokens that you make appear here."),
       ),
     ];
@@ -153,7 +156,7 @@ class TokensPart extends View {
 
 class LoginsPart extends View {
   begin() {
-    this.rows = this.source((signal) => list("/logins", { sort: "-last_used_at", limit: 200 }, signal));
+    this.rows = this.source((signal, wanted) => upTo("/logins", { sort: "-last_used_at" }, wanted, signal));
   }
 
   render() {
@@ -165,36 +168,39 @@ class LoginsPart extends View {
       ),
       this.rows?.show(({ rows }) =>
         rows.length
-          ? table(
-              "Logins",
-              [
-                {
-                  name: "Whose",
-                  cell: (row) => [
-                    make("strong", {}, clean(row.principal)),
-                    row.current ? make("span", { class: "muted" }, " (this browser)") : "",
-                    make("div", {}, code(row.id)),
-                  ],
-                },
-                { name: "Since", cell: (row) => since(row.created_at), quiet: true },
-                { name: "Used", cell: (row) => since(row.last_used_at), quiet: true },
-                { name: "Ends", cell: (row) => when(row.ends_at), quiet: true },
-                {
-                  name: "",
-                  cell: (row) =>
-                    make(
-                      "div",
-                      { class: "row-actions" },
-                      button("Log out…", "trash", () => this.end(row), {
-                        tone: "small quiet",
-                        "aria-label": `Log out ${row.id}`,
-                      }),
-                    ),
-                },
-              ],
-              rows,
-              { key: (row) => row.id },
-            )
+          ? [
+              table(
+                "Logins",
+                [
+                  {
+                    name: "Whose",
+                    cell: (row) => [
+                      make("strong", {}, clean(row.principal)),
+                      row.current ? make("span", { class: "muted" }, " (this browser)") : "",
+                      make("div", {}, code(row.id)),
+                    ],
+                  },
+                  { name: "Since", cell: (row) => since(row.created_at), quiet: true },
+                  { name: "Used", cell: (row) => since(row.last_used_at), quiet: true },
+                  { name: "Ends", cell: (row) => when(row.ends_at), quiet: true },
+                  {
+                    name: "",
+                    cell: (row) =>
+                      make(
+                        "div",
+                        { class: "row-actions" },
+                        button("Log out…", "trash", () => this.end(row), {
+                          tone: "small quiet",
+                          "aria-label": `Log out ${row.id}`,
+                        }),
+                      ),
+                  },
+                ],
+                rows,
+                { key: (row) => row.id },
+              ),
+              remainder(this.rows),
+            ]
           : empty("vault", "No browser is logged in", "Browsers appear here when they log in, with a link or a token."),
       ),
     ];
@@ -216,7 +222,7 @@ class LoginsPart extends View {
 
 class IdentitiesPart extends View {
   begin() {
-    this.rows = this.source((signal) => list("/identities", {}, signal));
+    this.rows = this.source((signal, wanted) => upTo("/identities", {}, wanted, signal));
   }
 
   async create() {
@@ -250,28 +256,31 @@ class IdentitiesPart extends View {
       ),
       this.rows?.show(({ rows }) =>
         rows.length
-          ? table(
-              "Identities",
-              [
-                { name: "Channel", cell: (row) => words(row.channel_type) },
-                { name: "Sender", cell: (row) => make("code", {}, clean(row.sender_id)) },
-                {
-                  name: "Token",
-                  cell: (row) => [clean(row.token), row.live ? "" : make("span", { class: "muted" }, " (ended)")],
-                },
-                { name: "Linked", cell: (row) => [since(row.linked_at), ` by ${clean(row.linked_by)}`], quiet: true },
-                {
-                  name: "",
-                  cell: (row) =>
-                    button("Unlink…", "trash", () => this.unlink(row), {
-                      tone: "small quiet",
-                      "aria-label": `Unlink ${row.sender_id}`,
-                    }),
-                },
-              ],
-              rows,
-              { key: (row) => row.id },
-            )
+          ? [
+              table(
+                "Identities",
+                [
+                  { name: "Channel", cell: (row) => words(row.channel_type) },
+                  { name: "Sender", cell: (row) => make("code", {}, clean(row.sender_id)) },
+                  {
+                    name: "Token",
+                    cell: (row) => [clean(row.token), row.live ? "" : make("span", { class: "muted" }, " (ended)")],
+                  },
+                  { name: "Linked", cell: (row) => [since(row.linked_at), ` by ${clean(row.linked_by)}`], quiet: true },
+                  {
+                    name: "",
+                    cell: (row) =>
+                      button("Unlink…", "trash", () => this.unlink(row), {
+                        tone: "small quiet",
+                        "aria-label": `Unlink ${row.sender_id}`,
+                      }),
+                  },
+                ],
+                rows,
+                { key: (row) => row.id },
+              ),
+              remainder(this.rows),
+            ]
           : empty(
               "approvals",
               "Nobody is linked",

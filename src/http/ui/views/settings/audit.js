@@ -1,19 +1,19 @@
 // @ts-check
 // Who did what: logins, decisions, edits and everything else that changes the service.
 
-import { list } from "../../core/api.js";
+import { upTo } from "../../core/api.js";
 import { clean, make } from "../../core/dom.js";
 import { when, words } from "../../core/format.js";
 import { View } from "../../core/view.js";
 import { search } from "../../parts/fields.js";
 import { pill } from "../../parts/marks.js";
 import { empty } from "../../parts/states.js";
-import { table } from "../../parts/table.js";
+import { remainder, table } from "../../parts/table.js";
 
 class AuditPart extends View {
   begin() {
     this.q = "";
-    this.rows = this.source((signal) => list("/audit", { limit: 200 }, signal));
+    this.rows = this.source((signal, wanted) => upTo("/audit", { q: this.q }, wanted, signal));
   }
 
   render() {
@@ -21,37 +21,35 @@ class AuditPart extends View {
       make(
         "div",
         { class: "bar" },
-        search("Find an act", this.q ?? "", (q) => ((this.q = q.toLowerCase()), this.update())),
+        search("Find an act", this.q ?? "", (q) => ((this.q = q), this.rows?.reload())),
       ),
       this.rows?.show(({ rows }) => {
-        const found = rows.filter((/** @type {any} */ row) =>
-          JSON.stringify(row)
-            .toLowerCase()
-            .includes(this.q ?? ""),
-        );
-        if (!found.length)
+        if (!rows.length)
           return empty(
             "approvals",
-            "Nothing to show",
+            this.q ? "Nothing fits" : "Nothing to show",
             "Each login, decision and edit is listed here, with who did it and how it ended.",
           );
-        return table(
-          "Acts",
-          [
-            { name: "When", cell: (row) => when(row.at) },
-            { name: "Who", cell: (row) => clean(row.actor) },
-            { name: "What", cell: (row) => words(row.action) },
-            {
-              name: "On",
-              wide: true,
-              cell: (row) => (row.target ? make("code", { class: "id" }, clean(row.target)) : "–"),
-            },
-            { name: "From", cell: (row) => clean(row.from ?? ""), quiet: true },
-            { name: "Outcome", cell: (row) => pill(row.outcome) },
-          ],
-          found,
-          { key: (row) => row.id },
-        );
+        return [
+          table(
+            "Acts",
+            [
+              { name: "When", cell: (row) => when(row.at) },
+              { name: "Who", cell: (row) => clean(row.actor) },
+              { name: "What", cell: (row) => words(row.action) },
+              {
+                name: "On",
+                wide: true,
+                cell: (row) => (row.target ? make("code", { class: "id" }, clean(row.target)) : "–"),
+              },
+              { name: "From", cell: (row) => clean(row.from ?? ""), quiet: true },
+              { name: "Outcome", cell: (row) => pill(row.outcome) },
+            ],
+            rows,
+            { key: (row) => row.id },
+          ),
+          remainder(this.rows),
+        ];
       }),
     ];
   }

@@ -6,7 +6,8 @@ import { clean, icon, make } from "../../core/dom.js";
 import { several } from "../../core/format.js";
 import { View } from "../../core/view.js";
 import { ask } from "../../parts/dialog.js";
-import { area, search, segments, select } from "../../parts/fields.js";
+import { editor } from "../../parts/editor.js";
+import { search, segments, select } from "../../parts/fields.js";
 import { button } from "../../parts/marks.js";
 import { empty } from "../../parts/states.js";
 import { table } from "../../parts/table.js";
@@ -34,28 +35,17 @@ class ConfigPart extends View {
   }
 
   check() {
+    const text = editor("Content", "content", { rows: 14 });
     return ask({
       title: "Check a settings file",
       about: "Nothing is saved: this only says whether the file would be accepted.",
       wide: true,
-      body: [
-        select("File", "file", ["config", "providers", "channels"]),
-        area("Content", "content", { rows: 14, class: "mono", spellcheck: "false", required: true }),
-      ],
+      body: [select("File", "file", ["config", "providers", "channels"]), text.element],
       action: "Check",
       submit: async ({ file, content }) => {
         const { valid, problems } = await post("/config/validate", { file, content });
-        if (!valid)
-          throw Object.assign(
-            new Error(
-              problems
-                .map((/** @type {any} */ one) =>
-                  [one.line ? `line ${one.line}` : one.path, one.message].filter(Boolean).join(": "),
-                )
-                .join("\n"),
-            ),
-            { code: "config_invalid" },
-          );
+        text.mark(problems ?? []);
+        if (!valid) throw Object.assign(new Error("The file would be refused."), { code: "config_invalid" });
         toast("The file is valid.");
       },
     });

@@ -1,7 +1,7 @@
 // @ts-check
 // Who may write to whom, and the rules over what teams may do.
 
-import { list, may, part, post, remove } from "../../core/api.js";
+import { may, part, post, remove, upTo } from "../../core/api.js";
 import { clean, make } from "../../core/dom.js";
 import { since, when, words } from "../../core/format.js";
 import { View } from "../../core/view.js";
@@ -9,12 +9,12 @@ import { ask, confirm } from "../../parts/dialog.js";
 import { input, select } from "../../parts/fields.js";
 import { button, pill } from "../../parts/marks.js";
 import { empty } from "../../parts/states.js";
-import { table } from "../../parts/table.js";
+import { remainder, table } from "../../parts/table.js";
 
 class TrustPart extends View {
   begin() {
-    this.grants = this.source((signal) => list("/trust", { limit: 200 }, signal));
-    this.audit = this.source((signal) => list("/trust/audit", { limit: 50 }, signal));
+    this.grants = this.source((signal, wanted) => upTo("/trust", {}, wanted, signal));
+    this.audit = this.source((signal, wanted) => upTo("/trust/audit", {}, wanted, signal));
   }
 
   async create() {
@@ -51,34 +51,41 @@ class TrustPart extends View {
       ),
       this.grants?.show(({ rows }) =>
         rows.length
-          ? table(
-              "Grants",
-              [
-                {
-                  name: "Channel",
-                  cell: (row) => [
-                    words(row.channel_type),
-                    make("div", { class: "muted" }, row.channel_id ? clean(row.channel_id) : "all channels"),
-                  ],
-                },
-                { name: "Sender", cell: (row) => make("code", {}, clean(row.sender_id)) },
-                {
-                  name: "Level",
-                  cell: (row) => pill(row.trust_level === "trusted" ? "allowed" : "denied", row.trust_level),
-                },
-                { name: "Given", cell: (row) => [since(row.granted_at), ` by ${clean(row.granted_by)}`], quiet: true },
-                {
-                  name: "",
-                  cell: (row) =>
-                    button("Take back…", "trash", () => this.revoke(row), {
-                      tone: "small quiet",
-                      "aria-label": `Take back the grant of ${row.sender_id}`,
-                    }),
-                },
-              ],
-              rows,
-              { key: (row) => row.id },
-            )
+          ? [
+              table(
+                "Grants",
+                [
+                  {
+                    name: "Channel",
+                    cell: (row) => [
+                      words(row.channel_type),
+                      make("div", { class: "muted" }, row.channel_id ? clean(row.channel_id) : "all channels"),
+                    ],
+                  },
+                  { name: "Sender", cell: (row) => make("code", {}, clean(row.sender_id)) },
+                  {
+                    name: "Level",
+                    cell: (row) => pill(row.trust_level === "trusted" ? "allowed" : "denied", row.trust_level),
+                  },
+                  {
+                    name: "Given",
+                    cell: (row) => [since(row.granted_at), ` by ${clean(row.granted_by)}`],
+                    quiet: true,
+                  },
+                  {
+                    name: "",
+                    cell: (row) =>
+                      button("Take back…", "trash", () => this.revoke(row), {
+                        tone: "small quiet",
+                        "aria-label": `Take back the grant of ${row.sender_id}`,
+                      }),
+                  },
+                ],
+                rows,
+                { key: (row) => row.id },
+              ),
+              remainder(this.grants),
+            ]
           : empty(
               "approvals",
               "No grants",
@@ -92,18 +99,21 @@ class TrustPart extends View {
         make("h2", {}, "Lately decided"),
         this.audit?.show(({ rows }) =>
           rows.length
-            ? table(
-                "Decisions",
-                [
-                  { name: "When", cell: (row) => when(row.time) },
-                  { name: "Sender", cell: (row) => make("code", {}, clean(row.sender)) },
-                  { name: "Channel", cell: (row) => clean(row.channel_type), quiet: true },
-                  { name: "Decision", cell: (row) => pill(row.decision) },
-                  { name: "Why", cell: (row) => words(row.reason), quiet: true },
-                ],
-                rows,
-                { key: (row) => row.id },
-              )
+            ? [
+                table(
+                  "Decisions",
+                  [
+                    { name: "When", cell: (row) => when(row.time) },
+                    { name: "Sender", cell: (row) => make("code", {}, clean(row.sender)) },
+                    { name: "Channel", cell: (row) => clean(row.channel_type), quiet: true },
+                    { name: "Decision", cell: (row) => pill(row.decision) },
+                    { name: "Why", cell: (row) => words(row.reason), quiet: true },
+                  ],
+                  rows,
+                  { key: (row) => row.id },
+                ),
+                remainder(this.audit),
+              ]
             : make("p", { class: "muted" }, "Nobody has written yet."),
         ),
       ),
@@ -124,7 +134,7 @@ class TrustPart extends View {
 
 class PolicyPart extends View {
   begin() {
-    this.rules = this.source((signal) => list("/policies", {}, signal), ["config.reloaded"]);
+    this.rules = this.source((signal, wanted) => upTo("/policies", {}, wanted, signal), ["config.reloaded"]);
   }
 
   async create() {
@@ -208,41 +218,44 @@ class PolicyPart extends View {
       ),
       this.rules?.show(({ rows }) =>
         rows.length
-          ? table(
-              "Rules",
-              [
-                {
-                  name: "Rule",
-                  cell: (row) => [
-                    make("strong", {}, clean(row.id)),
-                    row.note ? make("div", { class: "muted clip" }, clean(row.note)) : null,
-                  ],
-                },
-                {
-                  name: "Effect",
-                  cell: (row) =>
-                    pill(
-                      row.effect === "deny" ? "denied" : row.effect === "allow" ? "allowed" : "pending",
-                      words(row.effect),
-                    ),
-                },
-                { name: "What", cell: (row) => make("code", {}, clean(row.resource)) },
-                { name: "Team", cell: (row) => clean(row.team && row.team !== "*" ? row.team : "any"), quiet: true },
-                { name: "From", cell: (row) => words(row.source), quiet: true },
-                {
-                  name: "",
-                  cell: (row) =>
-                    row.source === "stored" && may("admin")
-                      ? button("Remove…", "trash", () => this.discard(row), {
-                          tone: "small quiet",
-                          "aria-label": `Remove ${row.id}`,
-                        })
-                      : null,
-                },
-              ],
-              rows,
-              { key: (row) => row.id },
-            )
+          ? [
+              table(
+                "Rules",
+                [
+                  {
+                    name: "Rule",
+                    cell: (row) => [
+                      make("strong", {}, clean(row.id)),
+                      row.note ? make("div", { class: "muted clip" }, clean(row.note)) : null,
+                    ],
+                  },
+                  {
+                    name: "Effect",
+                    cell: (row) =>
+                      pill(
+                        row.effect === "deny" ? "denied" : row.effect === "allow" ? "allowed" : "pending",
+                        words(row.effect),
+                      ),
+                  },
+                  { name: "What", cell: (row) => make("code", {}, clean(row.resource)) },
+                  { name: "Team", cell: (row) => clean(row.team && row.team !== "*" ? row.team : "any"), quiet: true },
+                  { name: "From", cell: (row) => words(row.source), quiet: true },
+                  {
+                    name: "",
+                    cell: (row) =>
+                      row.source === "stored" && may("admin")
+                        ? button("Remove…", "trash", () => this.discard(row), {
+                            tone: "small quiet",
+                            "aria-label": `Remove ${row.id}`,
+                          })
+                        : null,
+                  },
+                ],
+                rows,
+                { key: (row) => row.id },
+              ),
+              remainder(this.rules),
+            ]
           : empty(
               "approvals",
               "No rules of your own",

@@ -2,12 +2,27 @@
 // The form that gives a team work.
 
 import { post } from "../../core/api.js";
+import { go } from "../../core/place.js";
 import { ask } from "../../parts/dialog.js";
 import { area, select } from "../../parts/fields.js";
 import { toast } from "../../parts/toast.js";
 
-/** @param {string[]} teams @param {string} [team] */
-export function createTask(teams, team) {
+/** It works in topics, and is given work by what is said to it. */
+export const MAIN = "main";
+
+/** @param {string[]} all @param {string} [team] */
+export async function createTask(all, team) {
+  const teams = all.filter((name) => name !== MAIN);
+  if (!teams.length) {
+    const agreed = await ask({
+      title: "New task",
+      about: "There is no team below the main one yet. The main team is given work by a message.",
+      action: "Write a message",
+      submit: async () => true,
+    });
+    if (agreed) go("chat", [], { new: 1 });
+    return;
+  }
   return ask({
     title: "New task",
     about: "The team works on it as soon as it is free. Its result appears with the task.",
@@ -18,7 +33,7 @@ export function createTask(teams, team) {
         placeholder: "Say what you want, and what a good result looks like",
       }),
       [
-        select("Team", "team", teams.length ? teams : ["main"], { value: team ?? teams[0] }),
+        select("Team", "team", teams, { value: team ?? teams[0] }),
         select("Priority", "priority", ["critical", "high", "normal", "low"], { value: "normal" }),
       ],
     ],

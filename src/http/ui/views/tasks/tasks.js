@@ -1,7 +1,7 @@
 // @ts-check
 // All work: a board by state, the same as a table, and one task in detail.
 
-import { list, may } from "../../core/api.js";
+import { may, upTo } from "../../core/api.js";
 import { clean, make } from "../../core/dom.js";
 import { duration, money, several, since, words } from "../../core/format.js";
 import { go, write } from "../../core/place.js";
@@ -43,11 +43,10 @@ export const cost = (task) => task.outcome?.usage?.cost_usd ?? task.outcome?.usa
 
 class Tasks extends View {
   begin() {
-    this.limit = 60;
     this.tasks = this.source(
-      (signal) => {
+      (signal, wanted) => {
         const { state, type, priority, team, q } = this.place.query;
-        return list("/tasks", { state, type, priority, team, q, limit: this.limit }, signal);
+        return upTo("/tasks", { state, type, priority, team, q }, wanted, signal);
       },
       ["task.changed"],
     );
@@ -113,12 +112,12 @@ class Tasks extends View {
         ),
         teamChoice(this.teams, query.team, (team) => this.narrow({ team })),
       ),
-      this.tasks?.show(({ rows, total }) => this.list(rows, total, shown)),
+      this.tasks?.show(({ rows }) => this.list(rows, shown)),
     ];
   }
 
-  /** @param {any[]} rows @param {number} total @param {string} shown */
-  list(rows, total, shown) {
+  /** @param {any[]} rows @param {string} shown */
+  list(rows, shown) {
     const { q, state, type, priority, team } = this.place.query;
     if (!rows.length && (q || state || type || priority || team)) {
       return empty(
@@ -135,14 +134,7 @@ class Tasks extends View {
         "Every message, delegation and trigger run becomes a task, and appears here.",
         make("a", { class: "button primary", href: "#/chat" }, "Write a message"),
       );
-    const more = () => {
-      this.limit = Math.min(200, this.limit + 70);
-      this.tasks?.reload();
-    };
-    return [
-      shown === "table" ? this.table(rows) : this.board(rows),
-      this.limit < 200 ? remainder(rows.length, total, more) : null,
-    ];
+    return [shown === "table" ? this.table(rows) : this.board(rows), remainder(this.tasks)];
   }
 
   /** @param {any[]} rows */

@@ -1,7 +1,7 @@
 // @ts-check
 // What starts work without a person typing: when it runs next, how it went, and a form for more.
 
-import { get, list, may, part, post, put, remove } from "../../core/api.js";
+import { get, may, part, post, put, remove, upTo } from "../../core/api.js";
 import { clean, icon, make } from "../../core/dom.js";
 import { count, duration, money, pretty, several, since, when, words } from "../../core/format.js";
 import { go, write } from "../../core/place.js";
@@ -11,7 +11,7 @@ import { area, choice, search, select } from "../../parts/fields.js";
 import { markdown } from "../../parts/markdown.js";
 import { button, crumb, facts, fold, head, pill, teamLink } from "../../parts/marks.js";
 import { empty } from "../../parts/states.js";
-import { table } from "../../parts/table.js";
+import { remainder, table } from "../../parts/table.js";
 import { teamChoice, teamNames } from "../../parts/teams.js";
 import { act } from "../../parts/toast.js";
 import { editTrigger } from "./form.js";
@@ -27,7 +27,10 @@ export function rhythm(trigger) {
 class Triggers extends View {
   begin() {
     this.rows = this.source(
-      (signal) => list("/triggers", { limit: 200 }, signal),
+      (signal, wanted) => {
+        const { q, type, team } = this.place.query;
+        return upTo("/triggers", { q, type, team }, wanted, signal);
+      },
       ["trigger.changed", "trigger.run", "task.changed"],
     );
     this.teams = teamNames(this);
@@ -38,7 +41,9 @@ class Triggers extends View {
 
   /** @param {import("../../core/place.js").Place} place */
   moved(place) {
+    const was = JSON.stringify(this.place.query);
     super.moved(place);
+    if (was !== JSON.stringify(place.query)) this.rows?.reload();
     this.follow();
     this.wish();
   }
@@ -53,7 +58,7 @@ class Triggers extends View {
     if (!id) return;
     this.one = this.source((signal) => get(`/triggers/${part(id)}`, {}, signal), ["trigger.changed", "trigger.run"]);
     this.runs = this.source(
-      (signal) => list(`/triggers/${part(id)}/runs`, { limit: 50 }, signal),
+      (signal, wanted) => upTo(`/triggers/${part(id)}/runs`, {}, wanted, signal),
       ["trigger.run", "trigger.changed", "task.changed"],
     );
   }
@@ -62,6 +67,12 @@ class Triggers extends View {
     if (!this.place.query.new) return;
     this.filter({ new: "" });
     this.create();
+  }
+
+  /** @param {Record<string, string>} changes */
+  narrow(changes) {
+    this.filter(changes);
+    this.rows?.reload();
   }
 
   async create() {
@@ -82,29 +93,23 @@ class Triggers extends View {
       make(
         "div",
         { class: "bar" },
-        search("Search triggers", query.q ?? "", (q) => this.filter({ q })),
+        search("Search triggers", query.q ?? "", (q) => this.narrow({ q })),
         choice(
           "Type",
           [["", "Any type"], "schedule", "window", "keyword", "message", "webhook"],
           query.type ?? "",
-          (type) => this.filter({ type }),
+          (type) => this.narrow({ type }),
         ),
-        teamChoice(this.teams, query.team, (team) => this.filter({ team })),
+        teamChoice(this.teams, query.team, (team) => this.narrow({ team })),
       ),
       this.rows?.show(({ rows }) => this.list(rows)),
     ];
   }
 
-  /** @param {any[]} all */
-  list(all) {
-    const { q = "", type, team } = this.place.query;
-    const rows = all.filter(
-      (row) =>
-        (!type || row.type === type) &&
-        (!team || row.team === team) &&
-        `${row.name} ${row.task}`.toLowerCase().includes(q.toLowerCase()),
-    );
-    if (!all.length)
+  /** @param {any[]} rows */
+  list(rows) {
+    const { q, type, team } = this.place.query;
+    if (!rows.length && !q && !type && !team)
       return empty(
         "triggers",
         "No triggers yet",
@@ -116,47 +121,50 @@ class Triggers extends View {
         "search",
         "Nothing fits",
         "No trigger matches these filters.",
-        button("Show all", "close", () => this.filter({ q: "", type: "", team: "" })),
+        button("Show all", "close", () => this.narrow({ q: "", type: "", team: "" })),
       );
-    return table(
-      "Triggers",
-      [
-        {
-          name: "Name",
-          wide: true,
-          cell: (row) => [
-            make("a", { href: write("triggers", [row.id]) }, clean(row.name)),
-            make("div", { class: "muted clip" }, clean(row.task)),
-          ],
-        },
-        {
-          name: "State",
-          cell: (row) => [
-            pill(row.state),
-            row.consecutive_failures
-              ? make("div", { class: "muted" }, several(row.consecutive_failures, "failure"))
-              : null,
-          ],
-        },
-        {
-          name: "Type",
-          cell: (row) => [words(row.type), make("div", { class: "muted" }, make("code", {}, rhythm(row)))],
-          quiet: true,
-        },
-        { name: "Team", cell: (row) => teamLink(row.team) },
-        { name: "Next", cell: (row) => (row.next_due_at ? since(row.next_due_at) : "–"), quiet: true },
-        {
-          name: "Last",
-          cell: (row) =>
-            row.last_run
-              ? [since(row.last_run.fired_at), " ", pill(row.last_run.outcome ?? row.last_run.decision)]
-              : "never",
-          quiet: true,
-        },
-      ],
-      rows,
-      { key: (row) => row.id, open: (row) => go("triggers", [row.id]) },
-    );
+    return [
+      table(
+        "Triggers",
+        [
+          {
+            name: "Name",
+            wide: true,
+            cell: (row) => [
+              make("a", { href: write("triggers", [row.id]) }, clean(row.name)),
+              make("div", { class: "muted clip" }, clean(row.task)),
+            ],
+          },
+          {
+            name: "State",
+            cell: (row) => [
+              pill(row.state),
+              row.consecutive_failures
+                ? make("div", { class: "muted" }, several(row.consecutive_failures, "failure"))
+                : null,
+            ],
+          },
+          {
+            name: "Type",
+            cell: (row) => [words(row.type), make("div", { class: "muted" }, make("code", {}, rhythm(row)))],
+            quiet: true,
+          },
+          { name: "Team", cell: (row) => teamLink(row.team) },
+          { name: "Next", cell: (row) => (row.next_due_at ? since(row.next_due_at) : "–"), quiet: true },
+          {
+            name: "Last",
+            cell: (row) =>
+              row.last_run
+                ? [since(row.last_run.fired_at), " ", pill(row.last_run.outcome ?? row.last_run.decision)]
+                : "never",
+            quiet: true,
+          },
+        ],
+        rows,
+        { key: (row) => row.id, open: (row) => go("triggers", [row.id]) },
+      ),
+      remainder(this.rows),
+    ];
   }
 
   /** @param {any} trigger */
@@ -259,36 +267,46 @@ class Triggers extends View {
   history(rows) {
     if (!rows.length)
       return make("p", { class: "muted" }, "It has not run yet. “Run now” gives its work to the team at once.");
-    return table(
-      "Runs",
-      [
-        { name: "Fired", cell: (run) => when(run.fired_at) },
-        { name: "Cause", cell: (run) => words(run.cause), quiet: true },
-        { name: "Decision", cell: (run) => pill(run.decision) },
-        {
-          name: "Outcome",
-          wide: true,
-          cell: (run) => [
-            run.outcome ? pill(run.outcome) : null,
-            run.reason ? make("span", { class: "muted" }, ` ${clean(run.reason)}`) : null,
-          ],
-        },
-        {
-          name: "Task",
-          cell: (run) => (run.task_id ? make("a", { href: write("tasks", [run.task_id]) }, "Open") : "–"),
-        },
-        { name: "Took", number: true, cell: (run) => (run.duration_ms ? duration(run.duration_ms) : "–"), quiet: true },
-        {
-          name: "Cost",
-          number: true,
-          cell: (run) =>
-            run.cost_usd === null || run.cost_usd === undefined ? "–" : `${money(run.cost_usd)} · ${count(run.tokens)}`,
-          quiet: true,
-        },
-      ],
-      rows,
-      { key: (run) => run.id },
-    );
+    return [
+      table(
+        "Runs",
+        [
+          { name: "Fired", cell: (run) => when(run.fired_at) },
+          { name: "Cause", cell: (run) => words(run.cause), quiet: true },
+          { name: "Decision", cell: (run) => pill(run.decision) },
+          {
+            name: "Outcome",
+            wide: true,
+            cell: (run) => [
+              run.outcome ? pill(run.outcome) : null,
+              run.reason ? make("span", { class: "muted" }, ` ${clean(run.reason)}`) : null,
+            ],
+          },
+          {
+            name: "Task",
+            cell: (run) => (run.task_id ? make("a", { href: write("tasks", [run.task_id]) }, "Open") : "–"),
+          },
+          {
+            name: "Took",
+            number: true,
+            cell: (run) => (run.duration_ms ? duration(run.duration_ms) : "–"),
+            quiet: true,
+          },
+          {
+            name: "Cost",
+            number: true,
+            cell: (run) =>
+              run.cost_usd === null || run.cost_usd === undefined
+                ? "–"
+                : `${money(run.cost_usd)} · ${count(run.tokens)}`,
+            quiet: true,
+          },
+        ],
+        rows,
+        { key: (run) => run.id },
+      ),
+      remainder(this.runs),
+    ];
   }
 
   /** @param {any} trigger */

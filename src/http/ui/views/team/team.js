@@ -1,18 +1,18 @@
 // @ts-check
 // One team: what it is for, what it is at, what it may do and spend.
 
-import { get, list, may, part, patch, post, put } from "../core/api.js";
-import { clean, icon, make } from "../core/dom.js";
-import { count, duration, money, several, since, words } from "../core/format.js";
-import { go, write } from "../core/place.js";
-import { View } from "../core/view.js";
-import { ask } from "../parts/dialog.js";
-import { between } from "../parts/diff.js";
-import { area, input, split } from "../parts/fields.js";
-import { button, cell, crumb, facts, figure, fold, pill, teamLink } from "../parts/marks.js";
-import { act, toast } from "../parts/toast.js";
-import { createTeam, shutDown } from "./org/org.js";
-import { createTask } from "./tasks/create.js";
+import { get, list, may, part, patch, post } from "../../core/api.js";
+import { clean, icon, make } from "../../core/dom.js";
+import { count, duration, money, several, since, words } from "../../core/format.js";
+import { go, write } from "../../core/place.js";
+import { View } from "../../core/view.js";
+import { ask } from "../../parts/dialog.js";
+import { area, input, split } from "../../parts/fields.js";
+import { button, cell, crumb, facts, figure, fold, pill, teamLink } from "../../parts/marks.js";
+import { act } from "../../parts/toast.js";
+import { createTeam, shutDown } from "../org/org.js";
+import { createTask, MAIN } from "../tasks/create.js";
+import { file } from "./file.js";
 
 /** A longer list is folded away. */
 const SHOWN = 8;
@@ -41,7 +41,7 @@ class TeamPage extends View {
     this.triggers = this.source((signal) => list("/triggers", { team: name, limit: 50 }, signal), ["trigger.changed"]);
   }
 
-  /** @param {import("../core/place.js").Place} place */
+  /** @param {import("../../core/place.js").Place} place */
   moved(place) {
     super.moved(place);
     if (place.rest[0] !== this.name) this.load();
@@ -139,7 +139,12 @@ class TeamPage extends View {
             "section",
             { class: "panel" },
             make("h2", {}, "File"),
-            this.config?.show((config) => this.file(config)),
+            this.config?.show((config) =>
+              file(String(this.name), config, (saved) => {
+                if (this.config) this.config.data = saved;
+                this.update();
+              }),
+            ),
           ),
         ),
         make(
@@ -251,76 +256,15 @@ class TeamPage extends View {
     );
   }
 
-  /** @param {any} config */
-  file(config) {
-    return [
-      config.problems?.length
-        ? make(
-            "ul",
-            { class: "problems" },
-            config.problems.map((/** @type {any} */ problem) =>
-              make("li", { class: "problem" }, clean(problem.message ?? problem)),
-            ),
-          )
-        : null,
-      config.scrubbed
-        ? make(
-            "p",
-            { class: "problem" },
-            "Values in this file are secrets and not shown: it can be saved only without the marks that stand in their place.",
-          )
-        : null,
-      make("pre", { class: "block", tabindex: "0", "aria-label": "Team file" }, clean(config.content)),
-      may("admin")
-        ? make(
-            "div",
-            { class: "choices" },
-            button("Edit…", "edit", () => this.edit(config)),
-          )
-        : null,
-    ];
-  }
-
-  /** Two steps: write, then see what changes before it counts. @param {any} config */
-  async edit(config) {
-    const name = this.name;
-    /** @type {any} */ let content = config.content;
-    for (let saved = false; !saved;) {
-      content = await ask({
-        title: `File of ${name}`,
-        body: area("YAML", "content", { value: content, rows: 18, class: "mono", spellcheck: "false" }),
-        action: "Look at the changes",
-        wide: true,
-        submit: async (values) => values.content,
-      });
-      if (typeof content !== "string" || content === config.content) return;
-      // Who does not save goes back to what was written.
-      saved = await ask({
-        title: "Save these changes?",
-        body: between(config.content, content),
-        action: "Save",
-        leave: "Back to the text",
-        wide: true,
-        submit: () => this.save(String(name), content),
-      });
-    }
-  }
-
-  /** @param {string} name @param {string} content */
-  async save(name, content) {
-    const saved = await put(`/teams/${part(name)}/config`, { content });
-    if (this.config) this.config.data = saved;
-    this.update();
-    toast("Saved; it counts from the next turn on.");
-  }
-
   /** @param {any} team */
   actions(team) {
     const path = `/teams/${part(team.name)}`;
     const paused = team.state === "paused";
     const again = () => this.team?.reload();
     return [
-      button("Give a task", "plus", () => createTask([team.name], team.name), { tone: "primary" }),
+      team.name === MAIN
+        ? make("a", { class: "button primary", href: write("chat") }, icon("chat"), "Write a message")
+        : button("Give a task", "plus", () => createTask([team.name], team.name), { tone: "primary" }),
       button(paused ? "Resume" : "Pause", paused ? "play" : "pause", (pressed) =>
         act(
           pressed,

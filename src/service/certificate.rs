@@ -1,0 +1,97 @@
+//! The certificate that connections are encrypted with. It is read again while the service runs.
+
+use std::{
+    fmt,
+    path::{Path, PathBuf},
+    sync::{Arc, PoisonError, RwLock},
+};
+
+use rustls::{
+    ServerConfig,
+    crypto::{CryptoProvider, ring},
+    pki_types::{CertificateDer, PrivateKeyDer, pem::PemObject},
+    server::{ClientHello, ResolvesServerCert},
+    sign::CertifiedKey,
+};
+
+use super::error::{ServiceError, machine};
+use crate::settings::config::Tls;
+
+/// The certificate and key that count now.
+pub(super) struct Certificate {
+    files: Tls,
+    provider: Arc<CryptoProvider>,
+    now: RwLock<Arc<CertifiedKey>>,
+}
+
+impl fmt::Debug for Certificate {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Certificate")
+            .field("files", &self.files)
+            .finish_non_exhaustive()
+    }
+}
+
+/// Why files cannot be used for TLS.
+#[derive(Debug)]
+pub(super) struct Unfit {
+    /// The file.
+    pub(super) path: PathBuf,
+    /// What is wrong with it.
+    pub(super) reason: String,
+}
+
+impl Certificate {
+    /// Reads the files. Blocks.
+    pub(super) fn open(files: &Tls) -> Result<Arc<Self>, ServiceError> {
+        let provider = Arc::new(ring::default_provider());
+        let now = read(files, &provider)
+            .map_err(|Unfit { path, reason }| ServiceError::Certificate { path, reason })?;
+        Ok(Arc::new(Self {
+            files: files.clone(),
+            provider,
+            now: RwLock::new(Arc::new(now)),
+        }))
+    }
+
+    /// Reads the files again: connections from now on get what they say. If that cannot be used, those
+    /// get what counted before. Blocks.
+    pub(super) fn read_again(&self) -> Result<(), Unfit> {
+        let fresh = Arc::new(read(&self.files, &self.provider)?);
+        *self.now.write().unwrap_or_else(PoisonError::into_inner) = fresh;
+        Ok(())
+    }
+
+    /// What the listener encrypts with.
+    pub(super) fn settings(self: Arc<Self>) -> Result<ServerConfig, ServiceError> {
+        Ok(ServerConfig::builder_with_provider(self.provider.clone())
+            .with_safe_default_protocol_versions()
+            .map_err(|error| machine("TLS cannot be set up", error))?
+            .with_no_client_auth()
+            .with_cert_resolver(self))
+    }
+}
+
+impl ResolvesServerCert for Certificate {
+    fn resolve(&self, _: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
+        let now = self.now.read();
+        Some(now.unwrap_or_else(PoisonError::into_inner).clone())
+    }
+}
+
+fn read(files: &Tls, provider: &CryptoProvider) -> Result<CertifiedKey, Unfit> {
+    let unfit = |path: &Path, reason: String| Unfit {
+        path: path.to_owned(),
+        reason,
+    };
+    let chain: Vec<CertificateDer<'static>> = CertificateDer::pem_file_iter(&files.cert)
+        .and_then(Iterator::collect)
+        .map_err(|error| unfit(&files.cert, error.to_string()))?;
+    if chain.is_empty() {
+        return Err(unfit(&files.cert, "holds no certificate".to_owned()));
+    }
+    let key = PrivateKeyDer::from_pem_file(&files.key)
+        .map_err(|error| unfit(&files.key, error.to_string()))?;
+    CertifiedKey::from_der(chain, key, provider)
+        .map_err(|error| unfit(&files.cert, error.to_string()))
+}

@@ -1,0 +1,156 @@
+//! How each part of the service stands, for whoever starts it.
+
+use std::sync::Arc;
+
+use hivewright_actors::{
+    scheduler::manage::{Count, Counts},
+    spine::Spine,
+};
+
+use crate::{
+    sandbox::process::layers::Layers,
+    settings::{
+        channels::{Channels, WebSocket},
+        config::Durability,
+        problem::Problems,
+        providers::Providers,
+        units,
+    },
+    vault::Vault,
+};
+
+/// A part of the service.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Part {
+    /// Its name.
+    pub name: &'static str,
+    /// It cannot do what it is for.
+    pub is_faulty: bool,
+    /// How it stands, in one line.
+    pub standing: String,
+}
+
+impl Part {
+    fn new(name: &'static str, standing: Result<String, String>) -> Self {
+        let is_faulty = standing.is_err();
+        let standing = standing.unwrap_or_else(|fault| fault);
+        Self {
+            name,
+            is_faulty,
+            standing: standing.split_whitespace().collect::<Vec<_>>().join(" "),
+        }
+    }
+}
+
+/// What is looked at.
+pub(super) struct Parts<'a> {
+    pub(super) store_bytes: u64,
+    pub(super) durability: Durability,
+    pub(super) vault: &'a Vault,
+    pub(super) channels: &'a Channels,
+    pub(super) channels_fault: Option<&'a Problems>,
+    pub(super) providers: Option<Result<Arc<Providers>, Arc<Problems>>>,
+    pub(super) layers: Layers,
+    pub(super) spine: &'a Spine,
+    pub(super) teams: usize,
+    /// Tasks that a former process left.
+    pub(super) open_tasks: usize,
+}
+
+impl Parts<'_> {
+    /// Each of them, in the order in which they were started.
+    pub(super) async fn look(self) -> Vec<Part> {
+        let counts = self.spine.scheduler.send(Count);
+        let counts = counts.await.map_err(|error| error.to_string());
+        vec![
+            Part::new("store", Ok(store(self.store_bytes, self.durability))),
+            Part::new("sandbox", sandbox(self.layers)),
+            Part::new("vault", vault(self.vault)),
+            Part::new("channels", channels(self.channels, self.channels_fault)),
+            Part::new("providers", providers(self.providers)),
+            Part::new("scheduler", counts.map(scheduler)),
+            Part::new("teams", Ok(teams(self.teams, self.open_tasks))),
+        ]
+    }
+}
+
+fn store(bytes: u64, durability: Durability) -> String {
+    let against = match durability {
+        Durability::Power => "a power cut",
+        Durability::Process => "a killed process, not a power cut",
+    };
+    format!(
+        "{}; what is accepted survives {against}",
+        units::about(bytes)
+    )
+}
+
+fn sandbox(layers: Layers) -> Result<String, String> {
+    match layers.missing() {
+        Some(layer) => Err(format!(
+            "`bash` is refused: {} is missing; {}",
+            layer.as_str(),
+            layer.cure()
+        )),
+        None => {
+            let namespaces = if layers.namespaces {
+                ", namespaces"
+            } else {
+                ""
+            };
+            Ok(format!("Landlock {}, seccomp{namespaces}", layers.landlock))
+        }
+    }
+}
+
+fn vault(vault: &Vault) -> Result<String, String> {
+    let health = vault.health();
+    match health.locked {
+        Some(locked) => Err(format!("locked: {locked}")),
+        None => Ok(format!("open, {} secrets", health.secrets)),
+    }
+}
+
+fn channels(channels: &Channels, fault: Option<&Problems>) -> Result<String, String> {
+    match fault {
+        Some(fault) => Err(format!(
+            "only the operator's command line is let in: {fault}"
+        )),
+        None if channels.ws == WebSocket::Off => Ok("WebSocket off".to_owned()),
+        None => Ok("WebSocket on".to_owned()),
+    }
+}
+
+fn providers(providers: Option<Result<Arc<Providers>, Arc<Problems>>>) -> Result<String, String> {
+    let providers = match providers {
+        Some(Ok(providers)) => providers,
+        Some(Err(problems)) => return Err(format!("no model can be asked: {problems}")),
+        None => return Err("no model can be asked".to_owned()),
+    };
+    if providers.demo {
+        return Ok(
+            "no model is configured, so the offline demo answers: set ANTHROPIC_API_KEY or \
+                   OPENAI_API_KEY, or run `hivewright init`"
+                .to_owned(),
+        );
+    }
+    let profiles = providers.profiles.values();
+    let profiles = profiles.map(|profile| format!("{} ({})", profile.name, profile.model));
+    Ok(profiles.collect::<Vec<_>>().join(", "))
+}
+
+fn scheduler(counts: Counts) -> String {
+    format!("{} of {} triggers active", counts.active, counts.total)
+}
+
+fn teams(teams: usize, open_tasks: usize) -> String {
+    let more = match teams {
+        1 => "1 team".to_owned(),
+        teams => format!("{teams} teams"),
+    };
+    match open_tasks {
+        0 => more,
+        1 => format!("{more}, 1 task goes on"),
+        tasks => format!("{more}, {tasks} tasks go on"),
+    }
+}

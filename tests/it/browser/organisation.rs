@@ -1,0 +1,105 @@
+//! The organisation: looked at as a drawing and as a list, and steered from there.
+
+use serde_json::json;
+
+use super::{
+    chat, data, furnished, has_no_complaints, press, submit, until_gone, until_shown, until_told,
+    views::shows,
+};
+
+const NODES: &str = "document.querySelectorAll('.node').length";
+
+/// OP-52
+#[tokio::test]
+async fn the_organisation_is_looked_at_and_steered() {
+    let service = furnished().await;
+    let Some(browser) = chat(&service).await else {
+        return;
+    };
+    shows(&browser, "#/org", ".node + .node").await;
+
+    browser.click(".fold-node").await;
+    browser.until(&format!("{NODES} === 1")).await;
+    browser.click(".fold-node").await;
+    browser.until(&format!("{NODES} === 2")).await;
+    let frame = "document.querySelector('.comb').getAttribute('viewBox')";
+    let whole = browser.value(frame).await;
+    press(&browser, "Larger").await;
+    browser.until(&format!("{frame} !== {whole}")).await;
+    press(&browser, "Fit").await;
+    browser.until(&format!("{frame} === {whole}")).await;
+    browser.fill("#view .search", "resea").await;
+    browser
+        .until("document.querySelectorAll('.node[data-dim]').length === 1")
+        .await;
+    press(&browser, "List").await;
+    browser
+        .until("document.querySelectorAll('.org-list li').length === 1")
+        .await;
+
+    press(&browser, "Pause research").await;
+    until_told(&browser, "research is paused.").await;
+    assert_eq!(
+        data(&service, "/api/v1/teams/research").await["state"],
+        "paused"
+    );
+    press(&browser, "Resume research").await;
+    until_told(&browser, "research goes on.").await;
+    assert_eq!(
+        data(&service, "/api/v1/teams/research").await["state"],
+        "active"
+    );
+
+    press(&browser, "Pause all").await;
+    submit(&browser).await;
+    until_shown(&browser, "paused").await;
+    assert_eq!(
+        data(&service, "/api/v1/overview").await["teams"]["paused"],
+        2
+    );
+    press(&browser, "Resume all").await;
+    until_told(&browser, "All teams go on.").await;
+    assert_eq!(
+        data(&service, "/api/v1/overview").await["teams"]["paused"],
+        0
+    );
+
+    press(&browser, "New team").await;
+    browser.fill("dialog [name=name]", "writing").await;
+    browser
+        .fill("dialog [name=description]", "writes researched letters")
+        .await;
+    browser
+        .fill("dialog [name=scope]", "letters, reports")
+        .await;
+    browser.choose("dialog [name=parent]", "research").await;
+    submit(&browser).await;
+    until_shown(&browser, "writes researched letters").await;
+    let made = data(&service, "/api/v1/teams/writing").await;
+    assert_eq!(made["parent"], "research");
+    assert_eq!(made["own_scope"], json!(["letters", "reports"]));
+
+    // Whoever types another name has not meant it.
+    press(&browser, "Shut down research").await;
+    browser
+        .until("document.querySelector('dialog').textContent.includes('the 1 team below it end')")
+        .await;
+    browser.fill("dialog [name=typed]", "writing").await;
+    browser.click("dialog [type=submit]").await;
+    browser
+        .until("document.querySelector('dialog [name=typed]:invalid')")
+        .await;
+    assert_eq!(
+        service.api("GET", "/api/v1/teams/research", None).await.0,
+        200
+    );
+    browser.fill("dialog [name=typed]", "research").await;
+    submit(&browser).await;
+    until_gone(&browser, "writes researched letters").await;
+    for team in ["research", "writing"] {
+        let path = format!("/api/v1/teams/{team}");
+        assert_eq!(service.api("GET", &path, None).await.0, 404, "{team}");
+    }
+    has_no_complaints(&browser).await;
+    browser.close().await;
+}

@@ -1,0 +1,162 @@
+//! Triggers: made by a form that shows what it comes to, switched, changed, run and deleted.
+
+use serde_json::json;
+
+use super::{
+    chat, data, furnished, go, has_no_complaints, order, press, submit, until_gone, until_shown,
+    until_told,
+};
+use crate::service::Service;
+
+/// OP-56: the next times are there before the trigger is.
+#[tokio::test]
+async fn a_trigger_is_made_by_a_form_that_shows_its_times() {
+    let service = Service::start().await;
+    let Some(browser) = chat(&service).await else {
+        return;
+    };
+
+    go(&browser, "#/triggers?new=1").await;
+    browser
+        .until("document.querySelector('dialog [name=name]')")
+        .await;
+    browser.keys("dialog [name=name]", "weekly-report").await;
+    browser.keys("dialog [name=task]", "Sum up the week").await;
+    browser
+        .keys("dialog [name='config.cron']", "not a pattern")
+        .await;
+    browser
+        .until("document.querySelector('.preview')?.dataset.bad === 'true'")
+        .await;
+    browser
+        .run("document.querySelector(\"dialog [name='config.cron']\").value = ''")
+        .await;
+    browser
+        .keys("dialog [name='config.cron']", "0 9 * * 1")
+        .await;
+    browser
+        .until("document.querySelectorAll('.preview .times li').length === 10")
+        .await;
+    // What could not be read so far was refused, as it should be.
+    browser.complaints().await;
+    browser.click("dialog [type=submit]").await;
+    browser
+        .until("document.querySelector('#view h1')?.textContent === 'weekly-report'")
+        .await;
+
+    let (_, list) = service.api("GET", "/api/v1/triggers", None).await;
+    assert_eq!(list["data"][0]["config"], json!({"cron": "0 9 * * 1"}));
+    assert_eq!(list["data"][0]["state"], "active");
+    has_no_complaints(&browser).await;
+    browser.close().await;
+}
+
+/// OP-56
+#[tokio::test]
+async fn a_trigger_is_switched_changed_run_and_deleted() {
+    let service = furnished().await;
+    let list = data(&service, "/api/v1/triggers").await;
+    let path = format!("/api/v1/triggers/{}", list[0]["id"].as_str().unwrap());
+    let Some(browser) = chat(&service).await else {
+        return;
+    };
+
+    go(&browser, "#/triggers").await;
+    browser
+        .click_on(
+            "[...document.querySelectorAll('.rows a')].find(one => one.textContent === 'weekly')",
+        )
+        .await;
+    press(&browser, "Disable").await;
+    until_told(&browser, "Disabled.").await;
+    press(&browser, "Enable").await;
+    until_told(&browser, "Enabled.").await;
+    assert_eq!(data(&service, &path).await["state"], "active");
+    press(&browser, "Disable").await;
+    until_shown(&browser, "Nothing: it is not active.").await;
+    assert_eq!(data(&service, &path).await["state"], "disabled");
+
+    press(&browser, "Edit…").await;
+    browser
+        .fill("dialog [name='config.cron']", "30 10 * * 2")
+        .await;
+    browser
+        .until("document.querySelector('.preview .times li')?.textContent.includes('10:30')")
+        .await;
+    browser
+        .fill("dialog [name=task]", "Sum up the weekend")
+        .await;
+    submit(&browser).await;
+    until_shown(&browser, "Sum up the weekend").await;
+    let changed = data(&service, &path).await;
+    assert_eq!(changed["config"], json!({"cron": "30 10 * * 2"}));
+    assert_eq!(changed["task"], "Sum up the weekend");
+
+    press(&browser, "Run now").await;
+    browser.choose("dialog [name=overlap]", "allow").await;
+    submit(&browser).await;
+    browser
+        .until("document.querySelector('.rows [data-name=Outcome] .pill')?.textContent === 'success' \
+                || document.querySelector('.rows [data-name=Outcome] .pill')?.textContent === 'done'")
+        .await;
+    let runs = data(&service, &format!("{path}/runs")).await;
+    assert_eq!(runs[0]["cause"], "manual");
+
+    press(&browser, "Cursors").await;
+    press(&browser, "Change cursors…").await;
+    browser.fill("dialog [name=cursors]", "nonsense").await;
+    browser.click("dialog [type=submit]").await;
+    browser
+        .until("document.querySelector('dialog .problem')?.textContent.includes('name = value')")
+        .await;
+    browser.fill("dialog [name=cursors]", "last_id = 42").await;
+    submit(&browser).await;
+    until_shown(&browser, "\"last_id\": \"42\"").await;
+    assert_eq!(
+        data(&service, &path).await["cursors"],
+        json!({"last_id": "42"})
+    );
+
+    press(&browser, "Delete…").await;
+    submit(&browser).await;
+    until_shown(&browser, "No triggers yet").await;
+    assert_eq!(service.api("GET", &path, None).await.0, 404);
+    has_no_complaints(&browser).await;
+    browser.close().await;
+}
+
+/// OP-02, OP-56: filters look at all of them, and a list goes on.
+#[tokio::test]
+async fn a_trigger_is_found_among_many() {
+    let service = Service::start().await;
+    let team = json!({"name": "research", "description": "finds things out", "scope_accepts": ["research"]});
+    order(&service, "POST", "/api/v1/teams", team).await;
+    for (team, most) in [("main", 45), ("research", 20)] {
+        for number in 0..most {
+            let trigger = json!({
+                "team": team, "name": format!("{team}-{number:02}"), "type": "keyword",
+                "config": {"pattern": "invoice"}, "task": "Look at it",
+            });
+            order(&service, "POST", "/api/v1/triggers", trigger).await;
+        }
+    }
+    let Some(browser) = chat(&service).await else {
+        return;
+    };
+    let rows = "document.querySelectorAll('.rows tbody tr').length";
+
+    go(&browser, "#/triggers").await;
+    until_shown(&browser, "60 of 65 shown.").await;
+    browser.choose("[aria-label=Team]", "research").await;
+    browser.until(&format!("{rows} === 20")).await;
+    browser.fill("#view .search", "-19").await;
+    browser.until(&format!("{rows} === 1")).await;
+    browser.choose("[aria-label=Type]", "schedule").await;
+    until_shown(&browser, "No trigger matches these filters.").await;
+    press(&browser, "Show all").await;
+    press(&browser, "Show more").await;
+    browser.until(&format!("{rows} === 65")).await;
+    until_gone(&browser, "Show more").await;
+    has_no_complaints(&browser).await;
+    browser.close().await;
+}

@@ -1,0 +1,43 @@
+//! What models cost: over any range, and as figures.
+
+use super::{chat, data, furnished, go, has_no_complaints, press, until_shown};
+
+/// OP-61, OP-69
+#[tokio::test]
+async fn usage_is_seen_over_a_range_and_as_a_table() {
+    let service = furnished().await;
+    let Some(browser) = chat(&service).await else {
+        return;
+    };
+    let days = "document.querySelectorAll('.chart-panel')[0].querySelectorAll('tbody tr').length";
+
+    go(&browser, "#/usage").await;
+    until_shown(&browser, "Cost by day").await;
+    browser.until(&format!("{days} === 14")).await;
+    press(&browser, "30 days").await;
+    browser.until(&format!("{days} === 30")).await;
+    press(&browser, "7 days").await;
+    browser.until(&format!("{days} === 7")).await;
+    browser.until("location.hash === '#/usage?days=7'").await;
+
+    let rows = data(&service, "/api/v1/usage?group=day").await;
+    let requests: u64 = rows
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|row| row["requests"].as_u64().unwrap())
+        .sum();
+    let shown = browser.text(".figures").await;
+    assert!(shown.contains(&requests.to_string()), "{requests}: {shown}");
+    let teams = "[...document.querySelectorAll('.chart-panel')].find(one => one.textContent.startsWith('Tokens by team'))";
+    browser
+        .click_on(&format!("{teams}.querySelector('summary')"))
+        .await;
+    let told = browser
+        .value(&format!("{teams}.querySelector('tbody').innerText"))
+        .await;
+    let told = told.as_str().unwrap();
+    assert!(told.contains("main") && told.contains("research"), "{told}");
+    has_no_complaints(&browser).await;
+    browser.close().await;
+}
