@@ -182,7 +182,9 @@ async fn a_long_turn_is_summarised_and_survives_a_kill_meanwhile() {
     for step in &steps {
         assert!(is_paired(Vendor::Anthropic, &step.body));
         assert!(text_of(&step.body["messages"]).contains("read the notes, often"));
-        assert!(step.bytes.len() / 4 < 24_000);
+        // What came since the last count is estimated.
+        let size = step.bytes.len() / 4;
+        assert!(size < 25_000, "{size}");
     }
     let last = text_of(&steps[LAST].body);
     assert!(last.contains(SUMMARY) && last.contains("say nothing"));

@@ -145,6 +145,8 @@ impl Shell {
             Want::Stash(_) | Want::Mark(..) => {}
             Want::CallModel => {
                 assert!(self.running.is_empty() && !self.asks);
+                // SE-94: what does not fit is not sent.
+                assert!(self.room.is_none_or(|room| self.turn.size() <= room));
                 self.asks = true;
                 let shown = self.turn.messages().to_vec();
                 // SE-31: a step that is asked again is asked the same.
