@@ -143,8 +143,8 @@ async fn a_terminal_shows_how_everything_stands() {
     let reading = async {
         while let Some(line) = shown.next_line().await.unwrap() {
             let line = line.trim_end().to_owned();
-            // Log lines stand among them, each with its time.
-            if !line.contains(" INFO ") && !line.contains(" WARN ") {
+            // Lines of the log stand among them, in colours.
+            if !line.starts_with('\u{1b}') {
                 lines.push(line.clone());
             }
             if line.contains("#code=") {

@@ -231,8 +231,8 @@ async fn other_machines_are_served_behind_a_trusted_proxy() {
     child.kill().await.unwrap();
 }
 
-/// Puts a new certificate in place. The client trusts that one alone.
-fn certified(service: &Service) -> reqwest::Client {
+/// Puts a new certificate in place.
+fn certified(service: &Service) -> Vec<u8> {
     let made = Command::new("openssl")
         .args([
             "req",
@@ -252,21 +252,23 @@ fn certified(service: &Service) -> reqwest::Client {
         .output()
         .expect("openssl runs");
     assert!(made.status.success(), "{made:?}");
-    let certificate = std::fs::read(service.path("data/tls/cert.pem")).unwrap();
+    std::fs::read(service.path("data/tls/cert.pem")).unwrap()
+}
+
+/// A client that has not been here before, and trusts one certificate alone.
+fn trusting(certificate: &[u8]) -> reqwest::Client {
     reqwest::Client::builder()
-        .add_root_certificate(reqwest::Certificate::from_pem(&certificate).unwrap())
-        // A connection from before would not notice.
-        .pool_max_idle_per_host(0)
+        .add_root_certificate(reqwest::Certificate::from_pem(certificate).unwrap())
         .no_proxy()
         .build()
         .unwrap()
 }
 
-/// Waits until a client is served.
-async fn until_trusted(service: &Service, client: &reqwest::Client) {
+/// Waits until the service has this certificate.
+async fn until_trusted(service: &Service, certificate: &[u8]) {
     let deadline = Instant::now() + PATIENCE;
     let url = format!("{}/healthz", service.url());
-    while client.get(&url).send().await.is_err() {
+    while trusting(certificate).get(&url).send().await.is_err() {
         let log = service.log();
         assert!(Instant::now() < deadline, "not trusted:\n{log}");
         tokio::time::sleep(Duration::from_millis(50)).await;
@@ -282,15 +284,15 @@ async fn a_renewed_certificate_counts_without_a_restart() {
     );
     std::fs::create_dir_all(service.path("data/tls")).unwrap();
     let first = certified(&service);
-    let service = service.started_for(&first).await;
+    let service = service.started_for(&trusting(&first)).await;
     let url = format!("{}/healthz", service.url());
 
     let second = certified(&service);
     until_trusted(&service, &second).await;
-    let outdated = first.get(&url).send().await;
+    let outdated = trusting(&first).get(&url).send().await;
     service.write("data/tls/cert.pem", "no certificate");
     service.until_logged("the certificate is refused").await;
-    let unshaken = second.get(&url).send().await;
+    let unshaken = trusting(&second).get(&url).send().await;
     let third = certified(&service);
     service.signal("HUP");
     until_trusted(&service, &third).await;
@@ -308,7 +310,7 @@ async fn tls_serves_with_a_certificate_and_says_when_it_cannot() {
     );
     std::fs::create_dir_all(service.path("data/tls")).unwrap();
     let missing = service.run(&["serve", "--port", "0"], "").await;
-    let trusting = certified(&service);
+    let trusting = trusting(&certified(&service));
 
     let (mut child, port) = on_all_addresses(&service).await;
     let everywhere = trusting.get(format!("https://127.0.0.1:{port}/healthz"));

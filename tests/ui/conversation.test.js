@@ -213,6 +213,16 @@ test("OP-51: a message on the blank page names a topic that there is not", () =>
   assert.equal(new Conversation(storage(), "someone").nameFor("hello", ""), null, "the first of all needs no name");
 });
 
+test("OP-51: a topic that the server has not listed yet has its name", () => {
+  const conversation = new Conversation(storage(), "someone");
+  conversation.apply({ type: "topic_list", topics: [{ id: "t-0", name: "first", state: "active", last_activity: 1 }] });
+  const turn = conversation.compose("letters", "");
+
+  conversation.adopt(turn, { message_id: "m-1", task_id: "task-1", topic_id: "t-1" });
+
+  assert.equal(conversation.nameFor("letters", ""), "letters 2");
+});
+
 test("OP-51: a new topic is the same whether its frames or its answer come first", () => {
   const early = beginning();
   const late = beginning();

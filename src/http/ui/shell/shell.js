@@ -55,17 +55,19 @@ async function show() {
   const place = here();
   const entry = PLACES.find((one) => one.view === place.view) ?? PLACES[0];
   drawFrame();
-  if (shown?.view === entry.view) {
+  // Whatever was on its way is not wanted any more.
+  const number = (opening += 1);
+  if (shown?.view === entry.view && shown.element.isConnected) {
     shown.element.moved?.(place);
     return;
   }
-  const number = (opening += 1);
   const main = byId("view");
-  const slow = setTimeout(() => main.replaceChildren(loading()), 200);
+  const slow = setTimeout(() => number === opening && main.replaceChildren(loading()), 200);
   try {
     await entry.load();
   } catch {
     clearTimeout(slow);
+    if (number !== opening) return;
     const refusal = /** @type {any} */ ({ code: "not_loaded", status: 0, message: "This view could not be loaded." });
     main.replaceChildren(failure(refusal, show));
     shown = null;

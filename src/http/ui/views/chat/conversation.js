@@ -141,7 +141,8 @@ export class Conversation {
    * The service would look for a topic that fits, which is not what a person means who begins a new one.
    */
   nameFor(content, topic) {
-    const open = this.topics.filter((one) => one.state !== "done");
+    // Also those that the server has not listed yet.
+    const open = this.listed().filter((one) => !["done", "past"].includes(one.state));
     if (topic !== UNDECIDED || open.length === 0 || content.startsWith("/")) return null;
     const underway = this.turns(UNDECIDED).find((turn) => turn.fresh && !hasEnded(turn));
     if (underway) return underway.fresh;

@@ -249,7 +249,7 @@ class Triggers extends View {
 
   /** @param {any} trigger */
   next(trigger) {
-    const times = trigger.next_due ?? [];
+    const times = trigger.state === "active" ? (trigger.next_due ?? []) : [];
     if (!times.length)
       return make(
         "p",
