@@ -122,7 +122,7 @@ pub(crate) struct Received {
 struct State {
     script: VecDeque<Reply>,
     otherwise: Option<Reply>,
-    actor: Option<fn(&Value) -> Reply>,
+    actor: Option<Box<dyn Fn(&Value) -> Reply + Send>>,
     key: Option<String>,
     received: Vec<Received>,
 }
@@ -186,8 +186,8 @@ impl FakeModel {
     }
 
     /// Decides each reply from the request, once the script is over.
-    pub(crate) fn answer_with(&self, actor: fn(&Value) -> Reply) {
-        self.state.lock().unwrap().actor = Some(actor);
+    pub(crate) fn answer_with(&self, actor: impl Fn(&Value) -> Reply + Send + 'static) {
+        self.state.lock().unwrap().actor = Some(Box::new(actor));
     }
 
     /// Takes this key from now on, and no other.
@@ -269,7 +269,7 @@ async fn respond(
             Some((status, message)) => Reply::status(status, message),
             None => {
                 let acted = |state: &State| {
-                    let actor = state.actor?;
+                    let actor = state.actor.as_ref()?;
                     Some(actor(&state.received.last()?.body))
                 };
                 let next = state.script.pop_front();
