@@ -113,6 +113,14 @@ const HEADS: &[(&str, Spoil)] = &[
         raw.length = Some("99999999999999999999999999")
     }),
     ("two lengths", |raw| raw.header(b"Content-Length: 1")),
+    ("length and chunks", |raw| {
+        raw.header(b"Transfer-Encoding: chunked");
+        raw.body = b"0\r\n\r\nGET /healthz HTTP/1.1\r\n\r\n".to_vec();
+    }),
+];
+
+/// What is wrong with a body.
+const BODIES: &[(&str, Spoil)] = &[
     ("a chunk of no size", |raw| {
         raw.length = Some("");
         raw.header(b"Transfer-Encoding: chunked");
@@ -123,14 +131,6 @@ const HEADS: &[(&str, Spoil)] = &[
         raw.header(b"Transfer-Encoding: chunked");
         raw.body = b"ffffffffffffffffffff\r\n{}\r\n0\r\n\r\n".to_vec();
     }),
-    ("length and chunks", |raw| {
-        raw.header(b"Transfer-Encoding: chunked");
-        raw.body = b"0\r\n\r\nGET /healthz HTTP/1.1\r\n\r\n".to_vec();
-    }),
-];
-
-/// What is wrong with a body.
-const BODIES: &[(&str, Spoil)] = &[
     ("no body", |raw| raw.body.clear()),
     ("no JSON", |raw| raw.body = b"nonsense".to_vec()),
     ("half of it", |raw| {

@@ -13,7 +13,7 @@ use crate::{
 };
 
 /// Rounds with a kill, and commands that run in each.
-const ROUNDS: usize = 25;
+const ROUNDS: usize = 13;
 const COMMANDS: usize = 4;
 
 const CHANNELS: &str = "

