@@ -292,3 +292,60 @@ mod recovered {
         assert_eq!(ledger.drawn(&"child".into(), DAY), cost(80));
     }
 }
+
+/// SC-15, SE-141: a thousand children that call at the same time, each call dearer than it was thought to
+/// be. None spends more than one call beyond its own cap, and all together no more than one call each
+/// beyond that of the root; then nothing more is made.
+#[test]
+fn a_thousand_children_overspend_by_one_call_each_at_most() {
+    const CHILDREN: usize = 1_000;
+    const THOUGHT: u64 = 10;
+    const DEAR: u64 = 15;
+    let ledger = Ledger::default();
+    let root = ("main", tokens(20_000));
+    let names: Vec<_> = (0..CHILDREN)
+        .map(|number| format!("child-{number}"))
+        .collect();
+    let line_of = |name: &str| line(&[(name, tokens(25)), root]);
+
+    std::thread::scope(|scope| {
+        for names in names.chunks(CHILDREN / 8) {
+            let (ledger, line_of) = (&ledger, &line_of);
+            scope.spawn(move || {
+                // All of these have a call under way before the first of them ends.
+                loop {
+                    let begun = names.iter().map(|name| {
+                        let line = line_of(name);
+                        ledger.reserve(&line, &[], cost(THOUGHT), DAY)
+                    });
+                    let begun: Vec<_> = begun.flatten().collect();
+                    if begun.is_empty() {
+                        return;
+                    }
+                    for call in begun {
+                        ledger.settle(call, cost(DEAR));
+                    }
+                }
+            });
+        }
+    });
+
+    let drawn = |name: &str| ledger.drawn(&name.into(), DAY).tokens;
+    let most = names
+        .iter()
+        .map(|name| drawn(name))
+        .max()
+        .unwrap_or_default();
+    assert!((DEAR..=25 + DEAR).contains(&most), "{most}");
+    let all = drawn("main");
+    let beyond = CHILDREN as u64 * (DEAR - THOUGHT);
+    assert!((20_000 - THOUGHT..=20_000 + beyond).contains(&all), "{all}");
+    assert_eq!(all, names.iter().map(|name| drawn(name)).sum::<u64>());
+    for name in &names {
+        assert!(
+            ledger
+                .reserve(&line_of(name), &[], cost(THOUGHT), DAY)
+                .is_err()
+        );
+    }
+}

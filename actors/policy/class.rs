@@ -30,8 +30,10 @@ pub const CLASSES: &[&str] = &[
 /// Any call that expands a reference to a secret, beside the class of its tool.
 pub const SECRET_USE: &str = "secret.use";
 
-/// Folders whose files tell a team what it is.
-const SELF: &[&str] = &["org-rules", "team-rules", "skills", "subagents"];
+/// Folders at the top of a workspace whose files tell a team what it is.
+pub const SELF_FOLDERS: [&str; 4] = ["org-rules", "team-rules", "skills", "subagents"];
+/// The same for a file: what a heartbeat does on its own.
+pub const SELF_FILE: &str = "HEARTBEAT.md";
 
 /// How much harm a mistake does.
 #[derive(
@@ -197,6 +199,10 @@ fn untrusted(request: &Request<'_>) -> Option<Caution> {
         "trust" | "plugin.register" if changes => {
             ask(Kind::SelfChange, Risk::Normal, "what the team is changes")
         }
+        // It could answer with it, in a form that nobody recognises.
+        "exec" if request.uses_secret => {
+            ask(Kind::Tool, Risk::Normal, "a command is given a secret")
+        }
         // What is saved in such a turn waits for a review; what is deleted is out of prompts at once.
         "memory" if request.tool == "memory_delete" => ask(
             Kind::SelfChange,
@@ -225,5 +231,5 @@ fn is_self_change(touch: &Touch) -> bool {
         return false;
     };
     let first = inside.split('/').next().unwrap_or_default();
-    SELF.contains(&first)
+    SELF_FOLDERS.contains(&first) || first == SELF_FILE
 }

@@ -1,18 +1,92 @@
 //! A shell command as a list of words, if it is one simple command.
 
-/// Programs that run another one: what they are given is not what is run.
+/// Programs and words of the shell that run another one: what they are given is not what is run.
 const WRAPPERS: &[&str] = &[
-    "ash", "bash", "busybox", "builtin", "chroot", "command", "csh", "dash", "doas", "env", "eval",
-    "exec", "fish", "flock", "ionice", "ksh", "nice", "nohup", "parallel", "setsid", "sh", "ssh",
-    "stdbuf", "su", "sudo", "tcsh", "time", "timeout", "unshare", "watch", "xargs", "zsh",
+    ".",
+    "alias",
+    "ash",
+    "bash",
+    "bind",
+    "builtin",
+    "busybox",
+    "capsh",
+    "chroot",
+    "chrt",
+    "command",
+    "compgen",
+    "complete",
+    "coproc",
+    "csh",
+    "dash",
+    "doas",
+    "entr",
+    "env",
+    "eval",
+    "exec",
+    "expect",
+    "fakeroot",
+    "fish",
+    "flock",
+    "gdb",
+    "ionice",
+    "ksh",
+    "logsave",
+    "ltrace",
+    "mapfile",
+    "mksh",
+    "nice",
+    "nohup",
+    "nsenter",
+    "numactl",
+    "parallel",
+    "perf",
+    "pkexec",
+    "posh",
+    "prlimit",
+    "rbash",
+    "readarray",
+    "run-parts",
+    "runuser",
+    "script",
+    "setarch",
+    "setpriv",
+    "setsid",
+    "sg",
+    "sh",
+    "source",
+    "ssh",
+    "start-stop-daemon",
+    "stdbuf",
+    "strace",
+    "su",
+    "sudo",
+    "systemd-run",
+    "taskset",
+    "tcsh",
+    "time",
+    "timeout",
+    "toybox",
+    "trap",
+    "unbuffer",
+    "unshare",
+    "valgrind",
+    "watch",
+    "xargs",
+    "yash",
+    "zsh",
 ];
 
+/// Options of `find` behind which another command stands.
+const RUNS: &[&str] = &["-exec", "-execdir", "-ok", "-okdir"];
+
 /// The words of a command that does one thing: no pipe, list, substitution, redirection, assignment,
-/// expansion or wrapper. Anything else has no words, since what it would run cannot be seen.
+/// expansion or wrapper. Anything else has no words, since what it would run cannot be seen: also what
+/// is quoted but would be expanded by a shell's own commands (`test -v 'a[$(…)]'`).
 pub fn words(command: &str) -> Option<Vec<String>> {
     let mut words: Vec<String> = Vec::new();
     let mut word: Option<String> = None;
-    let mut rest = command.trim().chars();
+    // What else looks like space is a letter to the shell.
+    let mut rest = command.trim_matches([' ', '\t', '\n']).chars();
     while let Some(next) = rest.next() {
         match next {
             ' ' | '\t' => words.extend(word.take()),
@@ -21,7 +95,8 @@ pub fn words(command: &str) -> Option<Vec<String>> {
                 loop {
                     match rest.next()? {
                         end if end == next => break,
-                        '$' | '`' | '\\' | '!' if next == '"' => return None,
+                        '$' | '`' => return None,
+                        '\\' | '!' if next == '"' => return None,
                         other => word.push(other),
                     }
                 }
@@ -36,7 +111,10 @@ pub fn words(command: &str) -> Option<Vec<String>> {
     let program = words.first()?;
     let name = program.rsplit('/').next().unwrap_or(program);
     let is_plain = !program.contains('=') && !name.is_empty() && !WRAPPERS.contains(&name);
-    is_plain.then_some(words)
+    // The loader of programs, under its many names.
+    let loads = name.starts_with("ld-") || name.starts_with("ld.so");
+    let runs = words.iter().any(|word| RUNS.contains(&word.as_str()));
+    (is_plain && !loads && !runs).then_some(words)
 }
 
 #[cfg(test)]
@@ -84,6 +162,13 @@ mod tests {
             "(git log)",
             "git # log",
             "! git log",
+            "find . -name x -exec rm '{}' +",
+            "test -v 'a[$(rm x)]'",
+            "printf -v 'a[`rm x`]' y",
+            "git log\r",
+            "coproc rm x",
+            "/lib64/ld-linux-x86-64.so.2 /bin/rm x",
+            ". ./script",
         ];
 
         let seen: Vec<_> = hidden

@@ -14,6 +14,9 @@ mod lists;
 mod overhead;
 mod process;
 mod queue;
+#[path = "../../tests/it/racer.rs"]
+mod race;
+mod racer;
 mod report;
 #[path = "../../tests/it/service.rs"]
 #[allow(dead_code)]
@@ -46,7 +49,7 @@ fn main() {
     if wanted.first().is_some_and(|first| first == start::ARGUMENT) {
         return start::serve(&wanted[1..]);
     }
-    let sections: [(&str, Section); 7] = [
+    let sections: [(&str, Section); 8] = [
         ("queue", queue::measure),
         ("chat", chat::measure),
         ("delegate", delegate::measure),
@@ -54,6 +57,7 @@ fn main() {
         ("start", start::measure),
         ("streams", streams::measure),
         ("lists", lists::measure),
+        ("racer", racer::measure),
     ];
     let mut report = Report::default();
     for (name, measure) in sections {

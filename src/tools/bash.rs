@@ -2,7 +2,10 @@
 
 use std::{collections::BTreeMap, fmt::Write as _, sync::Arc, time::Duration};
 
-use hivewright_actors::tool::{Effect, ToolFault};
+use hivewright_actors::{
+    task::Label,
+    tool::{Effect, ToolFault},
+};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
@@ -99,6 +102,7 @@ impl Tool for Bash {
             workspace: Arc::clone(&cx.workspace),
             command: args.command,
             env: args.env,
+            keeps_self: cx.label == Label::Untrusted,
         };
         let mut finished = cx.sandbox.run(job, cx.cancel.clone()).await?;
         // What was cut off at the front may have been the beginning of a secret.

@@ -19,11 +19,12 @@ use crate::vault::{
     scope::Scope,
 };
 
-/// Tools by which one team learns something from another.
-const TO_OTHERS: [&str; 4] = [
+/// Tools by which one team gives another work, or learns something from it.
+const TO_OTHERS: [&str; 5] = [
     "org.delegate_task",
     "org.query_team",
     "org.query_teams",
+    "org.send_message",
     "trigger.test_trigger",
 ];
 
@@ -138,7 +139,7 @@ impl Sight {
         if !subject.untrusted || !TO_OTHERS.contains(&self.class) {
             return None;
         }
-        let one = args["team"].as_str();
+        let one = args["team"].as_str().or(args["target"].as_str());
         let several = args["teams"].as_array().into_iter().flatten();
         let names = one.into_iter().chain(several.filter_map(Value::as_str));
         let names = names.filter(|name| *name != grant.team.as_str());

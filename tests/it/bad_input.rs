@@ -39,7 +39,7 @@ async fn still_answers(socket: &mut RawSocket) {
     }
 }
 
-/// CH-38, CH-72 to CH-78
+/// SC-16, CH-38, CH-72 to CH-78
 #[actix::test]
 async fn a_bad_frame_is_answered_and_the_connection_stays() {
     let service = Service::start().await;

@@ -34,7 +34,7 @@ const SAID_FIRST: &str = "canary+said/5b0c77e9=1fa6d024";
 const SAID_TO_SPAWN: &str = "canary+asked/e4410b9d=6c82f73a";
 
 /// The ways in which a secret must not be seen.
-fn forms(secret: &str) -> Vec<Vec<u8>> {
+pub(crate) fn forms(secret: &str) -> Vec<Vec<u8>> {
     let mut forms = vec![secret.as_bytes().to_vec()];
     forms.extend(percents(secret).into_iter().map(String::into_bytes));
     for before in 0..3 {

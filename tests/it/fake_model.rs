@@ -124,7 +124,7 @@ pub(crate) struct Received {
 struct State {
     script: VecDeque<Reply>,
     otherwise: Option<Reply>,
-    actor: Option<fn(&Value) -> Reply>,
+    actor: Option<Box<dyn Fn(&Value) -> Reply + Send>>,
     counts: bool,
     key: Option<String>,
     received: Vec<Received>,
@@ -189,8 +189,8 @@ impl FakeModel {
     }
 
     /// Decides each reply from the request, once the script is over.
-    pub(crate) fn answer_with(&self, actor: fn(&Value) -> Reply) {
-        self.state.lock().unwrap().actor = Some(actor);
+    pub(crate) fn answer_with(&self, actor: impl Fn(&Value) -> Reply + Send + 'static) {
+        self.state.lock().unwrap().actor = Some(Box::new(actor));
     }
 
     /// Reports a token for each four bytes of a request from now on.
@@ -281,7 +281,7 @@ async fn respond(
             Some((status, message)) => Reply::status(status, message),
             None => {
                 let acted = |state: &State| {
-                    let actor = state.actor?;
+                    let actor = state.actor.as_ref()?;
                     Some(actor(&state.received.last()?.body))
                 };
                 let next = state.script.pop_front();

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use crate::service::{PATIENCE, Service};
 
 /// Processes that were started with exactly this argument, on the whole machine.
-fn processes(argument: &str) -> usize {
+pub(crate) fn processes(argument: &str) -> usize {
     let has = |entry: &fs::DirEntry| {
         let words = fs::read(entry.path().join("cmdline")).unwrap_or_default();
         let mut words = words.split(|byte| *byte == 0);
@@ -18,7 +18,7 @@ fn processes(argument: &str) -> usize {
 }
 
 /// Waits until so many run.
-async fn until_there_are(count: usize, argument: &str) {
+pub(crate) async fn until_there_are(count: usize, argument: &str) {
     let seen = async {
         while processes(argument) != count {
             tokio::time::sleep(Duration::from_millis(10)).await;
@@ -35,7 +35,7 @@ async fn tasks(service: &Service) -> Vec<Value> {
     answer["data"].as_array().unwrap().clone()
 }
 
-/// OP-35, OP-107: a command that runs is gone from the machine, its task waits again, nothing begins
+/// SC-15, OP-35, OP-107: a command that runs is gone from the machine, its task waits again, nothing begins
 /// until the teams are resumed, and then the turn goes on by the rule for what may have happened.
 #[tokio::test]
 async fn the_kill_switch_ends_what_runs_and_loses_nothing() {

@@ -35,7 +35,7 @@ use tokio_util::sync::CancellationToken;
 /// The longest that a test waits for what must happen.
 const PATIENCE: Duration = Duration::from_secs(20);
 
-struct World {
+pub(crate) struct World {
     dir: TempDir,
     tools: Arc<dyn Toolset>,
     sandbox: Arc<Sandbox>,
@@ -104,16 +104,20 @@ impl World {
         }
     }
 
-    fn path(&self, path: &str) -> PathBuf {
+    pub(crate) fn path(&self, path: &str) -> PathBuf {
         self.dir.path().join(path)
     }
 
-    async fn bash(&self, command: &str) -> ToolReply {
+    pub(crate) async fn bash(&self, command: &str) -> ToolReply {
         self.call(json!({ "command": command }), CancellationToken::new())
             .await
     }
 
-    async fn call(&self, args: Value, cancel: CancellationToken) -> ToolReply {
+    pub(crate) async fn call(&self, args: Value, cancel: CancellationToken) -> ToolReply {
+        self.call_as(Label::Trusted, args, cancel).await
+    }
+
+    async fn call_as(&self, label: Label, args: Value, cancel: CancellationToken) -> ToolReply {
         let call = ToolCall {
             id: "1".into(),
             name: "bash".to_owned(),
@@ -121,7 +125,7 @@ impl World {
         };
         let cx = CallContext {
             caller: Arc::new(caller()),
-            label: Label::Trusted,
+            label,
             turn: "turn-1".into(),
             step: 1,
             key: "k".to_owned(),
@@ -160,7 +164,7 @@ fn ok(content: &str) -> ToolReply {
 }
 
 /// Both forms of the sandbox, which must keep the same promises.
-async fn worlds() -> [World; 2] {
+pub(crate) async fn worlds() -> [World; 2] {
     let worlds = [World::new().await, World::without_namespaces().await];
     assert!(worlds[0].sandbox.layers().namespaces, "no namespaces here");
     worlds
@@ -576,25 +580,87 @@ async fn a_flood_of_output_is_cut() {
     assert!(reply.content.ends_with("\nend"));
 }
 
-/// SC-55, TO-64
+/// SC-55, SC-137, TO-64: with each layer removed in turn.
 #[tokio::test]
 async fn a_missing_layer_refuses_and_names_the_cure() {
-    let world = World::with(|settings| async {
-        let layers = Layers {
-            landlock: 2,
-            seccomp: true,
-            namespaces: true,
-        };
-        Sandbox::with_layers(settings, layers)
-    })
-    .await;
+    let cases = [
+        ((2, true, true), Layer::Landlock),
+        ((0, true, true), Layer::Landlock),
+        ((9, false, true), Layer::Seccomp),
+        ((5, true, false), Layer::Namespaces),
+    ];
+    for ((landlock, seccomp, namespaces), missing) in cases {
+        let world = World::with(|settings| async move {
+            let layers = Layers {
+                landlock,
+                seccomp,
+                namespaces,
+            };
+            Sandbox::with_layers(settings, layers)
+        })
+        .await;
 
-    let reply = world.bash("touch notes/ran").await;
+        let reply = world.bash("touch notes/ran").await;
 
-    assert_eq!(reply.fault, Some(ToolFault::SandboxUnavailable));
-    assert!(reply.content.contains("`landlock` is missing"), "{reply:?}");
-    assert!(reply.content.contains(Layer::Landlock.cure()), "{reply:?}");
-    assert!(!world.path("teams/alpha/notes/ran").exists());
+        assert_eq!(reply.fault, Some(ToolFault::SandboxUnavailable));
+        let named = format!("`{missing}` is missing");
+        assert!(reply.content.contains(&named), "{reply:?}");
+        assert!(reply.content.contains(missing.cure()), "{reply:?}");
+        assert!(!world.path("teams/alpha/notes/ran").exists());
+    }
+}
+
+/// SC-42: a command of a turn that has read untrusted content leaves alone what tells the team what it
+/// is, also what is not there yet, and works elsewhere as ever. Another one may.
+#[tokio::test]
+async fn a_command_of_an_untrusted_turn_cannot_change_what_the_team_is() {
+    let plant = "mkdir -p org-rules team-rules skills/x subagents; \
+                 for f in org-rules/x team-rules/x team-rules/house.md skills/x/SKILL.md subagents/x HEARTBEAT.md; \
+                 do echo planted >> $f; done; mv team-rules notes/old; mkdir team-rules; echo planted > team-rules/y; \
+                 rm -rf skills; ln -sfn notes skills; ln team-rules/house.md notes/hard; echo planted >> notes/hard; \
+                 ln -s ../team-rules notes/soft; echo planted > notes/soft/z; echo work > notes/work";
+    let planted = |world: &World| {
+        let mut found = Vec::new();
+        for name in [
+            "org-rules",
+            "team-rules",
+            "skills",
+            "subagents",
+            "HEARTBEAT.md",
+        ] {
+            let path = world.path("teams/alpha").join(name);
+            let files = match path.is_dir() {
+                true => fs::read_dir(&path)
+                    .unwrap()
+                    .map(|entry| entry.unwrap().path())
+                    .collect(),
+                false => vec![path],
+            };
+            let is_planted = |file: &PathBuf| {
+                fs::read_to_string(file).is_ok_and(|text| text.contains("planted"))
+            };
+            found.extend(files.into_iter().filter(is_planted));
+        }
+        found
+    };
+    for world in worlds().await {
+        fs::create_dir(world.path("teams/alpha/team-rules")).unwrap();
+        fs::write(world.path("teams/alpha/team-rules/house.md"), "Be kind.\n").unwrap();
+
+        let args = json!({ "command": plant });
+        let reply = world
+            .call_as(Label::Untrusted, args, CancellationToken::new())
+            .await;
+
+        assert_eq!(reply.fault, None, "{reply:?}");
+        assert_eq!(planted(&world), Vec::<PathBuf>::new(), "{reply:?}");
+        let house = fs::read_to_string(world.path("teams/alpha/team-rules/house.md")).unwrap();
+        assert_eq!(house, "Be kind.\n");
+        let work = fs::read_to_string(world.path("teams/alpha/notes/work")).unwrap();
+        assert_eq!(work, "work\n");
+        world.bash("echo planted > team-rules/own").await;
+        assert_eq!(planted(&world).len(), 1);
+    }
 }
 
 /// SC-56

@@ -255,6 +255,25 @@ impl Service {
         (status, response.json().await.unwrap_or(Value::Null))
     }
 
+    /// Makes a team with all tools below the main one, and waits until it is ready.
+    pub(crate) async fn make_team(&self, name: &str, description: &str) {
+        let wish = json!({
+            "name": name, "description": description, "scope_accepts": [name], "allowed_tools": ["*"],
+        });
+        let (status, made) = self.api("POST", "/api/v1/teams", Some(wish)).await;
+        assert_eq!(status, 201, "{made}");
+        let path = format!("/api/v1/tasks?team={name}");
+        let deadline = Instant::now() + PATIENCE;
+        loop {
+            let (_, tasks) = self.api("GET", &path, None).await;
+            if tasks["data"][0]["state"] == "done" {
+                return;
+            }
+            assert!(Instant::now() < deadline, "{tasks}\n{}", self.log());
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    }
+
     /// A new connection.
     pub(crate) async fn connect(&self) -> Client {
         Client::connect(&self.url(), &self.token()).await

@@ -149,7 +149,7 @@ async fn failures_in_a_row_switch_a_trigger_off() {
     assert_eq!(by_clock.count(), 2, "{runs:#?}");
 }
 
-fn hmac(key: &[u8], data: &[u8]) -> String {
+pub(crate) fn hmac(key: &[u8], data: &[u8]) -> String {
     let pad = |with: u8| -> Vec<u8> {
         let mut block = [0_u8; 64];
         block[..key.len()].copy_from_slice(key);

@@ -97,7 +97,7 @@ async fn the_same_question_a_third_time_is_a_loop() {
     assert_eq!(notices.len(), 1);
 }
 
-/// OR-87: though at no time more than one of them is open.
+/// SC-15, OR-87: though at no time more than one of them is open.
 #[actix::test]
 async fn one_turn_leads_to_two_hundred_tasks_one_after_another() {
     let setting = set_up(Limits::default());

@@ -249,7 +249,7 @@ async fn a_crash_at_any_commit_runs_an_approved_call_once() {
     }
 }
 
-/// SE-141, SE-143: a call that does not fit is not made; the turn waits, the operator is asked once,
+/// SC-15, SE-141, SE-143: a call that does not fit is not made; the turn waits, the operator is asked once,
 /// and it goes on from its journal when they agree.
 #[actix::test]
 async fn a_turn_without_money_waits_for_the_operator() {

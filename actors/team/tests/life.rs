@@ -128,7 +128,7 @@ async fn a_message_during_the_drain_is_answered_by_the_next_process() {
     assert_eq!(heard.last().unwrap(), "done m1: Fine.");
 }
 
-/// OP-35, OR-95: the kill switch. Whatever runs, also what does not hear, is gone within a second; all
+/// SC-15, OP-35, OR-95: the kill switch. Whatever runs, also what does not hear, is gone within a second; all
 /// tasks are back, the attempt does not count, and each call goes on by its effect class.
 #[actix::test]
 async fn a_team_that_is_stopped_at_once_gives_everything_back() {

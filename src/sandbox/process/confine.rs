@@ -220,7 +220,7 @@ fn restrict_files(plan: &Plan, home: &Home) -> Result<(), Missing> {
         let handle = open_folder(folder)?;
         let keep_top = position == 0 && plan.keep_top;
         if keep_top {
-            for (_, below) in folders_below(&handle)? {
+            for (_, below) in folders_below(&handle, &plan.kept)? {
                 rules = allow(rules, below, writable())?;
             }
         }
@@ -245,14 +245,21 @@ fn writable() -> BitFlags<AccessFs> {
 }
 
 /// The folders at the top of a workspace that stay writable when the top itself does not.
-pub(super) fn folders_below(workspace: &OwnedFd) -> Result<Vec<(OsString, OwnedFd)>, Missing> {
+pub(super) fn folders_below(
+    workspace: &OwnedFd,
+    kept: &[String],
+) -> Result<Vec<(OsString, OwnedFd)>, Missing> {
     let failed = Missing::of("base", "workspace");
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
     let listing = rustix::fs::openat(workspace, ".", flags, Mode::empty()).map_err(&failed)?;
     let mut folders = Vec::new();
     for entry in rustix::fs::Dir::new(listing).map_err(&failed)?.flatten() {
         let name = OsStr::from_bytes(entry.file_name().to_bytes());
-        if name == "." || name == ".." || name == GOVERNED_DIR {
+        if name == "."
+            || name == ".."
+            || name == GOVERNED_DIR
+            || kept.iter().any(|kept| name == kept.as_str())
+        {
             continue;
         }
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;

@@ -13,7 +13,11 @@ use std::{
     time::Duration,
 };
 
-use rustix::{fs::AtFlags, fs::FileType, fs::Mode, io::Errno};
+use hivewright_actors::policy::class::SELF_FILE;
+use rustix::{
+    fs::{AtFlags, FileType, Mode, OFlags},
+    io::Errno,
+};
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
     net::UnixStream,
@@ -28,7 +32,7 @@ use self::{
 };
 use super::workspace::{
     Access, Workspace,
-    governance::{GOVERNED_DIR, GOVERNED_FILE},
+    governance::{GOVERNED_DIR, GOVERNED_FILE, SELF},
 };
 
 pub mod capture;
@@ -77,6 +81,8 @@ pub struct Job {
     pub command: String,
     /// Variables beside the fixed ones.
     pub env: BTreeMap<String, String>,
+    /// What tells the team what it is stays as it is: the command comes from a turn that is not believed.
+    pub keeps_self: bool,
 }
 
 /// What came of a command.
@@ -155,7 +161,9 @@ impl Sandbox {
     ///
     /// Whatever the end, nothing it started lives on. Dropping the future kills at once.
     pub async fn run(&self, job: Job, stop: CancellationToken) -> Result<Finished, SandboxError> {
-        self.execute(&job.workspace, job.env, Program::Bash(job.command), stop)
+        let kept: &[&str] = if job.keeps_self { &SELF } else { &[] };
+        let program = Program::Bash(job.command);
+        self.execute(&job.workspace, job.env, program, kept, stop)
             .await
     }
 
@@ -169,7 +177,7 @@ impl Sandbox {
         .await?;
         let program = Program::Bash(":".to_owned());
         let stop = CancellationToken::new();
-        self.execute(&workspace, BTreeMap::new(), program, stop)
+        self.execute(&workspace, BTreeMap::new(), program, &[], stop)
             .await
             .map(drop)
     }
@@ -179,6 +187,7 @@ impl Sandbox {
         workspace: &Arc<Workspace>,
         env: BTreeMap<String, String>,
         program: Program,
+        kept: &'static [&'static str],
         stop: CancellationToken,
     ) -> Result<Finished, SandboxError> {
         if let Some(layer) = self.layers.missing() {
@@ -187,7 +196,7 @@ impl Sandbox {
                 reason: format!("{:?}", self.layers),
             });
         }
-        let (plan, scratch) = self.prepare(workspace, env, program).await?;
+        let (plan, scratch) = self.prepare(workspace, env, program, kept).await?;
         let result = self.supervise(&plan, stop).await;
         drop(scratch);
         result
@@ -198,6 +207,7 @@ impl Sandbox {
         workspace: &Arc<Workspace>,
         env: BTreeMap<String, String>,
         program: Program,
+        kept: &'static [&'static str],
     ) -> Result<(Plan, Scratch), SandboxError> {
         let (workspace, layers) = (Arc::clone(workspace), self.layers);
         let settings = self.settings.clone();
@@ -205,12 +215,13 @@ impl Sandbox {
         let (plan, scratch, exposed) = blocking(move || {
             let exposed = exposed(&settings.private, &workspace);
             let scratch = Scratch::make(&settings.scratch)?;
-            let governed = protect(&workspace)?;
+            let governed = protect(&workspace, kept)?;
             let plan = Plan {
                 folders: folders(&workspace)?,
                 scratch: scratch.path.clone(),
                 namespaces: layers.namespaces,
                 keep_top: !(layers.namespaces && governed),
+                kept: kept.iter().copied().map(str::to_owned).collect(),
                 memory,
                 processes: PROCESSES,
                 file_size: FILE_SIZE,
@@ -347,13 +358,22 @@ fn exposed(private: &[PathBuf], workspace: &Workspace) -> Option<PathBuf> {
 }
 
 /// Makes sure that the governed names at the top of the workspace can be held by mounts.
-fn protect(workspace: &Workspace) -> io::Result<bool> {
+fn protect(workspace: &Workspace, kept: &[&str]) -> io::Result<bool> {
     let Some((_, handle, _)) = workspace.roots().next() else {
         return Ok(false);
     };
-    match rustix::fs::mkdirat(handle, GOVERNED_DIR, Mode::RWXU) {
-        Ok(()) | Err(Errno::EXIST) => {}
-        Err(errno) => return Err(errno.into()),
+    for name in [GOVERNED_DIR].iter().chain(kept) {
+        let made = match *name {
+            SELF_FILE => {
+                let flags = OFlags::CREATE | OFlags::EXCL | OFlags::WRONLY | OFlags::CLOEXEC;
+                rustix::fs::openat(handle, *name, flags, Mode::RUSR | Mode::WUSR).map(drop)
+            }
+            folder => rustix::fs::mkdirat(handle, folder, Mode::RWXU),
+        };
+        match made {
+            Ok(()) | Err(Errno::EXIST) => {}
+            Err(errno) => return Err(errno.into()),
+        }
     }
     match rustix::fs::statat(handle, GOVERNED_FILE, AtFlags::SYMLINK_NOFOLLOW) {
         Ok(stat) => Ok(FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile),

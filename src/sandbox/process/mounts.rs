@@ -129,18 +129,19 @@ impl Tree {
             let handle = confine::open_folder(folder)?;
             self.bind_handle(&handle, &folder.path, limits)?;
             if keep_top {
-                for (name, below) in confine::folders_below(&handle)? {
+                for (name, below) in confine::folders_below(&handle, &plan.kept)? {
                     self.bind_handle(&below, &folder.path.join(name), WRITABLE)?;
                 }
             } else if position == 0 {
-                self.govern(&folder.path)?;
+                self.govern(&folder.path, &plan.kept)?;
             }
         }
         Ok(())
     }
 
-    fn govern(&self, workspace: &Path) -> Result<(), Missing> {
-        for name in [GOVERNED_FILE, GOVERNED_DIR] {
+    fn govern(&self, workspace: &Path, kept: &[String]) -> Result<(), Missing> {
+        let kept = kept.iter().map(String::as_str);
+        for name in [GOVERNED_FILE, GOVERNED_DIR].into_iter().chain(kept) {
             let path = workspace.join(name);
             let kind =
                 fs::symlink_metadata(&path).map_err(Missing::of(LAYER, "a governed path"))?;

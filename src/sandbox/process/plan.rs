@@ -26,6 +26,8 @@ pub(super) struct Plan {
     pub namespaces: bool,
     /// Keep the top of the workspace as it is: the governed names there cannot be held by mounts.
     pub keep_top: bool,
+    /// More names at the top of the workspace that stay as they are.
+    pub kept: Vec<String>,
     /// Bytes that the tree may hold in memory.
     pub memory: u64,
     /// Processes and threads at once.

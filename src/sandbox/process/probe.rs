@@ -83,7 +83,7 @@ impl Sandbox {
 
         let program = Program::SelfTest(targets);
         let stop = CancellationToken::new();
-        let running = self.execute(&workspace, BTreeMap::new(), program, stop);
+        let running = self.execute(&workspace, BTreeMap::new(), program, &[], stop);
         let finished = tokio::time::timeout(PATIENCE, running).await;
         drop(scratch);
         let Ok(finished) = finished else {

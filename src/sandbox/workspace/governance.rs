@@ -2,6 +2,8 @@
 
 use std::{fmt, path::Path};
 
+use hivewright_actors::policy::class::{SELF_FILE, SELF_FOLDERS};
+
 /// What a path in the workspace is, by where it really lies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Class {
@@ -25,6 +27,12 @@ pub enum Class {
 pub const GOVERNED_FILE: &str = "config.yaml";
 /// The governed folder.
 pub const GOVERNED_DIR: &str = "plugins";
+
+/// What tells the team what it is, and is kept from commands of a turn that is not believed.
+pub const SELF: [&str; 5] = {
+    let [org_rules, team_rules, skills, subagents] = SELF_FOLDERS;
+    [org_rules, team_rules, skills, subagents, SELF_FILE]
+};
 
 impl Class {
     /// The class of a path relative to the workspace, free of links.
