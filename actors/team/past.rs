@@ -44,7 +44,7 @@ pub(super) fn read(
     now: Timestamp,
     most: usize,
 ) -> Result<Result<Past, String>, StorageError> {
-    let earlier = crate::store::reads::summary(storage, lane, generation)?;
+    let earlier = crate::store::journal::summary(storage, lane, generation)?;
     if let Some((at, _)) = &earlier
         && now.since(*at) < PAUSE
     {
@@ -54,7 +54,7 @@ pub(super) fn read(
         )));
     }
     let earlier = earlier.map(|(_, compaction)| compaction);
-    let began = crate::store::reads::began(storage, lane, generation)?;
+    let began = crate::store::journal::began(storage, lane, generation)?;
     let first = earlier.as_ref().and_then(|earlier| earlier.keep_from_seq);
     let range = (first.map_or(0, |first| first.saturating_sub(1)), u64::MAX);
     let mut events: Vec<HistoryEvent> = Vec::new();

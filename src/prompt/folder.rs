@@ -52,11 +52,20 @@ pub(super) struct Place<'a> {
 }
 
 /// What a folder holds, sorted by file name.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Debug, PartialEq, Eq)]
 pub(super) struct Found<T> {
     pub(super) texts: Vec<Arc<T>>,
     /// Files that were left out, and why.
     pub(super) warnings: Vec<String>,
+}
+
+impl<T> Clone for Found<T> {
+    fn clone(&self) -> Self {
+        Self {
+            texts: self.texts.clone(),
+            warnings: self.warnings.clone(),
+        }
+    }
 }
 
 impl<T> Default for Found<T> {
@@ -91,10 +100,39 @@ impl Links {
             Self::Refused => AtFlags::SYMLINK_NOFOLLOW,
         }
     }
+
+    /// What stands at a path.
+    fn stamp(self, path: &Path) -> Result<Stamp, Errno> {
+        statat(CWD, path, self.look_flags()).map(|seen| stamp(&seen))
+    }
 }
 
 /// Files as they were when they were read, by name.
-type Kept<T> = HashMap<String, (Stamp, Result<Arc<T>, String>)>;
+type Texts<T> = HashMap<String, (Stamp, Result<Arc<T>, String>)>;
+
+/// What was read of a folder.
+#[derive(Debug)]
+struct Kept<T> {
+    texts: Texts<T>,
+    /// Missing if something in the folder is too young to show every change.
+    whole: Option<Whole<T>>,
+}
+
+/// A folder as a whole, good until it or a file in it looks different.
+#[derive(Debug)]
+struct Whole<T> {
+    folder: Stamp,
+    /// What its files looked like; none could not be seen.
+    files: Vec<(PathBuf, Option<Stamp>)>,
+    found: Found<T>,
+}
+
+impl<T> Whole<T> {
+    fn is_current(&self, folder: Stamp, links: Links) -> bool {
+        let mut files = self.files.iter();
+        self.folder == folder && files.all(|(file, seen)| links.stamp(file).ok() == *seen)
+    }
+}
 
 /// What was read, by folder. All calls may block.
 #[derive(Debug)]
@@ -108,17 +146,44 @@ impl<T> Default for Files<T> {
 
 impl<T: Text> Files<T> {
     /// The texts in the folder `name` of `parent`. A missing folder is empty.
+    ///
+    /// One look at the folder and one at each file tell whether something changed: it is opened and
+    /// listed only then.
     pub(super) fn read(&self, parent: &Path, name: &str, links: Links) -> Found<T> {
         let path = parent.join(name);
+        let seen = links.stamp(&path);
         let before = self.0.get(&path).map(|kept| kept.clone());
-        match Folder::open(parent, name, links).and_then(|folder| {
+        let whole = before.as_ref().and_then(|kept| kept.whole.as_ref());
+        if let (Some(whole), Ok(seen)) = (whole, seen)
+            && whole.is_current(seen, links)
+        {
+            return whole.found.clone();
+        }
+        let opened = seen.and_then(|seen| {
+            let folder = Folder::open(parent, name, links)?;
             let names = folder.names(T::INSIDE)?;
-            Ok((folder, names))
-        }) {
-            Ok((folder, names)) => {
-                let (found, kept) = folder.read(names, &before.unwrap_or_default());
+            Ok((seen, folder, names))
+        });
+        match opened {
+            Ok((seen, folder, names)) => {
+                // Looked at before they are read: what changes meanwhile looks different later.
+                let files = names.iter().map(|name| {
+                    let file = path.join(name);
+                    let seen = links.stamp(&file).ok();
+                    (file, seen)
+                });
+                let files: Vec<_> = files.collect();
+                let stamps = files.iter().filter_map(|(_, seen)| *seen);
+                let is_settled = stamps.chain([seen]).all(Stamp::is_settled);
+                let known = before.as_ref().map(|kept| &kept.texts);
+                let (found, texts) = folder.read(names, known.unwrap_or(&Texts::new()));
+                let whole = is_settled.then(|| Whole {
+                    folder: seen,
+                    files,
+                    found: found.clone(),
+                });
                 // Replaced as a whole, so that files which are gone don't fill the memory.
-                self.0.insert(path, Arc::new(kept));
+                self.0.insert(path, Arc::new(Kept { texts, whole }));
                 found
             }
             Err(Errno::NOENT) => Found::default(),
@@ -185,9 +250,9 @@ impl Folder {
     }
 
     /// Reads the files as far as they changed.
-    fn read<T: Text>(&self, mut names: Vec<String>, before: &Kept<T>) -> (Found<T>, Kept<T>) {
+    fn read<T: Text>(&self, mut names: Vec<String>, before: &Texts<T>) -> (Found<T>, Texts<T>) {
         let limits = T::LIMITS;
-        let (mut found, mut kept) = (Found::default(), Kept::new());
+        let (mut found, mut kept) = (Found::default(), Texts::new());
         if names.len() > limits.files {
             let (path, most) = (self.path.display(), limits.files);
             let more = names.len() - most;
@@ -313,4 +378,84 @@ fn size(seen: &Stat) -> u64 {
 
 fn kib(bytes: u64) -> String {
     format!("{} KiB", bytes / 1024)
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use std::{
+        fs,
+        time::{Duration, SystemTime},
+    };
+
+    use super::*;
+
+    #[derive(Debug, PartialEq, Eq)]
+    struct Words(String);
+
+    impl Text for Words {
+        const LIMITS: Limits = Limits {
+            file: 100,
+            total: 1_000,
+            files: 10,
+            all: "the texts",
+        };
+        const INSIDE: Option<&'static str> = Some("TEXT.md");
+
+        fn parse(_: &Place<'_>, source: &str) -> Result<Self, String> {
+            Ok(Self(source.to_owned()))
+        }
+    }
+
+    fn age(path: &Path, minutes: u64) {
+        let file = File::open(path).unwrap();
+        let then = SystemTime::now() - Duration::from_secs(60 * minutes);
+        file.set_modified(then).unwrap();
+    }
+
+    /// SE-35: what is not opened again is still what the files say.
+    #[test]
+    fn every_change_in_a_folder_is_seen() {
+        let home = tempfile::tempdir().unwrap();
+        let folder = home.path().join("texts");
+        let files = Files::<Words>::default();
+        let read = || {
+            let found = files.read(home.path(), "texts", Links::Refused);
+            let words = found.texts.iter().map(|text| text.0.clone());
+            words.chain(found.warnings).collect::<Vec<_>>()
+        };
+        let is_whole = || {
+            files
+                .0
+                .get(&folder)
+                .is_some_and(|kept| kept.whole.is_some())
+        };
+
+        assert!(read().is_empty());
+        fs::create_dir_all(folder.join("deep")).unwrap();
+        fs::write(folder.join("a.md"), "one").unwrap();
+        age(&folder.join("a.md"), 9);
+        age(&folder, 9);
+        assert_eq!(read()[0], "one");
+        assert!(is_whole());
+        assert_eq!(read()[0], "one");
+
+        // A file changes, and the folder looks the same.
+        fs::write(folder.join("a.md"), "two").unwrap();
+        assert_eq!(read()[0], "two");
+        age(&folder.join("a.md"), 8);
+        assert_eq!(read().len(), 2, "the folder inside has no text");
+
+        // A file comes into a folder inside, which the outer one does not show.
+        fs::write(folder.join("deep/TEXT.md"), "three").unwrap();
+        age(&folder.join("deep/TEXT.md"), 8);
+        assert_eq!(read(), ["two", "three"]);
+        assert!(is_whole());
+
+        fs::remove_file(folder.join("a.md")).unwrap();
+        assert_eq!(read(), ["three"]);
+        fs::remove_dir_all(&folder).unwrap();
+        assert!(read().is_empty());
+    }
 }

@@ -225,19 +225,22 @@ pub(super) fn past_break(text: &[u8], at: usize) -> Option<usize> {
 
 /// Where lines end inside of what may be base64 or hex: from where to where.
 pub(super) fn breaks(text: &str) -> impl Iterator<Item = Range<usize>> + '_ {
-    let ends = ["\n", "\\n"].into_iter().flat_map(move |feed| {
-        let returned = &BREAKS[if feed.len() == 1 { 1 } else { 3 }];
-        text.match_indices(feed).map(move |(at, _)| {
-            let end = at + feed.len();
-            let start = end.saturating_sub(returned.len());
-            match text.as_bytes()[start..end] == **returned {
-                true => start..end,
-                false => at..end,
-            }
-        })
-    });
     let bytes = text.as_bytes();
-    ends.filter(|at| {
+    // One character is looked for much faster than two.
+    let plain = text
+        .match_indices('\n')
+        .map(|(at, _)| (at..at + 1, BREAKS[1]));
+    let escaped = text.match_indices('\\');
+    let escaped = escaped.filter(move |(at, _)| bytes.get(at + 1) == Some(&b'n'));
+    let escaped = escaped.map(|(at, _)| (at..at + 2, BREAKS[3]));
+    let ends = plain.chain(escaped).map(move |(feed, returned)| {
+        let start = feed.end.saturating_sub(returned.len());
+        match bytes[start..feed.end] == *returned {
+            true => start..feed.end,
+            false => feed,
+        }
+    });
+    ends.filter(move |at| {
         let before = at.start.checked_sub(1).and_then(|before| bytes.get(before));
         before.is_some_and(is_encoded) && bytes.get(at.end).is_some_and(is_encoded)
     })

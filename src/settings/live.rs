@@ -50,6 +50,16 @@ struct Held {
     topic_profile: Option<String>,
 }
 
+impl Held {
+    /// It was made of these.
+    fn is_of(&self, config: &Arc<Config>, providers: &Arc<Providers>, channels: &Channels) -> bool {
+        let same = self.providers.as_ref();
+        Arc::ptr_eq(&self.config, config)
+            && same.is_ok_and(|same| Arc::ptr_eq(same, providers))
+            && self.topic_profile == channels.topics.profile
+    }
+}
+
 /// Settings that hold together.
 #[derive(Clone, Debug)]
 pub struct Set {
@@ -99,7 +109,10 @@ impl Live {
                 return Err(Problems(found.flat_map(|found| found.0.clone()).collect()));
             }
         };
-        if self.held().is_some() {
+        if self
+            .held()
+            .is_some_and(|held| !held.is_of(&config, &providers, &channels))
+        {
             self.set_held(Held {
                 config: config.clone(),
                 providers: Ok(providers.clone()),

@@ -5,7 +5,7 @@ use std::{
     fmt,
     io::{self, Write},
     sync::{
-        Arc, Mutex, PoisonError,
+        Arc, Mutex, PoisonError, Weak,
         atomic::{AtomicBool, Ordering},
     },
     time::{Duration, Instant},
@@ -54,15 +54,15 @@ const ASKS: &str = " (asks the operator)";
 /// What the log shows of a call.
 const LOGGED: usize = 10_240;
 
-/// What models are told of sets of tools, by the tools' keys and what rules say of them.
-type Told = HashMap<Vec<(&'static str, Standing)>, Arc<[ToolSpec]>>;
+/// Sets of tools, by the tools' keys and what rules say of them.
+type Sets = HashMap<Vec<(&'static str, Standing)>, Arc<Set>>;
 
 /// The tools that exist, by key.
 #[derive(Clone, Default)]
 pub struct Toolbox {
     tools: BTreeMap<&'static str, Arc<dyn Hosted>>,
-    /// Teams with the same tools share what their models are told.
-    told: Arc<Mutex<Told>>,
+    /// Teams with the same tools share them, and what their models are told.
+    sets: Arc<Mutex<Sets>>,
     pools: Pools,
 }
 
@@ -138,8 +138,8 @@ impl Toolbox {
             .filter_map(|(key, tool)| Some((*key, standing(key, &**tool)?, tool)))
             .collect();
         let keys = visible.iter().map(|(key, standing, _)| (*key, *standing));
-        let shared = self
-            .told
+        let set = self
+            .sets
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
             .entry(keys.collect())
@@ -147,46 +147,70 @@ impl Toolbox {
                 let specs = visible
                     .iter()
                     .map(|(key, standing, tool)| (*key, spec(key, *standing, &***tool, &grant)));
-                in_order(specs.collect())
+                let tools = visible.iter().map(|(key, _, tool)| {
+                    let made = Made {
+                        key: (*key).to_owned(),
+                        tool: Arc::clone(tool),
+                    };
+                    (wire_name(key), made)
+                });
+                Arc::new(Set {
+                    specs: in_order(specs.collect()),
+                    tools: tools.collect(),
+                    longer: Mutex::default(),
+                })
             })
             .clone();
-        let mut tools: BTreeMap<_, _> = visible
-            .iter()
-            .map(|(key, _, tool)| {
-                let made = Made {
-                    key: (*key).to_owned(),
-                    tool: Arc::clone(tool),
-                };
-                (wire_name(key), made)
-            })
-            .collect();
         let made: Vec<_> = made
             .into_iter()
             .filter_map(|made| Some((standing(&made.key, &*made.tool)?, made)))
             .collect();
-        let specs = if made.is_empty() {
-            shared
-        } else {
-            let by_wire: HashMap<_, _> = shared.iter().map(|spec| (&*spec.name, spec)).collect();
-            let known = visible.iter().filter_map(|(key, ..)| {
-                let spec = by_wire.get(&*wire_name(key))?;
-                Some((*key, (*spec).clone()))
-            });
-            let own = made.iter().map(|(standing, Made { key, tool })| {
-                (key.as_str(), spec(key, *standing, &**tool, &grant))
-            });
-            in_order(known.chain(own).collect())
-        };
-        tools.extend(
-            made.into_iter()
-                .map(|(_, made)| (wire_name(&made.key), made)),
-        );
+        let own = made.iter().map(|(standing, Made { key, tool })| {
+            (key.as_str(), spec(key, *standing, &**tool, &grant))
+        });
+        let specs = set.specs_with(own.collect());
+        let own = made.into_iter();
+        let own = own.map(|(_, made)| (wire_name(&made.key), made)).collect();
         TeamTools(Arc::new(Assembled {
-            tools,
+            set,
+            own,
             specs,
             grant,
             pools: self.pools.clone(),
         }))
+    }
+}
+
+/// Tools that several teams have.
+struct Set {
+    tools: BTreeMap<String, Made>,
+    specs: Arc<[ToolSpec]>,
+    /// What the models of teams are told that have others beside them, by what they are told of those.
+    longer: Mutex<Vec<(Vec<ToolSpec>, Weak<[ToolSpec]>)>>,
+}
+
+impl Set {
+    /// What the models of a team are told that has these beside them.
+    fn specs_with(&self, own: Vec<(&str, ToolSpec)>) -> Arc<[ToolSpec]> {
+        if own.is_empty() {
+            return self.specs.clone();
+        }
+        let mut longer = self.longer.lock().unwrap_or_else(PoisonError::into_inner);
+        longer.retain(|(_, specs)| specs.strong_count() > 0);
+        let is_same = |known: &[ToolSpec]| known.iter().eq(own.iter().map(|(_, spec)| spec));
+        let known = longer.iter().find(|(known, _)| is_same(known));
+        if let Some(specs) = known.and_then(|(_, specs)| specs.upgrade()) {
+            return specs;
+        }
+        let by_wire: HashMap<_, _> = self.specs.iter().map(|spec| (&*spec.name, spec)).collect();
+        let shared = self.tools.iter().filter_map(|(wire, made)| {
+            let spec = by_wire.get(&**wire)?;
+            Some((made.key.as_str(), (*spec).clone()))
+        });
+        let specs = in_order(shared.chain(own.iter().cloned()).collect());
+        let own = own.into_iter().map(|(_, spec)| spec).collect();
+        longer.push((own, Arc::downgrade(&specs)));
+        specs
     }
 }
 
@@ -361,7 +385,9 @@ impl Write for Counter {
 pub struct TeamTools(Arc<Assembled>);
 
 struct Assembled {
-    tools: BTreeMap<String, Made>,
+    set: Arc<Set>,
+    /// Tools that only this team has.
+    own: BTreeMap<String, Made>,
     specs: Arc<[ToolSpec]>,
     grant: Grant,
     pools: Pools,
@@ -376,11 +402,7 @@ impl TeamTools {
         subject: &Subject,
         caller: &Caller,
     ) -> Result<Judgement, ToolError> {
-        let made = self
-            .0
-            .tools
-            .get(&wire_name(key))
-            .ok_or_else(not_available)?;
+        let made = self.0.find(&wire_name(key)).ok_or_else(not_available)?;
         let sight = made.tool.sight(&made.key, args, caller)?;
         Ok(sight.judge(args, subject, &self.0.grant))
     }
@@ -439,7 +461,7 @@ impl Toolset for TurnTools {
 
 impl TurnTools {
     fn find(&self, name: &str) -> Option<&Made> {
-        let found = self.team.0.tools.get(name)?;
+        let found = self.team.0.find(name)?;
         Some(self.own.get(name).unwrap_or(found))
     }
 }
@@ -450,17 +472,17 @@ impl Toolset for TeamTools {
     }
 
     fn clean(&self, call: &ToolCall) -> Option<Value> {
-        self.0.clean(self.0.tools.get(&call.name), call)
+        self.0.clean(self.0.find(&call.name), call)
     }
 
     fn settled(&self, call: &CallId, tool: &str, caller: &Caller) {
-        if let Some(made) = self.0.tools.get(tool) {
+        if let Some(made) = self.0.find(tool) {
             made.tool.settled(&origin(caller, call));
         }
     }
 
     fn check(&self, call: &ToolCall, caller: &Caller, label: Label) -> Result<Checked, ToolReply> {
-        let tool = self.0.tools.get(&call.name);
+        let tool = self.0.find(&call.name);
         self.0.check(tool, call, caller, label, Grants::Count)
     }
 
@@ -470,12 +492,12 @@ impl Toolset for TeamTools {
         caller: &Caller,
         label: Label,
     ) -> Result<Checked, ToolReply> {
-        let tool = self.0.tools.get(&call.name);
+        let tool = self.0.find(&call.name);
         self.0.check(tool, call, caller, label, Grants::Rest)
     }
 
     fn run(&self, call: ToolCall, cx: CallContext) -> BoxFuture<'static, ToolReply> {
-        self.0.run(self.0.tools.get(&call.name), call, cx)
+        self.0.run(self.0.find(&call.name), call, cx)
     }
 }
 
@@ -490,6 +512,10 @@ enum Grants {
 type Admitted = (Arc<dyn Hosted>, Value, Checked);
 
 impl Assembled {
+    fn find(&self, name: &str) -> Option<&Made> {
+        self.own.get(name).or_else(|| self.set.tools.get(name))
+    }
+
     /// The tool, its arguments and what is known of the call. A refusal is the call's result.
     fn admit(&self, tool: Option<&Made>, call: &ToolCall) -> Result<Admitted, ToolError> {
         let Made { tool, .. } = tool.ok_or_else(not_available)?;

@@ -17,7 +17,7 @@ use crate::{
     ids::TopicId,
     spine::Spine,
     storage::Order,
-    store::{reads, sessions},
+    store::{journal, sessions},
     task::{Code, Label, Lane},
     team::turn::digest::REQUEST,
 };
@@ -457,7 +457,7 @@ async fn a_summary_that_fails_changes_nothing_and_waits_its_turn() {
     let lane = lane(&topic);
     let stored = spine
         .store
-        .read(move |storage| reads::summary(storage, &lane, 1));
+        .read(move |storage| journal::summary(storage, &lane, 1));
     assert_eq!(stored.await.unwrap(), None);
 }
 
