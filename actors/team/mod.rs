@@ -156,6 +156,8 @@ pub struct Team {
     supervisor: Recipient<Exited>,
     idler: Recipient<Idle>,
     lanes: Lanes,
+    /// How many characters the model is told of its tools, for the set of this name.
+    told_of_tools: Option<(String, usize)>,
     leases: u64,
     idle_since: Instant,
     retiring: bool,
@@ -180,6 +182,7 @@ impl Team {
             supervisor,
             idler,
             lanes: Lanes::default(),
+            told_of_tools: None,
             leases: 0,
             idle_since: Instant::now(),
             retiring: false,

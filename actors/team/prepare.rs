@@ -407,7 +407,7 @@ impl Team {
             task.clone(),
             task.options.max_steps.unwrap_or(brief.max_steps),
         )
-        .within(brief.room, overhead(&brief));
+        .within(brief.room, self.overhead(&brief));
         let start = turn_start(task, &brief);
         let tools = brief.tools.clone();
         let caller = Arc::new(Caller::of(task));
@@ -529,16 +529,25 @@ fn held_in(journal: &[HistoryEvent]) -> impl Iterator<Item = ApprovalId> {
     })
 }
 
-/// How many characters the model is told besides the conversation.
-fn overhead(brief: &Brief) -> usize {
-    let count = |text: &str| text.chars().count();
-    let system = &brief.system;
-    let specs = brief.tools.specs();
-    let tools = specs
-        .iter()
-        .map(|spec| count(&spec.name) + count(&spec.description) + count(&spec.schema.to_string()));
-    let prompt = count(&system.shared) + count(&system.team) + count(&system.turn);
-    prompt + tools.sum::<usize>()
+impl Team {
+    /// How many characters the model is told besides the conversation.
+    fn overhead(&mut self, brief: &Brief) -> usize {
+        let count = |text: &str| text.chars().count();
+        let tools = match &self.told_of_tools {
+            Some((hash, characters)) if *hash == brief.toolset_hash => *characters,
+            _ => {
+                let specs = brief.tools.specs();
+                let specs = specs.iter().map(|spec| {
+                    count(&spec.name) + count(&spec.description) + count(&spec.schema.to_string())
+                });
+                let characters = specs.sum();
+                self.told_of_tools = Some((brief.toolset_hash.clone(), characters));
+                characters
+            }
+        };
+        let system = &brief.system;
+        count(&system.shared) + count(&system.team) + count(&system.turn) + tools
+    }
 }
 
 fn turn_start(task: &Task, brief: &Brief) -> Fact {
