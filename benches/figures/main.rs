@@ -15,6 +15,7 @@ mod overhead;
 mod process;
 mod queue;
 #[path = "../../tests/it/racer.rs"]
+#[allow(dead_code)]
 mod race;
 mod racer;
 mod report;
