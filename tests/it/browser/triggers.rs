@@ -96,8 +96,7 @@ async fn a_trigger_is_switched_changed_run_and_deleted() {
     browser.choose("dialog [name=overlap]", "allow").await;
     submit(&browser).await;
     browser
-        .until("document.querySelector('.rows [data-name=Outcome] .pill')?.textContent === 'success' \
-                || document.querySelector('.rows [data-name=Outcome] .pill')?.textContent === 'done'")
+        .until("document.querySelector('.rows [data-name=Outcome] .pill')?.textContent === 'ok'")
         .await;
     let runs = data(&service, &format!("{path}/runs")).await;
     assert_eq!(runs[0]["cause"], "manual");
