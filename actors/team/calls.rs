@@ -1,7 +1,5 @@
 //! Calls into foreign code: models and tools, each on a task of its own.
 
-use std::sync::Arc;
-
 use actix::{ActorFutureExt, AsyncContext, Context, WrapFuture};
 use tokio::{task::JoinError, time::Instant};
 
@@ -9,8 +7,8 @@ use super::{Spoke, Team, holds, lanes::Call, turn::Input};
 use crate::{
     engine::{Block, EngineFailure, StepReply, StepRequest},
     ids::{CallId, TopicId, TurnId},
-    task::{Code, Label},
-    tool::{Args, CallContext, Caller, Checked, ToolCall, ToolFault, ToolReply, Toolset},
+    task::Code,
+    tool::{Args, CallContext, ToolCall, ToolFault, ToolReply},
 };
 
 impl Team {
@@ -46,7 +44,7 @@ impl Team {
         };
         let address = ctx.address();
         let spoke = (topic.clone(), turn.clone());
-        let events = Arc::new(move |event| {
+        let events = std::sync::Arc::new(move |event| {
             address.do_send(Spoke {
                 topic: spoke.0.clone(),
                 turn: spoke.1.clone(),
@@ -54,13 +52,7 @@ impl Team {
             });
         });
         let engine = running.brief.engine.clone();
-        let (tools, caller) = (running.brief.tools.clone(), running.caller.clone());
-        let label = running.turn.label();
-        let call = actix::spawn(async move {
-            let reply = engine.run(request, events).await?;
-            let checks = check(&reply, tools, caller, label).await;
-            Ok((reply, checks))
-        });
+        let call = actix::spawn(async move { engine.run(request, events).await });
         running.model = Some(Call::of(&call));
         let (topic, turn) = (topic.clone(), turn.clone());
         ctx.spawn(call.into_actor(self).map(move |joined, team, ctx| {
@@ -72,7 +64,7 @@ impl Team {
         &mut self,
         topic: &Option<TopicId>,
         turn: &TurnId,
-        joined: Result<Result<(StepReply, Checks), EngineFailure>, JoinError>,
+        joined: Result<Result<StepReply, EngineFailure>, JoinError>,
         ctx: &mut Context<Self>,
     ) {
         let Some(running) = self.lanes.running(topic, turn) else {
@@ -80,7 +72,7 @@ impl Team {
         };
         running.model = None;
         let said = !running.streaming.is_empty();
-        if let Ok(Ok((reply, _))) = &joined {
+        if let Ok(Ok(reply)) = &joined {
             running.lost += reply.usage;
         }
         self.pay(topic, turn);
@@ -90,11 +82,19 @@ impl Team {
         // The reply holds it; only a step that broke off has nothing else to show.
         running.streaming.clear();
         let input = match joined {
-            Ok(Ok((mut reply, checks))) => {
+            Ok(Ok(mut reply)) => {
                 let team = &self.name;
                 self.recipe
                     .meter
                     .model_called(team, &reply.profile, &reply.usage);
+                let checks = reply
+                    .blocks
+                    .iter()
+                    .filter_map(|block| match block {
+                        Block::Call(call) => Some(running.check(call)),
+                        _ => None,
+                    })
+                    .collect();
                 for block in &mut reply.blocks {
                     if let Block::Call(call) = block
                         && let Some(args) = running.brief.tools.clean(call)
@@ -226,38 +226,4 @@ impl Team {
             }
         });
     }
-}
-
-/// What was found of the calls of a reply, in their order.
-type Checks = Vec<Result<Checked, ToolReply>>;
-
-/// Looks at the calls of a reply. That may look at files, so it is done where it may take time; a
-/// reply without calls goes on at once.
-async fn check(
-    reply: &StepReply,
-    tools: Arc<dyn Toolset>,
-    caller: Arc<Caller>,
-    label: Label,
-) -> Checks {
-    let calls = reply.blocks.iter().filter_map(|block| match block {
-        Block::Call(call) => Some(call.clone()),
-        _ => None,
-    });
-    let calls: Vec<ToolCall> = calls.collect();
-    if calls.is_empty() {
-        return Vec::new();
-    }
-    let count = calls.len();
-    let look = move || {
-        let checks = calls.iter().map(|call| tools.check(call, &caller, label));
-        checks.collect()
-    };
-    let looked = tokio::task::spawn_blocking(look).await;
-    looked.unwrap_or_else(|error| {
-        tracing::error!(%error, "a tool panicked when a call of it was looked at");
-        let failed = || ToolReply::failed(ToolFault::ToolFailed, "the tool failed unexpectedly");
-        std::iter::repeat_with(|| Err(failed()))
-            .take(count)
-            .collect()
-    })
 }

@@ -216,6 +216,13 @@ impl Running {
             .recheck(call, &self.caller, self.turn.label())
     }
 
+    /// Looks at a call on behalf of the turn.
+    pub(super) fn check(&self, call: &ToolCall) -> Result<Checked, ToolReply> {
+        self.brief
+            .tools
+            .check(call, &self.caller, self.turn.label())
+    }
+
     /// The results of calls are durable.
     pub(super) fn settle_calls(&mut self) {
         for (call, tool) in std::mem::take(&mut self.settling) {
