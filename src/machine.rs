@@ -1,6 +1,9 @@
 //! This machine, behind the ports of time and chance.
 
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::{
+    cell::RefCell,
+    time::{SystemTime, UNIX_EPOCH},
+};
 
 use hivewright_actors::{
     clock::{Clock, Timestamp, millis},
@@ -31,10 +34,33 @@ pub struct Randomness;
 
 impl Entropy for Randomness {
     fn bits(&self) -> u64 {
-        // The source fails only where the kernel has none, and then no id could be trusted.
-        getrandom::u64().unwrap_or_else(|error| {
-            tracing::error!(%error, "the machine has no randomness");
-            std::process::abort()
+        DRAWN.with_borrow_mut(|drawn| match drawn.pop() {
+            Some(bits) => bits,
+            None => {
+                *drawn = draw();
+                drawn.pop().unwrap_or_default()
+            }
         })
     }
+}
+
+/// So many numbers are drawn at once: the kernel takes as long for one.
+const DRAW: usize = 32;
+
+thread_local! {
+    static DRAWN: RefCell<Vec<u64>> = const { RefCell::new(Vec::new()) };
+}
+
+fn draw() -> Vec<u64> {
+    let mut bytes = [0; DRAW * 8];
+    // The source fails only where the kernel has none, and then no id could be trusted.
+    if let Err(error) = getrandom::fill(&mut bytes) {
+        tracing::error!(%error, "the machine has no randomness");
+        std::process::abort();
+    }
+    let (numbers, _) = bytes.as_chunks();
+    numbers
+        .iter()
+        .map(|number| u64::from_ne_bytes(*number))
+        .collect()
 }

@@ -282,12 +282,12 @@ impl Router {
     ) {
         let now = self.to.clock.now();
         let message = arrival.message;
-        let fresh = self.to.ids.topic();
         let Some(conversation) = self.conversations.get_mut(channel) else {
             return;
         };
         let topic = match resolution {
             Resolution::New { name } => {
+                let fresh = self.to.ids.topic();
                 Some(conversation.topics.open(fresh, name, &message.content, now))
             }
             Resolution::Existing(id) => conversation.topics.record(&id, &message.content, now),

@@ -1,6 +1,6 @@
 //! The parts of a prompt as text: the same input gives the same bytes.
 
-use std::{fmt::Write, path::Path};
+use std::{borrow::Cow, fmt::Write, path::Path};
 
 use hivewright_actors::{
     briefing::{Line, Speaker},
@@ -136,18 +136,22 @@ pub(super) fn conversation(lines: &[Line], withheld: usize) -> String {
         ..
     } in &lines[lines.len().saturating_sub(MAX_LINES)..]
     {
-        let speaker = match speaker {
-            Speaker::Person(sender) => format!("<{}>:", one_line(sender)),
-            Speaker::Team(team) => format!("[{}]", one_line(team)),
+        let _ = write!(text, "\n> [{}] ", moment(*at));
+        let _ = match speaker {
+            Speaker::Person(sender) => write!(text, "<{}>: ", one_line(sender)),
+            Speaker::Team(team) => write!(text, "[{}] ", one_line(team)),
         };
-        let said = said.trim_end().replace("\r\n", "\n");
-        let said: Vec<_> = said.split(is_line_break).collect();
-        let _ = write!(
-            text,
-            "\n> [{}] {speaker} {}",
-            moment(*at),
-            said.join("\n>     ")
-        );
+        let said = said.trim_end();
+        let said = match said.contains('\r') {
+            true => Cow::Owned(said.replace("\r\n", "\n")),
+            false => Cow::Borrowed(said),
+        };
+        for (number, piece) in said.split(is_line_break).enumerate() {
+            if number > 0 {
+                text.push_str("\n>     ");
+            }
+            text.push_str(piece);
+        }
     }
     if withheld > 0 {
         let _ = write!(
