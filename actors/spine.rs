@@ -31,7 +31,7 @@ use crate::{
     router::{self, Neighbours, Recovered, Router, grants::Grants},
     scheduler::{self, Scheduler, heard::Ears},
     storage::{Storage, StorageError},
-    store::{OnFailure, OnGroup, Store, StoreHandle, reads, trust},
+    store::{OnFailure, OnGroup, Store, StoreHandle, accounts, reads, trust},
     supervisor::{Directory, Supervisor},
     team::Recipe,
 };
@@ -170,7 +170,7 @@ pub fn recover_spending(
     tree: &Tree,
 ) -> Result<(), StorageError> {
     let mut called: HashMap<TeamName, Tally> = HashMap::new();
-    reads::calls(storage, day.number, day.number, &mut |_, caller, tally| {
+    accounts::calls(storage, day.number, day.number, &mut |_, caller, tally| {
         *called.entry(caller.team.clone()).or_default() += tally;
         ledger.recover_calls(caller, tally, day);
     })?;
@@ -178,7 +178,7 @@ pub fn recover_spending(
     let above = |team: &TeamName| -> Vec<TeamName> {
         tree.ancestors(team.as_str()).into_iter().rev().collect()
     };
-    for (team, row) in reads::spent(storage, day)? {
+    for (team, row) in accounts::spent(storage, day)? {
         let mut own = row.own;
         let living = lives(&team).then_some(&team.name);
         if let Some(tally) = living.and_then(|team| called.remove(team)) {
@@ -192,7 +192,7 @@ pub fn recover_spending(
     for (team, tally) in called {
         ledger.recover(Some(&team), &above(&team), tally.spent(), day);
     }
-    for (team, times) in reads::raised(storage, day)? {
+    for (team, times) in accounts::raised(storage, day)? {
         if lives(&team) {
             ledger.recover_raise(&team.name, times, day);
         }
@@ -212,10 +212,10 @@ pub fn recover_spending(
             _ => {}
         }
     }
-    for (team, _) in reads::warned(storage, day)? {
+    for (team, _) in accounts::warned(storage, day)? {
         ledger.recover_warning(&team.name, day);
     }
-    for cost in reads::costs(storage)? {
+    for cost in accounts::costs(storage)? {
         ledger.recover_task(&cost);
     }
     Ok(())

@@ -14,10 +14,7 @@ use crate::{
     clock::{Timestamp, millis},
     ids::{TaskId, TeamName},
     notice::{Notice, NoticeKind},
-    store::{
-        reads::{self, OpenWork},
-        records::Writes,
-    },
+    store::{journal, reads::OpenWork, records::Writes},
     task::{Code, Ending, Kind, Lane, Task, WaitReason},
 };
 
@@ -203,7 +200,7 @@ impl Queue {
                 suspects
                     .into_iter()
                     .map(|(place, lane, generation)| {
-                        Ok((place, reads::last_sign(storage, &lane, generation)?))
+                        Ok((place, journal::last_sign(storage, &lane, generation)?))
                     })
                     .collect::<Result<Vec<_>, _>>()
             });

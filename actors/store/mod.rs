@@ -18,7 +18,10 @@ use crate::{
     storage::{Batch, Order, Storage, StorageError},
 };
 
+pub mod accounts;
+mod acked;
 pub mod alongside;
+pub mod journal;
 pub mod reads;
 pub mod records;
 pub mod redact;
@@ -263,7 +266,7 @@ impl Store {
     }
 
     fn apply(&mut self, writes: Writes, batch: &mut Batch) -> Result<Vec<Numbered>, StorageError> {
-        let mut numbered = Vec::new();
+        let mut numbered: Vec<Numbered> = Vec::new();
         for write in writes.list {
             match write {
                 Write::Put { key, value } => {
@@ -299,12 +302,13 @@ impl Store {
                     let ordinal = self.next_ordinal(&channel)?;
                     let key = records::outbox_key(&channel, ordinal);
                     let value = self.redacted(&key, &value).unwrap_or(value);
-                    batch.changes.push((key, Some(value)));
-                    numbered.push(Numbered {
+                    let frame = Numbered {
                         channel,
                         ordinal,
                         frame,
-                    });
+                    };
+                    acked::put(batch, numbered.last(), &frame, value);
+                    numbered.push(frame);
                 }
                 Write::ForgetChannel { channel } => {
                     self.heads.remove(&channel);

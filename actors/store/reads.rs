@@ -3,17 +3,16 @@
 use std::{
     collections::{HashMap, HashSet},
     ops::ControlFlow,
-    time::Duration,
 };
 
 use serde::{Deserialize, de::DeserializeOwned};
 
 use super::{
+    acked,
     records::{
         self, ChannelRow, ERRORS, EndedTask, Interaction, MessageRow, Said, TeamError, Undecided,
-        began_key, channel_key, decode, finished_key, interaction_prefix, journal_prefix,
-        message_prefix, number_at_end, outbox_prefix, task_key, task_prefix, topic_prefix,
-        undecided_prefix,
+        channel_key, decode, finished_key, interaction_prefix, message_prefix, number_at_end,
+        outbox_prefix, task_key, task_prefix, topic_prefix, undecided_prefix,
     },
     scan_prefix,
 };
@@ -21,13 +20,10 @@ use crate::{
     approvals::{question::Question, record::Approval},
     audit::Audit,
     briefing::{Line, Speaker},
-    budget::{Caller, Cost, Day, SpentRow, Tally},
     clock::Timestamp,
     event::Frame,
-    history::{Fact, HistoryEvent, Meta, Origin},
     ids::{
-        ApprovalId, CallId, ChannelId, LeaseId, MessageId, NoticeId, QuestionId, TaskId, TeamKey,
-        TeamName, TopicId,
+        ApprovalId, ChannelId, LeaseId, MessageId, NoticeId, QuestionId, TaskId, TeamKey, TopicId,
     },
     inbox::InboxEvent,
     notice::Notice,
@@ -176,14 +172,8 @@ pub fn outbox(storage: &dyn Storage, id: &ChannelId) -> Result<Vec<StoredFrame>,
         &outbox_prefix(id),
         Order::Rising,
         &mut |key, value| {
-            if let (Some(ordinal), Ok(value)) = (number_at_end(key), value)
-                && let Ok(frame) = decode(key, value)
-            {
-                frames.push(StoredFrame {
-                    ordinal,
-                    bytes: value.len(),
-                    frame,
-                });
+            if let Ok(stored) = value.and_then(|value| acked::frames(key, value)) {
+                frames.extend(stored);
             }
             ControlFlow::Continue(())
         },
@@ -197,14 +187,9 @@ pub fn frames(
     id: &ChannelId,
     ordinals: &[u64],
 ) -> Result<Vec<Frame>, StorageError> {
-    let frames = ordinals
-        .iter()
-        .map(|ordinal| one(storage, &records::outbox_key(id, *ordinal)));
-    Ok(frames
-        .collect::<Result<Vec<_>, _>>()?
-        .into_iter()
-        .flatten()
-        .collect())
+    let stored = outbox(storage, id)?.into_iter();
+    let wanted = stored.filter(|stored| ordinals.contains(&stored.ordinal));
+    Ok(wanted.map(|stored| stored.frame).collect())
 }
 
 /// The newest ordinal of a channel's outbox; 0 if it never had one.
@@ -222,15 +207,6 @@ pub fn newest_ordinal(storage: &dyn Storage, id: &ChannelId) -> Result<u64, Stor
     Ok(newest)
 }
 
-/// What a lane needs before its first turn.
-#[derive(Debug, Default)]
-pub struct LaneHistory {
-    /// The `seq` of the next event.
-    pub next_seq: u64,
-    /// The recent conversation, oldest first.
-    pub recent: Vec<Line>,
-}
-
 /// What went wrong last in each team that something went wrong in, by the team's key.
 pub fn team_errors(storage: &dyn Storage) -> Result<HashMap<String, TeamError>, StorageError> {
     let prefix = records::prefix(&ERRORS);
@@ -244,315 +220,6 @@ pub fn team_errors(storage: &dyn Storage) -> Result<HashMap<String, TeamError>, 
         ControlFlow::Continue(())
     })?;
     Ok(errors)
-}
-
-/// The end of a lane's journal, and what was last said in its channel.
-pub fn lane(
-    storage: &dyn Storage,
-    lane: &Lane,
-    generation: u32,
-    channel: Option<&ChannelId>,
-    not_before: Timestamp,
-    most: usize,
-) -> Result<LaneHistory, StorageError> {
-    let mut next_seq = 1;
-    let mut damaged = None;
-    scan_prefix(
-        storage,
-        &journal_prefix(lane, generation),
-        Order::Falling,
-        &mut |key, value| {
-            match value.and_then(|value| decode::<Vec<HistoryEvent>>(key, value)) {
-                Ok(events) => next_seq = events.last().map_or(1, |event| event.seq + 1),
-                Err(error) => damaged = Some(error),
-            }
-            ControlFlow::Break(())
-        },
-    )?;
-    if let Some(error) = damaged {
-        return Err(error);
-    }
-    let began: Option<Timestamp> = one(storage, &began_key(lane, generation))?;
-    let not_before = began.map_or(not_before, |began| began.max(not_before));
-    let recent = match channel {
-        Some(channel) => recent(
-            storage,
-            channel,
-            &lane.team,
-            lane.topic.as_ref(),
-            not_before,
-            most,
-        )?,
-        None => Vec::new(),
-    };
-    Ok(LaneHistory { next_seq, recent })
-}
-
-fn recent(
-    storage: &dyn Storage,
-    channel: &ChannelId,
-    team: &TeamName,
-    topic: Option<&TopicId>,
-    not_before: Timestamp,
-    most: usize,
-) -> Result<Vec<Line>, StorageError> {
-    let mut lines: Vec<Line> = Vec::new();
-    scan_prefix(
-        storage,
-        &interaction_prefix(channel),
-        Order::Falling,
-        &mut |key, value| {
-            let Ok(row) = value.and_then(|value| decode::<Interaction>(key, value)) else {
-                return ControlFlow::Continue(());
-            };
-            if row.at < not_before || lines.len() >= most {
-                return ControlFlow::Break(());
-            }
-            let elsewhere = topic.is_some() && row.topic.is_some() && row.topic.as_ref() != topic;
-            if elsewhere || row.trust_decision.is_some() {
-                return ControlFlow::Continue(());
-            }
-            lines.extend(
-                row.said
-                    .into_iter()
-                    .rev()
-                    .map(|said| said.line)
-                    .filter(|line| match &line.speaker {
-                        Speaker::Person(_) => true,
-                        Speaker::Team(name) => name == team.as_str(),
-                    }),
-            );
-            ControlFlow::Continue(())
-        },
-    )?;
-    lines.truncate(most);
-    lines.reverse();
-    Ok(lines)
-}
-
-/// The events of a task's unfinished turn, oldest first; empty if it has none.
-///
-/// Other turns of the lane may have run while this one was set aside, so that its events need not
-/// be the last. None is older than its task.
-pub fn unfinished_turn(
-    storage: &dyn Storage,
-    task: &Task,
-) -> Result<Vec<HistoryEvent>, StorageError> {
-    let mut found: Vec<Vec<HistoryEvent>> = Vec::new();
-    let mut turn = None;
-    let mut damaged = None;
-    scan_prefix(
-        storage,
-        &journal_prefix(&task.lane, task.generation),
-        Order::Falling,
-        &mut |key, value| match value.and_then(|value| decode::<Vec<HistoryEvent>>(key, value)) {
-            Ok(events) => {
-                let too_old = events
-                    .last()
-                    .is_some_and(|last| last.timestamp + CLOCK_SLACK < task.created_at);
-                if too_old {
-                    return ControlFlow::Break(());
-                }
-                // A turn that goes on keeps its name, so the newest start names it.
-                if turn.is_none() {
-                    turn = events
-                        .iter()
-                        .find(|event| starts(event, &task.id))
-                        .map(|event| event.turn.clone());
-                }
-                let first = events.iter().any(|event| begins(event, &task.id));
-                found.push(events);
-                match first {
-                    true => ControlFlow::Break(()),
-                    false => ControlFlow::Continue(()),
-                }
-            }
-            Err(error) => {
-                damaged = Some(error);
-                ControlFlow::Break(())
-            }
-        },
-    )?;
-    if let Some(error) = damaged {
-        return Err(error);
-    }
-    let Some(turn) = turn else {
-        return Ok(Vec::new());
-    };
-    let events: Vec<_> = found
-        .into_iter()
-        .rev()
-        .flatten()
-        .filter(|event| event.turn == turn)
-        .collect();
-    let ended = events
-        .iter()
-        .any(|event| matches!(event.fact, Fact::TurnEnd { .. }));
-    Ok(if ended { Vec::new() } else { events })
-}
-
-/// How many model calls the last turn of a lane took, if it has ended.
-pub fn last_steps(
-    storage: &dyn Storage,
-    lane: &Lane,
-    generation: u32,
-) -> Result<Option<u32>, StorageError> {
-    let mut steps = None;
-    scan_prefix(
-        storage,
-        &journal_prefix(lane, generation),
-        Order::Falling,
-        &mut |key, value| {
-            if let Ok(events) = value.and_then(|value| decode::<Vec<HistoryEvent>>(key, value)) {
-                steps = events.iter().rev().find_map(|event| match event.fact {
-                    Fact::TurnEnd { steps, .. } => Some(steps),
-                    _ => None,
-                });
-            }
-            ControlFlow::Break(())
-        },
-    )?;
-    Ok(steps)
-}
-
-/// When something was last written to a lane's journal.
-pub fn last_sign(
-    storage: &dyn Storage,
-    lane: &Lane,
-    generation: u32,
-) -> Result<Option<Timestamp>, StorageError> {
-    let mut sign = None;
-    scan_prefix(
-        storage,
-        &journal_prefix(lane, generation),
-        Order::Falling,
-        &mut |key, value| {
-            if let Ok(events) = value.and_then(|value| decode::<Vec<HistoryEvent>>(key, value)) {
-                sign = events.last().map(|event| event.timestamp);
-            }
-            ControlFlow::Break(())
-        },
-    )?;
-    Ok(sign)
-}
-
-/// In which model call the unfinished turn of a task is, from 1; 0 before the first has ended.
-pub fn present_step(storage: &dyn Storage, task: &Task) -> Result<u32, StorageError> {
-    let events = unfinished_turn(storage, task)?;
-    let steps = events.iter().filter_map(|event| match &event.fact {
-        Fact::AssistantText { step, .. }
-        | Fact::AssistantThinking { step, .. }
-        | Fact::ToolCall { step, .. }
-        | Fact::Meta(Meta::Usage { step, .. }) => Some(*step),
-        _ => None,
-    });
-    Ok(steps.max().unwrap_or_default())
-}
-
-/// A call in the journal, and what its turn had read before it.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Trail {
-    /// The event that holds the call.
-    pub seq: u64,
-    /// The tools whose results had been read, in the order in which they were first called.
-    pub tools: Vec<String>,
-    /// The addresses that they were called with.
-    pub urls: Vec<String>,
-}
-
-/// The trail of a call by its idempotency key; none if the journal does not hold it.
-pub fn trail(
-    storage: &dyn Storage,
-    lane: &Lane,
-    generation: u32,
-    call: &str,
-) -> Result<Option<Trail>, StorageError> {
-    let mut rows: Vec<Vec<HistoryEvent>> = Vec::new();
-    let mut turn = None;
-    let mut damaged = None;
-    scan_prefix(
-        storage,
-        &journal_prefix(lane, generation),
-        Order::Falling,
-        &mut |key, value| match value.and_then(|value| decode::<Vec<HistoryEvent>>(key, value)) {
-            Ok(events) => {
-                if turn.is_none() {
-                    let of_call = events.iter().find(|event| holds(event, call));
-                    turn = of_call.map(|event| event.turn.clone());
-                }
-                let first = |event: &HistoryEvent| {
-                    Some(&event.turn) == turn.as_ref()
-                        && matches!(&event.fact, Fact::User { origin, .. }
-                            if matches!(origin, Origin::Person | Origin::Task))
-                };
-                let is_first = events.iter().any(first);
-                if turn.is_some() {
-                    rows.push(events);
-                }
-                match is_first {
-                    true => ControlFlow::Break(()),
-                    false => ControlFlow::Continue(()),
-                }
-            }
-            Err(error) => {
-                damaged = Some(error);
-                ControlFlow::Break(())
-            }
-        },
-    )?;
-    if let Some(error) = damaged {
-        return Err(error);
-    }
-    let events = rows.into_iter().rev().flatten();
-    let events = events.filter(|event| Some(&event.turn) == turn.as_ref());
-    Ok(follow(events, call))
-}
-
-/// What a turn had read when it made a call.
-fn follow(events: impl Iterator<Item = HistoryEvent>, call: &str) -> Option<Trail> {
-    let mut trail = Trail::default();
-    let mut under_way: Vec<(CallId, Option<String>)> = Vec::new();
-    for event in events {
-        if holds(&event, call) {
-            trail.seq = event.seq;
-            return Some(trail);
-        }
-        match event.fact {
-            Fact::ToolCall { id, args, .. } => {
-                let url = args.get("url").and_then(|url| url.as_str());
-                under_way.push((id, url.map(str::to_owned)));
-            }
-            Fact::ToolResult { id, name, .. } => {
-                if !trail.tools.contains(&name) {
-                    trail.tools.push(name);
-                }
-                let of_call = under_way.iter().find(|(called, _)| *called == id);
-                let url = of_call.and_then(|(_, url)| url.clone());
-                trail
-                    .urls
-                    .extend(url.filter(|url| !trail.urls.contains(url)));
-            }
-            _ => {}
-        }
-    }
-    None
-}
-
-fn holds(event: &HistoryEvent, call: &str) -> bool {
-    matches!(&event.fact, Fact::ToolCall { idempotency_key, .. } if idempotency_key == call)
-}
-
-/// A clock may have been set back by this much while a task was open.
-const CLOCK_SLACK: Duration = Duration::from_secs(60 * 60);
-
-fn starts(event: &HistoryEvent, task: &TaskId) -> bool {
-    matches!(&event.fact, Fact::TurnStart { task_ids, .. } if task_ids.contains(task))
-}
-
-/// The task's own words stand only at the beginning of its turn.
-fn begins(event: &HistoryEvent, task: &TaskId) -> bool {
-    matches!(&event.fact, Fact::User { task_id, origin, .. }
-        if task_id == task && matches!(origin, Origin::Person | Origin::Task))
 }
 
 /// What waits for the next turn of a lane, oldest first, with its numbers.
@@ -603,132 +270,6 @@ pub fn inboxes(storage: &dyn Storage) -> Result<HashSet<Vec<u8>>, StorageError> 
         },
     )?;
     Ok(lanes)
-}
-
-/// What each team itself has spent on a day.
-pub fn spent(storage: &dyn Storage, day: Day) -> Result<Vec<(TeamKey, SpentRow)>, StorageError> {
-    of_day(storage, "spend", day)
-}
-
-/// How often the operator has allowed each team's caps again on a day.
-pub fn raised(storage: &dyn Storage, day: Day) -> Result<Vec<(TeamKey, u32)>, StorageError> {
-    of_day(storage, "raise", day)
-}
-
-/// What the calls of each kind have come to on each day from one to another, as numbers of days.
-pub fn calls(
-    storage: &dyn Storage,
-    from: u32,
-    to: u32,
-    visit: &mut dyn FnMut(u32, Caller, Tally),
-) -> Result<(), StorageError> {
-    let order = Order::Rising;
-    tallies(
-        storage,
-        "use",
-        (from, to),
-        order,
-        &mut |day, rest, tally| {
-            let mut parts = rest.splitn(3, '\0');
-            if let (Some(team), Some(profile), Some(model)) =
-                (parts.next(), parts.next(), parts.next())
-            {
-                let caller = Caller {
-                    team: team.into(),
-                    profile: profile.to_owned(),
-                    model: model.to_owned(),
-                };
-                visit(day, caller, tally);
-            }
-        },
-    )
-}
-
-/// What the calls for each task have come to on the days from one to another, the last day first.
-pub fn task_calls(
-    storage: &dyn Storage,
-    from: u32,
-    to: u32,
-    visit: &mut dyn FnMut(u32, TaskId, Tally),
-) -> Result<(), StorageError> {
-    let order = Order::Falling;
-    tallies(
-        storage,
-        "use-task",
-        (from, to),
-        order,
-        &mut |day, task, tally| {
-            visit(day, task.into(), tally);
-        },
-    )
-}
-
-/// What the calls for a task have come to on a day.
-pub fn task_calls_on(
-    storage: &dyn Storage,
-    day: &str,
-    task: &str,
-) -> Result<Option<Tally>, StorageError> {
-    one(storage, &records::join(&["use-task", day, task]))
-}
-
-fn tallies(
-    storage: &dyn Storage,
-    kind: &str,
-    (from, to): (u32, u32),
-    order: Order,
-    visit: &mut dyn FnMut(u32, &str, Tally),
-) -> Result<(), StorageError> {
-    let start = records::join(&[kind, &from.to_string()]);
-    let end = records::after_prefix(&records::prefix(&[kind, &to.to_string()]));
-    let skip = records::prefix(&[kind]).len();
-    if start >= end {
-        return Ok(());
-    }
-    storage.scan(&start, &end, order, &mut |key, value| {
-        let named = std::str::from_utf8(&key[skip..]).ok();
-        let parts = named.and_then(|name| name.split_once('\0'));
-        if let Some((day, rest)) = parts
-            && let Ok(day) = day.parse()
-            && let Ok(tally) = value.and_then(|value| decode(key, value))
-        {
-            visit(day, rest, tally);
-        }
-        ControlFlow::Continue(())
-    })
-}
-
-/// Teams of which was told on a day that their budget is nearly spent.
-pub fn warned(storage: &dyn Storage, day: Day) -> Result<Vec<(TeamKey, bool)>, StorageError> {
-    of_day(storage, "warned", day)
-}
-
-/// What tasks have cost where that is limited.
-pub fn costs(storage: &dyn Storage) -> Result<Vec<Cost>, StorageError> {
-    let mut costs = Vec::new();
-    let prefix = records::costs_prefix();
-    scan_prefix(storage, &prefix, Order::Rising, &mut |key, value| {
-        costs.extend(value.and_then(|value| decode(key, value)).ok());
-        ControlFlow::Continue(())
-    })?;
-    Ok(costs)
-}
-
-fn of_day<T: DeserializeOwned>(
-    storage: &dyn Storage,
-    kind: &str,
-    day: Day,
-) -> Result<Vec<(TeamKey, T)>, StorageError> {
-    let prefix = records::day_prefix(kind, day);
-    let mut rows = Vec::new();
-    scan_prefix(storage, &prefix, Order::Rising, &mut |key, value| {
-        let team = String::from_utf8_lossy(&key[prefix.len()..]).into_owned();
-        if let Ok(row) = value.and_then(|value| decode(key, value)) {
-            rows.push((records::team_of(&team), row));
-        }
-        ControlFlow::Continue(())
-    })?;
-    Ok(rows)
 }
 
 /// How much each open cause has led to.
@@ -921,7 +462,10 @@ pub fn audits(
     )
 }
 
-fn one<T: DeserializeOwned>(storage: &dyn Storage, key: &[u8]) -> Result<Option<T>, StorageError> {
+pub(super) fn one<T: DeserializeOwned>(
+    storage: &dyn Storage,
+    key: &[u8],
+) -> Result<Option<T>, StorageError> {
     let value = storage.get(key)?;
     value.map(|value| decode(key, &value)).transpose()
 }

@@ -259,7 +259,17 @@ impl Writes {
         self.put(key, tally).tell(facts::spent(day, team, own))
     }
 
-    /// What the calls for a task have come to, as of this day.
+    /// What the calls for a task have come to, once it has ended: with the order of ends.
+    pub fn ended_calls(self, task: &Task, tally: &Tally) -> Self {
+        let mut value = ended_mark(task.kind).to_vec();
+        value.extend(encode(tally));
+        self.with(Write::Put {
+            key: ended_key(task),
+            value,
+        })
+    }
+
+    /// What the calls for a task that has not ended have come to, as of this day.
     pub fn task_calls(self, day: Day, task: &TaskId, tally: &Tally) -> Self {
         let key = join(&["use-task", &day.number.to_string(), task.as_str()]);
         self.put(key, tally)
@@ -760,8 +770,15 @@ pub(super) fn ended_task(key: &[u8], value: &[u8]) -> Option<EndedTask> {
         at: Timestamp(u64::from_be_bytes(*at)),
         team: team.into(),
         id: task.into(),
-        is_chat: value == ended_mark(Kind::Chat),
+        is_chat: value.starts_with(ended_mark(Kind::Chat)),
     })
+}
+
+/// What the calls for such a task came to. Records of former versions don't say.
+pub(super) fn ended_tally(value: &[u8]) -> Option<Tally> {
+    let mark = ended_mark(Kind::Chat);
+    let tally = value.strip_prefix(mark).unwrap_or(value);
+    serde_json::from_slice(tally).ok()
 }
 
 pub(super) fn message_key(channel: &ChannelId, id: &MessageId) -> Vec<u8> {
@@ -1009,9 +1026,17 @@ pub(super) fn number_at_end(key: &[u8]) -> Option<u64> {
     key.last_chunk().map(|bytes| u64::from_be_bytes(*bytes))
 }
 
+/// Room for a row of usual length.
+const ROW: usize = 1024;
+
 /// A record as stored. The types above have no map keys or values that JSON cannot hold.
 fn encode<T: Serialize>(row: &T) -> Vec<u8> {
-    serde_json::to_vec(row).unwrap_or_default()
+    // Most rows fit, so that they are written without being moved.
+    let mut value = Vec::with_capacity(ROW);
+    match serde_json::to_writer(&mut value, row) {
+        Ok(()) => value,
+        Err(_) => Vec::new(),
+    }
 }
 
 /// A record as read.

@@ -109,8 +109,14 @@ const SPINE: &[Texts] = &[
     Texts {
         kind: "out",
         owner: Owner::Main,
-        fields: &["body/content", "body/preview", "body/error", "body/details"],
-        names: &["topic/name"],
+        fields: &[
+            "body/content",
+            "body/preview",
+            "body/error",
+            "body/details",
+            "before/*/body/content",
+        ],
+        names: &["topic/name", "before/*/topic/name"],
     },
     Texts {
         kind: "log",

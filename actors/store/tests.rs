@@ -208,6 +208,85 @@ async fn ordinals_go_on_without_gaps() {
     assert_eq!(ordinals(after), expected(&[("ws:1", 3), ("ws:2", 2)]));
 }
 
+fn ack(text: &str) -> Frame {
+    let ack = crate::event::Ack {
+        content: text.to_owned(),
+        message_id: "m1".into(),
+        task_id: None,
+        generated: true,
+        position: 0,
+        duplicate: None,
+        status: None,
+        response_seq: None,
+    };
+    Frame {
+        body: Body::Ack(ack),
+        ..frame("")
+    }
+}
+
+/// CH-83, CH-89: they are two frames all the same, before and after a restart.
+#[actix::test]
+async fn an_ack_and_what_stands_directly_behind_it_are_one_record() {
+    let disk = Disk::default();
+    let (one, two) = (ChannelId::from("ws:1"), ChannelId::from("ws:2"));
+    let first = open(&disk, None);
+    let writes = Writes::new()
+        .frame(&one, ack("a"))
+        .frame(&one, frame("b"))
+        .frame(&one, ack("c"))
+        .frame(&two, ack("d"))
+        .frame(&one, frame("e"));
+    first.store.commit(writes).await.unwrap();
+    first
+        .store
+        .commit(Writes::new().frame(&two, frame("f")))
+        .await
+        .unwrap();
+
+    let again = open(&disk, None);
+    let more = Writes::new().frame(&one, frame("g"));
+    again.store.commit(more).await.unwrap();
+
+    assert_eq!(disk.keys("out").len(), 6);
+    let stored = |channel| reads::outbox(&*again.storage, channel).unwrap();
+    let frames = |channel| {
+        let frames = stored(channel).into_iter();
+        frames
+            .map(|stored| (stored.ordinal, stored.frame))
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(
+        frames(&one),
+        [
+            (1, ack("a")),
+            (2, frame("b")),
+            (3, ack("c")),
+            (4, frame("e")),
+            (5, frame("g"))
+        ]
+    );
+    assert_eq!(frames(&two), [(1, ack("d")), (2, frame("f"))]);
+    let some = reads::frames(&*again.storage, &one, &[1, 4]).unwrap();
+    assert_eq!(some, [ack("a"), frame("e")]);
+    let gone = Writes::new().drop_frames(&one, [1, 2]);
+    again.store.commit(gone).await.unwrap();
+    assert_eq!(stored(&one).first().unwrap().ordinal, 3);
+}
+
+/// OP-91: records of former versions hold a frame alone, and marks alone.
+#[test]
+fn former_records_are_read() {
+    let key = records::outbox_key(&"ws:1".into(), 7);
+    let former = serde_json::to_vec(&frame("a")).unwrap();
+    let frames: Vec<_> = acked::frames(&key, &former).unwrap().collect();
+
+    assert_eq!((frames.len(), frames[0].ordinal), (1, 7));
+    assert_eq!(frames[0].frame, frame("a"));
+    assert_eq!(records::ended_tally(b"chat"), None);
+    assert_eq!(records::ended_tally(b""), None);
+}
+
 /// SC-115
 #[actix::test]
 async fn a_request_that_is_too_large_is_refused_alone() {

@@ -82,14 +82,9 @@ impl Team {
         let Some(running) = self.lanes.running(topic, turn) else {
             return;
         };
-        let usage = running.turn.usage();
+        let (usage, steps) = (running.turn.usage(), running.turn.step());
         let charge = &running.charge;
-        facts.push(turn_end(
-            &end,
-            running.turn.step(),
-            usage,
-            charge.began.elapsed(),
-        ));
+        facts.push(turn_end(&end, steps, usage, charge.began.elapsed()));
         let mut outcome = outcome(&end, usage, now);
         outcome.report = running.turn.report().cloned();
         if end.ending == Ending::Cancelled {
@@ -127,6 +122,9 @@ impl Team {
             }
         }
         lines.extend(reply_line(&leader, &end.text, now));
+        if steps > 0 {
+            closing = closing.ended_calls(&leader, &Tally::of(&usage, steps.into()));
+        }
         tasks.insert(0, (leader, closed.follow_up.map(Box::new)));
         let ended = Ended {
             ending: end.ending,
@@ -389,6 +387,9 @@ impl Team {
             return writes;
         };
         running.recording = facts.len() as u64;
+        let ends = facts
+            .iter()
+            .any(|fact| matches!(fact, Fact::TurnEnd { .. }));
         running.settling = facts.iter().filter_map(result_of).collect();
         let events: Vec<HistoryEvent> = (memory.next_seq..)
             .zip(facts)
@@ -407,10 +408,12 @@ impl Team {
         let calls = events.iter().filter_map(|event| called(&self.name, event));
         for (caller, usage) in calls {
             if let Some((tally, own)) = self.recipe.ledger.count(&caller, usage, day) {
-                let of_turn = Tally::of(&running.turn.usage(), running.turn.step().into());
-                writes = writes
-                    .calls(day, &caller, &tally, &own)
-                    .task_calls(day, &task.id, &of_turn);
+                writes = writes.calls(day, &caller, &tally, &own);
+                // At its end the task says so itself.
+                if !ends {
+                    let of_turn = Tally::of(&running.turn.usage(), running.turn.step().into());
+                    writes = writes.task_calls(day, &task.id, &of_turn);
+                }
             }
         }
         writes

@@ -25,7 +25,7 @@ use crate::{
         parking::{Hindered, Park},
     },
     storage::StorageError,
-    store::reads,
+    store::{journal, reads},
     task::{Code, Ending, Kind, Task, Wait, WaitReason},
     tool::Caller,
     usage::Usage,
@@ -109,7 +109,7 @@ impl Team {
                     let generation = task.generation;
                     let history = store
                         .read(move |storage| {
-                            reads::lane(
+                            journal::lane(
                                 storage,
                                 &lane,
                                 generation,
@@ -131,7 +131,7 @@ impl Team {
             let journal = if task.redelivered {
                 let task = task.clone();
                 store
-                    .read(move |storage| reads::unfinished_turn(storage, &task))
+                    .read(move |storage| journal::unfinished_turn(storage, &task))
                     .await?
             } else {
                 Vec::new()

@@ -8,7 +8,7 @@ use hivewright_actors::{
     clock::Timestamp,
     ids::TeamName,
     storage::{Storage, StorageError},
-    store::{reads, records::digest},
+    store::{accounts, records::digest},
 };
 use serde::Serialize;
 use utoipa::ToSchema;
@@ -127,15 +127,16 @@ async fn list(state: web::Data<State>, caller: Caller<Read>) -> Result<Rows<Row>
     }
     let teams = caller.principal.teams().map(<[String]>::to_vec);
     if group == Group::Task {
-        let rows = state
-            .spine
-            .store
-            .read(move |storage| of_tasks(storage, first, last, &page));
+        let days = state.days.clone();
+        let rows = state.spine.store.read(move |storage| {
+            let day_of = |at| days.day_of(at).number;
+            of_tasks(storage, (first, last), &day_of, &page)
+        });
         return rows.await.map_err(ApiError::internal);
     }
     let tallies = state.spine.store.read(move |storage| {
         let mut tallies: HashMap<String, Tally> = HashMap::new();
-        reads::calls(storage, first, last, &mut |day, caller, tally| {
+        accounts::calls(storage, first, last, &mut |day, caller, tally| {
             let is = |name: &String| caller.team.as_str() == name;
             if !teams.as_ref().is_none_or(|teams| teams.iter().any(is)) {
                 return;
@@ -159,28 +160,28 @@ async fn list(state: web::Data<State>, caller: Caller<Read>) -> Result<Rows<Row>
 /// each is held.
 fn of_tasks(
     storage: &dyn Storage,
-    first: u32,
-    last: u32,
+    days: (u32, u32),
+    day_of: &dyn Fn(Timestamp) -> u32,
     page: &Page,
 ) -> Result<Rows<Row>, StorageError> {
     let mut seen = HashSet::new();
     let mut gathering = Gathering::new(page);
-    // What was called for a task on a later day is the whole of it, and comes first.
-    reads::task_calls(storage, first, last, &mut |day, task, tally| {
+    // What is known of a task on a later day is the whole of it, and comes first.
+    accounts::task_calls(storage, days, day_of, &mut |place, task, tally| {
         if seen.insert(digest(task.as_str())) {
             let value = match page.sort.field {
                 "key" => task.as_str().into(),
                 "requests" => tally.requests.into(),
                 _ => tally.usd.into(),
             };
-            gathering.see_by(value, &format!("{task}\0{day}"));
+            gathering.see_by(value, &format!("{task}\0{place}"));
         }
     })?;
     gathering.rows(page, |id| {
-        let Some((task, day)) = id.split_once('\0') else {
+        let Some((task, place)) = id.split_once('\0') else {
             return Ok(None);
         };
-        let tally = reads::task_calls_on(storage, day, task)?;
+        let tally = accounts::task_calls_at(storage, place, task)?;
         Ok(tally.map(|tally| Row::new(task.to_owned(), tally)))
     })
 }

@@ -5,7 +5,7 @@ use std::sync::{Arc, PoisonError, atomic::Ordering};
 use hivewright_actors::{
     clock::Timestamp,
     ids::{MemoryId, TaskId, TeamKey},
-    store::reads,
+    store::journal,
     task::Label,
     tool::Caller,
 };
@@ -44,7 +44,7 @@ impl Memory {
         let read = self
             .store()
             .await
-            .read(move |storage| reads::trail(storage, &lane, generation, &key));
+            .read(move |storage| journal::trail(storage, &lane, generation, &key));
         let provenance = Provenance::in_turn(caller, call, label);
         Ok(match read.await? {
             Some(trail) => provenance.after(trail),

@@ -21,7 +21,7 @@ use crate::{
     ids::TeamKey,
     queue::submit::CancelTask,
     spine::Spine,
-    store::reads,
+    store::{accounts, reads},
     task::Code,
     usage::Usage,
 };
@@ -342,7 +342,7 @@ async fn an_agreement_counts_once_however_often_the_process_ends() {
     settle().await;
 
     let storage = world.disk.mount(None);
-    let raised = reads::raised(&*storage, OneDay.day_of(Timestamp(0))).unwrap();
+    let raised = accounts::raised(&*storage, OneDay.day_of(Timestamp(0))).unwrap();
     assert_eq!(raised, [(TeamKey::first("main"), 1)]);
     let row = reads::approval(&*storage, &held[0].id).unwrap().unwrap();
     assert_eq!(row.execution, Execution::Done);
@@ -381,7 +381,7 @@ async fn calls_without_an_answer_count() {
     client.hear_end_of("m1").await;
     let ended = |world: &World| {
         let storage = world.disk.mount(None);
-        let rows = reads::spent(&*storage, OneDay.day_of(Timestamp(0))).unwrap();
+        let rows = accounts::spent(&*storage, OneDay.day_of(Timestamp(0))).unwrap();
         rows[0].1.own.tokens
     };
     let failed = ended(&world);

@@ -7,6 +7,8 @@ use hivewright_actors::{
     budget::{Caller, Day, Spent, Tally},
     router::topics::Topic,
     store::records::{ChannelRow, Writes},
+    task::{Ending, Kind, Outcome},
+    usage::Usage,
 };
 use serde_json::json;
 
@@ -175,6 +177,16 @@ async fn usage_is_grouped_and_has_a_range() {
         usd,
     };
     let own = Spent::default();
+    let mut ended = bench.task("task-ended", "main", Kind::Delegate, "Dig.");
+    ended.outcome = Some(Outcome {
+        ending: Ending::Done,
+        code: None,
+        message: None,
+        text: String::new(),
+        usage: Usage::default(),
+        report: None,
+        finished_at: Timestamp(1_699_990_000_000),
+    });
     let writes = Writes::new()
         .calls(day(20_231_113), &call("main", "big"), &tally(10, 1.0), &own)
         .calls(day(20_231_114), &call("main", "big"), &tally(20, 2.0), &own)
@@ -184,7 +196,11 @@ async fn usage_is_grouped_and_has_a_range() {
             &tally(30, 0.5),
             &own,
         )
-        .task_calls(day(20_231_114), &"task-1".into(), &tally(30, 0.5));
+        .task_calls(day(20_231_114), &"task-1".into(), &tally(30, 0.5))
+        // What it had come to before its end is not the whole.
+        .task_calls(day(20_231_113), &ended.id, &tally(1, 0.1))
+        .finished(&ended)
+        .ended_calls(&ended, &tally(7, 0.7));
     bench.store(writes).await;
     let get = async |query: &str| bench.look(&format!("/api/v1/usage?{query}")).await.json();
 
@@ -202,7 +218,12 @@ async fn usage_is_grouped_and_has_a_range() {
         ["2023-11-13", "2023-11-14"]
     );
     assert_eq!(column(&get("group=model").await, "key"), ["big", "small"]);
-    assert_eq!(column(&get("group=task").await, "key"), ["task-1"]);
+    let tasks = get("group=task&sort=key").await;
+    assert_eq!(column(&tasks, "key"), ["task-1", "task-ended"]);
+    assert_eq!(tasks["data"][1]["usd"], 0.7);
+    let before = get("group=task&to=2023-11-13").await;
+    assert_eq!(column(&before, "key"), ["task-ended"]);
+    assert_eq!(before["data"][0]["usd"], 0.1);
     let late = get("group=team&from=2023-11-14").await;
     assert_eq!(late["data"][0]["usd"], 2.0);
     assert_eq!(get("group=team&to=2023-11-12").await["total"], 0);

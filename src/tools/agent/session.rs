@@ -15,7 +15,7 @@ use hivewright_actors::{
         submit::{CancelTask, Refusal, Submit},
         waits::Wait,
     },
-    store::{StoreHandle, reads, records::Writes},
+    store::{StoreHandle, journal, reads, records::Writes},
     task::{Ending, Kind, Label, Lane, OnResult, Options, Outcome, Priority, Source, Task},
 };
 use sha2::{Digest, Sha256};
@@ -160,7 +160,7 @@ impl Spine {
             let Some(task) = reads::task(storage, &id)? else {
                 return Ok((Label::Untrusted, None));
             };
-            let steps = reads::last_steps(storage, &task.lane, task.generation)?;
+            let steps = journal::last_steps(storage, &task.lane, task.generation)?;
             Ok((task.label, steps))
         });
         // What cannot be looked up is not believed.

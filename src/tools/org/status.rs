@@ -6,7 +6,7 @@ use hivewright_actors::{
     ids::{TaskId, TeamName},
     org::record::TeamRecord,
     queue::submit::{OpenState, OpenTask},
-    store::reads,
+    store::{journal, reads},
     tool::Effect,
 };
 use schemars::JsonSchema;
@@ -41,7 +41,7 @@ async fn steps(parts: &Parts, open: &[OpenTask]) -> HashMap<TaskId, u32> {
         let mut steps = HashMap::new();
         for id in begun {
             if let Some(task) = reads::task(storage, &id)? {
-                let step = reads::present_step(storage, &task)?;
+                let step = journal::present_step(storage, &task)?;
                 steps.insert(id, step);
             }
         }

@@ -1,0 +1,303 @@
+//! Reads of journals: where a lane stands, and what a turn has done.
+
+use std::{ops::ControlFlow, time::Duration};
+
+use super::{
+    reads::one,
+    records::{Interaction, began_key, decode, interaction_prefix, journal_prefix},
+    scan_prefix,
+};
+use crate::{
+    briefing::{Line, Speaker},
+    clock::Timestamp,
+    history::{Fact, HistoryEvent, Meta, Origin},
+    ids::{CallId, ChannelId, TaskId, TeamName, TopicId, TurnId},
+    storage::{Order, Storage, StorageError},
+    task::{Lane, Task},
+};
+
+/// What a lane needs before its first turn.
+#[derive(Debug, Default)]
+pub struct LaneHistory {
+    /// The `seq` of the next event.
+    pub next_seq: u64,
+    /// The recent conversation, oldest first.
+    pub recent: Vec<Line>,
+}
+
+/// The end of a lane's journal, and what was last said in its channel.
+pub fn lane(
+    storage: &dyn Storage,
+    lane: &Lane,
+    generation: u32,
+    channel: Option<&ChannelId>,
+    not_before: Timestamp,
+    most: usize,
+) -> Result<LaneHistory, StorageError> {
+    let newest = newest(storage, lane, generation)?;
+    let last = newest.as_ref().and_then(|events| events.last());
+    let next_seq = last.map_or(1, |event| event.seq + 1);
+    let began: Option<Timestamp> = one(storage, &began_key(lane, generation))?;
+    let not_before = began.map_or(not_before, |began| began.max(not_before));
+    let recent = match channel {
+        Some(channel) => recent(
+            storage,
+            channel,
+            &lane.team,
+            lane.topic.as_ref(),
+            not_before,
+            most,
+        )?,
+        None => Vec::new(),
+    };
+    Ok(LaneHistory { next_seq, recent })
+}
+
+fn recent(
+    storage: &dyn Storage,
+    channel: &ChannelId,
+    team: &TeamName,
+    topic: Option<&TopicId>,
+    not_before: Timestamp,
+    most: usize,
+) -> Result<Vec<Line>, StorageError> {
+    let mut lines: Vec<Line> = Vec::new();
+    scan_prefix(
+        storage,
+        &interaction_prefix(channel),
+        Order::Falling,
+        &mut |key, value| {
+            let Ok(row) = value.and_then(|value| decode::<Interaction>(key, value)) else {
+                return ControlFlow::Continue(());
+            };
+            if row.at < not_before || lines.len() >= most {
+                return ControlFlow::Break(());
+            }
+            let elsewhere = topic.is_some() && row.topic.is_some() && row.topic.as_ref() != topic;
+            if elsewhere || row.trust_decision.is_some() {
+                return ControlFlow::Continue(());
+            }
+            lines.extend(
+                row.said
+                    .into_iter()
+                    .rev()
+                    .map(|said| said.line)
+                    .filter(|line| match &line.speaker {
+                        Speaker::Person(_) => true,
+                        Speaker::Team(name) => name == team.as_str(),
+                    }),
+            );
+            ControlFlow::Continue(())
+        },
+    )?;
+    lines.truncate(most);
+    lines.reverse();
+    Ok(lines)
+}
+
+/// The events of a task's unfinished turn, oldest first; empty if it has none.
+///
+/// Other turns of the lane may have run while this one was set aside, so that its events need not
+/// be the last. None is older than its task.
+pub fn unfinished_turn(
+    storage: &dyn Storage,
+    task: &Task,
+) -> Result<Vec<HistoryEvent>, StorageError> {
+    let mut found: Vec<Vec<HistoryEvent>> = Vec::new();
+    let mut turn = None;
+    walk(storage, &task.lane, task.generation, &mut |events| {
+        let too_old = events
+            .last()
+            .is_some_and(|last| last.timestamp + CLOCK_SLACK < task.created_at);
+        if too_old {
+            return ControlFlow::Break(());
+        }
+        // A turn that goes on keeps its name, so the newest start names it.
+        if turn.is_none() {
+            turn = events
+                .iter()
+                .find(|event| starts(event, &task.id))
+                .map(|event| event.turn.clone());
+        }
+        let first = events.iter().any(|event| begins(event, &task.id));
+        found.push(events);
+        match first {
+            true => ControlFlow::Break(()),
+            false => ControlFlow::Continue(()),
+        }
+    })?;
+    let events = of_turn(found, turn.as_ref());
+    let ended = events
+        .iter()
+        .any(|event| matches!(event.fact, Fact::TurnEnd { .. }));
+    Ok(if ended { Vec::new() } else { events })
+}
+
+/// How many model calls the last turn of a lane took, if it has ended.
+pub fn last_steps(
+    storage: &dyn Storage,
+    lane: &Lane,
+    generation: u32,
+) -> Result<Option<u32>, StorageError> {
+    let newest = newest(storage, lane, generation)?.unwrap_or_default();
+    Ok(newest.iter().rev().find_map(|event| match event.fact {
+        Fact::TurnEnd { steps, .. } => Some(steps),
+        _ => None,
+    }))
+}
+
+/// When something was last written to a lane's journal.
+pub fn last_sign(
+    storage: &dyn Storage,
+    lane: &Lane,
+    generation: u32,
+) -> Result<Option<Timestamp>, StorageError> {
+    let newest = newest(storage, lane, generation)?.unwrap_or_default();
+    Ok(newest.last().map(|event| event.timestamp))
+}
+
+/// In which model call the unfinished turn of a task is, from 1; 0 before the first has ended.
+pub fn present_step(storage: &dyn Storage, task: &Task) -> Result<u32, StorageError> {
+    let events = unfinished_turn(storage, task)?;
+    let steps = events.iter().filter_map(|event| match &event.fact {
+        Fact::AssistantText { step, .. }
+        | Fact::AssistantThinking { step, .. }
+        | Fact::ToolCall { step, .. }
+        | Fact::Meta(Meta::Usage { step, .. }) => Some(*step),
+        _ => None,
+    });
+    Ok(steps.max().unwrap_or_default())
+}
+
+/// A call in the journal, and what its turn had read before it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Trail {
+    /// The event that holds the call.
+    pub seq: u64,
+    /// The tools whose results had been read, in the order in which they were first called.
+    pub tools: Vec<String>,
+    /// The addresses that they were called with.
+    pub urls: Vec<String>,
+}
+
+/// The trail of a call by its idempotency key; none if the journal does not hold it.
+pub fn trail(
+    storage: &dyn Storage,
+    lane: &Lane,
+    generation: u32,
+    call: &str,
+) -> Result<Option<Trail>, StorageError> {
+    let mut rows: Vec<Vec<HistoryEvent>> = Vec::new();
+    let mut turn = None;
+    walk(storage, lane, generation, &mut |events| {
+        if turn.is_none() {
+            let of_call = events.iter().find(|event| holds(event, call));
+            turn = of_call.map(|event| event.turn.clone());
+        }
+        let first = |event: &HistoryEvent| {
+            Some(&event.turn) == turn.as_ref()
+                && matches!(&event.fact, Fact::User { origin, .. }
+                    if matches!(origin, Origin::Person | Origin::Task))
+        };
+        let is_first = events.iter().any(first);
+        if turn.is_some() {
+            rows.push(events);
+        }
+        match is_first {
+            true => ControlFlow::Break(()),
+            false => ControlFlow::Continue(()),
+        }
+    })?;
+    Ok(follow(of_turn(rows, turn.as_ref()).into_iter(), call))
+}
+
+/// Shows the rows of a lane's journal, the newest first. One that is damaged ends it.
+fn walk(
+    storage: &dyn Storage,
+    lane: &Lane,
+    generation: u32,
+    visit: &mut dyn FnMut(Vec<HistoryEvent>) -> ControlFlow<()>,
+) -> Result<(), StorageError> {
+    let prefix = journal_prefix(lane, generation);
+    let mut damaged = None;
+    scan_prefix(
+        storage,
+        &prefix,
+        Order::Falling,
+        &mut |key, value| match value.and_then(|value| decode(key, value)) {
+            Ok(events) => visit(events),
+            Err(error) => {
+                damaged = Some(error);
+                ControlFlow::Break(())
+            }
+        },
+    )?;
+    damaged.map_or(Ok(()), Err)
+}
+
+/// The last row of a lane's journal.
+fn newest(
+    storage: &dyn Storage,
+    lane: &Lane,
+    generation: u32,
+) -> Result<Option<Vec<HistoryEvent>>, StorageError> {
+    let mut newest = None;
+    walk(storage, lane, generation, &mut |events| {
+        newest = Some(events);
+        ControlFlow::Break(())
+    })?;
+    Ok(newest)
+}
+
+/// The events of a turn in rows that came newest first, oldest first.
+fn of_turn(rows: Vec<Vec<HistoryEvent>>, turn: Option<&TurnId>) -> Vec<HistoryEvent> {
+    let events = rows.into_iter().rev().flatten();
+    events.filter(|event| Some(&event.turn) == turn).collect()
+}
+
+/// What a turn had read when it made a call.
+fn follow(events: impl Iterator<Item = HistoryEvent>, call: &str) -> Option<Trail> {
+    let mut trail = Trail::default();
+    let mut under_way: Vec<(CallId, Option<String>)> = Vec::new();
+    for event in events {
+        if holds(&event, call) {
+            trail.seq = event.seq;
+            return Some(trail);
+        }
+        match event.fact {
+            Fact::ToolCall { id, args, .. } => {
+                let url = args.get("url").and_then(|url| url.as_str());
+                under_way.push((id, url.map(str::to_owned)));
+            }
+            Fact::ToolResult { id, name, .. } => {
+                if !trail.tools.contains(&name) {
+                    trail.tools.push(name);
+                }
+                let of_call = under_way.iter().find(|(called, _)| *called == id);
+                let url = of_call.and_then(|(_, url)| url.clone());
+                trail
+                    .urls
+                    .extend(url.filter(|url| !trail.urls.contains(url)));
+            }
+            _ => {}
+        }
+    }
+    None
+}
+
+fn holds(event: &HistoryEvent, call: &str) -> bool {
+    matches!(&event.fact, Fact::ToolCall { idempotency_key, .. } if idempotency_key == call)
+}
+
+/// A clock may have been set back by this much while a task was open.
+const CLOCK_SLACK: Duration = Duration::from_secs(60 * 60);
+
+fn starts(event: &HistoryEvent, task: &TaskId) -> bool {
+    matches!(&event.fact, Fact::TurnStart { task_ids, .. } if task_ids.contains(task))
+}
+
+/// The task's own words stand only at the beginning of its turn.
+fn begins(event: &HistoryEvent, task: &TaskId) -> bool {
+    matches!(&event.fact, Fact::User { task_id, origin, .. }
+        if task_id == task && matches!(origin, Origin::Person | Origin::Task))
+}
