@@ -1,6 +1,6 @@
 //! Conversations that do not fit: left out, summarised, and gone on with, whatever happens meanwhile.
 
-use std::{ops::ControlFlow, time::Duration};
+use std::{collections::BTreeSet, ops::ControlFlow, time::Duration};
 
 use super::crash::{count, heard, settle};
 use crate::{
@@ -207,8 +207,9 @@ async fn a_crash_around_a_summary_loses_nothing_and_repeats_nothing() {
             assert!(has_summary(last[0]));
             // Each once, but for one that was under way.
             let runs = world.tools.runs.lock().unwrap().clone();
-            let first = runs.iter().filter(|run| !run.rerun).count();
-            assert_eq!(first, 9, "{crash:?}: {runs:?}");
+            let calls: BTreeSet<&str> = runs.iter().map(|run| run.id.as_str()).collect();
+            assert_eq!(calls, BTreeSet::from(CALLS), "{crash:?}: {runs:?}");
+            assert!(runs.len() <= 10, "{crash:?}: {runs:?}");
         }
     }
 }
