@@ -23,6 +23,8 @@ pub(super) enum Command {
     Close(Option<String>),
     Stop(Option<String>),
     Compact(Option<String>),
+    /// Without the words that it should begin with.
+    New,
     /// About what waits for a person.
     Verdict(Verdict),
 }
@@ -42,12 +44,22 @@ pub(super) fn parse(content: &str) -> Option<Command> {
         ("/topics", None) => Some(Command::Topics),
         ("/close", _) => Some(Command::Close(topic)),
         ("/compact", _) => Some(Command::Compact(topic)),
+        ("/new" | "/reset", None) => Some(Command::New),
         ("/stop" | "/abort", _) => Some(Command::Stop(topic)),
         _ => None,
     }
 }
 
+/// The words that a new topic is to begin with, whatever they are about.
+pub(super) fn begins_anew(content: &str) -> Option<&str> {
+    let (word, words) = content.split_once(char::is_whitespace)?;
+    let words = words.trim();
+    let is_new = ["/new", "/reset"].contains(&word.to_ascii_lowercase().as_str());
+    (is_new && !words.is_empty()).then_some(words)
+}
+
 const HELP: &str = "Commands:\n\
+    /new <message> begins a new topic with a message.\n\
     /topics lists the topics of this channel.\n\
     /close [topic] ends a topic and what runs in it.\n\
     /stop [topic] stops the running turn of a topic.\n\
@@ -65,6 +77,11 @@ impl Router {
             Command::Verdict(verdict) => return self.judge_by(verdict, message, ctx),
             Command::Compact(topic) => return self.compact_topic(topic, message, ctx),
             Command::Help => (HELP.to_owned(), Writes::new()),
+            Command::New => {
+                let how =
+                    "Say what it is about: `/new <message>` begins a new topic with that message.";
+                (how.to_owned(), Writes::new())
+            }
             Command::Topics => (self.describe_topics(&channel), Writes::new()),
             Command::Close(topic) => self.close_topic(&channel, topic.as_deref()),
             Command::Stop(topic) => (self.stop_topic(&channel, topic.as_deref()), Writes::new()),

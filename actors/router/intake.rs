@@ -5,7 +5,7 @@ use actix::{ActorFutureExt, AsyncContext, Context, WrapFuture};
 use super::{
     Arrival, Known, Router,
     audit::AuditRow,
-    choice::{self, Candidate},
+    choice::{self, Candidate, Choice},
     commands, full_error, main_lane,
     rate::Bucket,
     resolve::{Resolution, Resolve},
@@ -64,6 +64,11 @@ impl Router {
             conversation.known.get(id).cloned()
         });
         let named = id.is_some();
+        let anew = commands::begins_anew(&content).map(str::to_owned);
+        let (content, topic, anew) = match anew {
+            Some(words) => (words, None, true),
+            None => (content, topic, false),
+        };
         let message = Undecided {
             channel: channel.clone(),
             id: id.unwrap_or_else(|| self.to.ids.message()),
@@ -81,14 +86,26 @@ impl Router {
         if let Some(known) = known {
             return self.repeated(channel, &message, known, ctx);
         }
-        if let Some(command) = commands::parse(&message.content) {
+        if let Some(command) = commands::parse(&message.content).filter(|_| !anew) {
             return self.obey(command, message, ctx);
         }
         let arrival = Arrival {
             message,
             asked: false,
         };
-        self.arrive(channel, arrival, ctx);
+        match anew {
+            true => self.begin_anew(channel, arrival, ctx),
+            false => self.arrive(channel, arrival, ctx),
+        }
+    }
+
+    /// A message whose sender wants a new topic for it.
+    fn begin_anew(&mut self, channel: &ChannelId, arrival: Arrival, ctx: &mut Context<Self>) {
+        let new = Some(Choice::New { name: None });
+        let resolution = self.with_request(channel, &arrival, |topics, request| {
+            topics.choose(new, request)
+        });
+        self.resolved(channel, arrival, resolution, ctx);
     }
 
     /// A message that is not known: its topic is found at once, or after those before it.
@@ -97,9 +114,25 @@ impl Router {
             .conversations
             .get(channel)
             .is_some_and(|conversation| !conversation.deciding.is_empty());
-        let resolution = (!waits).then(|| self.resolve(channel, &arrival));
+        match waits {
+            // Not yet: the message is stored before its turn comes.
+            true => self.set_aside(channel, arrival, ctx),
+            false => {
+                let resolution = self.resolve(channel, &arrival);
+                self.resolved(channel, arrival, resolution, ctx);
+            }
+        }
+    }
+
+    fn resolved(
+        &mut self,
+        channel: &ChannelId,
+        arrival: Arrival,
+        resolution: Resolution,
+        ctx: &mut Context<Self>,
+    ) {
         match resolution {
-            Some(Resolution::Refused(refusal)) => {
+            Resolution::Refused(refusal) => {
                 self.commit(self.audited(&arrival.message), ctx);
                 let error = ErrorBody {
                     message_id: Some(arrival.message.id),
@@ -107,13 +140,11 @@ impl Router {
                 };
                 self.refuse(channel, error);
             }
-            Some(Resolution::Existing(_) | Resolution::New { .. }) => {
-                if let Some(resolution) = resolution {
-                    self.become_task(channel, arrival, resolution, Writes::new(), ctx);
-                }
+            resolution @ (Resolution::Existing(_) | Resolution::New { .. }) => {
+                self.become_task(channel, arrival, resolution, Writes::new(), ctx);
             }
-            // Code can't tell, or not yet: the message is stored before a model is asked.
-            Some(Resolution::Ambiguous { .. }) | None => self.set_aside(channel, arrival, ctx),
+            // Code can't tell: the message is stored before a model is asked.
+            Resolution::Ambiguous { .. } => self.set_aside(channel, arrival, ctx),
         }
     }
 

@@ -82,3 +82,29 @@ async fn close_ends_a_topic_and_all_its_work() {
     assert_eq!(refused, "error m4: topic_done");
     assert_eq!(twice, "done m5: Closed \"water garden\".");
 }
+
+/// EN-35: also where the message would belong to a topic that there is.
+#[actix::test]
+async fn new_begins_a_topic_with_the_rest_of_the_message() {
+    let world = slow();
+    let client = world.connect(&world.start());
+    client.say("m1", "water the garden");
+    let first = client.topic_of("m1").await;
+
+    client.say("m2", "/new");
+    let how = client.hear().await;
+    client.say("m3", "/New  water the garden");
+    let second = client.topic_of("m3").await;
+    client.say("m3", "/New  water the garden");
+    let same = client.topic_of("m3").await;
+    client.say("m4", "/topics");
+    let topics = client.hear().await;
+
+    assert!(how.starts_with("done m2: Say what it is about"), "{how}");
+    assert_ne!(first, second);
+    assert_eq!(same, second);
+    assert!(
+        topics.contains(&second) && !topics.to_lowercase().contains("new"),
+        "{topics}"
+    );
+}
