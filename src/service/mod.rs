@@ -6,85 +6,40 @@ use std::{
     path::PathBuf,
     sync::{
         Arc,
-        atomic::{AtomicBool, AtomicU64, Ordering},
+        atomic::{AtomicBool, Ordering},
     },
-    time::{Duration, Instant},
+    time::Duration,
 };
 
 use actix::{Arbiter, ArbiterHandle};
 use actix_web::web;
 use hivewright_actors::{
-    budget::{Days, Ledger},
     channel::{CountConnections, Shutdown},
-    clock::Clock,
-    ids::Ids,
-    live::{
-        self, Publisher,
-        event::{Event, Kind},
-    },
+    live::event::{Event, Kind},
     notice::NoticeKind,
-    org::{self, inboxes::Inboxes, tree::Tree, view::OrgView, waiting::Waiting, work::Actors},
     queue::{self, schedule::Limits},
-    router::{self, gate::Identify, rate::Rate, resolve},
-    scheduler::{self, board::Board},
-    spine::{self, Ports, Spine, Threads},
+    router::{self, rate::Rate, resolve},
+    scheduler,
+    spine::{self, Spine, Threads},
     store::records::Writes,
     supervisor,
 };
-
 use tokio::signal::unix::{SignalKind, signal};
 
 use crate::{
-    briefing::{Sources, Turns, till::Till},
-    changes::Changes,
-    channels::websocket::Door,
-    days::LocalTime,
-    engines::{Engines, native::retry::RetryPolicy},
-    http::{
-        self,
-        access::Access,
-        auth::{authenticator::Authenticator, identities::Identities},
-        jobs::Jobs,
-        metrics::Metrics,
-        origin::Gate,
-        webhooks::Callers,
-    },
-    logging::{self, Secrets, keeper},
-    machine::{Randomness, WallClock, sha256},
-    memory::Memory,
-    providers::client,
-    retention::Keeper,
-    rulebook::Rulebook,
-    sandbox::process::{Sandbox, SandboxSettings},
+    engines::native::retry::RetryPolicy,
+    http::origin::Gate,
+    logging::keeper,
     settings::{
         channels::{Channels, TopicModel},
         config,
         home::{Home, Lock},
-        live::Live,
-        load::{self, ChannelsState},
+        load,
         references::Environment,
-        scaffold,
-        zone::Zone,
     },
-    storage::{
-        self,
-        sled::{Durability, SledStorage},
-    },
-    teams::folders::TeamFolders,
-    tools::{
-        self,
-        agent::session::Sessions,
-        host::Toolbox,
-        org::office::{self, Office},
-    },
-    triggers::{
-        calendar::Zones,
-        desk::{self, Desk},
-        expressions::LinearExpressions,
-        premises::Outlook,
-        upkeep::{Triggers, Upkeep},
-    },
-    vault::scrubbers::Scrubbers,
+    storage::{self, sled::SledStorage},
+    tools::host::Toolbox,
+    triggers::upkeep::Upkeep,
 };
 
 mod backups;
@@ -92,20 +47,25 @@ mod certificate;
 mod cures;
 pub mod error;
 mod facts;
+mod front;
+mod ground;
 mod listener;
 pub mod parts;
 mod reload;
 pub(crate) mod systemd;
 mod vault;
+mod workshop;
 
 use backups::RegularBackups;
 use certificate::Certificate;
 use cures::Cures;
 use error::{ServiceError, machine};
-use facts::{Archive, Facts};
+use front::Front;
+use ground::Ground;
 use listener::Listener;
 use parts::{Part, Parts};
 use reload::{Dials, Reload, Running, notify};
+use workshop::Workshop;
 
 /// How long running turns have to reach their next commit point.
 const DRAIN: Duration = Duration::from_secs(30);
@@ -159,368 +119,102 @@ pub struct Service {
 impl Service {
     /// Starts everything, in order: folders and lock, settings, store, recovery, listener.
     pub async fn start(options: Options) -> Result<Self, ServiceError> {
-        let home = options.home;
-        home.prepare()?;
-        let lock = home.lock()?;
-        scaffold::ensure_main(&home)?;
-        let (mut config, warnings) = load::load_config(&home, &options.environment)?;
-        let in_file = Arc::new(config.clone());
-        config.server.bind = options.bind.unwrap_or(config.server.bind);
-        config.server.port = options.port.unwrap_or(config.server.port);
-        config.server.check_exposure()?;
-        let secrets = Secrets::default();
-        let (tap, log) = logging::start(config.log.level.as_str(), secrets.clone());
-        let mut notices: Vec<String> = warnings.iter().map(ToString::to_string).collect();
-
-        let sandbox = Sandbox::new(SandboxSettings {
-            launcher: options.launcher,
-            memory: config.sandbox.memory,
-            scratch: home.run().join("scratch"),
-            private: vec![home.store(), home.secrets()],
-        });
-        // Trying the sandbox takes as long as opening a small store, so neither waits for the other.
-        let (opened, sandbox) = tokio::join!(open_store(&home, &config), sandbox);
-        let (storage, recovered, boot) = opened?;
-        let layers = sandbox.layers();
-        let sandbox = Arc::new(sandbox);
-        let open_tasks = recovered.tasks.len();
-        let open = recovered.tasks.iter().map(|task| task.id.clone()).collect();
-        let vault =
-            vault::open(&home, &options.environment, storage.clone(), open, &secrets).await?;
-        let environment = options.environment.clone().with_vault(vault.clone());
-        let (channels, distrust, warnings) = load::load_channels(&home, &environment);
-        notices.extend(warnings.iter().map(ToString::to_string));
-        let (channels, fault) = match channels {
-            ChannelsState::Open(channels) if distrust.0.is_empty() => (channels, None),
-            ChannelsState::Open(channels) => (channels, Some(distrust)),
-            ChannelsState::Closed(problems) => (Channels::closed(), Some(problems)),
-        };
-        if let Some(fault) = &fault {
-            tracing::error!(%fault, "only the operator's command line is let in");
-        }
-        let live = Live::new(home.clone(), environment.clone());
-        live.hold(in_file.clone(), channels.topics.profile.clone());
-        let demo = Arc::new(AtomicBool::new(
-            learn_secrets(&live, &secrets, &mut notices).await,
-        ));
-        let engines = Engines::new(
-            client::build().map_err(|error| machine("the HTTP client cannot be made", error))?,
-            options.retry,
-        )
-        .with_vault(vault.clone());
-        let agents = Sessions::default();
-        let ids = Ids::new(Arc::new(Randomness));
-        let zone = config
-            .timezone
-            .clone()
-            .unwrap_or_else(|| Zone::of_machine(&options.environment));
-        let local = LocalTime::new(zone);
-        let view = OrgView::default();
-        let ledger = Ledger::default();
-        let tree = Tree::new(recovered.teams.clone());
-        spine::recover_spending(&*storage, &ledger, local.day_of(WallClock.now()), &tree)
-            .map_err(|error| machine("the store cannot be read", error))?;
-        let memory = Memory::new(
-            Arc::new(WallClock),
-            ids.clone(),
-            Arc::new(vault::Guard::new(&vault)),
-        );
-        let changes = Changes::new(home.clone(), Arc::new(WallClock), ids.clone());
-        let gate = tools::trust::Gate::default();
-        let toolbox = tools::memory::add(gate.equip(options.toolbox), &memory);
-        let toolbox = tools::vault::add(toolbox);
-        let rules = Rulebook::open(live.clone(), &*storage)
-            .map_err(|error| machine("the store cannot be read", error))?;
-        let line = tools::ask_operator::Line::default();
-        let toolbox = line.equip(toolbox);
-        let office = Office::default();
-        let toolbox = tools::org::add(toolbox, &office);
-        let desk = Desk::default();
-        let toolbox = tools::triggers::add(toolbox, &desk);
-        let (settings_now, today) = (live.clone(), local.clone());
-        let tool_names = tools::BUILT_INS
-            .iter()
-            .chain(&tools::org::NAMES)
-            .chain(&tools::triggers::NAMES)
-            .chain(&tools::memory::NAMES)
-            .chain(&tools::trust::NAMES)
-            .chain(&tools::vault::NAMES)
-            .chain([&tools::ask_operator::NAME]);
-        let tool_names = tool_names.map(ToString::to_string);
-        let metrics = Arc::new(Metrics::new(tool_names, tap.errors.clone()));
-        let turns = Turns::new(Sources {
-            rules: rules.clone(),
-            home: home.clone(),
-            live,
-            engines,
-            toolbox,
-            memory: memory.clone(),
-            changes: changes.clone(),
-            sandbox: sandbox.clone(),
-            agents: Some(Arc::new(agents.clone())),
-            demo: demo.clone(),
-            secrets: secrets.clone(),
-            vault: vault.clone(),
-            till: Till {
-                ledger: ledger.clone(),
-                days: Arc::new(local.clone()),
-                meter: metrics.clone(),
-            },
-        });
-        let publisher = Publisher::new(boot, Arc::new(WallClock));
-        let prompts = turns.clone();
-        let (explained, equipped) = (turns.clone(), turns.clone());
-        let roster: office::Roster = Arc::new(move |team| prompts.subagents(team));
-        let outlook = Outlook::new(home.clone(), turns.prompts(), view.clone());
-        let commits = metrics.clone();
-        let (on_hindrance, hindrances) = cures::hear();
-        let board = Board::default();
-        let ports = Ports {
-            storage: storage.clone(),
-            on_store_failure: Box::new(|error| {
-                // What was not answered may or may not be on the disk: only a new start can tell.
-                tracing::error!(%error, "the store failed; stopping at once, run `hivewright doctor`");
-                std::process::exit(1);
-            }),
-            on_store_group: Box::new(move |_, took| commits.committed(took)),
-            briefing: Arc::new(turns.clone()),
-            classifier: Arc::new(turns.clone()),
-            clock: Arc::new(WallClock),
-            ids: ids.clone(),
-            on_hindrance,
-            ledger: ledger.clone(),
-            grants: rules.grants(),
-            days: Arc::new(local.clone()),
-            secrets: Arc::new(vault.clone()),
-            digester: sha256,
-            approvals_last: config.approvals.ttl,
-            meter: metrics.clone(),
-            live: publisher.clone(),
-            folders: Arc::new(TeamFolders::new(home.clone())),
-            view: view.clone(),
-            triggers: scheduler::Ports {
-                board: board.clone(),
-                calendar: Arc::new(Zones),
-                expressions: Arc::new(LinearExpressions),
-                roster: Arc::new(view.clone()),
-                premises: Arc::new(outlook.clone()),
-                timezone: local.name(),
-                retention: Arc::new(Keeper::new(settings_now.clone(), home.clone())),
-            },
-        };
+        let (ground, recovered) = Ground::lay(&options).await?;
+        let workshop = Workshop::open(&ground, options, &recovered)?;
+        let config = &ground.config;
         let limits = Limits {
             running: config.runtime.max_running_turns,
             ..Limits::default()
         };
+        let open_tasks = recovered.tasks.len();
+        let (on_hindrance, hindrances) = cures::hear();
         let spine = Spine::start(
-            ports,
+            workshop.ports(&ground, on_hindrance),
             threads(),
             limits,
-            router_settings(&channels),
+            router_settings(&ground.channels),
             recovered,
         );
-        actix::spawn(keeper::keep(
-            tap.open(publisher.clone()),
-            spine.store.clone(),
-        ));
+        let lines = ground.tap.open(workshop.publisher.clone());
+        actix::spawn(keeper::keep(lines, spine.store.clone()));
         let cures = Cures::start(
             hindrances,
-            Arc::new(turns),
-            settings_now.clone(),
+            Arc::new(workshop.turns.clone()),
+            ground.live.clone(),
             spine.queue.clone(),
         );
-        memory.connect(spine.store.clone());
-        changes.connect(spine.store.clone());
-        rules.connect(spine.store.clone(), ids.clone());
-        vault::attach(&vault, &spine.store, &ids);
-        // What a crash cut off.
-        vault.redact().await;
-        spine.org.do_send(org::Settle {
-            belongings: vec![
-                Arc::new(memory.clone()),
-                Arc::new(vault.clone()),
-                Arc::new(Inboxes(spine.store.clone())),
-                Arc::new(Triggers(spine.scheduler.clone())),
-                Arc::new(Waiting(spine.approvals.clone())),
-                Arc::new(ledger.clone()),
-            ],
-        });
-        outlook.connect(spine.store.clone());
-        desk.open(desk::Parts {
-            scheduler: spine.scheduler.clone(),
-            store: spine.store.clone(),
-            view: view.clone(),
-            clock: Arc::new(WallClock),
-            calendar: Arc::new(Zones),
-            expressions: Arc::new(LinearExpressions),
-            zone: local.clone(),
-            board,
-            subagents: roster.clone(),
-            secrets: Arc::new(vault.clone()),
-        });
+        let draining = Arc::new(AtomicBool::new(false));
+        workshop.connect(&ground, &spine, &draining).await;
         let upkeep = Upkeep::start(
             spine.scheduler.clone(),
             spine.queue.clone(),
-            view.clone(),
-            settings_now.clone(),
-            home.clone(),
-            outlook,
+            workshop.view.clone(),
+            ground.live.clone(),
+            ground.home.clone(),
+            workshop.outlook.clone(),
         );
-        office.open(office::Parts {
-            org: spine.org.clone(),
-            view: view.clone(),
-            work: Arc::new(Actors {
-                queue: spine.queue.clone(),
-            }),
-            store: spine.store.clone(),
-            channel: spine.channel.clone(),
-            clock: Arc::new(WallClock),
-            ids: ids.clone(),
-            live: settings_now.clone(),
-            credentials: Arc::new(vault.clone()),
-            roster,
-            spent: Arc::new(move |team| ledger.drawn(team, today.day_of(WallClock.now()))),
-        });
-
-        gate.open(spine.router.clone());
-        line.open(spine.approvals.clone());
-        let gate = Gate::new(&config.server);
-        let (told, names) = (spine.store.clone(), ids.clone());
-        let backups = RegularBackups::start(
-            storage.clone(),
-            home.clone(),
-            config.backup.clone(),
-            move |why| {
-                let text = format!("The regular backup failed and is tried again: {why}");
-                notify(&told, &names, NoticeKind::Report, text, Writes::new());
-            },
-        );
-        let settings_held = settings_now.clone();
         let parts = Parts {
-            store_bytes: facts::store_bytes(&home),
+            store_bytes: facts::store_bytes(&ground.home),
             durability: config.store.durability,
-            vault: &vault,
-            channels: &channels,
-            channels_fault: fault.as_ref(),
-            providers: settings_now.providers_held(),
-            layers,
+            vault: &ground.vault,
+            channels: &ground.channels,
+            channels_fault: ground.fault.as_ref(),
+            providers: ground.live.providers_held(),
+            layers: ground.sandbox.layers(),
             spine: &spine,
-            teams: load::team_names(&home).len(),
+            teams: load::team_names(&ground.home).len(),
             open_tasks,
         };
         let parts = parts.look().await;
+        let gate = Gate::new(&config.server);
         let certificate = config.server.tls.as_ref().map(Certificate::open);
         let certificate = certificate.transpose()?;
+        let dials = Dials {
+            log: ground.log.clone(),
+            gate: gate.clone(),
+            sandbox: ground.sandbox.clone(),
+            backups: regular_backups(&ground, &workshop, &spine),
+            certificate: certificate.clone(),
+        };
         let reload = Reload::start(
             Running {
-                live: settings_now.clone(),
-                vault: &vault,
-                dials: Dials {
-                    log,
-                    gate: gate.clone(),
-                    sandbox,
-                    backups,
-                    certificate: certificate.clone(),
-                },
-                home: home.clone(),
-                environment: environment.clone(),
+                live: ground.live.clone(),
+                vault: &ground.vault,
+                dials,
+                home: ground.home.clone(),
+                environment: ground.environment.clone(),
                 spine: &spine,
-                ids: ids.clone(),
-                config: in_file,
-                channels: &channels,
-                local: local.clone(),
+                ids: workshop.ids.clone(),
+                config: ground.in_file.clone(),
+                channels: &ground.channels,
+                local: ground.local.clone(),
             },
-            fault,
+            ground.fault.clone(),
         );
-        let draining = Arc::new(AtomicBool::new(false));
-        let clock = Arc::new(WallClock);
-        agents.connect(
-            spine.queue.clone(),
-            spine.store.clone(),
-            clock.clone(),
-            draining.clone(),
-        );
-        let auth = Authenticator::open(spine.store.clone(), clock.clone(), &home.secrets())
-            .await
-            .map_err(|error| machine("credentials cannot be opened", error))?;
-        let login_code = auth
-            .operator_link()
-            .map_err(|error| machine("a login code cannot be made", error))?;
-        let identities = Identities::open(auth.clone(), spine.store.clone(), clock.clone())
-            .await
-            .map_err(|error| machine("identities cannot be opened", error))?;
-        spine.router.do_send(Identify(Arc::new(identities.clone())));
-        let state = http::State {
-            limits: http::limits::Limits::default(),
-            strangers: http::record::Strangers::default(),
-            repeats: http::idempotency::Repeats::default(),
-            access: Access { auth, gate },
-            identities,
-            spine: spine.clone(),
-            memory,
-            changes,
-            office,
-            rules,
-            explainer: Arc::new(move |team, tool, args, subject| {
-                explained.explain(team, tool, args, subject)
-            }),
-            equipment: Arc::new(move |team, ancestors| equipped.equipment(team, ancestors)),
-            vault: vault.clone(),
-            desk,
-            callers: Callers::default(),
-            service: Arc::new(Facts {
-                demo: demo.clone(),
-                draining: draining.clone(),
-                channels: reload.channels(),
-                live: settings_now,
-                home: home.clone(),
-                organisation: view.clone(),
-            }),
-            metrics,
-            jobs: Jobs::new(clock, publisher.clone()),
-            secrets: secrets.clone(),
-            files: http::config::Files {
-                home: home.clone(),
-                environment: environment.clone(),
-                reload: reload.order(),
-            },
-            days: Arc::new(local),
-            backups: Arc::new(Archive {
-                storage: storage.clone(),
-                home: home.clone(),
-                live: settings_held,
-            }),
-            started: Instant::now(),
-        };
-        let door = Door {
-            router: spine.router.clone(),
-            ids,
-            connections: AtomicU64::new(0),
-            secrets: Arc::new(Scrubbers::new(vault, [])),
-        };
-        let state = web::Data::new(state);
-        let listener = Listener::open(&config.server, state, door, certificate)?;
+        let front = Front::open(&ground, workshop, &spine, &reload, gate, &draining).await?;
+        let state = web::Data::new(front.state);
+        let listener = Listener::open(&config.server, state, front.door, certificate)?;
         let url = public_url(&config.server, listener.address);
         reload.listens_at(listener.address);
-        let address_file = address_file(&home);
+        let address_file = address_file(&ground.home);
         write_address(&address_file, &url)
             .map_err(|error| machine("the address file cannot be written", error))?;
-        forget_replaced(backup_home(&home, &config));
+        forget_replaced(backup_home(&ground.home, config));
         Ok(Self {
             spine,
-            storage,
+            storage: ground.storage,
             url,
-            login_code: login_code.expose().to_owned(),
-            demo: demo.load(Ordering::Relaxed),
+            login_code: front.login_code,
+            demo: ground.demo.load(Ordering::Relaxed),
             parts,
-            notices,
+            notices: ground.notices,
             draining,
             server: listener.server,
             address_file,
             _reload: reload,
             _cures: cures,
             _upkeep: upkeep,
-            _lock: lock,
+            _lock: ground.lock,
         })
     }
 
@@ -613,28 +307,6 @@ fn public_url(server: &config::Server, address: SocketAddr) -> String {
     format!("{scheme}://{address}")
 }
 
-/// Opens the store and reads what a former process left. Blocks, so off the main thread.
-async fn open_store(
-    home: &Home,
-    config: &config::Config,
-) -> Result<(Arc<SledStorage>, router::Recovered, u64), ServiceError> {
-    let layout = backup_home(home, config);
-    let durability = match config.store.durability {
-        config::Durability::Power => Durability::Power,
-        config::Durability::Process => Durability::Process,
-    };
-    let opened = tokio::task::spawn_blocking(move || {
-        let storage = storage::open::open(&layout, durability, &|_| {})?;
-        let unreadable = |error| machine("the store cannot be read", error);
-        let recovered = spine::recover(&storage).map_err(unreadable)?;
-        let boot = live::boot::next(&storage).map_err(unreadable)?;
-        Ok::<_, ServiceError>((Arc::new(storage), recovered, boot))
-    });
-    opened
-        .await
-        .map_err(|error| machine("the store cannot be opened", error))?
-}
-
 /// The folders of the store and its backups.
 pub(crate) fn backup_home(home: &Home, config: &config::Config) -> storage::Home {
     backups::layout(home, &config.backup)
@@ -649,24 +321,19 @@ fn forget_replaced(layout: storage::Home) {
     });
 }
 
-/// Keeps keys out of the log, and tells whether only the demo answers.
-async fn learn_secrets(live: &Live, secrets: &Secrets, notices: &mut Vec<String>) -> bool {
-    match live.providers().await {
-        Ok(providers) => {
-            let keys = providers.profiles.values().filter_map(|profile| {
-                let key = profile.api_key.as_ref()?;
-                Some(key.expose().to_owned())
-            });
-            secrets.learn(keys);
-            notices.extend(providers.warnings.iter().map(ToString::to_string));
-            notices.extend(providers.disabled.values().map(ToString::to_string));
-            providers.demo
-        }
-        Err(problems) => {
-            tracing::error!(%problems, "no model can be asked");
-            false
-        }
-    }
+/// Backups in time, and word of those that fail.
+fn regular_backups(ground: &Ground, workshop: &Workshop, spine: &Spine) -> RegularBackups {
+    let (told, names) = (spine.store.clone(), workshop.ids.clone());
+    let settings = ground.config.backup.clone();
+    RegularBackups::start(
+        ground.storage.clone(),
+        ground.home.clone(),
+        settings,
+        move |why| {
+            let text = format!("The regular backup failed and is tried again: {why}");
+            notify(&told, &names, NoticeKind::Report, text, Writes::new());
+        },
+    )
 }
 
 /// One thread for the store, and one per core for teams.
@@ -713,7 +380,6 @@ fn router_settings(channels: &Channels) -> router::Settings {
     }
 }
 
-/// Tells the commands of this home where the service is.
 /// Where commands of this machine look up how to reach the service.
 fn address_file(home: &Home) -> PathBuf {
     home.run().join("service.json")

@@ -1,0 +1,174 @@
+//! The ground: what everything else stands on. Folders and their lock, settings, log, sandbox, store and
+//! vault, opened in this order.
+
+use std::sync::{Arc, atomic::AtomicBool};
+
+use hivewright_actors::{live::boot, router, spine};
+
+use super::{
+    Options, backup_home,
+    error::{ServiceError, machine},
+    vault,
+};
+use crate::{
+    days::LocalTime,
+    logging::{self, Level, Secrets, tap::Tap},
+    sandbox::process::{Sandbox, SandboxSettings},
+    settings::{
+        channels::Channels,
+        config::{self, Config},
+        home::{Home, Lock},
+        live::Live,
+        load::{self, ChannelsState},
+        problem::Problems,
+        references::Environment,
+        scaffold,
+        zone::Zone,
+    },
+    storage::{
+        self,
+        sled::{Durability, SledStorage},
+    },
+    vault::Vault,
+};
+
+/// What everything else stands on.
+pub(super) struct Ground {
+    pub(super) home: Home,
+    pub(super) lock: Lock,
+    /// Variables of the process, and the secrets that settings name.
+    pub(super) environment: Environment,
+    /// The settings with what the command line says instead.
+    pub(super) config: Config,
+    /// The settings as their file has them.
+    pub(super) in_file: Arc<Config>,
+    pub(super) channels: Channels,
+    /// Why only the operator's command line is let in.
+    pub(super) fault: Option<Problems>,
+    pub(super) live: Live,
+    pub(super) local: LocalTime,
+    pub(super) tap: Tap,
+    pub(super) log: Level,
+    pub(super) secrets: Secrets,
+    pub(super) sandbox: Arc<Sandbox>,
+    pub(super) storage: Arc<SledStorage>,
+    /// Which start of this store it is.
+    pub(super) boot: u64,
+    pub(super) vault: Vault,
+    /// Only the offline demo answers.
+    pub(super) demo: Arc<AtomicBool>,
+    /// What the operator should know.
+    pub(super) notices: Vec<String>,
+}
+
+impl Ground {
+    /// Opens everything, and reads what a former process left.
+    pub(super) async fn lay(options: &Options) -> Result<(Self, router::Recovered), ServiceError> {
+        let home = options.home.clone();
+        home.prepare()?;
+        let lock = home.lock()?;
+        scaffold::ensure_main(&home)?;
+        let (mut config, warnings) = load::load_config(&home, &options.environment)?;
+        let in_file = Arc::new(config.clone());
+        config.server.bind = options.bind.unwrap_or(config.server.bind);
+        config.server.port = options.port.unwrap_or(config.server.port);
+        config.server.check_exposure()?;
+        let secrets = Secrets::default();
+        let (tap, log) = logging::start(config.log.level.as_str(), secrets.clone());
+        let mut notices: Vec<String> = warnings.iter().map(ToString::to_string).collect();
+
+        let sandbox = Sandbox::new(SandboxSettings {
+            launcher: options.launcher.clone(),
+            memory: config.sandbox.memory,
+            scratch: home.run().join("scratch"),
+            private: vec![home.store(), home.secrets()],
+        });
+        // Trying the sandbox takes as long as opening a small store, so neither waits for the other.
+        let (opened, sandbox) = tokio::join!(open_store(&home, &config), sandbox);
+        let (storage, recovered, boot) = opened?;
+        let open = recovered.tasks.iter().map(|task| task.id.clone()).collect();
+        let vault =
+            vault::open(&home, &options.environment, storage.clone(), open, &secrets).await?;
+        let environment = options.environment.clone().with_vault(vault.clone());
+        let (channels, distrust, warnings) = load::load_channels(&home, &environment);
+        notices.extend(warnings.iter().map(ToString::to_string));
+        let (channels, fault) = match channels {
+            ChannelsState::Open(channels) if distrust.0.is_empty() => (channels, None),
+            ChannelsState::Open(channels) => (channels, Some(distrust)),
+            ChannelsState::Closed(problems) => (Channels::closed(), Some(problems)),
+        };
+        if let Some(fault) = &fault {
+            tracing::error!(%fault, "only the operator's command line is let in");
+        }
+        let live = Live::new(home.clone(), environment.clone());
+        live.hold(in_file.clone(), channels.topics.profile.clone());
+        let demo = learn_secrets(&live, &secrets, &mut notices).await;
+        let zone = config
+            .timezone
+            .clone()
+            .unwrap_or_else(|| Zone::of_machine(&options.environment));
+        let ground = Self {
+            home,
+            lock,
+            environment,
+            config,
+            in_file,
+            channels,
+            fault,
+            live,
+            local: LocalTime::new(zone),
+            tap,
+            log,
+            secrets,
+            sandbox: Arc::new(sandbox),
+            storage,
+            boot,
+            vault,
+            demo: Arc::new(AtomicBool::new(demo)),
+            notices,
+        };
+        Ok((ground, recovered))
+    }
+}
+
+/// Opens the store and reads what a former process left. Blocks, so off the main thread.
+async fn open_store(
+    home: &Home,
+    config: &Config,
+) -> Result<(Arc<SledStorage>, router::Recovered, u64), ServiceError> {
+    let layout = backup_home(home, config);
+    let durability = match config.store.durability {
+        config::Durability::Power => Durability::Power,
+        config::Durability::Process => Durability::Process,
+    };
+    let opened = tokio::task::spawn_blocking(move || {
+        let storage = storage::open::open(&layout, durability, &|_| {})?;
+        let unreadable = |error| machine("the store cannot be read", error);
+        let recovered = spine::recover(&storage).map_err(unreadable)?;
+        let boot = boot::next(&storage).map_err(unreadable)?;
+        Ok::<_, ServiceError>((Arc::new(storage), recovered, boot))
+    });
+    opened
+        .await
+        .map_err(|error| machine("the store cannot be opened", error))?
+}
+
+/// Keeps keys out of the log, and tells whether only the demo answers.
+async fn learn_secrets(live: &Live, secrets: &Secrets, notices: &mut Vec<String>) -> bool {
+    match live.providers().await {
+        Ok(providers) => {
+            let keys = providers.profiles.values().filter_map(|profile| {
+                let key = profile.api_key.as_ref()?;
+                Some(key.expose().to_owned())
+            });
+            secrets.learn(keys);
+            notices.extend(providers.warnings.iter().map(ToString::to_string));
+            notices.extend(providers.disabled.values().map(ToString::to_string));
+            providers.demo
+        }
+        Err(problems) => {
+            tracing::error!(%problems, "no model can be asked");
+            false
+        }
+    }
+}
