@@ -7,7 +7,13 @@ use actix::Arbiter;
 
 use super::*;
 use crate::{
-    channel::Channel, closing, doubles::disk::Disk, ids::Entropy, store::Store, task::Outcome,
+    budget::Ledger,
+    channel::Channel,
+    closing,
+    doubles::disk::Disk,
+    ids::{Entropy, LeaseId},
+    store::Store,
+    task::Outcome,
     usage::Usage,
 };
 

@@ -1,0 +1,270 @@
+//! What the queue is told and asked, and what it tells others.
+
+use std::time::Duration;
+
+use actix::{Message, Recipient};
+
+use super::schedule::Full;
+use crate::{
+    budget::Ledger,
+    ids::{ChannelId, LeaseId, TaskId, TeamName},
+    store::records::Writes,
+    task::{Cause, Ending, Kind, Lane, Task},
+};
+
+/// Stores a task, with what must become durable beside it, and sees to it that it is done.
+#[derive(Debug, Message)]
+#[rtype(result = "()")]
+pub struct Enqueue {
+    /// The task.
+    pub task: Task,
+    /// What belongs into the same commit.
+    pub writes: Writes,
+}
+
+/// A turn has stored the outcome of its task.
+#[derive(Debug, Message)]
+#[rtype(result = "()")]
+pub struct Finished {
+    /// The task.
+    pub task: TaskId,
+    /// How it ended.
+    pub ending: Ending,
+    /// How long it ran.
+    pub ran: Duration,
+    /// Work that was stored with its end.
+    pub follow_up: Option<Box<Task>>,
+    /// Lanes that find something in their inbox.
+    pub told: Vec<(Lane, u32)>,
+}
+
+/// A turn gives its task back without an outcome.
+#[derive(Debug, Message)]
+#[rtype(result = "()")]
+pub struct Return {
+    /// The task, as the turn left it.
+    pub task: Task,
+    /// When it may be tried again; at once if the process is stopping.
+    pub after: Option<Duration>,
+    /// The attempt does not count.
+    pub uncounted: bool,
+}
+
+/// A running turn asks for the next waiting task of its lane that may join it.
+#[derive(Debug, Message)]
+#[rtype(result = "()")]
+pub struct Join {
+    /// The lane.
+    pub lane: Lane,
+    /// Who is behind the turn.
+    pub behind: Cause,
+}
+
+/// Stops the running turn of a lane, and on request ends what waits behind it.
+#[derive(Debug, Message)]
+#[rtype(result = "()")]
+pub struct Cancel {
+    /// The lane.
+    pub lane: Lane,
+    /// Also end what waits.
+    pub queued: bool,
+    /// Who is told if there is nothing to stop.
+    pub channel: Option<ChannelId>,
+}
+
+/// The actor of a team is gone with all it held.
+#[derive(Debug, Message)]
+#[rtype(result = "()")]
+pub struct Orphaned {
+    /// The team.
+    pub team: TeamName,
+    /// None of its tasks is leased before this has passed.
+    pub pause: Duration,
+    /// It was told to go: the attempt does not count.
+    pub uncounted: bool,
+}
+
+/// Order: stop a team with all that runs for it, at once. Tasks that it had wait again, and the
+/// attempt does not count.
+///
+/// It goes by way of the queue: whatever was leased to the team before reaches it before.
+#[derive(Clone, Debug, Message)]
+#[rtype(result = "()")]
+pub struct Dismiss {
+    /// The team.
+    pub team: TeamName,
+}
+
+/// No more leases: the process is about to stop.
+#[derive(Debug, Message)]
+#[rtype(result = "()")]
+pub struct Drain;
+
+/// How much waits and runs.
+#[derive(Debug, Message)]
+#[rtype(result = "Counts")]
+pub struct Count;
+
+/// See [`Count`].
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// By team: waiting, running.
+    pub teams: Vec<(TeamName, usize, usize)>,
+    /// Tasks that ended since the start, by team, kind and ending.
+    pub ended: Vec<(TeamName, Kind, Ending, u64)>,
+    /// How long the tasks of each team waited from acceptance to lease.
+    pub waited: Vec<(TeamName, Waited)>,
+}
+
+/// How long tasks waited.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Waited {
+    /// How many did.
+    pub count: u64,
+    /// All of them together.
+    pub sum: Duration,
+    /// How many waited no longer than each of [`WAITED`], and longer than the one before it.
+    pub within: [u64; WAITED.len()],
+}
+
+/// What waiting is measured against.
+pub const WAITED: [Duration; 7] = [
+    Duration::from_millis(10),
+    Duration::from_millis(100),
+    Duration::from_secs(1),
+    Duration::from_secs(10),
+    Duration::from_secs(60),
+    Duration::from_secs(10 * 60),
+    Duration::from_secs(60 * 60),
+];
+
+impl Waited {
+    /// One more did.
+    pub(super) fn add(&mut self, waited: Duration) {
+        self.count += 1;
+        self.sum += waited;
+        let place = WAITED.partition_point(|bound| *bound < waited);
+        if let Some(within) = self.within.get_mut(place) {
+            *within += 1;
+        }
+    }
+}
+
+/// Fact: a task was leased to its team. It is stored.
+#[derive(Clone, Debug, Message)]
+#[rtype(result = "()")]
+pub struct Leased {
+    /// The task, with its lease.
+    pub task: Task,
+    /// The lease.
+    pub lease: LeaseId,
+    /// It joins the turn that is running in its lane.
+    pub joins: bool,
+    /// Something waits in the lane's inbox.
+    pub inbox: bool,
+}
+
+/// Fact: a team has a lease.
+#[derive(Clone, Debug, Message)]
+#[rtype(result = "()")]
+pub struct Taken {
+    /// The task.
+    pub task: TaskId,
+    /// The lease.
+    pub lease: LeaseId,
+}
+
+/// Fact: a task waits behind the running turn of its lane.
+#[derive(Clone, Debug, Message)]
+#[rtype(result = "()")]
+pub struct Waiting {
+    /// The task.
+    pub task: Task,
+}
+
+/// Order to a team: stop the running turn of a lane.
+#[derive(Clone, Debug, Message)]
+#[rtype(result = "()")]
+pub struct Stop {
+    /// The lane.
+    pub lane: Lane,
+    /// Only if it works on this task.
+    pub task: Option<TaskId>,
+    /// Why, for whoever asked for the work.
+    pub reason: Option<String>,
+}
+
+/// Fact: a task has its outcome. It is stored.
+#[derive(Clone, Debug, Message)]
+#[rtype(result = "()")]
+pub struct Ended {
+    /// The task.
+    pub task: TaskId,
+    /// What kind it was.
+    pub kind: Kind,
+    /// Whose it was.
+    pub team: TeamName,
+}
+
+/// Something was put into a lane's inbox. It is stored.
+#[derive(Clone, Debug, Message)]
+#[rtype(result = "()")]
+pub struct Told {
+    /// The lane.
+    pub lane: Lane,
+    /// Which life of its team.
+    pub generation: u32,
+}
+
+/// The limit of turns at a time has changed.
+#[derive(Clone, Debug, Message)]
+#[rtype(result = "()")]
+pub struct Allow {
+    /// Turns at a time, in all.
+    pub running: usize,
+}
+
+/// Fact about work that came from a channel, for whoever keeps count of topics.
+#[derive(Clone, Debug, Message)]
+#[rtype(result = "()")]
+pub enum Progressed {
+    /// It could not be accepted; nothing was stored.
+    Refused {
+        /// The task.
+        task: Task,
+        /// Why.
+        full: Full,
+    },
+    /// Its turn started.
+    Started(Task),
+    /// It waits again.
+    Returned(Task),
+    /// It has its outcome.
+    Ended {
+        /// The task.
+        task: Task,
+        /// How it ended.
+        ending: Ending,
+        /// A turn had begun on it.
+        was_running: bool,
+    },
+}
+
+/// Who hears of what happens in the queue.
+#[derive(Clone)]
+pub struct Listeners {
+    /// Gets leases, and hints for running turns.
+    pub leased: Recipient<Leased>,
+    /// Hears of tasks behind a running turn.
+    pub waiting: Recipient<Waiting>,
+    /// Stops turns.
+    pub stop: Recipient<Stop>,
+    /// Stops teams.
+    pub dismiss: Recipient<Dismiss>,
+    /// Keeps count of topics.
+    pub progressed: Recipient<Progressed>,
+    /// Hear of the end of tasks.
+    pub ended: Vec<Recipient<Ended>>,
+    /// Keeps what tasks cost as long as they are open.
+    pub ledger: Ledger,
+}
