@@ -181,12 +181,15 @@ impl Toolbox {
     }
 }
 
+/// What models are told of tools that a team has for itself, and of all its tools with them.
+type Longer = (Vec<ToolSpec>, Weak<[ToolSpec]>);
+
 /// Tools that several teams have.
 struct Set {
     tools: BTreeMap<String, Made>,
     specs: Arc<[ToolSpec]>,
-    /// What the models of teams are told that have others beside them, by what they are told of those.
-    longer: Mutex<Vec<(Vec<ToolSpec>, Weak<[ToolSpec]>)>>,
+    /// For teams that have others beside them.
+    longer: Mutex<Vec<Longer>>,
 }
 
 impl Set {

@@ -120,11 +120,14 @@ pub(crate) struct Received {
     pub(crate) body: Value,
 }
 
+/// Decides a reply from its request.
+type Actor = Box<dyn Fn(&Value) -> Reply + Send>;
+
 #[derive(Default)]
 struct State {
     script: VecDeque<Reply>,
     otherwise: Option<Reply>,
-    actor: Option<Box<dyn Fn(&Value) -> Reply + Send>>,
+    actor: Option<Actor>,
     counts: bool,
     key: Option<String>,
     received: Vec<Received>,

@@ -1,4 +1,5 @@
 //! Conversations that do not fit: left out, summarised, and gone on with, whatever happens meanwhile.
+#![allow(clippy::panic)]
 
 use std::{collections::BTreeSet, ops::ControlFlow, time::Duration};
 
