@@ -106,6 +106,22 @@ pub(crate) fn binary() -> PathBuf {
     env!("CARGO_BIN_EXE_hivewright").into()
 }
 
+/// What a command prints that finds the service of a home.
+pub(crate) fn command(home: &Path, arguments: &[&str]) -> serde_json::Value {
+    let mut command = Command::new(binary());
+    command
+        .arg("--home")
+        .arg(home)
+        .arg("--json")
+        .args(arguments);
+    let done = command.stdin(Stdio::null()).output().expect("a command");
+    let said = String::from_utf8_lossy(&done.stderr);
+    assert!(done.status.success(), "{arguments:?}: {said}");
+    let last = done.stdout.split(|byte| *byte == b'\n');
+    let last = last.rev().find(|line| !line.is_empty());
+    serde_json::from_slice(last.expect("a document")).expect("JSON")
+}
+
 /// Waits until the service of a home serves, and tells its address.
 pub(crate) fn address(home: &Path, process: &Process) -> String {
     let deadline = Instant::now() + Duration::from_secs(30);

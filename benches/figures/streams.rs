@@ -1,6 +1,9 @@
 //! What it costs to be watched: memory of an open stream of events, and how long all take to hear.
 
-use std::time::{Duration, Instant};
+use std::{
+    path::Path,
+    time::{Duration, Instant},
+};
 
 use futures_util::future;
 use tokio::{
@@ -16,6 +19,8 @@ use crate::{
 };
 
 const STREAMS: usize = 1_000;
+/// Streams of one token: it has at most 64.
+const OF_ONE: usize = 50;
 const CHATS: usize = 100;
 const ROUNDS: usize = 20;
 const MESSAGES: usize = 20;
@@ -41,8 +46,11 @@ pub(crate) fn measure(report: &mut Report) {
         let with_chats = process.memory();
         let (heard, mut told) = mpsc::unbounded_channel();
         let address = url.trim_start_matches("http://").to_owned();
-        for _ in 0..STREAMS {
-            let stream = open(&address, &token).await;
+        let watchers: Vec<String> = (0..STREAMS / OF_ONE)
+            .map(|one| watcher(home, one))
+            .collect();
+        for number in 0..STREAMS {
+            let stream = open(&address, &watchers[number / OF_ONE]).await;
             actix::spawn(listen(stream, heard.clone()));
         }
         let with_streams = process.memory();
@@ -80,6 +88,13 @@ pub(crate) fn measure(report: &mut Report) {
             Bound::None,
         );
     });
+}
+
+/// A token that may watch.
+fn watcher(home: &Path, number: usize) -> String {
+    let name = format!("watcher-{number}");
+    let made = process::command(home, &["token", "create", &name, "--scope", "read"]);
+    made["data"]["token"].as_str().expect("a token").to_owned()
 }
 
 async fn talk(talks: &mut [Talk]) -> Duration {
