@@ -226,12 +226,39 @@ fn session(_: usize, ids: &Ids) -> Writes {
     Writes::new().events(&lane, 1, &[happened(1, "")])
 }
 
+/// Twenty answers are a turn.
 fn event(number: usize, _: &Ids) -> Writes {
-    let event = HistoryEvent {
-        turn: format!("turn-{number}").into(),
-        ..happened(number as u64 + 1, &"They are fine. ".repeat(20))
+    let (turn, place) = (number / 20, number % 20);
+    let happened = |seq: usize, text: &str| HistoryEvent {
+        turn: format!("turn-{turn}").into(),
+        ..happened((turn * 21 + seq) as u64 + 1, text)
     };
-    Writes::new().events(&lane(None), 1, &[event])
+    let answer = happened(place + 1, &"They are fine. ".repeat(20));
+    let start = HistoryEvent {
+        fact: begun(),
+        ..happened(0, "")
+    };
+    let events = match place {
+        0 => vec![start, answer],
+        _ => vec![answer],
+    };
+    Writes::new().events(&lane(None), 1, &events)
+}
+
+fn begun() -> Fact {
+    Fact::TurnStart {
+        task_ids: vec!["task-1".into()],
+        team: "main".into(),
+        topic: None,
+        source_channel: None,
+        attempt: 1,
+        redelivered: false,
+        sdk: "native".to_owned(),
+        provider: "offline".to_owned(),
+        model: "demo".to_owned(),
+        prompt_hash: String::new(),
+        toolset_hash: String::new(),
+    }
 }
 
 fn trigger(number: usize, ids: &Ids) -> Writes {

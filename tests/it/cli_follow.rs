@@ -187,6 +187,10 @@ async fn the_overview_is_shown_again_when_something_changes() {
     assert_eq!(service.run(&made, "").await.code, Some(0));
     text.until(|line| line.starts_with("teams            2 total"))
         .await;
+    // Both have seen it: what was never shown is not shown as gone.
+    lines
+        .until(|line| json_of(line)["data"]["teams"]["total"] == 2)
+        .await;
     service.kill();
     service.launch().await;
     let gone = service
