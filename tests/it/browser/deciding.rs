@@ -1,7 +1,7 @@
 //! What a person decides in the page: calls and questions, in the chat and in the inbox.
 
 use super::{
-    answers, asking, chat, furnished, go, has_no_complaints, send, until_last_turn_is, write,
+    TURNS, answers, asking, chat, furnished, go, has_no_complaints, send, until_last_turn_is, write,
 };
 
 /// OP-51, OP-55, OP-97: a held call is approved where it is asked, and runs.
@@ -60,8 +60,11 @@ async fn a_call_is_denied_with_a_note_that_the_model_reads() {
     browser.click("dialog [type=submit]").await;
     until_last_turn_is(&browser, "done").await;
 
-    let said = answers(&browser).await.to_string();
-    assert!(said.contains("not in this folder"), "{said}");
+    browser
+        .until(&format!(
+            "{TURNS}.at(-1).querySelector('.answer').textContent.includes('not in this folder')"
+        ))
+        .await;
     assert!(!service.path("run/teams/main/b.txt").exists());
     has_no_complaints(&browser).await;
     browser.close().await;

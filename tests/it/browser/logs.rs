@@ -14,16 +14,19 @@ async fn the_log_is_held_narrowed_and_downloaded() {
         return;
     };
     let shown = format!(
-        "document.querySelector('.log').textContent.includes({})",
+        "document.querySelector('.log')?.textContent.includes({})",
         json!(SAID)
     );
     shows(&browser, "#/logs", ".log li").await;
     // Hears the same as the page.
     browser
         .run(
-            "window.heard = ''; new EventSource('/api/v1/events?types=log') \
-              .addEventListener('log', event => { window.heard += event.data; })",
+            "window.heard = ''; window.ear = new EventSource('/api/v1/events?types=log'); \
+              window.ear.addEventListener('log', event => { window.heard += event.data; })",
         )
+        .await;
+    browser
+        .until("window.ear.readyState === EventSource.OPEN")
         .await;
 
     press(&browser, "Pause").await;
@@ -55,7 +58,10 @@ async fn the_log_is_held_narrowed_and_downloaded() {
     browser.choose("[aria-label=Level]", "info").await;
     browser.fill("#view .search", "settings were read").await;
     browser
-        .until("document.querySelectorAll('.log li').length === 1")
+        .until(
+            "(lines => lines.length && lines.every(line => line.textContent.includes('settings were read'))) \
+             ([...document.querySelectorAll('.log li')])",
+        )
         .await;
     browser.fill("#view .search", "nobody says this").await;
     until_shown(&browser, "nothing fits these filters").await;
