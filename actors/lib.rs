@@ -33,6 +33,7 @@ pub mod meter;
 pub mod notice;
 pub mod org;
 pub mod policy;
+mod quarantine;
 pub mod queue;
 pub mod router;
 pub mod scheduler;

@@ -27,6 +27,7 @@ use crate::{
         view::OrgView,
         work::Actors,
     },
+    quarantine,
     queue::{Left, Listeners, Queue, schedule::Limits},
     router::{self, Neighbours, Recovered, Router, grants::Grants},
     scheduler::{self, Scheduler, heard::Ears},
@@ -127,16 +128,11 @@ pub struct Spine {
 
 /// What a former process left behind. Reads the whole of it: done once, before anything is served.
 pub fn recover(storage: &dyn Storage) -> Result<Recovered, StorageError> {
-    let tasks = reads::open_tasks(storage)?;
+    let (tasks, lost) = quarantine::open_tasks(storage)?;
     let undecided = reads::undecided(storage)?;
     let teams = reads::teams(storage)?;
-    let damaged = tasks.damaged.iter().chain(&undecided.damaged);
-    for damage in damaged.chain(&teams.damaged) {
-        tracing::error!(error = %damage, "a record is left out; it stays in the store as it is");
-    }
     let mut channels = HashMap::new();
     let with_tasks = tasks
-        .rows
         .iter()
         .filter_map(|task| task.source.as_ref())
         .map(|source| &source.channel);
@@ -148,9 +144,10 @@ pub fn recover(storage: &dyn Storage) -> Result<Recovered, StorageError> {
             channels.insert(id.clone(), history);
         }
     }
-    let approvals = approvals::recover::Recovered::read(storage, &tasks.rows)?;
+    let approvals = approvals::recover::Recovered::read(storage, &tasks)?;
     Ok(Recovered {
-        tasks: tasks.rows,
+        tasks,
+        lost,
         undecided: undecided.rows,
         channels,
         causes: reads::causes(storage)?,
@@ -238,9 +235,10 @@ impl Spine {
         settings: router::Settings,
         mut recovered: Recovered,
     ) -> Self {
+        let storage = ports.storage;
         let store = Store::start(
             &threads.store,
-            ports.storage,
+            storage.clone(),
             ports.on_store_failure,
             ports.on_store_group,
         );
@@ -248,6 +246,13 @@ impl Spine {
         let channel = Channel::new(store.clone(), ports.clock.clone(), ports.ids.clone())
             .publishing(ports.live.clone())
             .start();
+        let keeper = quarantine::Keeper {
+            store: store.clone(),
+            channel: channel.clone(),
+            clock: ports.clock.clone(),
+            ids: ports.ids.clone(),
+        };
+        keeper.start(storage);
         let directory = Directory::default();
         let desk = Desk::new(ports.ids.clone(), ports.digester, ports.approvals_last);
         // Each of these knows another: their addresses exist before they do.
@@ -259,6 +264,7 @@ impl Spine {
         let supervisor = Supervisor::create(|supervisor| {
             let left = Left {
                 open: recovered.tasks.clone(),
+                lost: std::mem::take(&mut recovered.lost),
                 causes: std::mem::take(&mut recovered.causes),
                 inboxes: std::mem::take(&mut recovered.inboxes),
                 paused: in_state(&recovered.teams, TeamState::Paused),

@@ -13,8 +13,10 @@ use hivewright_actors::{
     ids::{Ids, PrincipalId, TaskId, TeamKey},
     storage::{Order, Storage, StorageError},
     store::{
-        StoreHandle, reads,
-        records::{EdgeKey, Writes, after_prefix, decode},
+        StoreHandle,
+        damage::{one, row},
+        reads,
+        records::{EdgeKey, Writes, after_prefix},
     },
 };
 use serde::{Deserialize, Serialize};
@@ -120,9 +122,7 @@ fn key_of(id: &str) -> EdgeKey {
 }
 
 fn find(storage: &dyn Storage, id: &str) -> Result<Option<Change>, StorageError> {
-    let key = key_of(id).bytes();
-    let value = storage.get(&key)?;
-    value.map(|value| decode(&key, &value)).transpose()
+    one(storage, &key_of(id).bytes())
 }
 
 impl Changes {
@@ -207,7 +207,7 @@ impl Changes {
             let end = after_prefix(&start);
             let mut rows: Vec<Change> = Vec::new();
             storage.scan(&start, &end, Order::Rising, &mut |key, value| {
-                rows.extend(value.and_then(|value| decode(key, value)).ok());
+                rows.extend(row::<Change>(storage, key, value));
                 ControlFlow::Continue(())
             })?;
             Ok(rows)

@@ -78,6 +78,8 @@ pub struct Queue {
     inboxes: HashSet<Vec<u8>>,
     ended: HashMap<(TeamName, Kind, Ending), u64>,
     waited: HashMap<TeamName, Waited>,
+    /// Tasks whose records are damaged, until they have their end.
+    lost: HashSet<TaskId>,
 }
 
 /// A task without an outcome.
@@ -131,6 +133,8 @@ impl Entry {
 pub struct Left {
     /// Tasks without an outcome.
     pub open: Vec<Task>,
+    /// Those among them whose records are damaged: they end.
+    pub lost: HashSet<TaskId>,
     /// How much each open cause has led to.
     pub causes: Vec<(TaskId, CauseCounts)>,
     /// Lanes that find something in their inbox, as the store names them.
@@ -183,6 +187,7 @@ impl Queue {
             inboxes: left.inboxes,
             ended: HashMap::new(),
             waited: HashMap::new(),
+            lost: left.lost,
         };
         for team in &left.paused {
             queue.schedule.pause(team, true);
@@ -314,6 +319,9 @@ impl Actor for Queue {
     type Context = Context<Self>;
 
     fn started(&mut self, ctx: &mut Self::Context) {
+        for id in std::mem::take(&mut self.lost) {
+            self.end_lost(&id, ctx);
+        }
         self.dispatch(ctx);
     }
 }

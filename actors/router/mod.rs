@@ -168,6 +168,8 @@ pub struct Settings {
 pub struct Recovered {
     /// Tasks without an outcome.
     pub tasks: Vec<Task>,
+    /// Those among them whose records are damaged, for the queue to end.
+    pub lost: HashSet<TaskId>,
     /// Messages without a topic.
     pub undecided: Vec<Undecided>,
     /// The channels of both.

@@ -3,7 +3,7 @@
 use std::{ops::ControlFlow, time::Duration};
 
 use super::{
-    reads::one,
+    damage::{one, report, row},
     records::{Interaction, began_key, decode, interaction_prefix, journal_prefix, summary_key},
     scan_prefix, sessions,
 };
@@ -124,7 +124,7 @@ fn recent(
         &interaction_prefix(channel),
         Order::Falling,
         &mut |key, value| {
-            let Ok(row) = value.and_then(|value| decode::<Interaction>(key, value)) else {
+            let Some(row) = row::<Interaction>(storage, key, value) else {
                 return ControlFlow::Continue(());
             };
             if row.at < not_before || lines.len() >= most {
@@ -285,6 +285,7 @@ fn walk(
         &mut |key, value| match value.and_then(|value| decode(key, value)) {
             Ok(events) => visit(events),
             Err(error) => {
+                report(storage, key, &error);
                 damaged = Some(error);
                 ControlFlow::Break(())
             }

@@ -464,7 +464,9 @@ impl Team {
     ) {
         let frames = match result {
             Ok(frames) => frames,
-            Err(StoreError::TooLarge(bytes)) => return self.too_large(topic, turn, bytes, ctx),
+            Err(error @ (StoreError::TooLarge(_) | StoreError::Unwritable(_))) => {
+                return self.refused(topic, turn, &error, ctx);
+            }
             Err(error) => {
                 // The task is someone else's, or the process is ending: this turn is void.
                 tracing::warn!(team = %self.name, %turn, %error, "turn abandoned");
@@ -569,11 +571,11 @@ impl Team {
     }
 
     /// A record that the store does not take ends the turn; nothing of it was written.
-    fn too_large(
+    fn refused(
         &mut self,
         topic: &Option<TopicId>,
         turn: &TurnId,
-        bytes: usize,
+        error: &StoreError,
         ctx: &mut Context<Self>,
     ) {
         let Some(running) = self.lanes.running(topic, turn) else {
@@ -585,9 +587,7 @@ impl Team {
         let end = End {
             ending: Ending::Failed,
             code: Some(Code::Internal),
-            message: Some(format!(
-                "a step of {bytes} bytes is more than the store takes"
-            )),
+            message: Some(format!("a step could not be stored: {error}")),
             text: String::new(),
         };
         self.end(topic, turn, Vec::new(), end, ctx);

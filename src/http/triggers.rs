@@ -12,7 +12,7 @@ use hivewright_actors::{
         run::{Cause, Run},
         trigger::Trigger,
     },
-    store::records::decode,
+    store::damage::row,
     task,
 };
 use serde::Deserialize;
@@ -468,7 +468,7 @@ async fn history(
     let (start, end) = records::runs_range(&trigger.team, &trigger.id, before);
     let rows = state.spine.store.read(move |storage| {
         listing::scan(storage, start, end, &page, |key, value| {
-            let run: Run = decode(key, value).ok()?;
+            let run: Run = row(storage, key, Ok(value))?;
             Some(show::run(&run))
         })
     });

@@ -1,11 +1,6 @@
 //! The listener: where requests come in, over TLS if configured.
 
-use std::{
-    any::Any,
-    net::{SocketAddr, TcpListener},
-    sync::Arc,
-    time::Duration,
-};
+use std::{any::Any, net::TcpListener, sync::Arc, time::Duration};
 
 use actix_web::{
     App, HttpRequest, HttpResponse, HttpServer,
@@ -15,11 +10,13 @@ use actix_web::{
 };
 use hivewright_actors::channel_type::ChannelType;
 
-use super::{certificate::Certificate, error::ServiceError};
+use super::{
+    certificate::Certificate,
+    error::{ServiceError, machine},
+};
 use crate::{
     channels::websocket::{self, Door, Guest},
     http::{self, connections::Connections, error::ApiError, tasks::giving},
-    settings::config::Server,
 };
 
 /// A client that neither reads nor answers for this long is given up by the kernel.
@@ -29,22 +26,18 @@ const LAST_REQUESTS_S: u64 = 2;
 
 /// What answers.
 pub(super) struct Listener {
-    pub(super) address: SocketAddr,
     pub(super) server: ServerHandle,
 }
 
 impl Listener {
-    /// Listens and serves from now on.
+    /// Serves from now on, on a socket that listens.
     pub(super) fn open(
-        server: &Server,
+        listener: TcpListener,
         state: web::Data<http::State>,
         door: Door,
         certificate: Option<Arc<Certificate>>,
     ) -> Result<Self, ServiceError> {
-        let address = SocketAddr::new(server.bind, server.port);
-        let failed = |source| ServiceError::Listen { address, source };
-        let listener = TcpListener::bind(address).map_err(failed)?;
-        let address = listener.local_addr().map_err(failed)?;
+        let refused = |error| machine("the listener cannot be taken over", error);
         let door = web::Data::new(door);
         let routes = http::configure(state, move |app| {
             app.app_data(door.clone())
@@ -66,13 +59,10 @@ impl Listener {
             Some(certificate) => http.listen_rustls_0_23(listener, certificate.settings()?),
             None => http.listen(listener),
         };
-        let server = http.map_err(failed)?.run();
+        let server = http.map_err(refused)?.run();
         let handle = server.handle();
         actix::spawn(server);
-        Ok(Self {
-            address,
-            server: handle,
-        })
+        Ok(Self { server: handle })
     }
 }
 

@@ -52,19 +52,20 @@ mod ground;
 mod listener;
 pub mod parts;
 mod reload;
+mod starting;
 pub(crate) mod systemd;
 mod vault;
 mod workshop;
 
 use backups::RegularBackups;
-use certificate::Certificate;
 use cures::Cures;
-use error::{ServiceError, machine};
+use error::ServiceError;
 use front::Front;
 use ground::Ground;
 use listener::Listener;
 use parts::{Part, Parts};
 use reload::{Dials, Reload, Running, notify};
+use starting::AddressFile;
 use workshop::Workshop;
 
 /// How long running turns have to reach their next commit point.
@@ -109,7 +110,7 @@ pub struct Service {
     pub notices: Vec<String>,
     draining: Arc<AtomicBool>,
     server: actix_web::dev::ServerHandle,
-    address_file: PathBuf,
+    _address_file: AddressFile,
     _reload: Reload,
     _cures: Cures,
     _upkeep: Upkeep,
@@ -117,7 +118,8 @@ pub struct Service {
 }
 
 impl Service {
-    /// Starts everything, in order: folders and lock, settings, store, recovery, listener.
+    /// Starts everything, in order: folders and lock, settings, the listener for health alone, master key, store,
+    /// recovery, then all that is served.
     pub async fn start(options: Options) -> Result<Self, ServiceError> {
         let (ground, recovered) = Ground::lay(&options).await?;
         let workshop = Workshop::open(&ground, options, &recovered)?;
@@ -167,8 +169,7 @@ impl Service {
         };
         let parts = parts.look().await;
         let gate = Gate::new(&config.server);
-        let certificate = config.server.tls.as_ref().map(Certificate::open);
-        let certificate = certificate.transpose()?;
+        let certificate = ground.certificate.clone();
         let dials = Dials {
             log: ground.log.clone(),
             gate: gate.clone(),
@@ -193,12 +194,13 @@ impl Service {
         );
         let front = Front::open(&ground, workshop, &spine, &reload, gate, &draining).await?;
         let state = web::Data::new(front.state);
-        let listener = Listener::open(&config.server, state, front.door, certificate)?;
-        let url = public_url(&config.server, listener.address);
-        reload.listens_at(listener.address);
-        let address_file = address_file(&ground.home);
-        write_address(&address_file, &url)
-            .map_err(|error| machine("the address file cannot be written", error))?;
+        let address = ground.starting.address;
+        let socket = ground.starting.listener()?;
+        // In between, whoever connects waits: the socket goes on listening.
+        ground.starting.end().await;
+        let listener = Listener::open(socket, state, front.door, certificate)?;
+        let url = public_url(&config.server, address);
+        reload.listens_at(address);
         forget_replaced(backup_home(&ground.home, config));
         Ok(Self {
             spine,
@@ -210,7 +212,7 @@ impl Service {
             notices: ground.notices,
             draining,
             server: listener.server,
-            address_file,
+            _address_file: ground.address_file,
             _reload: reload,
             _cures: cures,
             _upkeep: upkeep,
@@ -275,7 +277,6 @@ impl Service {
         let _ = tokio::time::timeout(FAREWELL, self.nobody_is_connected()).await;
         self.spine.live.end();
         self.server.stop(true).await;
-        let _ = std::fs::remove_file(&self.address_file);
     }
 
     async fn no_turn_runs(&self) {

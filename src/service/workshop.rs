@@ -36,7 +36,10 @@ use crate::{
         self,
         agent::session::Sessions,
         ask_operator::Line,
-        org::office::{self, Office},
+        org::{
+            belongings::Remembered,
+            office::{self, Office},
+        },
         trust::Gate,
     },
     triggers::{
@@ -186,6 +189,7 @@ impl Workshop {
                 Arc::new(self.memory.clone()),
                 Arc::new(vault.clone()),
                 Arc::new(Inboxes(spine.store.clone())),
+                Arc::new(Remembered(spine.store.clone())),
                 Arc::new(Triggers(spine.scheduler.clone())),
                 Arc::new(Waiting(spine.approvals.clone())),
                 Arc::new(self.ledger.clone()),

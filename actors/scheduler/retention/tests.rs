@@ -131,7 +131,7 @@ fn turn(task: &Task, first: u64, at: Timestamp) -> Writes {
 }
 
 fn write(disk: &Disk, writes: Writes) {
-    disk.mount(None).commit(&writes.batch()).unwrap();
+    disk.mount(None).commit(&writes.batch().unwrap()).unwrap();
 }
 
 /// A pass whose slices look at so many records.
@@ -147,7 +147,7 @@ fn pass_in_slices(disk: &Disk, keeps: &Keeps, records: usize) -> (Removed, usize
         });
         let slice = slice.unwrap();
         slices += 1;
-        mounted.commit(&slice.writes.batch()).unwrap();
+        mounted.commit(&slice.writes.batch().unwrap()).unwrap();
         if slice.last {
             return (pass.removed(), slices);
         }
@@ -346,7 +346,7 @@ fn a_slice_removes_a_bounded_number_of_records() {
 
     loop {
         let slice = pass.slice(&*mounted, &mut || false).unwrap();
-        let batch = slice.writes.batch();
+        let batch = slice.writes.batch().unwrap();
         largest = largest.max(batch.changes.len());
         mounted.commit(&batch).unwrap();
         if slice.last {

@@ -1,8 +1,14 @@
-//! The store: whether it opens, and with `--deep` whether every record reads.
+//! The store: whether it opens, and with `--deep` whether every record reads and agrees with the others.
 
 use std::ops::ControlFlow;
 
-use hivewright_actors::storage::{Order, Storage};
+use hivewright_actors::{
+    storage::{Order, Storage},
+    store::{
+        check,
+        damage::{Quarantined, quarantined},
+    },
+};
 
 use super::service::Running;
 use crate::{
@@ -53,11 +59,13 @@ fn look(context: &Context, deep: bool) -> Result<Vec<Finding>, Failure> {
     let stopped = Stopped::open(context, &|progress| gauge.storage(progress))?;
     let records = stopped.storage.records();
     let opened = Finding::ok(ID, format!("opens, with {records} records"));
-    let rules = rules(&stopped.storage)?;
+    let rules = [rules(&stopped.storage)?, quarantine(&stopped.storage)?].concat();
     if !deep {
         return Ok([vec![opened], rules].concat());
     }
-    let damaged = read_all(&stopped.storage, &gauge)?;
+    let mut damaged = read_all(&stopped.storage, &gauge)?;
+    let faults = check::faults(&stopped.storage);
+    damaged.extend(faults.map_err(|error| Failure::failed(error.to_string()))?);
     if damaged.is_empty() {
         let message = format!("opens, and all {records} records are readable");
         return Ok([vec![Finding::ok(ID, message)], rules].concat());
@@ -80,6 +88,18 @@ fn rules(storage: &SledStorage) -> Result<Vec<Finding>, Failure> {
         Finding::error(ID, message, fix)
     };
     Ok(unreadable.into_iter().map(finding).collect())
+}
+
+/// Copies of damaged records, with what can still be read of them.
+fn quarantine(storage: &SledStorage) -> Result<Vec<Finding>, Failure> {
+    let kept = quarantined(storage).map_err(|error| Failure::failed(error.to_string()))?;
+    let finding = |kept: Quarantined| {
+        let record = kept.record;
+        let message = format!("the record `{record}` was found damaged: {}", kept.reason);
+        let fix = "a copy is kept in quarantine; a backup may hold it whole";
+        Finding::warn(ID, message, fix)
+    };
+    Ok(kept.into_iter().map(finding).collect())
 }
 
 /// What is wrong with records, one line each.

@@ -191,6 +191,7 @@ mod tests {
     fn a_locked_vault_and_a_corrupt_entry_are_errors() {
         let good = Health {
             locked: None,
+            replaced_key: None,
             entries: 3,
             secrets: 2,
             corrupt: Vec::new(),

@@ -9,6 +9,7 @@ use zeroize::Zeroizing;
 
 use super::{
     Context,
+    ask::confirm,
     backup::blocking,
     failure::{Exit, Failure},
     hidden,
@@ -196,6 +197,13 @@ pub(super) async fn run(arguments: Arguments, context: &Context) -> Result<(), F
              leave it out and you are asked for it, or send it to standard input, \
              and use another one, since this may have been recorded",
         ));
+    }
+    if let Action::RotateMaster { forget_old: true } = &action {
+        confirm(
+            context,
+            "The vaults of all backups from before the last rotation cannot be opened any more.",
+            "Remove the replaced keys for good?",
+        )?;
     }
     let document = match (&action, Service::if_running(context)?) {
         (Action::RotateMaster { forget_old }, None) => at_rest(*forget_old, context).await?,

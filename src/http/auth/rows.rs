@@ -5,13 +5,16 @@ use std::{fmt, ops::ControlFlow, time::Duration};
 use hivewright_actors::{
     clock::Timestamp,
     storage::{Batch, Order, Storage, StorageError},
-    store::records::{EdgeKey, Writes, after_prefix, decode},
+    store::{
+        damage::row,
+        records::{EdgeKey, Writes, after_prefix},
+    },
 };
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 
 use super::{scope::Scopes, token::Hash};
 
-const GRANT: &str = "grant";
+const GRANT: &str = "token";
 const SESSION: &str = "session";
 
 /// A browser session ends when it was not used for this long …
@@ -193,10 +196,7 @@ fn collect<T: DeserializeOwned>(storage: &dyn Storage, kind: &str) -> Result<Vec
         &after_prefix(&prefix),
         Order::Rising,
         &mut |key, value| {
-            match value.and_then(|value| decode(key, value)) {
-                Ok(row) => rows.push(row),
-                Err(error) => tracing::error!(%error, "a credential is left out"),
-            }
+            rows.extend(row::<T>(storage, key, value));
             ControlFlow::Continue(())
         },
     )?;

@@ -3,6 +3,7 @@
 
 mod backups;
 mod damage;
+mod fixtures;
 mod killed;
 
 mod port;
