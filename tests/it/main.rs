@@ -44,6 +44,7 @@ mod secrets;
 mod service;
 mod settings_files;
 mod skills;
+mod store;
 mod systemd;
 mod topics;
 mod triggers;
