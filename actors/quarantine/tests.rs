@@ -270,3 +270,17 @@ async fn every_reader_reports_what_it_cannot_read() {
         assert!(!reported.is_empty(), "{prefix}");
     }
 }
+
+/// SC-112: the copy of a record with the longest key has a key that the storage takes.
+#[test]
+fn the_copy_of_a_record_with_a_long_key_has_a_key_of_its_own() {
+    let long = |end: u8| [vec![b'k'; 1_023], vec![end]].concat();
+
+    let (one, other) = (
+        records::quarantine_key(&long(b'a')),
+        records::quarantine_key(&long(b'b')),
+    );
+
+    assert_ne!(one, other);
+    assert!(one.len() <= 1_024, "{}", one.len());
+}
