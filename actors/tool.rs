@@ -11,7 +11,7 @@ use crate::{
     clock::Timestamp,
     ids::{CallId, TaskId, TeamKey, TurnId},
     store::{alongside::Alongside, records::Writes},
-    task::{Cause, Cycle, Kind, Label, Lane, Lineage, Source, Task},
+    task::{Audience, Cause, Cycle, Kind, Label, Lane, Lineage, Source, Task},
 };
 
 /// A tool as the model is told of it.
@@ -314,6 +314,11 @@ impl Caller {
             cause: task.caused_by(),
             deadline_at: task.deadline_at,
         }
+    }
+
+    /// Who may be shown what the turn does.
+    pub fn audience(&self) -> Audience {
+        Audience::new(self.cause.clone(), self.source.as_ref())
     }
 }
 

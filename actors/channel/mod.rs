@@ -384,7 +384,7 @@ impl Channel {
             unheard.loaded = true;
             match before {
                 Ok((row, frames)) => {
-                    unheard.fetched = undelivered::is_fetched(&channel, row.as_ref());
+                    unheard.fetched = undelivered::is_fetched(row.as_ref());
                     unheard.connected_until = row.map_or(Timestamp::default(), |row| row.last_seen);
                     for stored in &frames {
                         unheard

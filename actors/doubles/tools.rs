@@ -178,6 +178,7 @@ async fn give(
             _ => OnResult::Notify,
         },
         lineage: Some(cx.caller.lineage.clone()),
+        cause: Some(cx.caller.cause.clone()),
         ..Task::new(
             ids.task(),
             lane,

@@ -4,7 +4,9 @@ use std::time::Duration;
 
 use actix::{ActorFutureExt, AsyncContext, Context, Handler, WrapFuture};
 
-use super::{Due, Entry, Leased, Progressed, Queue, Taken, placing::Placement, tell_stored};
+use super::{
+    Due, Entry, Leased, Progressed, Queue, Taken, placing::Placement, schedule::Ticket, tell_stored,
+};
 use crate::{
     channel::Recheck,
     clock::Timestamp,
@@ -266,7 +268,7 @@ impl Queue {
             return self.dispatch(ctx);
         }
         self.schedule
-            .put_back(&task.lane, task.id.clone(), task.priority, until);
+            .put_back(&task.lane, Ticket::from(&task), until);
         self.expect(&task);
         let committed = self.store.commit(Writes::new().task(&task));
         self.tasks.insert(task.id.clone(), Entry::new(task));

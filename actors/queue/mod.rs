@@ -45,7 +45,7 @@ pub use messages::*;
 use causes::{Causes, Counts as CauseCounts};
 use parking::Cure;
 use placing::Placement;
-use schedule::{Limits, Schedule};
+use schedule::{Limits, Schedule, Ticket};
 use waiting::Due;
 use waits::Waits;
 
@@ -214,8 +214,7 @@ impl Queue {
     }
 
     fn wait(&mut self, task: Task, unwritten: Option<Writes>, stored: Option<oneshot::Sender<()>>) {
-        self.schedule
-            .push(&task.lane, task.id.clone(), task.priority);
+        self.schedule.push(&task.lane, Ticket::from(&task));
         if let Some(until) = task.not_before {
             self.schedule.hold(&task.lane, until);
         }
@@ -527,7 +526,10 @@ impl Handler<Orphaned> for Queue {
                     let tasks = row.iter_mut().chain([&mut orphan]);
                     tasks.for_each(|task| task.attempts = task.attempts.saturating_sub(1));
                 }
-                if let Some(result) = result
+                // Whoever said that it is finished has said what follows.
+                let held = orphan.lease.as_ref();
+                if held.is_some_and(|lease| queue.holds(&orphan.id, lease))
+                    && let Some(result) = result
                     && result.outcome.is_none()
                     && !queue.tasks.contains_key(&result.id)
                 {

@@ -16,7 +16,7 @@ use crate::{
     clock::millis,
     closing,
     event::{Ack, Body, ErrorBody, Frame},
-    ids::{ChannelId, MessageId, TopicId},
+    ids::{ChannelId, MessageId, TeamKey, TopicId},
     live::facts,
     queue::{ACK_AFTER, Enqueue, schedule::Full},
     scheduler::{heard::Heard, records::TriggerRows},
@@ -25,8 +25,26 @@ use crate::{
         reads,
         records::{MessageRow, Undecided, Writes, digest},
     },
-    task::{Kind, Source, Task, TopicRef},
+    task::{Kind, Lane, Source, Task, TopicRef},
 };
+
+/// What stands on a message beside its words and its topic.
+pub(super) struct Envelope {
+    /// Its sender's name for it.
+    pub(super) id: Option<MessageId>,
+    /// Another channel that hears of the work.
+    pub(super) notify: Option<ChannelId>,
+    /// Whose it is; none is the main team.
+    pub(super) team: Option<TeamKey>,
+}
+
+/// Where a message becomes work.
+pub(super) enum Destination {
+    /// In a topic of the main team.
+    Topic(TopicRef),
+    /// In the one lane of another team.
+    Team(TeamKey),
+}
 
 impl Router {
     /// A message comes in.
@@ -35,7 +53,7 @@ impl Router {
         channel: &ChannelId,
         content: String,
         topic: Option<String>,
-        (id, notify): (Option<MessageId>, Option<ChannelId>),
+        Envelope { id, notify, team }: Envelope,
         ctx: &mut Context<Self>,
     ) {
         let now = self.to.clock.now();
@@ -64,7 +82,8 @@ impl Router {
             conversation.known.get(id).cloned()
         });
         let named = id.is_some();
-        let anew = commands::begins_anew(&content).map(str::to_owned);
+        let anew = commands::begins_anew(&content).filter(|_| team.is_none());
+        let anew = anew.map(str::to_owned);
         let (content, topic, anew) = match anew {
             Some(words) => (words, None, true),
             None => (content, topic, false),
@@ -80,7 +99,7 @@ impl Router {
             named,
             admission: Some(passed.admission),
             label: passed.label,
-            cause: passed.cause,
+            cause: Some(passed.cause),
             notify,
         };
         if let Some(known) = known {
@@ -89,10 +108,19 @@ impl Router {
         if let Some(command) = commands::parse(&message.content).filter(|_| !anew) {
             return self.obey(command, message, ctx);
         }
-        let arrival = Arrival {
+        if let Some(team) = team {
+            let to = Destination::Team(team);
+            return self.enqueue(channel, message, to, Kind::Chat, Writes::new());
+        }
+        let mut arrival = Arrival {
             message,
             asked: false,
         };
+        let conversation = self.conversations.get(channel);
+        let anew = anew || conversation.is_some_and(|found| found.row.begins_anew);
+        if anew {
+            arrival.message.topic = None;
+        }
         match anew {
             true => self.begin_anew(channel, arrival, ctx),
             false => self.arrive(channel, arrival, ctx),
@@ -105,6 +133,13 @@ impl Router {
         let resolution = self.with_request(channel, &arrival, |topics, request| {
             topics.choose(new, request)
         });
+        if let (Resolution::New { .. }, Some(conversation)) =
+            (&resolution, self.conversations.get_mut(channel))
+            && std::mem::take(&mut conversation.row.begins_anew)
+        {
+            let writes = Writes::new().channel(channel, &conversation.row);
+            return self.become_task(channel, arrival, resolution, writes, ctx);
+        }
         self.resolved(channel, arrival, resolution, ctx);
     }
 
@@ -345,24 +380,41 @@ impl Router {
             id: topic.id,
             name: topic.name,
         };
-        self.enqueue(channel, message, topic, Kind::Chat, writes);
+        self.enqueue(
+            channel,
+            message,
+            Destination::Topic(topic),
+            Kind::Chat,
+            writes,
+        );
     }
 
-    /// Stores a message as work of a topic.
+    /// Stores a message as work of a lane.
     pub(super) fn enqueue(
         &mut self,
         channel: &ChannelId,
         message: Undecided,
-        topic: TopicRef,
+        to: Destination,
         kind: Kind,
         writes: Writes,
     ) {
+        let (lane, generation, topic) = match to {
+            Destination::Topic(topic) => (main_lane(topic.id.clone()), 1, Some(topic)),
+            Destination::Team(TeamKey { name, generation }) => {
+                let lane = Lane {
+                    team: name,
+                    topic: None,
+                };
+                (lane, generation, None)
+            }
+        };
         let task = Task {
             kind,
+            generation,
             source: Some(Source {
                 channel: channel.clone(),
                 message: Some(message.id.clone()),
-                topic: Some(topic.clone()),
+                topic: topic.clone(),
                 notify: message.notify.clone(),
             }),
             acked: message.acked,
@@ -371,13 +423,13 @@ impl Router {
             admission: message.admission.clone(),
             ..Task::new(
                 self.to.ids.task(),
-                main_lane(topic.id.clone()),
+                lane,
                 message.content.clone(),
                 message.sender.clone(),
                 message.at,
             )
         };
-        if let Some(conversation) = self.conversations.get_mut(channel) {
+        if let (Some(conversation), Some(topic)) = (self.conversations.get_mut(channel), &topic) {
             conversation.count(&topic.id, 1, 0);
         }
         let mut writes = writes.and(self.accept(channel, &message, Some(&task)));
@@ -391,7 +443,7 @@ impl Router {
         let accepted = Accepted {
             message: message.id.clone(),
             task: Some(task.id.clone()),
-            topic: Some(topic.id),
+            topic: topic.map(|topic| topic.id),
             reply: None,
         };
         self.to.queue.do_send(Enqueue { task, writes });

@@ -63,6 +63,7 @@ pub mod words;
 use conversation::{Arrival, Conversation, Known};
 use gate::Sender;
 use grants::Grants;
+use intake::Envelope;
 use rate::{Bucket, Rate};
 use topics::Topics;
 use trust::Policy;
@@ -161,6 +162,8 @@ pub struct Settings {
     pub rate: Rate,
     /// Of who is let in.
     pub trust: Policy,
+    /// A channel is kept this long after it was last used, with its topics.
+    pub channels_kept: Duration,
 }
 
 /// What the router goes on with after a restart.
@@ -436,7 +439,12 @@ impl Handler<Receive> for Router {
                 id,
                 notify,
             } => {
-                self.receive(&channel, content, topic, (id, notify), ctx);
+                let envelope = Envelope {
+                    id,
+                    notify,
+                    team: None,
+                };
+                self.receive(&channel, content, topic, envelope, ctx);
             }
             Inbound::TopicList => self.list_topics(&channel),
             Inbound::Cancel { topic, queued } => self.cancel(&channel, topic, queued, ctx),
@@ -477,11 +485,12 @@ impl Handler<Progressed> for Router {
                 false => (task, -1, 0),
             },
         };
-        let (Some(source), Some(topic)) = (&task.source, &task.lane.topic) else {
+        let Some(channel) = task.source.as_ref().map(|source| source.channel.clone()) else {
             return;
         };
-        let channel = source.channel.clone();
-        if let Some(conversation) = self.conversations.get_mut(&channel) {
+        if let Some(conversation) = self.conversations.get_mut(&channel)
+            && let Some(topic) = &task.lane.topic
+        {
             conversation.count(topic, queued, running);
             if matches!(progressed, Progressed::Ended { .. }) {
                 conversation.topics.touch(topic, self.to.clock.now());

@@ -515,7 +515,7 @@ impl Team {
                 if charge.task.kind == Kind::Compact {
                     // The next turn reads what stands for it now.
                     lane.memory = None;
-                } else if let Some(memory) = &mut lane.memory {
+                } else if let (Some(memory), Some(_)) = (&mut lane.memory, topic) {
                     let lines = std::mem::take(&mut ended.lines);
                     lines.into_iter().for_each(|line| memory.remember(line));
                 }

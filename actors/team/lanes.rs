@@ -54,6 +54,7 @@ pub(super) struct LaneState {
 pub(super) struct Memory {
     /// The `seq` of the next event.
     pub(super) next_seq: u64,
+    /// What was said lately, in a topic.
     pub(super) recent: VecDeque<Line>,
     /// What stands for all before that.
     pub(super) summary: Option<Line>,

@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used)]
 
 mod approvals;
+mod bounds;
 mod compaction;
 mod conversation;
 mod crash;
@@ -10,6 +11,7 @@ mod failure;
 mod holding;
 mod life;
 mod modes;
+mod privacy;
 mod stalls;
 mod stop;
 mod waiting;

@@ -10,6 +10,7 @@ mod delegate;
 #[path = "../../tests/it/delegations.rs"]
 #[allow(dead_code)]
 mod delegations;
+mod fairness;
 mod lists;
 mod overhead;
 mod process;
@@ -50,10 +51,11 @@ fn main() {
     if wanted.first().is_some_and(|first| first == start::ARGUMENT) {
         return start::serve(&wanted[1..]);
     }
-    let sections: [(&str, Section); 8] = [
+    let sections: [(&str, Section); 9] = [
         ("queue", queue::measure),
         ("chat", chat::measure),
         ("delegate", delegate::measure),
+        ("fairness", fairness::measure),
         ("overhead", overhead::measure),
         ("start", start::measure),
         ("streams", streams::measure),

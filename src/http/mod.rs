@@ -81,7 +81,8 @@ use routes::Resource;
 
 use crate::{
     changes::Changes, logging::Secrets, memory::Memory, rulebook::Rulebook,
-    teams::equipment::Equipment, tools::org::office::Office, triggers::desk::Desk, vault::Vault,
+    settings::channels::WebSocket, teams::equipment::Equipment, tools::org::office::Office,
+    triggers::desk::Desk, vault::Vault,
 };
 
 /// For the server's `client_request_timeout`: the header has to be there by then.
@@ -103,8 +104,8 @@ pub trait Service: Send + Sync + 'static {
     fn is_demo(&self) -> bool;
     /// It is about to stop.
     fn is_draining(&self) -> bool;
-    /// Clients may open WebSockets.
-    fn has_websocket(&self) -> bool;
+    /// Who may open a WebSocket.
+    fn websocket(&self) -> WebSocket;
     /// What is wrong with the channels, until it is cured.
     fn channels_fault(&self) -> Option<String> {
         None

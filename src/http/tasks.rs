@@ -6,13 +6,13 @@ use actix_web::{Either, http::StatusCode, web};
 use hivewright_actors::{
     clock::Timestamp,
     ids::{TaskId, TeamName},
-    org::Bootstrap,
+    org::{Bootstrap, record::TeamState, tree::Tree},
     queue::submit::{Submission, Submit},
     store::{
         reads,
         records::{EndedTask, Writes},
     },
-    task::{Cause, Ending, Kind, Priority, Source, Task},
+    task::{Cause, Ending, Kind, Priority, Source, Task, WaitReason},
     usage::Usage,
 };
 use serde::{Deserialize, Serialize};
@@ -215,8 +215,18 @@ struct Retried {
     state: &'static str,
 }
 
+/// What an open task waits for, if it is not simply its turn.
+fn waits_for(task: &Task, tree: &Tree) -> Option<WaitReason> {
+    if let Some(parked) = &task.parked {
+        return Some(parked.reason);
+    }
+    let is_waiting = task.outcome.is_none() && task.lease.is_none();
+    let team = tree.get(task.lane.team.as_str()).filter(|_| is_waiting)?;
+    (team.state == TeamState::Paused).then_some(WaitReason::Paused)
+}
+
 impl Row {
-    fn of(task: Task, whole: bool) -> Self {
+    fn of(task: Task, whole: bool, tree: &Tree) -> Self {
         let cut = |text: &str, most: usize| match whole {
             true => text.to_owned(),
             false => text.chars().take(most).collect(),
@@ -241,7 +251,7 @@ impl Row {
         Self {
             body: cut(&task.body, BEGINNING),
             state,
-            wait_reason: task.parked.as_ref().map(|parked| parked.reason.as_str()),
+            wait_reason: waits_for(&task, tree).map(WaitReason::as_str),
             created_at: json::date(task.created_at),
             not_before: task.not_before.and_then(json::date),
             deadline_at: json::date(task.deadline_at),
@@ -364,6 +374,7 @@ async fn list(state: web::Data<State>, caller: Caller<Read>) -> Result<Rows<Row>
     let teams = caller.principal.teams();
     let wanted = Wanted::read(&caller.query, teams, parts.clock.now());
     let page = caller.query.page()?;
+    let tree = parts.view.now();
     let rows = parts.store.read(move |storage| {
         let mut gathering = Gathering::new(&page);
         reads::each_open_task(storage, &mut |task| {
@@ -386,7 +397,7 @@ async fn list(state: web::Data<State>, caller: Caller<Read>) -> Result<Rows<Row>
         }
         gathering.rows(&page, |id| {
             let task = reads::task(storage, &TaskId::from(id))?;
-            Ok(task.map(|task| Row::of(task, false)))
+            Ok(task.map(|task| Row::of(task, false, &tree)))
         })
     });
     rows.await.map_err(ApiError::internal)
@@ -407,13 +418,14 @@ async fn show(
     caller: Caller<Read>,
     id: web::Path<String>,
 ) -> Result<Clean<Data<Whole>>, ApiError> {
-    let task = find(&caller, parts(&state)?, &id).await?;
+    let parts = parts(&state)?;
+    let task = find(&caller, parts, &id).await?;
     let mut children = below(&state, &task).await?;
     children.retain(|child| caller.reaches(child.team.as_str()));
     let shown = Whole {
         session_id: task.lane.session_id(task.generation),
         children,
-        row: Row::of(task, true),
+        row: Row::of(task, true, &parts.view.now()),
     };
     Ok(Clean::new(&state.secrets, Data(shown)))
 }

@@ -23,7 +23,7 @@ use crate::{
         backups::{Backup, Backups},
         jobs,
     },
-    settings::{home::Home, live::Live, load},
+    settings::{channels::WebSocket, home::Home, live::Live, load},
     storage::{self, sled::SledStorage},
 };
 
@@ -53,8 +53,8 @@ impl http::Service for Facts {
         self.draining.load(Ordering::Relaxed)
     }
 
-    fn has_websocket(&self) -> bool {
-        self.channels.websocket.load(Ordering::Relaxed)
+    fn websocket(&self) -> WebSocket {
+        self.channels.websocket()
     }
 
     fn channels_fault(&self) -> Option<String> {

@@ -17,6 +17,7 @@ use super::{
 use crate::{
     channels::websocket::{self, Door, Guest},
     http::{self, connections::Connections, error::ApiError, tasks::giving},
+    settings::channels::WebSocket,
 };
 
 /// A client that neither reads nor answers for this long is given up by the kernel.
@@ -81,11 +82,15 @@ async fn connect(
     // The operator's command line comes in this way too, and is no WebSocket channel.
     let upgrade = state.access.upgrade(&request);
     let is_cli = matches!(&upgrade, Ok(upgrade) if upgrade.channel_type == ChannelType::Cli);
-    if !is_cli && !state.service.has_websocket() {
-        return Err(ApiError::not_found(
-            "the WebSocket channel is off: see `ws.enabled` in `config/channels.yaml`",
-        )
-        .into());
+    let websocket = state.service.websocket();
+    if !is_cli && !websocket.admits(state.access.gate.client(&request)) {
+        let reason = match websocket {
+            WebSocket::Loopback => {
+                "without `config/channels.yaml` the WebSocket channel is open to this machine alone: set `ws.enabled` there"
+            }
+            _ => "the WebSocket channel is off: see `ws.enabled` in `config/channels.yaml`",
+        };
+        return Err(ApiError::not_found(reason).into());
     }
     if state.service.is_draining() {
         return Err(ApiError::draining().into());

@@ -19,7 +19,7 @@ use hivewright_actors::{
     notice::NoticeKind,
     queue::{self, schedule::Limits},
     router::{self, rate::Rate, resolve},
-    scheduler,
+    scheduler::{self, retention::keeping::Terms},
     spine::{self, Spine, Threads},
     store::records::Writes,
     supervisor,
@@ -134,7 +134,7 @@ impl Service {
             workshop.ports(&ground, on_hindrance),
             threads(),
             limits,
-            router_settings(&ground.channels),
+            router_settings(&ground.channels, config.retention),
             recovered,
         );
         let lines = ground.tap.open(workshop.publisher.clone());
@@ -362,7 +362,7 @@ fn team_arbiter() -> ArbiterHandle {
     arbiter.handle()
 }
 
-fn router_settings(channels: &Channels) -> router::Settings {
+fn router_settings(channels: &Channels, kept: Terms) -> router::Settings {
     router::Settings {
         topics: resolve::Settings {
             max_active: channels
@@ -378,6 +378,7 @@ fn router_settings(channels: &Channels) -> router::Settings {
             burst: channels.limits.rate.ws.burst,
         },
         trust: channels.trust.clone(),
+        channels_kept: kept.tasks,
     }
 }
 

@@ -18,7 +18,7 @@ use hivewright_actors::{
         trigger::{Problem, SystemKind, Trigger},
     },
     store::{StoreHandle, reads, records::EndedTask},
-    task::{Kind, Lane, Task},
+    task::{Audience, Cause, Kind, Lane, Task},
 };
 
 use crate::{prompt::compose::Prompts, settings::home::Home};
@@ -97,8 +97,14 @@ impl Outlook {
             return false;
         };
         let (generation, lane) = (team.generation, lane(team));
-        let read = store.read(move |storage| reads::inbox(storage, &lane, generation));
-        read.await.is_ok_and(|events| !events.is_empty())
+        // What people caused waits for them.
+        let everyone = Audience::new(Cause::System, None);
+        let read = store.read(move |storage| {
+            let events = reads::inbox(storage, &lane, generation)?;
+            let mut events = events.iter();
+            Ok(events.any(|(_, event)| event.is_for(&lane, &everyone)))
+        });
+        read.await.unwrap_or_default()
     }
 
     async fn cycle(

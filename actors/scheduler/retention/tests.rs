@@ -193,6 +193,7 @@ fn full_store() -> Disk {
             text: "done".to_owned(),
             label: Label::Trusted,
             at: ago(days),
+            audience: None,
         };
         writes = writes.inbox(&news, 1, number, &event);
     }

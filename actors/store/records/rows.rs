@@ -105,6 +105,9 @@ pub struct ChannelRow {
     /// By which door they came in.
     #[serde(default, skip_serializing_if = "is_websocket")]
     pub channel_type: ChannelType,
+    /// The next message opens a topic, whatever it is about.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub begins_anew: bool,
 }
 
 impl ChannelRow {
@@ -115,6 +118,7 @@ impl ChannelRow {
             grant: Some(owner.grant),
             last_seen: now,
             channel_type,
+            begins_anew: false,
         }
     }
 

@@ -188,6 +188,7 @@ fn everything(team: &str, words: &str) -> Writes {
                 text: said.clone(),
                 label: Label::Trusted,
                 at: Timestamp(0),
+                audience: None,
             },
         )
         .undecided(&Undecided {

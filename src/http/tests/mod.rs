@@ -76,6 +76,7 @@ use crate::{
     retention::Keeper,
     rulebook::Rulebook,
     settings::{
+        channels::WebSocket,
         config::Server,
         home::{Flags, Home},
         live::Live,
@@ -211,8 +212,8 @@ impl Service for Surroundings {
         self.draining.load(Ordering::SeqCst)
     }
 
-    fn has_websocket(&self) -> bool {
-        true
+    fn websocket(&self) -> WebSocket {
+        WebSocket::On
     }
 
     fn channels_fault(&self) -> Option<String> {
@@ -403,6 +404,7 @@ impl Bench {
                 idle_after: Duration::from_secs(60),
             },
             ask_model: false,
+            channels_kept: Duration::from_secs(7 * 24 * 60 * 60),
             rate: Rate {
                 per_minute: 0,
                 burst: 1,

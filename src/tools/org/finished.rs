@@ -5,7 +5,7 @@ use std::time::Duration;
 use hivewright_actors::{
     ids::TeamName,
     store::{reads, records::EndedTask},
-    task::{Outcome, Task},
+    task::{Cause, Outcome, Task},
     tool::Effect,
 };
 use schemars::JsonSchema;
@@ -60,6 +60,13 @@ fn row(task: &Task, outcome: &Outcome) -> Value {
     })
 }
 
+/// What a turn is shown of others' work: nothing that another person caused. Work that nobody is behind looks
+/// after everyone's, and is shown to everyone.
+fn is_shown(task: &Task, behind: &Cause) -> bool {
+    let cause = task.caused_by();
+    cause == *behind || cause == Cause::System || *behind == Cause::System
+}
+
 impl Tool for ListCompletedTasks {
     const NAME: &'static str = "list_completed_tasks";
     const DESCRIPTION: &'static str =
@@ -100,10 +107,12 @@ impl Tool for ListCompletedTasks {
             })?,
         };
         let limit = args.limit.unwrap_or(SOME);
+        let behind = cx.caller.cause.clone();
         let tasks = parts.store.read(move |storage| {
             // What people said is theirs.
             let of = |ended: &EndedTask| ended.team == team.name && !ended.is_chat;
-            let wanted = |task: &Task| task.generation == team.generation;
+            let wanted =
+                |task: &Task| task.generation == team.generation && is_shown(task, &behind);
             reads::ended_tasks(storage, since, limit, of, wanted)
         });
         let tasks = tasks

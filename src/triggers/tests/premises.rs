@@ -176,6 +176,7 @@ async fn mail_is_reason_enough_for_a_heartbeat() {
         text: "task-1 is done".to_owned(),
         label: hivewright_actors::task::Label::Trusted,
         at: Timestamp(0),
+        audience: None,
     };
     let writes = Writes::new().inbox(&lane(&team()), 1, 1, &event);
     scene.store.commit(writes).await.unwrap();
