@@ -149,6 +149,7 @@ impl Toolset for Tools {
                 fault: None,
                 truncated: false,
                 taints: call.name == "rumour",
+                rule: None,
             }
         })
     }
@@ -221,6 +222,7 @@ async fn give(
         fault: None,
         truncated: false,
         taints: false,
+        rule: None,
     }
 }
 
