@@ -7,6 +7,7 @@ use actix::{Actor, Addr, ArbiterHandle, AsyncContext};
 use crate::{
     approvals::{
         self, Approvals,
+        deciders::Deciders,
         desk::Desk,
         record::{Digester, Status},
         secret::SecretSink,
@@ -124,6 +125,8 @@ pub struct Spine {
     pub view: OrgView,
     /// What happens, for whoever watches.
     pub live: Publisher,
+    /// Who may decide on approvals: for whoever knows it.
+    pub deciders: Deciders,
 }
 
 /// What a former process left behind. Reads the whole of it: done once, before anything is served.
@@ -255,6 +258,7 @@ impl Spine {
         keeper.start(storage);
         let directory = Directory::default();
         let desk = Desk::new(ports.ids.clone(), ports.digester, ports.approvals_last);
+        let deciders = Deciders::default();
         // Each of these knows another: their addresses exist before they do.
         let mut queue = None;
         let mut router = None;
@@ -286,6 +290,7 @@ impl Spine {
                         ids: ports.ids.clone(),
                         desk: desk.clone(),
                         grants: ports.grants,
+                        deciders: deciders.clone(),
                         ledger: ports.ledger.clone(),
                         days: ports.days.clone(),
                     },
@@ -399,6 +404,7 @@ impl Spine {
                 org,
                 view: ports.view,
                 live: ports.live,
+                deciders,
             },
             _ => unreachable!("all are created above"),
         }

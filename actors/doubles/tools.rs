@@ -149,6 +149,7 @@ impl Toolset for Tools {
                 fault: None,
                 truncated: false,
                 taints: call.name == "rumour",
+                rule: None,
             }
         })
     }
@@ -222,6 +223,7 @@ async fn give(
         fault: None,
         truncated: false,
         taints: false,
+        rule: None,
     }
 }
 

@@ -145,6 +145,7 @@ impl Team {
         }
         let cx = CallContext {
             approved: approval.map(|approval| approval.secrets.clone()),
+            approved_by: approval.and_then(|approval| approval.resolved_by.clone()),
             caller: running.caller.clone(),
             label: running.turn.label(),
             turn: turn.clone(),

@@ -13,6 +13,7 @@ use super::{
 };
 use crate::{
     approvals::record::Approval,
+    audit::{Audit, CallAudit, Decision, TOOL_CALL, beginning},
     briefing::{Hindrance, Line, Speaker},
     budget::{Caller, Tally},
     channel::Deliver,
@@ -28,6 +29,7 @@ use crate::{
         records::{Writes, snippet},
     },
     task::{Code, Ending, Kind, Lane, Outcome, Source, Task, Wait, WaitReason},
+    tool::ToolFault,
     usage::Usage,
 };
 
@@ -414,6 +416,9 @@ impl Team {
                 writes = writes.summarised(&task.lane, task.generation, event.seq);
             }
         }
+        for audit in events.iter().filter_map(|event| call_audit(running, event)) {
+            writes = writes.audit(&audit);
+        }
         let calls = events.iter().filter_map(|event| called(&self.name, event));
         for (caller, usage) in calls {
             if let Some((tally, own)) = self.recipe.ledger.count(&caller, usage, day) {
@@ -658,6 +663,49 @@ fn called<'a>(team: &TeamName, event: &'a HistoryEvent) -> Option<(Caller, &'a U
         }
         _ => None,
     }
+}
+
+/// The line of the audit for a call that an event tells the end of.
+fn call_audit(running: &Running, event: &HistoryEvent) -> Option<Audit> {
+    let Fact::ToolResult {
+        id,
+        name,
+        content,
+        fault,
+        duration_ms,
+        rule,
+        approved,
+        ..
+    } = &event.fact
+    else {
+        return None;
+    };
+    let (turn, task) = (&event.turn, &running.charge.task);
+    let decision = Decision::of(*fault, *approved);
+    let check = |fault: ToolFault| fault.as_str().to_owned();
+    let refused_by = fault.filter(|_| decision == Decision::Refuse).map(check);
+    Some(Audit {
+        // A turn has no two results of one call: written again, it is the same line.
+        id: format!("{turn}-{id}"),
+        at: event.timestamp,
+        actor: format!("team:{}", task.lane.team).into(),
+        action: TOOL_CALL.to_owned(),
+        target: name.clone(),
+        from: task.id.to_string(),
+        outcome: fault.map_or("ok", ToolFault::as_str).to_owned(),
+        call: Some(Box::new(CallAudit {
+            team: task.lane.team.clone(),
+            task: task.id.clone(),
+            turn: turn.clone(),
+            tool: name.clone(),
+            decision,
+            rule: rule.clone().or(refused_by),
+            duration_ms: *duration_ms,
+            ok: fault.is_none(),
+            arguments: beginning(&running.turn.arguments_of(id).unwrap_or_default()),
+            result: beginning(content),
+        })),
+    })
 }
 
 fn outcome(end: &End, usage: Usage, now: Timestamp) -> Outcome {

@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used)]
 
 mod approvals;
+mod audit;
 mod bounds;
 mod compaction;
 mod conversation;

@@ -258,6 +258,7 @@ async fn call(brief: &Brief, tool: &str, args: Value) -> ToolReply {
         key: "turn:1:0".to_owned(),
         rerun: false,
         approved: None,
+        approved_by: None,
         cancel: CancellationToken::new(),
     };
     brief.tools.run(call, cx).await

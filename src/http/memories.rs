@@ -417,6 +417,7 @@ async fn create(
     };
     let saved = state.memory.save(draft).await?;
     let row = Row::whole(&saved.entry);
+    caller.names(format!("{} {}", row.id, wish.team));
     Ok(match saved.unchanged {
         false => Either::Left(Created(row)),
         true => Either::Right(Data(Row {

@@ -325,6 +325,7 @@ async fn create(
     let author = Author::Operator(caller.principal.id().as_str());
     let team = desk.team(&author, &team)?;
     let made = desk.create(&author, team, &form, enable, false).await?;
+    caller.names(made.id.as_str());
     Ok(Created(with_times(desk, &made, show::trigger(&made))))
 }
 

@@ -487,14 +487,14 @@ fn read_server(server: &mut Section<'_>, folder: &Path) -> Server {
 }
 
 fn read_tls(tls: &mut Section<'_>, folder: &Path) -> Option<Tls> {
-    match (path(tls, "cert", folder), path(tls, "key", folder)) {
-        (Some(cert), Some(key)) => Some(Tls { cert, key }),
-        (None, None) => None,
-        _ => {
-            tls.reject("`cert` and `key` belong together; give both or none");
-            None
-        }
+    if tls.field("cert").is_some() != tls.field("key").is_some() {
+        tls.reject("`cert` and `key` belong together; give both or none");
     }
+    let (cert, key) = (path(tls, "cert", folder), path(tls, "key", folder));
+    Some(Tls {
+        cert: cert?,
+        key: key?,
+    })
 }
 
 fn path(section: &mut Section<'_>, key: &'static str, folder: &Path) -> Option<PathBuf> {

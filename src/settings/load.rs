@@ -14,7 +14,7 @@ use super::{
     providers::{self, Providers},
     reader::Document,
     references::{Environment, References},
-    team::{self, Team, is_team_name},
+    team::{self, AllowedDir, DirMode, Team, is_team_name},
     yaml,
 };
 
@@ -129,17 +129,10 @@ pub enum File {
     Team(String),
 }
 
-/// What would be wrong with a file if it held this text. May block: references are followed.
-pub fn validate(
-    home: &Home,
-    environment: &Environment,
-    file: &File,
-    text: &str,
-) -> Result<(), Problems> {
-    let document = |name: &str| {
-        let references = References::new(environment, home.data());
-        Document::with_references(name, references)
-    };
+/// What would be wrong with a file if it held this text, which somebody sent: its references are checked
+/// for their form and never followed. May block.
+pub fn validate(home: &Home, file: &File, text: &str) -> Result<(), Problems> {
+    let document = |name: &str| Document::with_references(name, References::unfollowed());
     match file {
         File::Config => {
             config::read(text, document("config.yaml"), home.data())?;
@@ -151,16 +144,30 @@ pub fn validate(
             }
         }
         File::Providers => {
-            let found = providers::read(text, document("providers.yaml"), environment).0?;
-            if !found.disabled.is_empty() {
-                return Err(Problems(found.disabled.into_values().collect()));
-            }
+            let nothing = Environment::fixed([]);
+            providers::read(text, document("providers.yaml"), &nothing).0?;
         }
         File::Team(name) => {
             team::read(text, Document::plain("config.yaml"), name, home)?;
         }
     }
     Ok(())
+}
+
+/// A team would be given folders of the machine that it does not have, or more rights in them. May block.
+pub fn gains_folders(home: &Home, name: &str, before: &str, after: &str) -> bool {
+    let folders = |text: &str| {
+        let read = team::read(text, Document::plain("config.yaml"), name, home);
+        read.map(|team| team.allowed_dirs).unwrap_or_default()
+    };
+    let before = folders(before);
+    let has = |dir: &AllowedDir| {
+        let mut known = before.iter();
+        known.any(|known| {
+            known.path == dir.path && (known.mode == dir.mode || dir.mode == DirMode::ReadOnly)
+        })
+    };
+    !folders(after).iter().all(has)
 }
 
 /// The folders that are teams, by name.

@@ -171,6 +171,8 @@ pub struct ToolContext {
     pub key: String,
     /// The model's name for it.
     pub call: CallId,
+    /// Who let it run; none if nobody was asked.
+    pub approved_by: Option<String>,
     /// The folders of the team.
     pub workspace: Arc<Workspace>,
     /// Where processes run.
@@ -231,6 +233,8 @@ pub struct ToolError {
     pub fault: ToolFault,
     /// For the model.
     pub message: String,
+    /// The operator's rule that forbids it.
+    pub rule: Option<String>,
 }
 
 impl ToolError {
@@ -239,6 +243,7 @@ impl ToolError {
         Self {
             fault,
             message: message.into(),
+            rule: None,
         }
     }
 

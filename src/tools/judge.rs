@@ -86,19 +86,21 @@ impl Sight {
         }
     }
 
-    /// Whether a call may run, for the turn that wants to make it.
+    /// Whether a call may run, for the turn that wants to make it, and the rule that says so.
     pub(super) fn verdict(
         &self,
         args: &Value,
         subject: &Subject,
         caller: &TeamKey,
         grant: &Grant,
-    ) -> Result<Verdict, ToolError> {
+    ) -> Result<(Verdict, Option<String>), ToolError> {
         match self.judge(args, subject, grant).decision {
-            Decision::Allow(_) => Ok(Verdict::Allow),
+            Decision::Allow(by) => Ok((Verdict::Allow, rule_id(&by))),
             Decision::Deny(by) => Err(denied(&self.key, &by)),
             Decision::Ask(by, caution) => {
-                Ok(Verdict::Ask(self.asking(args, by, caution, caller, grant)))
+                let asking = self.asking(args, by, caution, caller, grant);
+                let rule = asking.rule.clone();
+                Ok((Verdict::Ask(asking), Some(rule)))
             }
         }
     }
@@ -124,7 +126,9 @@ impl Sight {
             summary: capitalized(&summary),
             rule: match by {
                 By::Rule(id) => id,
-                By::NoMatchingRule | By::Default => format!("default of {}", self.class),
+                By::NoMatchingRule | By::Default | By::ToolList => {
+                    format!("default of {}", self.class)
+                }
             },
             high_risk: caution.risk == Risk::High,
             shown,
@@ -192,10 +196,20 @@ fn denied(key: &str, by: &By) -> ToolError {
             "denied: the operator's rules list what is allowed, and this is not on the list"
                 .to_owned()
         }
-        By::Default => "denied".to_owned(),
+        By::Default | By::ToolList => "denied".to_owned(),
     };
     let message = format!("{key}: {why}; do not try another way, go on without it");
-    ToolError::new(ToolFault::Denied, message)
+    ToolError {
+        rule: rule_id(by),
+        ..ToolError::new(ToolFault::Denied, message)
+    }
+}
+
+fn rule_id(by: &By) -> Option<String> {
+    match by {
+        By::Rule(id) => Some(id.clone()),
+        By::NoMatchingRule | By::Default | By::ToolList => None,
+    }
 }
 
 fn capitalized(text: &str) -> String {

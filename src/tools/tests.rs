@@ -155,6 +155,7 @@ fn context() -> CallContext {
         key: "key".to_owned(),
         rerun: false,
         approved: None,
+        approved_by: None,
         cancel: CancellationToken::new(),
     }
 }
@@ -165,6 +166,7 @@ fn ok(content: impl Into<String>) -> ToolReply {
         fault: None,
         truncated: false,
         taints: false,
+        rule: None,
     }
 }
 

@@ -131,6 +131,7 @@ impl World {
             key: "k".to_owned(),
             rerun: false,
             approved: None,
+            approved_by: None,
             cancel,
         };
         tokio::time::timeout(PATIENCE, self.tools.run(call, cx))
@@ -160,6 +161,7 @@ fn ok(content: &str) -> ToolReply {
         fault: None,
         truncated: false,
         taints: false,
+        rule: None,
     }
 }
 

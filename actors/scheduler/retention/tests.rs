@@ -185,6 +185,7 @@ fn full_store() -> Disk {
             target: "apr-1".to_owned(),
             from: "api".to_owned(),
             outcome: "ok".to_owned(),
+            call: None,
         });
     }
     for (number, days) in [(1, 91), (2, 80)] {

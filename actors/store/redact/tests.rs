@@ -159,6 +159,8 @@ fn everything(team: &str, words: &str) -> Writes {
                 duration_ms: 1,
                 truncated: false,
                 taints: false,
+                rule: None,
+                approved: false,
             },
         ),
         event(6, Fact::Meta(Meta::Parked(WaitReason::Approval))),

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::{CallState, End, Stop, Turn, Want, telling::result, waiting};
+use super::{CallState, End, Stop, Turn, Want, waiting};
 use crate::{
     clock::Timestamp,
     engine::EngineFailure,
@@ -86,7 +86,7 @@ impl Turn {
         for slot in &mut self.calls {
             if !matches!(slot.state, CallState::Done(_)) && stop != Stop::Stalled {
                 let reply = ToolReply::failed(ToolFault::Cancelled, "cancelled");
-                facts.push(result(&slot.call, &reply, Duration::ZERO).0);
+                facts.push(slot.result(&reply, Duration::ZERO).0);
             }
         }
         if !streaming.is_empty() {

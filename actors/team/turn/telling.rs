@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use super::Slot;
 use crate::{
     clock::millis,
     engine::{Block, ToolOutput},
@@ -66,6 +67,8 @@ pub(super) fn result(call: &ToolCall, reply: &ToolReply, took: Duration) -> (Fac
         duration_ms: millis(took),
         truncated: reply.truncated,
         taints: reply.taints,
+        rule: reply.rule.clone(),
+        approved: false,
     };
     let frame = Progress {
         tool: Some(call.name.clone()),
@@ -76,6 +79,19 @@ pub(super) fn result(call: &ToolCall, reply: &ToolReply, took: Duration) -> (Fac
         ..Progress::new(ProgressKind::ToolResult, format!("Used {}", call.name))
     };
     (fact, frame)
+}
+
+impl Slot {
+    /// The same of a call that was looked at: with what decided on it.
+    pub(super) fn result(&self, reply: &ToolReply, took: Duration) -> (Fact, Progress) {
+        let (mut fact, frame) = result(&self.call, reply, took);
+        if let Fact::ToolResult { rule, approved, .. } = &mut fact {
+            let checked = self.checked.as_ref();
+            *rule = rule.take().or_else(|| checked?.rule.clone());
+            *approved = self.approval.is_some();
+        }
+        (fact, frame)
+    }
 }
 
 fn preview(text: &str) -> String {

@@ -430,6 +430,7 @@ impl Bench {
             key: "key-1".to_owned(),
             rerun: false,
             approved: None,
+            approved_by: None,
             cancel: CancellationToken::new(),
         }
     }

@@ -9,6 +9,7 @@ use crate::{
 
 mod access;
 mod attacks;
+mod authority;
 mod chat;
 mod deciding;
 mod granting;
