@@ -11,7 +11,7 @@ use crate::{
     clock::Timestamp,
     ids::{CallId, TaskId, TeamKey, TurnId},
     store::{alongside::Alongside, records::Writes},
-    task::{Cause, Cycle, Kind, Label, Lane, Lineage, Source, Task},
+    task::{Cause, Cycle, Firing, Kind, Label, Lane, Lineage, Source, Task},
 };
 
 /// A tool as the model is told of it.
@@ -295,6 +295,8 @@ pub struct Caller {
     pub lineage: Lineage,
     /// Who is behind it.
     pub cause: Cause,
+    /// The firing of a trigger that it serves.
+    pub firing: Option<Firing>,
     /// When it must be done.
     pub deadline_at: Timestamp,
 }
@@ -312,6 +314,7 @@ impl Caller {
             source: task.source.as_ref().map(Source::of_what_follows),
             lineage: task.lineage_below(),
             cause: task.caused_by(),
+            firing: task.firing.clone(),
             deadline_at: task.deadline_at,
         }
     }

@@ -10,6 +10,7 @@ mod delegate;
 #[path = "../../tests/it/delegations.rs"]
 #[allow(dead_code)]
 mod delegations;
+mod isolation;
 mod lists;
 mod overhead;
 mod process;
@@ -23,7 +24,11 @@ mod report;
 #[allow(dead_code)]
 mod service;
 mod start;
+mod stops;
 mod streams;
+#[path = "../../tests/it/kill_switch.rs"]
+#[allow(dead_code)]
+mod switch;
 
 use mimalloc::MiMalloc;
 use report::Report;
@@ -50,7 +55,7 @@ fn main() {
     if wanted.first().is_some_and(|first| first == start::ARGUMENT) {
         return start::serve(&wanted[1..]);
     }
-    let sections: [(&str, Section); 8] = [
+    let sections: [(&str, Section); 10] = [
         ("queue", queue::measure),
         ("chat", chat::measure),
         ("delegate", delegate::measure),
@@ -58,6 +63,8 @@ fn main() {
         ("start", start::measure),
         ("streams", streams::measure),
         ("lists", lists::measure),
+        ("stops", stops::measure),
+        ("isolation", isolation::measure),
         ("racer", racer::measure),
     ];
     let mut report = Report::default();
