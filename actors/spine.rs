@@ -16,7 +16,7 @@ use crate::{
     budget::{Day, Days, Ledger, Tally},
     channel::Channel,
     classifier::Classifier,
-    clock::Clock,
+    clock::{Clock, Timestamp},
     ids::{Ids, TeamKey, TeamName},
     live::Publisher,
     meter::Meter,
@@ -41,7 +41,7 @@ use crate::{
 /// A team with nothing to do for this long is put away.
 const TEAM_IDLE: Duration = Duration::from_secs(600);
 /// Tools that do not stop when told are aborted after this.
-const GRACE: Duration = Duration::from_secs(2);
+pub(crate) const GRACE: Duration = Duration::from_secs(2);
 
 /// A turn that cannot be prepared within this, on a disk that does not answer, is tried again.
 const PREPARATION: Duration = Duration::from_secs(60);
@@ -272,6 +272,7 @@ impl Spine {
                 causes: std::mem::take(&mut recovered.causes),
                 inboxes: std::mem::take(&mut recovered.inboxes),
                 paused: in_state(&recovered.teams, TeamState::Paused),
+                resting: resting(&recovered.teams),
                 draining: in_state(&recovered.teams, TeamState::Draining),
                 teams: ports.view.clone(),
             };
@@ -409,6 +410,15 @@ impl Spine {
             _ => unreachable!("all are created above"),
         }
     }
+}
+
+fn resting(teams: &[TeamRecord]) -> Vec<(TeamName, Timestamp)> {
+    let degraded = teams
+        .iter()
+        .filter(|team| team.state == TeamState::Degraded);
+    degraded
+        .filter_map(|team| Some((team.name.clone(), team.rested_at?)))
+        .collect()
 }
 
 fn in_state(teams: &[TeamRecord], state: TeamState) -> Vec<TeamName> {

@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{
     clock::Timestamp,
-    ids::{ChannelId, LeaseId, MessageId, TaskId, TeamKey, TeamName, TopicId},
+    ids::{ChannelId, LeaseId, MessageId, RunId, TaskId, TeamKey, TeamName, TopicId},
     router::audit::Admission,
     usage::Usage,
 };
@@ -467,6 +467,16 @@ pub struct Parked {
     pub until: Option<Timestamp>,
 }
 
+/// Which firing of a trigger a task serves.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Firing {
+    /// The run.
+    pub run: RunId,
+    /// A request from outside made it fire.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub webhook: bool,
+}
+
 /// A unit of work for a lane, as it is stored.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Task {
@@ -510,6 +520,9 @@ pub struct Task {
     /// Who is behind it; none is whoever it is from.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cause: Option<Cause>,
+    /// The firing of a trigger that it serves.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub firing: Option<Firing>,
     /// How the message that it was got past the trust gate.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub admission: Option<Admission>,
@@ -573,6 +586,7 @@ impl Task {
             lineage: None,
             label: Label::Trusted,
             cause: None,
+            firing: None,
             admission: None,
             created_at: now,
             arrival: 0,

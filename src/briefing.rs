@@ -52,11 +52,13 @@ use crate::{
 
 mod equipment;
 mod explain;
+pub mod last_caps;
 mod part;
 #[cfg(test)]
 mod tests;
 pub mod till;
 
+use last_caps::LastCaps;
 use part::Part;
 use till::Till;
 
@@ -91,6 +93,7 @@ struct Inner {
     secrets: Secrets,
     vault: Vault,
     till: Till,
+    last_caps: LastCaps,
     /// What was made of the profiles, good until their file changes.
     models: Mutex<Option<Arc<Models>>>,
     /// What was made for a team, good until one of its files changes.
@@ -146,6 +149,8 @@ pub struct Sources {
     pub vault: Vault,
     /// Where questions about topics are paid.
     pub till: Till,
+    /// What teams may spend while a file above them is wrong.
+    pub last_caps: LastCaps,
 }
 
 impl Turns {
@@ -167,6 +172,7 @@ impl Turns {
             secrets: sources.secrets,
             vault: sources.vault,
             till: sources.till,
+            last_caps: sources.last_caps,
             models: Mutex::default(),
             kits: Mutex::default(),
         }))
@@ -294,13 +300,21 @@ impl Inner {
 
     /// The budgets that a team draws on: its own, then those of the teams above it.
     ///
-    /// What a broken file allows is not known, so nothing is spent below it.
+    /// While a file above is wrong, what it allowed before counts; if that is not known, nothing is
+    /// spent below it.
     fn budget(&self, team: &TeamName, ancestors: &[TeamName]) -> Result<Line, BriefError> {
         let upwards = std::iter::once(team).chain(ancestors.iter().rev());
         let line = upwards.map(|name| {
-            let file = self.live.team_now(name);
-            let line = file.map(|file| (name.clone(), caps(&file)));
-            line.map_err(|found| bad_file(&found))
+            let caps = match self.live.team_file_now(name) {
+                Ok(file) => {
+                    let caps = caps(&file);
+                    self.last_caps.note(name, caps);
+                    caps
+                }
+                Err(found) if name == team => return Err(bad_file(&found)),
+                Err(found) => self.last_caps.of(name).ok_or_else(|| bad_file(&found))?,
+            };
+            Ok((name.clone(), caps))
         });
         line.collect()
     }

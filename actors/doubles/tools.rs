@@ -140,7 +140,7 @@ impl Toolset for Tools {
                 tokio::select! {
                     () = tokio::time::sleep(Duration::from_secs(60)) => {}
                     () = cx.cancel.cancelled() => {
-                        return ToolReply::failed(ToolFault::Cancelled, "cancelled");
+                        return ToolReply::failed(ToolFault::Cancelled, "put down half-way");
                     }
                 }
             }

@@ -141,6 +141,8 @@ pub struct Left {
     pub inboxes: HashSet<Vec<u8>>,
     /// Teams that start no turn.
     pub paused: Vec<TeamName>,
+    /// Teams that kept dying, and until when they start no turn.
+    pub resting: Vec<(TeamName, Timestamp)>,
     /// Teams that take no new work.
     pub draining: Vec<TeamName>,
     /// Which teams there are, now and later.
@@ -191,6 +193,9 @@ impl Queue {
         };
         for team in &left.paused {
             queue.schedule.pause(team, true);
+        }
+        for (team, until) in &left.resting {
+            queue.schedule.rest(team, *until);
         }
         for mut task in open {
             // A lease in the row is of a process that is gone.

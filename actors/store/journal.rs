@@ -289,6 +289,9 @@ pub struct Trail {
     pub tools: Vec<String>,
     /// The addresses that they were called with.
     pub urls: Vec<String>,
+    /// The tool whose result first held something from outside, and the address it was called with. None if
+    /// the work itself came from outside.
+    pub tainted_by: Option<(String, Option<String>)>,
 }
 
 /// The trail of a call by its idempotency key; none if the journal does not hold it.
@@ -371,6 +374,7 @@ fn of_turn(rows: Vec<Vec<HistoryEvent>>, turn: Option<&TurnId>) -> Vec<HistoryEv
 fn follow(events: impl Iterator<Item = HistoryEvent>, call: &str) -> Option<Trail> {
     let mut trail = Trail::default();
     let mut under_way: Vec<(CallId, Option<String>)> = Vec::new();
+    let mut is_believed = true;
     for event in events {
         if holds(&event, call) {
             trail.seq = event.seq;
@@ -381,12 +385,19 @@ fn follow(events: impl Iterator<Item = HistoryEvent>, call: &str) -> Option<Trai
                 let url = args.get("url").and_then(|url| url.as_str());
                 under_way.push((id, url.map(str::to_owned)));
             }
-            Fact::ToolResult { id, name, .. } => {
+            Fact::User { label, .. } => is_believed &= label.is_trusted(),
+            Fact::ToolResult {
+                id, name, taints, ..
+            } => {
+                let of_call = under_way.iter().find(|(called, _)| *called == id);
+                let url = of_call.and_then(|(_, url)| url.clone());
+                if taints && is_believed {
+                    is_believed = false;
+                    trail.tainted_by = Some((name.clone(), url.clone()));
+                }
                 if !trail.tools.contains(&name) {
                     trail.tools.push(name);
                 }
-                let of_call = under_way.iter().find(|(called, _)| *called == id);
-                let url = of_call.and_then(|(_, url)| url.clone());
                 trail
                     .urls
                     .extend(url.filter(|url| !trail.urls.contains(url)));

@@ -189,10 +189,13 @@ impl Team {
         began: Instant,
         ctx: &mut Context<Self>,
     ) {
+        let took = began.elapsed();
         if let Some(running) = self.lanes.running(topic, turn) {
             running.tools.remove(&id);
+            for want in &mut running.wants {
+                want.hear_late(&id, &reply, took);
+            }
         }
-        let took = began.elapsed();
         self.hear(topic, turn, Input::Called { id, reply, took }, ctx);
     }
 

@@ -125,6 +125,13 @@ impl Want {
             Self::CallModel | Self::Summarise(_) | Self::CallTool { .. }
         )
     }
+
+    /// An end that waits for its tools takes in what one of them said when it was stopped.
+    pub fn hear_late(&mut self, call: &CallId, reply: &ToolReply, took: Duration) {
+        if let Self::End(facts, _) = self {
+            telling::hear_late(facts, call, reply, took);
+        }
+    }
 }
 
 /// A call that waits for a person.

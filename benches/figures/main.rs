@@ -11,6 +11,7 @@ mod delegate;
 #[allow(dead_code)]
 mod delegations;
 mod fairness;
+mod isolation;
 mod lists;
 mod overhead;
 mod process;
@@ -24,7 +25,11 @@ mod report;
 #[allow(dead_code)]
 mod service;
 mod start;
+mod stops;
 mod streams;
+#[path = "../../tests/it/kill_switch.rs"]
+#[allow(dead_code)]
+mod switch;
 
 use mimalloc::MiMalloc;
 use report::Report;
@@ -51,7 +56,7 @@ fn main() {
     if wanted.first().is_some_and(|first| first == start::ARGUMENT) {
         return start::serve(&wanted[1..]);
     }
-    let sections: [(&str, Section); 9] = [
+    let sections: [(&str, Section); 11] = [
         ("queue", queue::measure),
         ("chat", chat::measure),
         ("delegate", delegate::measure),
@@ -60,6 +65,8 @@ fn main() {
         ("start", start::measure),
         ("streams", streams::measure),
         ("lists", lists::measure),
+        ("stops", stops::measure),
+        ("isolation", isolation::measure),
         ("racer", racer::measure),
     ];
     let mut report = Report::default();

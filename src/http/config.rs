@@ -131,7 +131,7 @@ async fn show(
     caller.all_teams()?;
     let (fields, report) = looking(&state, |files| {
         let report = load::check(&files.home, &files.environment);
-        (effective::fields(&files.home), report)
+        (effective::fields(&files.home, &files.environment), report)
     })
     .await?;
     let settings = Settings {

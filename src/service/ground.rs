@@ -108,7 +108,10 @@ impl Ground {
         let (channels, distrust, warnings) = load::load_channels(&home, &environment);
         notices.extend(warnings.iter().map(ToString::to_string));
         let (channels, fault) = match channels {
-            ChannelsState::Open(channels) if distrust.0.is_empty() => (channels, None),
+            ChannelsState::Open(channels) if distrust.0.is_empty() => {
+                notices.extend(channels.topics.disabled.as_ref().map(ToString::to_string));
+                (channels, None)
+            }
             ChannelsState::Open(channels) => (channels, Some(distrust)),
             ChannelsState::Closed(problems) => (Channels::closed(), Some(problems)),
         };
@@ -118,10 +121,11 @@ impl Ground {
         let live = Live::new(home.clone(), environment.clone());
         live.hold(in_file.clone(), channels.topics.profile.clone());
         let demo = learn_secrets(&live, &secrets, &mut notices).await;
-        let zone = config
-            .timezone
-            .clone()
-            .unwrap_or_else(|| Zone::of_machine(&options.environment));
+        let (machine_zone, zone_fault) = Zone::of_machine(&options.environment);
+        if config.timezone.is_none() {
+            notices.extend(zone_fault);
+        }
+        let zone = config.timezone.clone().unwrap_or(machine_zone);
         let ground = Self {
             home,
             lock,

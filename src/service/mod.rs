@@ -154,6 +154,7 @@ impl Service {
             ground.live.clone(),
             ground.home.clone(),
             workshop.outlook.clone(),
+            workshop.last_caps.clone(),
         );
         let parts = Parts {
             store_bytes: facts::store_bytes(&ground.home),

@@ -22,7 +22,7 @@ use super::{
     vault,
 };
 use crate::{
-    briefing::{Sources, Turns, till::Till},
+    briefing::{Sources, Turns, last_caps::LastCaps, till::Till},
     changes::Changes,
     engines::Engines,
     http::metrics::Metrics,
@@ -68,6 +68,7 @@ pub(super) struct Workshop {
     line: Line,
     agents: Sessions,
     ledger: Ledger,
+    pub(super) last_caps: LastCaps,
     board: Board,
 }
 
@@ -88,6 +89,7 @@ impl Workshop {
         let memory = Memory::new(Arc::new(WallClock), ids.clone(), guard);
         let changes = Changes::new(ground.home.clone(), Arc::new(WallClock), ids.clone());
         let rules = Rulebook::open(ground.live.clone(), &*ground.storage).map_err(unreadable)?;
+        let last_caps = LastCaps::open(&*ground.storage).map_err(unreadable)?;
         let (gate, line) = (Gate::default(), Line::default());
         let (office, desk) = (Office::default(), Desk::default());
         let toolbox = tools::memory::add(gate.equip(options.toolbox), &memory);
@@ -116,6 +118,7 @@ impl Workshop {
                 days: Arc::new(ground.local.clone()),
                 meter: metrics.clone(),
             },
+            last_caps: last_caps.clone(),
         });
         Ok(Self {
             ids,
@@ -133,6 +136,7 @@ impl Workshop {
             line,
             agents,
             ledger,
+            last_caps,
             board: Board::default(),
         })
     }
@@ -180,6 +184,7 @@ impl Workshop {
         let vault = &ground.vault;
         self.memory.connect(spine.store.clone());
         self.changes.connect(spine.store.clone());
+        self.last_caps.connect(spine.store.clone());
         self.rules.connect(spine.store.clone(), self.ids.clone());
         vault::attach(vault, &spine.store, &self.ids);
         // What a crash cut off.
@@ -193,6 +198,7 @@ impl Workshop {
                 Arc::new(Triggers(spine.scheduler.clone())),
                 Arc::new(Waiting(spine.approvals.clone())),
                 Arc::new(self.ledger.clone()),
+                Arc::new(self.last_caps.clone()),
             ],
         });
         self.outlook.connect(spine.store.clone());

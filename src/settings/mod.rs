@@ -25,6 +25,8 @@ pub mod trust;
 pub(crate) mod field;
 pub(crate) mod file_cache;
 pub(crate) mod reader;
+pub(crate) mod shown;
+pub(crate) mod tool_groups;
 pub(crate) mod units;
 pub(crate) mod yaml;
 pub mod zone;

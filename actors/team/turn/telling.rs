@@ -8,6 +8,7 @@ use crate::{
     engine::{Block, ToolOutput},
     event::{Progress, ProgressKind},
     history::{Fact, Origin},
+    ids::CallId,
     task::Task,
     tool::{Args, ToolCall, ToolReply},
 };
@@ -91,6 +92,28 @@ impl Slot {
             *approved = self.approval.is_some();
         }
         (fact, frame)
+    }
+}
+
+/// Puts what a tool said after its turn was stopped in the place of what was written for it.
+pub(super) fn hear_late(facts: &mut [Fact], call: &CallId, reply: &ToolReply, took: Duration) {
+    for fact in facts {
+        if let Fact::ToolResult {
+            id,
+            content,
+            fault,
+            duration_ms,
+            truncated,
+            taints,
+            ..
+        } = fact
+            && id == call
+        {
+            content.clone_from(&reply.content);
+            *fault = reply.fault;
+            *duration_ms = millis(took);
+            (*truncated, *taints) = (reply.truncated, reply.taints);
+        }
     }
 }
 

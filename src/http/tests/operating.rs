@@ -425,6 +425,27 @@ async fn faults_of_a_refused_file_are_told_by_place_and_without_secrets() {
     assert!(!refused.body.contains("hunter2"), "{}", refused.body);
 }
 
+/// OR-15: a file that names what does not exist is not taken, and is shown as the state of its team.
+#[actix::test]
+async fn a_file_that_names_what_is_not_there_shows_and_is_not_taken() {
+    let bench = Bench::new().await;
+    let path = "/api/v1/teams/main/config";
+
+    for (line, field) in [
+        ("provider_profile: defualt\n", "provider_profile"),
+        ("allowed_tools: [\"@filse\"]\n", "allowed_tools[0]"),
+    ] {
+        let refused = bench.overwrite(path, json!({"content": line})).await;
+        assert_eq!(refused.refusal(), (422, "config_invalid".to_owned()));
+        assert!(refused.body.contains(field), "{}", refused.body);
+        assert!(refused.body.contains("did you mean"), "{}", refused.body);
+        std::fs::write(bench.home.team_file("main"), line).unwrap();
+        let row = bench.look("/api/v1/teams/main").await.json();
+        assert_eq!(row["data"]["state"], "degraded", "{line}");
+        assert!(row["data"]["fault"].as_str().unwrap().contains(field));
+    }
+}
+
 /// OP-108, OP-03
 #[actix::test]
 async fn a_team_file_is_read_and_replaced_if_it_is_valid() {
