@@ -12,5 +12,6 @@ mod life;
 mod modes;
 mod stalls;
 mod stop;
+mod texts;
 mod waiting;
 mod watching;

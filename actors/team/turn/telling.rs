@@ -6,6 +6,7 @@ use crate::{
     clock::millis,
     engine::{Block, ToolOutput},
     event::{Progress, ProgressKind},
+    excerpt,
     history::{Fact, Origin},
     task::Task,
     tool::{Args, ToolCall, ToolReply},
@@ -79,5 +80,5 @@ pub(super) fn result(call: &ToolCall, reply: &ToolReply, took: Duration) -> (Fac
 }
 
 fn preview(text: &str) -> String {
-    text.chars().take(PREVIEW).collect()
+    excerpt::line(text, PREVIEW)
 }
