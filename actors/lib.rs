@@ -24,6 +24,7 @@ mod closing;
 mod doubles;
 pub mod engine;
 pub mod event;
+pub mod excerpt;
 pub mod history;
 pub mod identities;
 pub mod ids;

@@ -776,6 +776,9 @@ pub struct Outcome {
     pub message: Option<String>,
     /// The answer, or what there was of it.
     pub text: String,
+    /// The model's output limit cut the answer.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub truncated: bool,
     /// What it cost.
     pub usage: Usage,
     /// What the turn reported about its run, if it is one of a trigger.

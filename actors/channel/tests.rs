@@ -29,8 +29,9 @@ fn notice(text: &str) -> Frame {
             team: "main".into(),
             task_id: None,
             status: "done".to_owned(),
-            kind: "task".to_owned(),
+            kind: crate::event::NotificationKind::Task,
             ref_id: None,
+            truncated: false,
         }),
     }
 }

@@ -95,6 +95,7 @@ impl Queue {
             code: Some(code),
             message,
             text: String::new(),
+            truncated: false,
             usage: Usage::default(),
             report: None,
             finished_at: self.clock.now(),

@@ -187,11 +187,12 @@ fn recent(
             if row.topic.as_ref() != Some(topic) || row.trust_decision.is_some() {
                 return ControlFlow::Continue(());
             }
+            let task = row.task;
             lines.extend(
                 row.said
                     .into_iter()
                     .rev()
-                    .map(|said| said.line)
+                    .map(|said| said.into_line(task.as_ref()))
                     .filter(|line| match &line.speaker {
                         Speaker::Person(_) => true,
                         Speaker::Team(name) => name == team.as_str(),

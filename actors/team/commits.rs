@@ -26,7 +26,7 @@ use crate::{
     queue::{ACK_AFTER, Finished, Return, parking::Park},
     store::{
         Numbered, StoreError,
-        records::{Writes, snippet},
+        records::{Said, Writes},
     },
     task::{Code, Ending, Kind, Lane, Outcome, Source, Task, Wait, WaitReason},
     tool::ToolFault,
@@ -407,8 +407,12 @@ impl Team {
         events.iter_mut().for_each(|event| running.place(event));
         let task = &running.charge.task;
         let seen = std::mem::take(&mut running.seen);
+        let kept = running.kept.take();
         let day = self.recipe.days.day_of(timestamp);
         let mut writes = writes;
+        if let Some(event) = &kept {
+            writes = writes.shown(&task.lane, task.generation, event);
+        }
         for event in &events {
             if let Fact::Meta(Meta::Compaction(compaction)) = &event.fact
                 && compaction.trigger == Trigger::Command
@@ -587,14 +591,8 @@ impl Team {
             return;
         };
         running.committing = false;
-        running.turn.abandon();
         running.wants.clear();
-        let end = End {
-            ending: Ending::Failed,
-            code: Some(Code::Internal),
-            message: Some(format!("a step could not be stored: {error}")),
-            text: String::new(),
-        };
+        let end = running.turn.refused_by_store(error);
         self.end(topic, turn, Vec::new(), end, ctx);
     }
 
@@ -714,6 +712,7 @@ fn outcome(end: &End, usage: Usage, now: Timestamp) -> Outcome {
         code: end.code,
         message: end.message.clone(),
         text: end.text.clone(),
+        truncated: end.truncated,
         usage,
         report: None,
         finished_at: now,
@@ -741,19 +740,11 @@ fn turn_end(end: &End, steps: u32, usage: Usage, took: Duration) -> Fact {
 }
 
 fn question_line(task: &Task) -> Line {
-    Line {
-        at: task.created_at,
-        speaker: Speaker::Person(task.from.clone()),
-        text: snippet(&task.body),
-        label: task.label,
-    }
+    let person = Speaker::Person(task.from.clone());
+    Said::new(task.created_at, person, &task.body, task.label).into_line(Some(&task.id))
 }
 
 fn reply_line(task: &Task, text: &str, at: Timestamp) -> Option<Line> {
-    (!text.is_empty()).then(|| Line {
-        at,
-        speaker: Speaker::Team(task.lane.team.as_str().to_owned()),
-        text: snippet(text),
-        label: task.label,
-    })
+    let team = Speaker::Team(task.lane.team.as_str().to_owned());
+    (!text.is_empty()).then(|| Said::new(at, team, text, task.label).into_line(Some(&task.id)))
 }

@@ -15,5 +15,6 @@ mod modes;
 mod privacy;
 mod stalls;
 mod stop;
+mod texts;
 mod waiting;
 mod watching;

@@ -13,6 +13,7 @@ mod approvals;
 mod ask;
 mod audit;
 mod backup;
+mod changes;
 mod chat;
 mod completions;
 mod config;
@@ -129,6 +130,7 @@ enum Command {
     Questions(questions::Arguments),
     Policy(policy::Arguments),
     Inbox(inbox::Arguments),
+    Changes(changes::Arguments),
     History(history::Arguments),
     Usage(usage::Arguments),
     Logs(logs::Arguments),
@@ -241,6 +243,7 @@ fn dispatch(command: Option<Command>, context: Context) -> Result<(), Failure> {
         Some(Command::Questions(arguments)) => wait_for(questions::run(arguments, &context)),
         Some(Command::Policy(arguments)) => wait_for(policy::run(arguments, &context)),
         Some(Command::Inbox(arguments)) => wait_for(inbox::run(arguments, &context)),
+        Some(Command::Changes(arguments)) => wait_for(changes::run(arguments, &context)),
         Some(Command::History(arguments)) => wait_for(history::run(arguments, &context)),
         Some(Command::Usage(arguments)) => wait_for(usage::run(arguments, &context)),
         Some(Command::Logs(arguments)) => wait_for(logs::run(arguments, &context)),

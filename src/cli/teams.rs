@@ -1,6 +1,7 @@
 //! `hivewright teams`: who works here.
 
 use clap::{Args, Subcommand};
+use hivewright_actors::excerpt;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
@@ -323,12 +324,7 @@ fn list(answer: &Value) -> Result<String, Failure> {
 }
 
 fn first_line(text: &str) -> String {
-    text.lines()
-        .next()
-        .unwrap_or_default()
-        .chars()
-        .take(60)
-        .collect()
+    excerpt::line(text.lines().next().unwrap_or_default(), 60)
 }
 
 #[derive(Debug, Deserialize)]

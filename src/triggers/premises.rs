@@ -10,6 +10,7 @@ use std::{
 use futures_util::future::BoxFuture;
 use hivewright_actors::{
     clock::Timestamp,
+    excerpt::{self, Unit},
     ids::{TeamKey, TeamName},
     org::{record::Phase, view::OrgView},
     scheduler::{
@@ -208,9 +209,13 @@ fn read_list(folder: &Path) -> io::Result<String> {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(String::new()),
         Err(error) => return Err(error),
     };
+    let length = file.metadata()?.len();
     let mut bytes = Vec::new();
     file.take(LONGEST_LIST).read_to_end(&mut bytes)?;
-    Ok(String::from_utf8_lossy(&bytes).into_owned())
+    let missing = usize::try_from(length.saturating_sub(LONGEST_LIST)).unwrap_or(usize::MAX);
+    let rest = format!("they are in {HEARTBEAT_FILE}, which is too long to be followed");
+    let list = String::from_utf8_lossy(&bytes);
+    Ok(excerpt::marked(&list, missing, Unit::Byte, &rest))
 }
 
 impl Premises for Outlook {

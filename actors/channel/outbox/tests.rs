@@ -17,8 +17,9 @@ fn frame(ordinal: u64, progress: bool, at: Timestamp) -> Arc<Frame> {
             team: "main".into(),
             task_id: None,
             status: "done".to_owned(),
-            kind: "task".to_owned(),
+            kind: crate::event::NotificationKind::Task,
             ref_id: None,
+            truncated: false,
         })
     };
     Arc::new(Frame {

@@ -59,6 +59,7 @@ fn end(view: &OrgView, on_result: OnResult, ending: Ending) -> (Closed, Vec<Noti
         code: (ending != Ending::Done).then_some(Code::Cancelled),
         message: None,
         text: "Go left.".to_owned(),
+        truncated: false,
         usage: Usage {
             input: 100,
             output: 20,

@@ -73,6 +73,7 @@ fn ended(id: &str, lane: Lane, at: Timestamp) -> Task {
             code: None,
             message: None,
             text: "done".to_owned(),
+            truncated: false,
             usage: Usage::default(),
             report: None,
             finished_at: at,

@@ -106,6 +106,7 @@ fn ended(id: &str, team: &str, text: &str) -> Task {
             code: None,
             message: Some(text.to_owned()),
             text: text.to_owned(),
+            truncated: false,
             usage: Usage::default(),
             report: Some(json!({ "note": text, "pin": [text] })),
             finished_at: Timestamp(1),

@@ -7,6 +7,7 @@ use crate::{
     clock::millis,
     engine::{Block, ToolOutput},
     event::{Progress, ProgressKind},
+    excerpt,
     history::{Fact, Origin},
     ids::CallId,
     task::Task,
@@ -118,5 +119,5 @@ pub(super) fn hear_late(facts: &mut [Fact], call: &CallId, reply: &ToolReply, to
 }
 
 fn preview(text: &str) -> String {
-    text.chars().take(PREVIEW).collect()
+    excerpt::line(text, PREVIEW)
 }

@@ -184,6 +184,7 @@ async fn usage_is_grouped_and_has_a_range() {
         code: None,
         message: None,
         text: String::new(),
+        truncated: false,
         usage: Usage::default(),
         report: None,
         finished_at: Timestamp(1_699_990_000_000),

@@ -162,7 +162,9 @@ fn wrong_fields_of_a_team_are_refused() {
             "unknown key",
         ),
         ("learning: 1".into(), "learning", "true or false"),
-        ("heartbeat: 31d".into(), "heartbeat", "30d"),
+        // TR-69
+        ("heartbeat: 8d".into(), "heartbeat", "7d"),
+        ("heartbeat: 59s".into(), "heartbeat", "1m"),
         ("model: {}".into(), "model", "`provider`"),
         (
             "description: ${env:KEY}".into(),

@@ -64,6 +64,7 @@ mod asking;
 mod giving;
 mod looking;
 mod making;
+mod reading;
 mod telling;
 
 /// A queue that stores what it is given, and ends what it is told to.
@@ -452,6 +453,7 @@ impl Bench {
             code: (ending != Ending::Done).then_some(Code::Internal),
             message: (ending != Ending::Done).then(|| "it broke".to_owned()),
             text: text.to_owned(),
+            truncated: false,
             usage: Usage::default(),
             report: None,
             finished_at: self.clock.now(),

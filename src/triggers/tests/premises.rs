@@ -87,6 +87,7 @@ impl Scene {
             code: None,
             message: None,
             text: "done".to_owned(),
+            truncated: false,
             usage: Usage::default(),
             report: None,
             finished_at: Timestamp(at),
@@ -240,4 +241,19 @@ async fn the_procedure_is_a_skill_that_a_team_may_replace() {
 
     assert!(shipped.order.unwrap().contains("Name one weakness"));
     assert!(replaced.order.unwrap().ends_with("Look into the mirror."));
+}
+
+/// TR-70: a list that is too long is followed as far as it goes, and says so.
+#[actix::test]
+async fn a_heartbeat_list_that_is_too_long_says_so() {
+    let scene = scene(record());
+    scene.write(HEARTBEAT_FILE, &"x".repeat(64 * 1024 + 7));
+
+    let order = scene
+        .look(&kept(SystemKind::Heartbeat))
+        .await
+        .order
+        .unwrap();
+
+    assert!(order.contains("x … [7 more bytes: they are in HEARTBEAT.md"));
 }

@@ -39,7 +39,10 @@ export class Chat extends View {
   begin() {
     if (!may("chat")) return;
     this.build();
-    this.turns = new Turns(byId("turns"), { onRetry: (turn) => this.retry(turn) });
+    this.turns = new Turns(byId("turns"), {
+      onRetry: (turn) => this.retry(turn),
+      onContinue: () => this.goOn(),
+    });
     const signal = this.lifetime.signal;
     talk.addEventListener("changed", () => this.update(), { signal });
     talk.addEventListener("moved", (event) => this.followed(/** @type {CustomEvent} */ (event).detail), { signal });
@@ -196,6 +199,14 @@ export class Chat extends View {
     if (!this.mayWrite()) this.choose(UNDECIDED);
     talk.say(turn.text, this.chosen);
     this.toEnd(true);
+  }
+
+  /** Asks for the rest of an answer that was cut. */
+  goOn() {
+    if (talk.state !== "online" || !this.mayWrite()) return;
+    talk.say("Go on where you stopped.", this.chosen);
+    this.toEnd(true);
+    this.redraw();
   }
 
   /** @param {HTMLButtonElement} button */

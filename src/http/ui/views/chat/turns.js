@@ -21,9 +21,10 @@ export const loadCards = () =>
 
 /** Keeps the elements in `container` equal to the items of a topic, touching only what changed. */
 export class Turns {
-  constructor(container, { onRetry }) {
+  constructor(container, { onRetry, onContinue }) {
     this.container = container;
     this.onRetry = onRetry;
+    this.onContinue = onContinue;
     this.shown = new Map();
   }
 
@@ -43,7 +44,7 @@ export class Turns {
     for (const item of items) {
       let view = this.shown.get(item.id);
       if (!view) {
-        view = item.kind === "turn" ? new TurnView(item, this.onRetry) : new NoticeView(item);
+        view = item.kind === "turn" ? new TurnView(item, this.onRetry, this.onContinue) : new NoticeView(item);
         this.shown.set(item.id, view);
       }
       const place = before ? before.nextSibling : this.container.firstChild;
@@ -98,8 +99,9 @@ class NoticeView {
 }
 
 class TurnView {
-  constructor(turn, onRetry) {
+  constructor(turn, onRetry, onContinue) {
     this.onRetry = onRetry;
+    this.onContinue = onContinue;
     this.blocks = [];
     this.answer = make("div", { class: "answer" });
     this.foot = make("div", { class: "foot" });
@@ -201,7 +203,15 @@ class TurnView {
     }
     if (turn.status === "cancelled") parts.push(make("span", { class: "tag" }, "Stopped"));
     if (turn.joined) parts.push(make("span", {}, "Joined the running turn"));
-    if (turn.truncated) parts.push(make("span", {}, "Shortened here; the history has all of it"));
+    if (turn.truncated)
+      parts.push(
+        make(
+          "span",
+          { class: "cut" },
+          "The answer was cut here. ",
+          make("button", { type: "button", class: "link", onclick: () => this.onContinue(turn) }, "Go on"),
+        ),
+      );
     const words = usageWords(turn);
     if (words) parts.push(make("span", { class: "usage" }, words));
     const texts = turn.blocks.filter((block) => block.kind === "text");
