@@ -47,6 +47,7 @@ use crate::{
         live::Live,
         references::Environment,
     },
+    taint::Taint,
     tools::{
         self,
         agent::{AgentFailure, AgentReply, AgentRunner, Order},
@@ -134,6 +135,7 @@ fn place() -> Place {
         rules: Rulebook::default(),
         memory: memory.clone(),
         changes: changes.clone(),
+        taint: Taint::default(),
         sandbox: Arc::new(sandbox),
         agents: Some(sessions.clone()),
         demo: Arc::default(),

@@ -65,6 +65,7 @@ mod topics;
 mod triggers;
 mod trust;
 pub mod ui;
+mod untrusted_files;
 mod usage;
 mod vault;
 pub mod webhooks;
@@ -80,7 +81,7 @@ use policies::Explainer;
 use routes::Resource;
 
 use crate::{
-    changes::Changes, logging::Secrets, memory::Memory, rulebook::Rulebook,
+    changes::Changes, logging::Secrets, memory::Memory, rulebook::Rulebook, taint::Taint,
     teams::equipment::Equipment, tools::org::office::Office, triggers::desk::Desk, vault::Vault,
 };
 
@@ -144,6 +145,8 @@ pub struct State {
     pub memory: Memory,
     /// What teams changed about themselves.
     pub changes: Changes,
+    /// Which files untrusted turns wrote.
+    pub taint: Taint,
     /// What the operator allows, denies or wants to be asked for.
     pub rules: Rulebook,
     /// Judges calls that nobody makes.
@@ -212,6 +215,7 @@ fn table() -> Vec<Resource> {
         teams::resources(),
         tasks::resources(),
         changes::resources(),
+        untrusted_files::resources(),
         memories::resources(),
         vault::resources(),
         backups::resources(),

@@ -82,6 +82,7 @@ use crate::{
         references::Environment,
         scaffold,
     },
+    taint::Taint,
     teams::{
         equipment::{Equipment, Item},
         folders::TeamFolders,
@@ -454,6 +455,12 @@ impl Bench {
         vault.attach(spine.store.clone());
         let changes = Changes::new(home.clone(), clock.clone(), Ids::new(Arc::new(Randomness)));
         changes.connect(spine.store.clone());
+        let taint = Taint::default();
+        taint.connect(
+            spine.store.clone(),
+            clock.clone(),
+            Ids::new(Arc::new(Randomness)),
+        );
         let auth = Authenticator::open(spine.store.clone(), clock.clone(), folder.path())
             .await
             .unwrap();
@@ -487,6 +494,7 @@ impl Bench {
             spine,
             memory,
             changes,
+            taint,
             vault,
             service: surroundings.clone(),
             metrics,
