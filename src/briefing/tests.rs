@@ -48,6 +48,7 @@ use crate::{
         live::Live,
         references::Environment,
     },
+    taint::Taint,
     tools::{
         self,
         agent::{AgentFailure, AgentReply, AgentRunner, Order},
@@ -142,6 +143,7 @@ fn place() -> Place {
                 rules: Rulebook::default(),
                 memory: memory.clone(),
                 changes: changes.clone(),
+                taint: Taint::default(),
                 sandbox: sandbox.clone(),
                 agents: Some(sessions.clone()),
                 demo: Arc::default(),

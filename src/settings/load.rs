@@ -2,6 +2,7 @@
 
 use std::{
     fs,
+    os::unix::fs::MetadataExt,
     path::{Path, PathBuf},
 };
 
@@ -272,6 +273,12 @@ pub(crate) fn read_team_with(
     let missing = |reason: &str| Problems(vec![whole(&path, reason)]);
     if !is_team_name(name) {
         return Err(missing("not the name of a team"));
+    }
+    // Whoever has the other name can change it, and a command may have it.
+    if fs::symlink_metadata(&path).is_ok_and(|found| found.nlink() > 1) {
+        return Err(missing(
+            "has more than one hard link; copy it, and put the copy in its place",
+        ));
     }
     match open(&path)? {
         Some((text, file)) => team::read(&text, Document::plain(&file), name, home, providers),

@@ -38,11 +38,15 @@ use crate::{
         workspace::Workspace,
     },
     scrub::Mask,
+    taint::Taint,
     vault::{Vault, scrubbers::Scrubbers},
 };
 
 mod memory;
 mod policy;
+mod race;
+mod reading;
+mod taint;
 mod triggers;
 mod vault;
 
@@ -92,6 +96,7 @@ impl Bench {
             sandbox: Arc::new(sandbox),
             secrets: Arc::new(Scrubbers::new(vault, [Mask::hidden("hunter2")])),
             rules,
+            taint: Taint::default(),
         });
         Self { dir, tools }
     }

@@ -20,6 +20,7 @@ use hivewright::{
         },
         workspace::{Access, AllowedDir, Workspace},
     },
+    taint::Taint,
     tools::{self, filter::ToolFilter, host::Grant},
     vault::{Vault, scrubbers::Scrubbers},
 };
@@ -96,6 +97,7 @@ impl World {
             sandbox: Arc::clone(&sandbox),
             rules: Rulebook::default(),
             secrets: Arc::new(Scrubbers::new(Vault::absent(), [])),
+            taint: Taint::default(),
         });
         Self {
             dir,
@@ -118,9 +120,19 @@ impl World {
     }
 
     async fn call_as(&self, label: Label, args: Value, cancel: CancellationToken) -> ToolReply {
+        self.use_tool(label, "bash", args, cancel).await
+    }
+
+    pub(crate) async fn use_tool(
+        &self,
+        label: Label,
+        name: &str,
+        args: Value,
+        cancel: CancellationToken,
+    ) -> ToolReply {
         let call = ToolCall {
             id: "1".into(),
-            name: "bash".to_owned(),
+            name: name.to_owned(),
             args: Args::Json(args),
         };
         let cx = CallContext {

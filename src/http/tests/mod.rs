@@ -84,6 +84,7 @@ use crate::{
         scaffold,
     },
     storage::backup::BackupName,
+    taint::Taint,
     teams::{
         equipment::{Equipment, Item},
         folders::TeamFolders,
@@ -460,6 +461,12 @@ impl Bench {
         vault.attach(spine.store.clone());
         let changes = Changes::new(home.clone(), clock.clone(), Ids::new(Arc::new(Randomness)));
         changes.connect(spine.store.clone());
+        let taint = Taint::default();
+        taint.connect(
+            spine.store.clone(),
+            clock.clone(),
+            Ids::new(Arc::new(Randomness)),
+        );
         let auth = Authenticator::open(spine.store.clone(), clock.clone(), folder.path())
             .await
             .unwrap();
@@ -497,6 +504,7 @@ impl Bench {
             spine,
             memory,
             changes,
+            taint,
             vault,
             service: surroundings.clone(),
             metrics,

@@ -161,6 +161,7 @@ files![
     "views/tasks/tasks.js",
     "views/team/file.js",
     "views/team/team.js",
+    "views/team/untrusted.js",
     "views/triggers/form.js",
     "views/triggers/triggers.js",
     "views/usage.js",

@@ -325,3 +325,20 @@ fn a_group_without_tools_is_warned_of() {
         assert!(report.warnings[0].reason.contains(group));
     }
 }
+
+/// SC-42: whoever has a second name of the file can change what the team may do.
+#[test]
+fn a_file_with_a_second_name_is_not_read() {
+    let place = place();
+    let file = place.home.team_file("scouts");
+    place.write(&file, "description: scouts\n");
+    assert!(read_team(&place.home, "scouts").is_ok());
+
+    fs::hard_link(&file, place.home.team("scouts").join("second")).unwrap();
+
+    let problems = read_team(&place.home, "scouts").unwrap_err();
+    assert!(
+        problems.to_string().contains("more than one hard link"),
+        "{problems}"
+    );
+}
