@@ -34,6 +34,7 @@ pub mod notice;
 pub mod org;
 pub mod policy;
 pub mod queue;
+pub mod room;
 pub mod router;
 pub mod scheduler;
 pub mod spine;

@@ -6,6 +6,7 @@
 //! migrate.rs   older formats                 mark.rs      the newest commit, noted beside the store
 //! backup.rs    store and folders → archive   build.rs     a new store, beside the old one
 //! restore.rs   archive → store and folders   swap.rs      the one rename that puts it into use
+//! reserve.rs   disk space ahead of need
 //! ```
 
 pub mod archive;
@@ -18,6 +19,7 @@ mod mark;
 pub mod migrate;
 pub mod open;
 mod parts;
+mod reserve;
 pub mod restore;
 pub mod sled;
 mod swap;

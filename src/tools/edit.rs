@@ -61,6 +61,8 @@ impl Tool for Edit {
             match replace(&text, &args, cx.rerun)? {
                 Edited::Already => Ok(format!("Already replaced in {path}")),
                 Edited::Replaced { text, count } => {
+                    let bytes = text.len() as u64;
+                    cx.sandbox.quota().admit(&cx.workspace, path, bytes)?;
                     let class = cx.workspace.write(path, text.as_bytes())?;
                     tracing::debug!(team = %cx.team, %path, %class, "file edited");
                     Ok(format!("Replaced {count} occurrence(s) in {path}"))

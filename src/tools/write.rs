@@ -56,6 +56,8 @@ impl Tool for Write {
         cx: &ToolContext,
     ) -> Result<String, ToolError> {
         cx.blocking(move |cx| {
+            let (path, bytes) = (&file_path, content.len() as u64);
+            cx.sandbox.quota().admit(&cx.workspace, path, bytes)?;
             let class = cx.workspace.write(&file_path, content.as_bytes())?;
             tracing::debug!(team = %cx.team, path = %file_path, %class, "file written");
             Ok(format!("Wrote {} bytes to {file_path}", content.len()))

@@ -147,6 +147,12 @@ impl Workspace {
             .map(|root| (root.path.as_path(), root.handle.as_fd(), root.access))
     }
 
+    /// The path speaks of the workspace, not of a folder beside it.
+    pub fn is_own(&self, path: &str) -> bool {
+        self.locate(path)
+            .is_ok_and(|(root, _)| std::ptr::eq(root, &raw const self.roots[0]))
+    }
+
     /// Opens a regular file for reading.
     pub fn open_file(&self, path: &str) -> Result<OpenFile, WorkspaceError> {
         let (root, relative) = self.locate(path)?;
@@ -220,6 +226,14 @@ impl Root {
             access,
         })
     }
+}
+
+/// Whether this kernel can open a path that stays beneath a folder.
+pub fn can_resolve_beneath(folder: &Path) -> io::Result<()> {
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    let handle = rustix::fs::open(folder, flags, Mode::empty())?;
+    open_beneath(handle.as_fd(), Path::new("."), flags, Mode::empty())?;
+    Ok(())
 }
 
 /// Opens a path that stays beneath `dir`, whatever links or renames happen on the way.

@@ -3,6 +3,7 @@
 
 mod backups;
 mod damage;
+mod full;
 mod killed;
 
 mod port;
