@@ -36,6 +36,7 @@ pub mod org;
 pub mod policy;
 mod quarantine;
 pub mod queue;
+pub mod room;
 pub mod router;
 pub mod scheduler;
 pub mod spine;

@@ -19,6 +19,7 @@ use crate::{
     ids::{ChannelId, MessageId, TeamKey, TopicId},
     live::facts,
     queue::{ACK_AFTER, Enqueue, schedule::Full},
+    room::DISK_FULL,
     scheduler::{heard::Heard, records::TriggerRows},
     storage::{Storage, StorageError},
     store::{
@@ -107,6 +108,13 @@ impl Router {
         }
         if let Some(command) = commands::parse(&message.content).filter(|_| !anew) {
             return self.obey(command, message, ctx);
+        }
+        if self.to.store.room().is_full() {
+            let refusal = ErrorBody {
+                message_id: named.then(|| message.id.clone()),
+                ..ErrorBody::refusal("disk_full", DISK_FULL)
+            };
+            return self.refuse(channel, refusal);
         }
         if let Some(team) = team {
             let to = Destination::Team(team);

@@ -125,6 +125,10 @@ pub trait Service: Send + Sync + 'static {
     }
     /// How large the store is. May block.
     fn store_bytes(&self) -> u64;
+    /// How many bytes are free on its disk. May block.
+    fn free_bytes(&self) -> Option<u64> {
+        None
+    }
     /// How many teams there are. May block.
     fn teams(&self) -> usize;
     /// The living team of a name.

@@ -224,6 +224,7 @@ impl From<DeskError> for ApiError {
                 StatusCode::CONFLICT
             }
             "queue_full" => return Self::rate_limited(message),
+            "disk_full" => return Self::disk_full(),
             "busy" => return Self::draining(),
             // It may have begun before.
             "draining" => return Self::draining().unsure(),

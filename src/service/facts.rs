@@ -23,6 +23,7 @@ use crate::{
         backups::{Backup, Backups},
         jobs,
     },
+    sandbox::quota,
     settings::{channels::WebSocket, home::Home, live::Live, load},
     storage::{self, backup::BackupName, sled::SledStorage},
 };
@@ -76,6 +77,10 @@ impl http::Service for Facts {
 
     fn store_bytes(&self) -> u64 {
         store_bytes(&self.home)
+    }
+
+    fn free_bytes(&self) -> Option<u64> {
+        quota::free(self.home.run()).ok()
     }
 
     fn teams(&self) -> usize {

@@ -1,7 +1,11 @@
 //! The ground: what everything else stands on. Folders and their lock, settings, log, the listener for health,
 //! master key, sandbox, store and vault, opened in this order.
 
-use std::sync::{Arc, atomic::AtomicBool};
+use std::{
+    io,
+    path::Path,
+    sync::{Arc, atomic::AtomicBool},
+};
 
 use hivewright_actors::{live::boot, router, spine};
 
@@ -16,7 +20,10 @@ use super::{
 use crate::{
     days::LocalTime,
     logging::{self, Level, Secrets, tap::Tap},
-    sandbox::process::{Sandbox, SandboxSettings},
+    sandbox::{
+        process::{Sandbox, SandboxSettings},
+        workspace,
+    },
     settings::{
         channels::Channels,
         config::{self, Config},
@@ -72,7 +79,9 @@ impl Ground {
     /// Opens everything, and reads what a former process left.
     pub(super) async fn lay(options: &Options) -> Result<(Self, router::Recovered), ServiceError> {
         let home = options.home.clone();
+        storage::open::check_disk(&home.store())?;
         home.prepare()?;
+        check_kernel(&home, workspace::can_resolve_beneath)?;
         let lock = home.lock()?;
         scaffold::ensure_main(&home)?;
         let (mut config, warnings) = load::load_config(&home, &options.environment)?;
@@ -99,6 +108,7 @@ impl Ground {
         let keys = vault::keys(&home, &options.environment).await?;
         // Trying the sandbox takes as long as opening a small store, so neither waits for the other.
         let (opened, sandbox) = tokio::join!(open_store(&home, &config, &starting.phase), sandbox);
+        sandbox.quota().set(config.disk);
         let (storage, recovered, boot) = opened?;
         starting.phase.set("opening the vault");
         let open = recovered.tasks.iter().map(|task| task.id.clone()).collect();
@@ -153,6 +163,13 @@ impl Ground {
     }
 }
 
+/// Refuses a kernel that cannot keep a path beneath a folder: no file of a team could be opened safely.
+fn check_kernel(home: &Home, can: fn(&Path) -> io::Result<()>) -> Result<(), ServiceError> {
+    let missing = "this kernel cannot open files beneath a folder (`openat2`), so teams' files are not safe; run \
+                   Linux 5.6 or newer, and let a container pass that system call";
+    can(home.run()).map_err(|error| machine(missing, error))
+}
+
 /// Opens the store and reads what a former process left. Blocks, so off the main thread.
 async fn open_store(
     home: &Home,
@@ -197,5 +214,32 @@ async fn learn_secrets(live: &Live, secrets: &Secrets, notices: &mut Vec<String>
             tracing::error!(%problems, "no model can be asked");
             false
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use super::*;
+    use crate::settings::home::Flags;
+
+    /// SC-63
+    #[test]
+    fn a_kernel_that_cannot_keep_paths_beneath_a_folder_is_refused() {
+        let folder = tempfile::tempdir().unwrap();
+        let flags = Flags {
+            home: Some(folder.path().to_owned()),
+            ..Flags::default()
+        };
+        let home = Home::new(&flags, &Environment::fixed([])).unwrap();
+        home.prepare().unwrap();
+
+        let here = check_kernel(&home, workspace::can_resolve_beneath);
+        let old = check_kernel(&home, |_| Err(rustix::io::Errno::NOSYS.into()));
+
+        assert!(here.is_ok(), "{here:?}");
+        let refused = old.unwrap_err().to_string();
+        assert!(refused.contains("`openat2`"), "{refused}");
     }
 }

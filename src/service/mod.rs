@@ -45,6 +45,7 @@ use crate::{
 mod backups;
 mod certificate;
 mod cures;
+mod disk;
 pub mod error;
 mod facts;
 mod front;
@@ -59,7 +60,8 @@ mod workshop;
 
 use backups::RegularBackups;
 use cures::Cures;
-use error::ServiceError;
+use disk::DiskWatch;
+use error::{ServiceError, machine};
 use front::Front;
 use ground::Ground;
 use listener::Listener;
@@ -163,7 +165,7 @@ impl Service {
             channels: &ground.channels,
             channels_fault: ground.fault.as_ref(),
             providers: ground.live.providers_held(),
-            layers: ground.sandbox.layers(),
+            sandbox: &ground.sandbox,
             spine: &spine,
             teams: load::team_names(&ground.home).len(),
             open_tasks,
@@ -171,7 +173,9 @@ impl Service {
         let parts = parts.look().await;
         let gate = Gate::new(&config.server);
         let certificate = ground.certificate.clone();
+        let disk = watch_disk(&ground, &workshop, &spine)?;
         let dials = Dials {
+            disk,
             log: ground.log.clone(),
             gate: gate.clone(),
             sandbox: ground.sandbox.clone(),
@@ -336,6 +340,20 @@ fn regular_backups(ground: &Ground, workshop: &Workshop, spine: &Spine) -> Regul
             notify(&told, &names, NoticeKind::Report, text, Writes::new());
         },
     )
+}
+
+/// Closes the door to new work before the disk is full, and tells the operator.
+fn watch_disk(
+    ground: &Ground,
+    workshop: &Workshop,
+    spine: &Spine,
+) -> Result<DiskWatch, ServiceError> {
+    let (store, ids) = (spine.store.clone(), workshop.ids.clone());
+    let places = vec![ground.home.run().to_owned(), ground.home.data().to_owned()];
+    let (floor, room) = (ground.config.disk.free_space, spine.store.room().clone());
+    let tell = move |text| notify(&store, &ids, NoticeKind::DiskSpace, text, Writes::new());
+    DiskWatch::start(places, floor, room, tell)
+        .map_err(|error| machine("the disk cannot be watched", error))
 }
 
 /// One thread for the store, and one per core for teams.

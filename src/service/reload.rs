@@ -35,6 +35,7 @@ use super::{
     address_file,
     backups::RegularBackups,
     certificate::{Certificate, Unfit},
+    disk::DiskWatch,
     public_url, router_settings, write_address,
 };
 use crate::{
@@ -170,6 +171,8 @@ pub(super) struct Dials {
     pub(super) gate: Gate,
     /// Where commands run.
     pub(super) sandbox: Arc<Sandbox>,
+    /// Watches free space.
+    pub(super) disk: DiskWatch,
     /// Makes backups.
     pub(super) backups: RegularBackups,
     /// What connections are encrypted with.
@@ -415,6 +418,8 @@ impl Watch {
         self.dials.log.set(config.log.level.as_str());
         self.dials.gate.rename(&config.server);
         self.dials.sandbox.set_memory(config.sandbox.memory);
+        self.dials.sandbox.quota().set(config.disk);
+        self.dials.disk.set_floor(config.disk.free_space);
         self.dials.backups.set(&config.backup);
         self.tell_name(config);
         let pending = self.started.needs_restart(config);

@@ -142,10 +142,13 @@ fn variable(name: &str, value: &str) -> Result<(), String> {
 
 fn told(finished: &Finished) -> Result<String, ToolError> {
     let output = output(finished);
-    let limit = |what| {
+    let limit = |what: &str| {
         let message = format!("Killed with all it started: {what}.\n{output}");
         Err(ToolError::new(ToolFault::ToolFailed, message.trim_end()))
     };
+    if let Some(excess) = finished.excess {
+        return limit(&format!("it wrote too much: {excess}"));
+    }
     let code = match finished.ended {
         Some(Ended::Exited(code)) => code,
         // As a shell would tell it.
@@ -196,6 +199,7 @@ mod tests {
             ended,
             stdout: captured(stdout),
             stderr: captured(stderr),
+            excess: None,
         }
     }
 

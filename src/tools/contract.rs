@@ -26,6 +26,7 @@ use super::{answer, judge::Opening, reach::Reach};
 use crate::{
     sandbox::{
         process::{Sandbox, SandboxError},
+        quota::Excess,
         workspace::{Workspace, WorkspaceError},
     },
     taint::Taint,
@@ -220,8 +221,8 @@ impl ToolContext {
         T: Send + 'static,
         F: FnOnce(&ToolContext) -> Result<T, ToolError> + Send + 'static,
     {
-        let cx = self.clone();
-        match tokio::task::spawn_blocking(move || work(&cx)).await {
+        let (cx, span) = (self.clone(), tracing::Span::current());
+        match tokio::task::spawn_blocking(move || span.in_scope(|| work(&cx))).await {
             Ok(result) => result,
             Err(error) => match error.try_into_panic() {
                 Ok(panic) => std::panic::resume_unwind(panic),
@@ -293,6 +294,16 @@ impl From<WorkspaceError> for ToolError {
             _ => ToolFault::ToolFailed,
         };
         Self::new(fault, error.to_string())
+    }
+}
+
+impl From<Excess> for ToolError {
+    fn from(excess: Excess) -> Self {
+        let code = match excess {
+            Excess::Quota(_) => "workspace_full",
+            Excess::Disk => "disk_full",
+        };
+        answer::refuse(code, excess.to_string())
     }
 }
 

@@ -64,6 +64,8 @@ impl Tool for Edit {
             match replace(&opened.text, &args, cx.rerun)? {
                 Edited::Already => Ok(None),
                 Edited::Replaced { text, count } => {
+                    let bytes = text.len() as u64;
+                    cx.sandbox.quota().admit(&cx.workspace, path, bytes)?;
                     let admit = |place: &Path| cx.admit(place);
                     let written = cx.workspace.write(path, text.as_bytes(), &admit)?;
                     Ok(Some((written, count)))

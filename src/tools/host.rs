@@ -26,6 +26,7 @@ use hivewright_actors::{
 use serde_json::Value;
 use tokio::task::{AbortHandle, JoinError, JoinHandle};
 use tokio_util::sync::{CancellationToken, DropGuard};
+use tracing::Instrument;
 
 use super::{
     cap,
@@ -761,7 +762,8 @@ impl Assembled {
                     };
                     let result = match args {
                         Ok(args) => {
-                            let task = tokio::spawn(hosted.call(args, context));
+                            let call = hosted.call(args, context).in_current_span();
+                            let task = tokio::spawn(call);
                             Running::new(task, cancel)
                                 .finish(checked.limit, &cx.cancel)
                                 .await

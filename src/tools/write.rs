@@ -59,6 +59,9 @@ impl Tool for Write {
         let window = cx.before_change(Self::NAME, &file_path).await?;
         let (path, size) = (file_path.clone(), content.len());
         let written = cx.blocking(move |cx| {
+            cx.sandbox
+                .quota()
+                .admit(&cx.workspace, &path, content.len() as u64)?;
             let admit = |place: &Path| cx.admit(place);
             Ok(cx.workspace.write(&path, content.as_bytes(), &admit)?)
         });

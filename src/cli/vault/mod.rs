@@ -358,7 +358,7 @@ async fn at_rest(forget_old: bool, context: &Context) -> Result<Value, Failure> 
     let cloned = context.clone();
     let opened = blocking(move || {
         let gauge = Gauge::new(cloned.screen, "store");
-        Stopped::open(&cloned, &|progress| gauge.storage(progress))
+        Ok(Stopped::open(&cloned, &|progress| gauge.storage(progress))?)
     });
     let stopped = opened.await?;
     let gauge = Gauge::new(context.screen, "rotation");

@@ -178,6 +178,12 @@ impl Workspace {
         roots.map(|root| (root.real.as_path(), root.access))
     }
 
+    /// The path speaks of the workspace, not of a folder beside it.
+    pub fn is_own(&self, path: &str) -> bool {
+        self.locate(path)
+            .is_ok_and(|(root, _)| std::ptr::eq(root, &raw const self.roots[0]))
+    }
+
     /// Opens a regular file for reading, if the guard lets it.
     pub fn open_file(&self, path: &str, guard: Guard<'_>) -> Result<OpenFile, WorkspaceError> {
         let (root, relative) = self.locate(path)?;
@@ -257,6 +263,14 @@ impl Root {
             access,
         })
     }
+}
+
+/// Whether this kernel can open a path that stays beneath a folder.
+pub fn can_resolve_beneath(folder: &Path) -> io::Result<()> {
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    let handle = rustix::fs::open(folder, flags, Mode::empty())?;
+    open_beneath(handle.as_fd(), Path::new("."), flags, Mode::empty())?;
+    Ok(())
 }
 
 /// Opens a path that stays beneath `dir`, whatever links or renames happen on the way.
