@@ -12,6 +12,7 @@ mod delegate;
 mod delegations;
 mod lists;
 mod overhead;
+mod page;
 mod process;
 mod queue;
 #[path = "../../tests/it/racer.rs"]
@@ -24,6 +25,9 @@ mod report;
 mod service;
 mod start;
 mod streams;
+#[path = "../../tests/it/webdriver.rs"]
+#[allow(dead_code)]
+mod webdriver;
 
 use mimalloc::MiMalloc;
 use report::Report;
@@ -50,7 +54,7 @@ fn main() {
     if wanted.first().is_some_and(|first| first == start::ARGUMENT) {
         return start::serve(&wanted[1..]);
     }
-    let sections: [(&str, Section); 8] = [
+    let sections: [(&str, Section); 9] = [
         ("queue", queue::measure),
         ("chat", chat::measure),
         ("delegate", delegate::measure),
@@ -59,6 +63,7 @@ fn main() {
         ("streams", streams::measure),
         ("lists", lists::measure),
         ("racer", racer::measure),
+        ("page", page::measure),
     ];
     let mut report = Report::default();
     for (name, measure) in sections {

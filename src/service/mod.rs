@@ -36,6 +36,7 @@ use crate::{
         home::{Home, Lock},
         load,
         references::Environment,
+        socket_path::SocketPath,
     },
     storage::{self, sled::SledStorage},
     tools::host::Toolbox,
@@ -62,7 +63,7 @@ use cures::Cures;
 use error::{ServiceError, machine};
 use front::Front;
 use ground::Ground;
-use listener::Listener;
+use listener::{Listener, listen_locally};
 use parts::{Part, Parts};
 use reload::{Dials, Reload, Running, notify};
 use workshop::Workshop;
@@ -110,6 +111,7 @@ pub struct Service {
     draining: Arc<AtomicBool>,
     server: actix_web::dev::ServerHandle,
     address_file: PathBuf,
+    socket: SocketPath,
     _reload: Reload,
     _cures: Cures,
     _upkeep: Upkeep,
@@ -193,7 +195,13 @@ impl Service {
         );
         let front = Front::open(&ground, workshop, &spine, &reload, gate, &draining).await?;
         let state = web::Data::new(front.state);
-        let listener = Listener::open(&config.server, state, front.door, certificate)?;
+        let socket = SocketPath::of(&ground.home)
+            .map_err(|error| machine("the run dir cannot be opened", error))?;
+        // Without it commands go by the address, which suffices where nothing stands before it.
+        let local = listen_locally(socket.path()).inspect_err(|error| {
+            tracing::warn!(%error, "commands cannot use a Unix socket");
+        });
+        let listener = Listener::open(&config.server, state, front.door, certificate, local.ok())?;
         let url = public_url(&config.server, listener.address);
         reload.listens_at(listener.address);
         let address_file = address_file(&ground.home);
@@ -211,6 +219,7 @@ impl Service {
             draining,
             server: listener.server,
             address_file,
+            socket,
             _reload: reload,
             _cures: cures,
             _upkeep: upkeep,
@@ -276,6 +285,7 @@ impl Service {
         self.spine.live.end();
         self.server.stop(true).await;
         let _ = std::fs::remove_file(&self.address_file);
+        let _ = std::fs::remove_file(self.socket.path());
     }
 
     async fn no_turn_runs(&self) {
