@@ -601,6 +601,18 @@ impl Task {
         }
     }
 
+    /// Whether a person is told of an end of it, if no message waits for it.
+    ///
+    /// Trigger runs and the first work of a team have rules of their own, and whoever asks waits for
+    /// queries and subagents.
+    pub fn is_notified(&self, outcome: &Outcome) -> bool {
+        let failed = !matches!(outcome.ending, Ending::Done | Ending::Cancelled);
+        match self.kind {
+            Kind::Query | Kind::Agent | Kind::Bootstrap | Kind::Trigger | Kind::Compact => false,
+            _ => self.on_result == OnResult::Notify || failed,
+        }
+    }
+
     /// The team whose work it is.
     pub fn team(&self) -> TeamKey {
         TeamKey {

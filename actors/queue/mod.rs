@@ -254,8 +254,9 @@ impl Queue {
                 task: entry.task.clone(),
             };
             ctx.spawn(committed.into_actor(self).map(|result, queue, _| {
-                if result.is_ok() {
+                if let Ok(frames) = result {
                     tell_stored(stored);
+                    queue.channel.do_send(Deliver { frames });
                     queue.listeners.waiting.do_send(waiting);
                 }
             }));

@@ -14,6 +14,7 @@ mod fairness;
 mod isolation;
 mod lists;
 mod overhead;
+mod page;
 mod process;
 mod queue;
 #[path = "../../tests/it/racer.rs"]
@@ -30,6 +31,9 @@ mod streams;
 #[path = "../../tests/it/kill_switch.rs"]
 #[allow(dead_code)]
 mod switch;
+#[path = "../../tests/it/webdriver.rs"]
+#[allow(dead_code)]
+mod webdriver;
 
 use mimalloc::MiMalloc;
 use report::Report;
@@ -56,7 +60,7 @@ fn main() {
     if wanted.first().is_some_and(|first| first == start::ARGUMENT) {
         return start::serve(&wanted[1..]);
     }
-    let sections: [(&str, Section); 11] = [
+    let sections: [(&str, Section); 12] = [
         ("queue", queue::measure),
         ("chat", chat::measure),
         ("delegate", delegate::measure),
@@ -68,6 +72,7 @@ fn main() {
         ("stops", stops::measure),
         ("isolation", isolation::measure),
         ("racer", racer::measure),
+        ("page", page::measure),
     ];
     let mut report = Report::default();
     for (name, measure) in sections {

@@ -136,7 +136,7 @@ fn remark(progress: &Progress) -> String {
                 None => format!(" ({outcome})"),
             });
         }
-        ProgressKind::Note | ProgressKind::TextDelta => {}
+        ProgressKind::Note | ProgressKind::TextDelta | ProgressKind::UserMessage => {}
     }
     line
 }

@@ -182,6 +182,8 @@ struct Outcome {
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     truncated: bool,
     error: Option<Fault>,
+    /// The person behind it is told of this end in their channel.
+    notified: bool,
     finished_at: Option<String>,
     duration_ms: u64,
     #[schema(schema_with = vocabulary::of::<Usage>)]
@@ -248,6 +250,8 @@ impl Row {
                 result: cut(&outcome.text, SHOWN),
                 truncated: outcome.truncated,
                 error,
+                notified: task.is_notified(outcome)
+                    && (task.source.as_ref()).is_some_and(|source| source.message.is_none()),
                 finished_at: json::date(outcome.finished_at),
                 duration_ms: u64::try_from(took.as_millis()).unwrap_or(u64::MAX),
                 usage: outcome.usage,

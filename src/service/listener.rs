@@ -1,11 +1,19 @@
 //! The listener: where requests come in, over TLS if configured.
 
-use std::{any::Any, net::TcpListener, sync::Arc, time::Duration};
+use std::{
+    any::Any,
+    fs, io,
+    net::TcpListener,
+    os::unix::{fs::PermissionsExt, net::UnixListener},
+    path::Path,
+    sync::Arc,
+    time::Duration,
+};
 
 use actix_web::{
     App, HttpRequest, HttpResponse, HttpServer,
     dev::{Extensions, ServerHandle},
-    rt::net::TcpStream,
+    rt::net::{TcpStream, UnixStream},
     web,
 };
 use hivewright_actors::channel_type::ChannelType;
@@ -37,6 +45,7 @@ impl Listener {
         state: web::Data<http::State>,
         door: Door,
         certificate: Option<Arc<Certificate>>,
+        socket: Option<UnixListener>,
     ) -> Result<Self, ServiceError> {
         let refused = |error| machine("the listener cannot be taken over", error);
         let door = web::Data::new(door);
@@ -54,8 +63,14 @@ impl Listener {
             .on_connect(move |connection, data| {
                 if let Some(stream) = tcp_stream(connection) {
                     prepare(stream, DEAF, &connections, data);
+                } else if let Some(stream) = connection.downcast_ref::<UnixStream>() {
+                    connections.check_user(stream, data);
                 }
             });
+        let http = match socket {
+            Some(socket) => http.listen_uds(socket).map_err(failed)?,
+            None => http,
+        };
         let http = match certificate {
             Some(certificate) => http.listen_rustls_0_23(listener, certificate.settings()?),
             None => http.listen(listener),
@@ -65,6 +80,18 @@ impl Listener {
         actix::spawn(server);
         Ok(Self { server: handle })
     }
+}
+
+/// Listens on a Unix socket of the run dir, for commands of the same user. One that a killed process
+/// left behind is replaced: the run dir is ours.
+pub(super) fn listen_locally(path: &Path) -> io::Result<UnixListener> {
+    match fs::remove_file(path) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+        _ => {}
+    }
+    let socket = UnixListener::bind(path)?;
+    fs::set_permissions(path, fs::Permissions::from_mode(0o600))?;
+    Ok(socket)
 }
 
 /// Sockets and REST share the machine with the teams.

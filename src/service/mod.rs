@@ -36,6 +36,7 @@ use crate::{
         home::{Home, Lock},
         load,
         references::Environment,
+        socket_path::SocketPath,
     },
     storage::{self, sled::SledStorage},
     tools::host::Toolbox,
@@ -64,7 +65,7 @@ use disk::DiskWatch;
 use error::{ServiceError, machine};
 use front::Front;
 use ground::Ground;
-use listener::Listener;
+use listener::{Listener, listen_locally};
 use parts::{Part, Parts};
 use reload::{Dials, Reload, Running, notify};
 use starting::AddressFile;
@@ -113,6 +114,7 @@ pub struct Service {
     draining: Arc<AtomicBool>,
     server: actix_web::dev::ServerHandle,
     _address_file: AddressFile,
+    socket: SocketPath,
     _reload: Reload,
     _cures: Cures,
     _upkeep: Upkeep,
@@ -199,11 +201,17 @@ impl Service {
         );
         let front = Front::open(&ground, workshop, &spine, &reload, gate, &draining).await?;
         let state = web::Data::new(front.state);
+        let socket = SocketPath::of(&ground.home)
+            .map_err(|error| machine("the run dir cannot be opened", error))?;
+        // Without it commands go by the address, which suffices where nothing stands before it.
+        let local = listen_locally(socket.path()).inspect_err(|error| {
+            tracing::warn!(%error, "commands cannot use a Unix socket");
+        });
         let address = ground.starting.address;
-        let socket = ground.starting.listener()?;
+        let tcp = ground.starting.listener()?;
         // In between, whoever connects waits: the socket goes on listening.
         ground.starting.end().await;
-        let listener = Listener::open(socket, state, front.door, certificate)?;
+        let listener = Listener::open(tcp, state, front.door, certificate, local.ok())?;
         let url = public_url(&config.server, address);
         reload.listens_at(address);
         forget_replaced(backup_home(&ground.home, config));
@@ -218,6 +226,7 @@ impl Service {
             draining,
             server: listener.server,
             _address_file: ground.address_file,
+            socket,
             _reload: reload,
             _cures: cures,
             _upkeep: upkeep,
@@ -282,6 +291,7 @@ impl Service {
         let _ = tokio::time::timeout(FAREWELL, self.nobody_is_connected()).await;
         self.spine.live.end();
         self.server.stop(true).await;
+        let _ = std::fs::remove_file(self.socket.path());
     }
 
     async fn no_turn_runs(&self) {

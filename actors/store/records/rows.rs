@@ -45,6 +45,9 @@ pub struct Undecided {
     pub at: Timestamp,
     /// The ack frame has been stored.
     pub acked: bool,
+    /// Other connections of the channel have been told of it.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub told: bool,
     /// Its sender named it, and may send it again.
     pub named: bool,
     /// How it got past the trust gate.

@@ -202,6 +202,7 @@ fn everything(team: &str, words: &str) -> Writes {
             topic: None,
             at: Timestamp(0),
             acked: false,
+            told: false,
             named: false,
             admission: None,
             label: Label::Trusted,

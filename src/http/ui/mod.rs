@@ -141,6 +141,7 @@ files![
     "views/chat/link.js",
     "views/chat/said.js",
     "views/chat/shelf.js",
+    "views/chat/size.js",
     "views/chat/talk.js",
     "views/chat/topics.js",
     "views/chat/turns.js",
