@@ -6,7 +6,7 @@ use super::{
     damage::{one, report, row},
     reads,
     records::{
-        Interaction, began_key, decode, interaction_prefix, journal_prefix, snippet, summary_key,
+        Interaction, Said, began_key, decode, interaction_prefix, journal_prefix, summary_key,
     },
     scan_prefix, sessions,
 };
@@ -104,19 +104,19 @@ fn of_root(
         let outcome = ended.outcome.as_ref();
         let answer = outcome.filter(|outcome| !outcome.text.is_empty());
         [
-            Some(Line {
-                at: ended.created_at,
-                speaker: Speaker::Person(ended.from.clone()),
-                text: snippet(&ended.body),
-                label: ended.label,
-            }),
-            answer.map(|outcome| Line {
-                at: outcome.finished_at,
-                speaker: Speaker::Team(ended.lane.team.as_str().to_owned()),
-                text: snippet(&outcome.text),
-                label: ended.label,
+            Some(Said::new(
+                ended.created_at,
+                Speaker::Person(ended.from.clone()),
+                &ended.body,
+                ended.label,
+            )),
+            answer.map(|outcome| {
+                let team = ended.lane.team.as_str().to_owned();
+                let speaker = Speaker::Team(team);
+                Said::new(outcome.finished_at, speaker, &outcome.text, ended.label)
             }),
         ]
+        .map(|said| said.map(|said| said.into_line(Some(&ended.id))))
     });
     let mut lines: Vec<Line> = said.flatten().collect();
     Ok(lines.split_off(lines.len().saturating_sub(most)))

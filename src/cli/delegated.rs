@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeSet, future::pending, time::Duration};
 
-use hivewright_actors::event::{Body, Notification};
+use hivewright_actors::event::{Body, Notification, NotificationKind};
 use serde::Deserialize;
 use serde_json::Value;
 use tokio::time::{Instant, sleep_until};
@@ -94,8 +94,10 @@ impl<'a> Delegated<'a> {
         if self.context.screen.json {
             self.context.screen.say(raw);
         }
-        match notification.kind.as_str() {
-            "approval" | "question" => wait_for_person(notification, self.context).await,
+        match notification.kind {
+            NotificationKind::Approval | NotificationKind::Question => {
+                wait_for_person(notification, self.context).await
+            }
             _ => {
                 let is_news = notification
                     .task_id
@@ -292,7 +294,7 @@ async fn wait_for_person(notification: &Notification, context: &Context) {
             .screen
             .remark(&format!("· {}", notification.content));
     };
-    let is_approval = notification.kind == "approval";
+    let is_approval = notification.kind == NotificationKind::Approval;
     let path = match is_approval {
         true => format!("/api/v1/approvals/{id}"),
         false => format!("/api/v1/questions/{id}"),

@@ -88,7 +88,8 @@ pub(super) async fn run(arguments: Arguments, context: &Context) -> Result<(), F
     match (&action, screen::fault()) {
         (Action::Create { .. }, Some(fault)) => {
             let id = text(&document, "id")?.to_owned();
-            let revoke = Action::Revoke { id };
+            let minted = false;
+            let revoke = Action::Revoke { id, minted };
             match Service::if_running(context)? {
                 Some(service) => ask(&revoke, &service, context).await?,
                 None => work_on_store(&revoke, context).await?,

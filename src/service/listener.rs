@@ -68,7 +68,7 @@ impl Listener {
                 }
             });
         let http = match socket {
-            Some(socket) => http.listen_uds(socket).map_err(failed)?,
+            Some(socket) => http.listen_uds(socket).map_err(refused)?,
             None => http,
         };
         let http = match certificate {

@@ -393,13 +393,15 @@ fn read_root(root: &mut Section<'_>, folder: &Path) -> Config {
             }),
             teams: limits.setting("max_teams", count.teams, |field| field.integer(1..=10_000)),
         };
+        let mut size = |name, default, least: u64| {
+            let sized = limits.setting(name, Size(default), |field| {
+                field.size(least..=1024 << 30).map(Size)
+            });
+            sized.0
+        };
         let space = Disk {
-            workspace: limits.setting("workspace", space.workspace, |field| {
-                field.size(1 << 20..=1024 << 30)
-            }),
-            free_space: limits.setting("free_space", space.free_space, |field| {
-                field.size(16 << 20..=1024 << 30)
-            }),
+            workspace: size("workspace", space.workspace, 1 << 20),
+            free_space: size("free_space", space.free_space, 16 << 20),
         };
         (count, space)
     });

@@ -157,7 +157,8 @@ pub fn validate(home: &Home, file: &File, text: &str) -> Result<(), Problems> {
             providers::read(text, document("providers.yaml"), &nothing).0?;
         }
         File::Team(name) => {
-            let providers = read_providers(home, environment).0.ok();
+            // Only which profiles there are matters here.
+            let providers = read_providers(home, &Environment::fixed([])).0.ok();
             let document = Document::plain("config.yaml");
             team::read(text, document, name, home, providers.as_ref())?;
         }
@@ -168,8 +169,8 @@ pub fn validate(home: &Home, file: &File, text: &str) -> Result<(), Problems> {
 /// A team would be given folders of the machine that it does not have, or more rights in them. May block.
 pub fn gains_folders(home: &Home, name: &str, before: &str, after: &str) -> bool {
     let folders = |text: &str| {
-        let read = team::read(text, Document::plain("config.yaml"), name, home);
-        read.map(|team| team.allowed_dirs).unwrap_or_default()
+        let read = team::read(text, Document::plain("config.yaml"), name, home, None);
+        read.map(|(team, _)| team.allowed_dirs).unwrap_or_default()
     };
     let before = folders(before);
     let has = |dir: &AllowedDir| {

@@ -51,7 +51,8 @@ fn a_window_that_a_kill_left_open_still_stands_for_what_changed() {
         .commit(
             &Writes::new()
                 .edge(&key(WINDOW, &window.id), &window)
-                .batch(),
+                .batch()
+                .unwrap(),
         )
         .unwrap();
     fs::write(root.join("new.md"), "planted").unwrap();
@@ -59,7 +60,7 @@ fn a_window_that_a_kill_left_open_still_stands_for_what_changed() {
     let taint = Taint::open(&storage).unwrap();
     let while_open = (holds(&taint, &root.join("new.md")), holds(&taint, &old));
     let writes = taint.look_through(&window);
-    storage.commit(&writes.batch()).unwrap();
+    storage.commit(&writes.batch().unwrap()).unwrap();
     let later = Taint::open(&storage).unwrap();
 
     assert_eq!(while_open, (true, false));

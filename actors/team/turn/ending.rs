@@ -9,6 +9,7 @@ use crate::{
     event::{FRAME_TEXT, Progress, ProgressKind},
     excerpt,
     history::Fact,
+    store::StoreError,
     task::{Code, Ending, MAX_ATTEMPTS},
     tool::{ToolFault, ToolReply},
 };
@@ -144,9 +145,9 @@ impl Turn {
 }
 
 impl Turn {
-    /// The store does not take a step of so many bytes: the turn fails with what was said so far, as far
-    /// as the store takes that.
-    pub fn refused_by_store(&mut self, bytes: usize) -> End {
+    /// The store does not take a step: the turn fails with what was said so far, as far as the store takes
+    /// that.
+    pub fn refused_by_store(&mut self, error: &StoreError) -> End {
         // Its end was refused too: then what was said is what is too much.
         let said = match self.refused {
             true => String::new(),
@@ -158,9 +159,7 @@ impl Turn {
         End {
             ending: Ending::Failed,
             code: Some(Code::Internal),
-            message: Some(format!(
-                "a step of {bytes} bytes is more than the store takes"
-            )),
+            message: Some(format!("a step could not be stored: {error}")),
             text: excerpt::framed(&said, FRAME_TEXT, rest).0,
             truncated: false,
         }

@@ -268,7 +268,7 @@ fn a_team_names_profiles_and_groups_that_exist() {
 
     for (text, expected) in table {
         place.write(&place.home.team_file("scouts"), text);
-        let validated = load::validate(&place.home, &place.environment, &file, text);
+        let validated = load::validate(&place.home, &file, text);
         let mut checked = load::check(&place.home, &place.environment).problems.0;
         checked.retain(|problem| problem.file.contains("teams/scouts"));
         let Some((path, reason)) = expected else {

@@ -222,7 +222,7 @@ class TurnView {
           "span",
           { class: "cut" },
           "The answer was cut here. ",
-          make("button", { type: "button", class: "link", onclick: () => this.onContinue(turn) }, "Go on"),
+          make("button", { type: "button", class: "link", onclick: () => this.acts.onContinue() }, "Go on"),
         ),
       );
     const words = usageWords(turn);
