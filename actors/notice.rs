@@ -81,6 +81,8 @@ pub enum NoticeKind {
     TokenExposed,
     /// A record of the store is damaged.
     DamagedRecord,
+    /// The disk has little or no room left, or enough again.
+    DiskSpace,
 }
 
 impl Notice {

@@ -24,7 +24,7 @@ use crate::{
         damage::{Quarantined, row},
         records::{self, MessageRow, Writes, after_prefix, printable},
     },
-    task::{Label, Lane, Source, Task},
+    task::{Audience, Cause, Label, Lane, Source, Task},
 };
 
 #[cfg(test)]
@@ -158,6 +158,7 @@ fn consequence(damage: &Damage, at: Timestamp) -> Writes {
                 .to_owned(),
             label: Label::Trusted,
             at,
+            audience: Some(Audience::new(Cause::System, None)),
         };
         return Writes::new().lost_event(&damage.key, &event);
     }

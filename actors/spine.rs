@@ -7,6 +7,7 @@ use actix::{Actor, Addr, ArbiterHandle, AsyncContext};
 use crate::{
     approvals::{
         self, Approvals,
+        deciders::Deciders,
         desk::Desk,
         record::{Digester, Status},
         secret::SecretSink,
@@ -15,7 +16,7 @@ use crate::{
     budget::{Day, Days, Ledger, Tally},
     channel::Channel,
     classifier::Classifier,
-    clock::Clock,
+    clock::{Clock, Timestamp},
     ids::{Ids, TeamKey, TeamName},
     live::Publisher,
     meter::Meter,
@@ -40,7 +41,7 @@ use crate::{
 /// A team with nothing to do for this long is put away.
 const TEAM_IDLE: Duration = Duration::from_secs(600);
 /// Tools that do not stop when told are aborted after this.
-const GRACE: Duration = Duration::from_secs(2);
+pub(crate) const GRACE: Duration = Duration::from_secs(2);
 
 /// A turn that cannot be prepared within this, on a disk that does not answer, is tried again.
 const PREPARATION: Duration = Duration::from_secs(60);
@@ -124,6 +125,8 @@ pub struct Spine {
     pub view: OrgView,
     /// What happens, for whoever watches.
     pub live: Publisher,
+    /// Who may decide on approvals: for whoever knows it.
+    pub deciders: Deciders,
 }
 
 /// What a former process left behind. Reads the whole of it: done once, before anything is served.
@@ -258,6 +261,7 @@ impl Spine {
         keeper.start(storage);
         let directory = Directory::default();
         let desk = Desk::new(ports.ids.clone(), ports.digester, ports.approvals_last);
+        let deciders = Deciders::default();
         // Each of these knows another: their addresses exist before they do.
         let mut queue = None;
         let mut router = None;
@@ -271,6 +275,7 @@ impl Spine {
                 causes: std::mem::take(&mut recovered.causes),
                 inboxes: std::mem::take(&mut recovered.inboxes),
                 paused: in_state(&recovered.teams, TeamState::Paused),
+                resting: resting(&recovered.teams),
                 draining: in_state(&recovered.teams, TeamState::Draining),
                 teams: ports.view.clone(),
             };
@@ -289,6 +294,7 @@ impl Spine {
                         ids: ports.ids.clone(),
                         desk: desk.clone(),
                         grants: ports.grants,
+                        deciders: deciders.clone(),
                         ledger: ports.ledger.clone(),
                         days: ports.days.clone(),
                     },
@@ -402,10 +408,20 @@ impl Spine {
                 org,
                 view: ports.view,
                 live: ports.live,
+                deciders,
             },
             _ => unreachable!("all are created above"),
         }
     }
+}
+
+fn resting(teams: &[TeamRecord]) -> Vec<(TeamName, Timestamp)> {
+    let degraded = teams
+        .iter()
+        .filter(|team| team.state == TeamState::Degraded);
+    degraded
+        .filter_map(|team| Some((team.name.clone(), team.rested_at?)))
+        .collect()
 }
 
 fn in_state(teams: &[TeamRecord], state: TeamState) -> Vec<TeamName> {

@@ -22,6 +22,9 @@ pub enum StorageError {
     /// The disk or the database refused. What was not yet answered may or may not be there.
     #[error("the store cannot be written: {0}")]
     Write(String),
+    /// There is no room on the disk. Nothing was written, and the same batch may be tried again.
+    #[error("the store cannot be written: the disk is full")]
+    Full,
     /// The disk or the database refused.
     #[error("the store cannot be read: {0}")]
     Read(String),

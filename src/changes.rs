@@ -4,6 +4,7 @@
 use std::{
     io::Read,
     ops::ControlFlow,
+    path::Path,
     sync::{Arc, OnceLock},
 };
 
@@ -194,7 +195,9 @@ impl Changes {
         }
         let Change { file, after, .. } = change.clone();
         off_thread(move || {
-            workspace.write(&file, after.as_bytes())?;
+            workspace.write(&file, after.as_bytes(), &|place| {
+                as_named(&workspace, &file, place)
+            })?;
             Ok(())
         })
         .await
@@ -239,7 +242,9 @@ impl Changes {
             if now != row.after {
                 return Err(ChangeError::MovedOn(row.file));
             }
-            workspace.write(&row.file, row.before.as_bytes())?;
+            workspace.write(&row.file, row.before.as_bytes(), &|place| {
+                as_named(&workspace, &row.file, place)
+            })?;
             Ok(())
         })
         .await?;
@@ -280,7 +285,7 @@ pub struct Proposal {
 /// The whole text of a file that a change may be about. Blocks.
 pub fn text_of(workspace: &Workspace, path: &str) -> Result<String, ChangeError> {
     let broken = |reason: String| ChangeError::Unfit(format!("{path} {reason}"));
-    let opened = workspace.open_file(path)?;
+    let opened = workspace.open_file(path, &|place| as_named(workspace, path, place))?;
     let mut text = String::new();
     opened
         .file
@@ -290,6 +295,15 @@ pub fn text_of(workspace: &Workspace, path: &str) -> Result<String, ChangeError>
     match text.len() as u64 > LARGEST {
         true => Err(broken(format!("is larger than {LARGEST} bytes"))),
         false => Ok(text),
+    }
+}
+
+/// A person agreed to a change of the file at this path: no link leads elsewhere.
+fn as_named(workspace: &Workspace, path: &str, place: &Path) -> Result<(), WorkspaceError> {
+    if workspace.named_place(path).as_deref() == Some(place) {
+        Ok(())
+    } else {
+        Err(WorkspaceError::Unsettled(path.to_owned()))
     }
 }
 

@@ -3,7 +3,10 @@
 use std::{
     collections::BTreeMap,
     ops::ControlFlow,
-    sync::{Arc, Mutex},
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicBool, Ordering},
+    },
 };
 
 use crate::storage::{Batch, DamageReports, Order, Storage, StorageError, Visit};
@@ -31,6 +34,7 @@ pub(crate) struct Mounted {
     /// Scans that begin so fail.
     unreadable: Mutex<Option<&'static [u8]>>,
     damage: DamageReports,
+    full: AtomicBool,
 }
 
 impl Disk {
@@ -41,6 +45,7 @@ impl Disk {
             commits: Mutex::default(),
             unreadable: Mutex::default(),
             damage: DamageReports::default(),
+            full: AtomicBool::default(),
         })
     }
 
@@ -87,6 +92,11 @@ impl Mounted {
         *self.unreadable.lock().unwrap() = prefix;
     }
 
+    /// There is no room for commits, or there is again.
+    pub(crate) fn fill(&self, full: bool) {
+        self.full.store(full, Ordering::Relaxed);
+    }
+
     /// The disk is lost after so many more commits.
     pub(crate) fn lose_after(&self, more: usize) {
         *self.crash.lock().unwrap() = Some(Crash::Before(self.commits() + more));
@@ -105,6 +115,9 @@ impl Mounted {
 
 impl Storage for Mounted {
     fn commit(&self, batch: &Batch) -> Result<(), StorageError> {
+        if self.full.load(Ordering::Relaxed) {
+            return Err(StorageError::Full);
+        }
         let mut commits = self.commits.lock().unwrap();
         let number = commits.len();
         let gone = || StorageError::Write("the disk is gone".to_owned());

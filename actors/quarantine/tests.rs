@@ -147,6 +147,7 @@ async fn a_message_without_a_topic_is_told_to_be_lost() {
         topic: None,
         at: Timestamp(1),
         acked: false,
+        told: false,
         named: true,
         admission: None,
         label: Label::Trusted,
@@ -180,6 +181,7 @@ async fn an_event_that_is_damaged_is_shown_as_lost() {
         text: "The well is dry.".to_owned(),
         label: Label::Untrusted,
         at: Timestamp(1),
+        audience: None,
     };
     let stored = Writes::new().inbox(&lane, 1, 7, &event).batch().unwrap();
     world.disk.mount(None).commit(&stored).unwrap();

@@ -45,7 +45,7 @@ pub use messages::*;
 use causes::{Causes, Counts as CauseCounts};
 use parking::Cure;
 use placing::Placement;
-use schedule::{Limits, Schedule};
+use schedule::{Limits, Schedule, Ticket};
 use waiting::Due;
 use waits::Waits;
 
@@ -141,6 +141,8 @@ pub struct Left {
     pub inboxes: HashSet<Vec<u8>>,
     /// Teams that start no turn.
     pub paused: Vec<TeamName>,
+    /// Teams that kept dying, and until when they start no turn.
+    pub resting: Vec<(TeamName, Timestamp)>,
     /// Teams that take no new work.
     pub draining: Vec<TeamName>,
     /// Which teams there are, now and later.
@@ -192,6 +194,9 @@ impl Queue {
         for team in &left.paused {
             queue.schedule.pause(team, true);
         }
+        for (team, until) in &left.resting {
+            queue.schedule.rest(team, *until);
+        }
         for mut task in open {
             // A lease in the row is of a process that is gone.
             task.redelivered |= task.lease.take().is_some();
@@ -214,8 +219,7 @@ impl Queue {
     }
 
     fn wait(&mut self, task: Task, unwritten: Option<Writes>, stored: Option<oneshot::Sender<()>>) {
-        self.schedule
-            .push(&task.lane, task.id.clone(), task.priority);
+        self.schedule.push(&task.lane, Ticket::from(&task));
         if let Some(until) = task.not_before {
             self.schedule.hold(&task.lane, until);
         }
@@ -250,8 +254,9 @@ impl Queue {
                 task: entry.task.clone(),
             };
             ctx.spawn(committed.into_actor(self).map(|result, queue, _| {
-                if result.is_ok() {
+                if let Ok(frames) = result {
                     tell_stored(stored);
+                    queue.channel.do_send(Deliver { frames });
                     queue.listeners.waiting.do_send(waiting);
                 }
             }));
@@ -527,7 +532,10 @@ impl Handler<Orphaned> for Queue {
                     let tasks = row.iter_mut().chain([&mut orphan]);
                     tasks.for_each(|task| task.attempts = task.attempts.saturating_sub(1));
                 }
-                if let Some(result) = result
+                // Whoever said that it is finished has said what follows.
+                let held = orphan.lease.as_ref();
+                if held.is_some_and(|lease| queue.holds(&orphan.id, lease))
+                    && let Some(result) = result
                     && result.outcome.is_none()
                     && !queue.tasks.contains_key(&result.id)
                 {

@@ -235,6 +235,16 @@ pub fn inbox(
     Ok(events)
 }
 
+/// An event that was shown to a turn of this lane in part.
+pub fn shown_event(
+    storage: &dyn Storage,
+    lane: &Lane,
+    generation: u32,
+    id: &str,
+) -> Result<Option<InboxEvent>, StorageError> {
+    one(storage, &records::shown_key(lane, generation, id))
+}
+
 /// The keys of all that waits for a team.
 pub fn inbox_keys(storage: &dyn Storage, team: &TeamKey) -> Result<Vec<Vec<u8>>, StorageError> {
     let mut keys = Vec::new();

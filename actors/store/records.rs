@@ -11,9 +11,10 @@ use crate::{
         record::{Approval, Status},
     },
     audit::Audit,
+    briefing::Speaker,
     budget::{Caller, Cost, Day, Spent, SpentRow, Tally},
     clock::Timestamp,
-    event::Frame,
+    event::{Body, Frame, Notification},
     history::HistoryEvent,
     ids::{ChannelId, LeaseId, MessageId, TaskId, TeamKey, TeamName},
     inbox::InboxEvent,
@@ -22,7 +23,7 @@ use crate::{
     org::record::TeamRecord,
     router::topics::Topic,
     storage::{Batch, StorageError},
-    task::{Lane, Task},
+    task::{Label, Lane, Task, TopicRef},
 };
 
 mod keys;
@@ -240,6 +241,11 @@ impl Writes {
         )
     }
 
+    /// An event that was shown in part: the whole stays for whoever reads on.
+    pub fn shown(self, lane: &Lane, generation: u32, event: &InboxEvent) -> Self {
+        self.put(shown_key(lane, generation, &event.id), event)
+    }
+
     /// How much one cause has led to.
     pub fn cause(self, root: &TaskId, row: &impl Serialize) -> Self {
         self.put(cause_key(root), row)
@@ -394,6 +400,38 @@ impl Writes {
     pub fn interaction(self, row: &Interaction) -> Self {
         let name = row.task.as_ref().map_or("", |task| task.as_str());
         self.put(interaction_key(row, name), row)
+    }
+
+    /// A notification: its frame, and its row of the interaction log.
+    pub fn told(
+        self,
+        channel: &ChannelId,
+        topic: Option<TopicRef>,
+        label: Label,
+        now: Timestamp,
+        told: Notification,
+    ) -> Self {
+        let speaker = Speaker::Team(told.team.to_string());
+        let row = Interaction {
+            channel: channel.clone(),
+            topic: topic.as_ref().map(|topic| topic.id.clone()),
+            task: told.task_id.clone(),
+            at: now,
+            said: vec![Said::new(now, speaker, &told.content, label)],
+            trust_decision: None,
+        };
+        // Not in the place of another row of this moment.
+        let of = told
+            .task_id
+            .as_ref()
+            .map_or(told.team.as_str(), TaskId::as_str);
+        let name = format!("{of}:{:?}", told.kind);
+        let frame = Frame {
+            topic,
+            ts: now,
+            body: Body::Notification(told),
+        };
+        self.unheard(&name, &row).frame(channel, frame)
     }
 
     /// A row of the interaction log about words that became no work, under a name of its own.

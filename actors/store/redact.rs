@@ -149,6 +149,12 @@ const SPINE: &[Texts] = &[
         names: &["source/topic/name"],
     },
     Texts {
+        kind: "audit",
+        owner: Owner::At("/call/team"),
+        fields: &["call/arguments", "call/result"],
+        names: &[],
+    },
+    Texts {
         kind: "edge\0trigger",
         owner: Owner::At("/team/name"),
         fields: &["task", "disabled_reason"],

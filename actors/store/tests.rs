@@ -370,3 +370,38 @@ fn no_id_reaches_into_the_keys_of_another() {
     let plain = records::message_key(&own, &"m-1".into());
     assert_eq!(plain, b"msg\0api:ann\0m-1");
 }
+
+/// SC-115: a full disk refuses nobody and loses nothing: what was handed in is written, in its order, once
+/// there is room again.
+#[actix::test]
+async fn a_group_that_finds_no_room_is_written_when_there_is_some() {
+    tokio::time::pause();
+    let opened = open(&Disk::default(), None);
+    let channel = ChannelId::from("ch-1");
+    opened.storage.fill(true);
+
+    let first = tokio::spawn(
+        opened
+            .store
+            .commit(Writes::new().frame(&channel, frame("one"))),
+    );
+    tokio::time::sleep(Duration::from_secs(5)).await;
+    let second = tokio::spawn(
+        opened
+            .store
+            .commit(Writes::new().frame(&channel, frame("two"))),
+    );
+    tokio::time::sleep(Duration::from_secs(5)).await;
+    let answered = [first.is_finished(), second.is_finished()];
+    opened.storage.fill(false);
+    let ordinals = [
+        first.await.unwrap().unwrap(),
+        second.await.unwrap().unwrap(),
+    ]
+    .map(|numbered| numbered[0].ordinal);
+
+    assert_eq!((answered, ordinals), ([false, false], [1, 2]));
+    assert_eq!(opened.failures.load(Ordering::Relaxed), 0);
+    assert!(opened.store.is_usable());
+    assert_eq!(opened.storage.commits(), 2);
+}

@@ -1,7 +1,11 @@
 //! The ground: what everything else stands on. Folders and their lock, settings, log, the listener for health,
 //! master key, sandbox, store and vault, opened in this order.
 
-use std::sync::{Arc, atomic::AtomicBool};
+use std::{
+    io,
+    path::Path,
+    sync::{Arc, atomic::AtomicBool},
+};
 
 use hivewright_actors::{live::boot, router, spine};
 
@@ -16,7 +20,10 @@ use super::{
 use crate::{
     days::LocalTime,
     logging::{self, Level, Secrets, tap::Tap},
-    sandbox::process::{Sandbox, SandboxSettings},
+    sandbox::{
+        process::{Sandbox, SandboxSettings},
+        workspace,
+    },
     settings::{
         channels::Channels,
         config::{self, Config},
@@ -72,7 +79,9 @@ impl Ground {
     /// Opens everything, and reads what a former process left.
     pub(super) async fn lay(options: &Options) -> Result<(Self, router::Recovered), ServiceError> {
         let home = options.home.clone();
+        storage::open::check_disk(&home.store())?;
         home.prepare()?;
+        check_kernel(&home, workspace::can_resolve_beneath)?;
         let lock = home.lock()?;
         scaffold::ensure_main(&home)?;
         let (mut config, warnings) = load::load_config(&home, &options.environment)?;
@@ -99,6 +108,7 @@ impl Ground {
         let keys = vault::keys(&home, &options.environment).await?;
         // Trying the sandbox takes as long as opening a small store, so neither waits for the other.
         let (opened, sandbox) = tokio::join!(open_store(&home, &config, &starting.phase), sandbox);
+        sandbox.quota().set(config.disk);
         let (storage, recovered, boot) = opened?;
         starting.phase.set("opening the vault");
         let open = recovered.tasks.iter().map(|task| task.id.clone()).collect();
@@ -108,7 +118,10 @@ impl Ground {
         let (channels, distrust, warnings) = load::load_channels(&home, &environment);
         notices.extend(warnings.iter().map(ToString::to_string));
         let (channels, fault) = match channels {
-            ChannelsState::Open(channels) if distrust.0.is_empty() => (channels, None),
+            ChannelsState::Open(channels) if distrust.0.is_empty() => {
+                notices.extend(channels.topics.disabled.as_ref().map(ToString::to_string));
+                (channels, None)
+            }
             ChannelsState::Open(channels) => (channels, Some(distrust)),
             ChannelsState::Closed(problems) => (Channels::closed(), Some(problems)),
         };
@@ -118,10 +131,11 @@ impl Ground {
         let live = Live::new(home.clone(), environment.clone());
         live.hold(in_file.clone(), channels.topics.profile.clone());
         let demo = learn_secrets(&live, &secrets, &mut notices).await;
-        let zone = config
-            .timezone
-            .clone()
-            .unwrap_or_else(|| Zone::of_machine(&options.environment));
+        let (machine_zone, zone_fault) = Zone::of_machine(&options.environment);
+        if config.timezone.is_none() {
+            notices.extend(zone_fault);
+        }
+        let zone = config.timezone.clone().unwrap_or(machine_zone);
         let ground = Self {
             home,
             lock,
@@ -147,6 +161,13 @@ impl Ground {
         };
         Ok((ground, recovered))
     }
+}
+
+/// Refuses a kernel that cannot keep a path beneath a folder: no file of a team could be opened safely.
+fn check_kernel(home: &Home, can: fn(&Path) -> io::Result<()>) -> Result<(), ServiceError> {
+    let missing = "this kernel cannot open files beneath a folder (`openat2`), so teams' files are not safe; run \
+                   Linux 5.6 or newer, and let a container pass that system call";
+    can(home.run()).map_err(|error| machine(missing, error))
 }
 
 /// Opens the store and reads what a former process left. Blocks, so off the main thread.
@@ -193,5 +214,32 @@ async fn learn_secrets(live: &Live, secrets: &Secrets, notices: &mut Vec<String>
             tracing::error!(%problems, "no model can be asked");
             false
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use super::*;
+    use crate::settings::home::Flags;
+
+    /// SC-63
+    #[test]
+    fn a_kernel_that_cannot_keep_paths_beneath_a_folder_is_refused() {
+        let folder = tempfile::tempdir().unwrap();
+        let flags = Flags {
+            home: Some(folder.path().to_owned()),
+            ..Flags::default()
+        };
+        let home = Home::new(&flags, &Environment::fixed([])).unwrap();
+        home.prepare().unwrap();
+
+        let here = check_kernel(&home, workspace::can_resolve_beneath);
+        let old = check_kernel(&home, |_| Err(rustix::io::Errno::NOSYS.into()));
+
+        assert!(here.is_ok(), "{here:?}");
+        let refused = old.unwrap_err().to_string();
+        assert!(refused.contains("`openat2`"), "{refused}");
     }
 }

@@ -7,6 +7,7 @@
 //! backup.rs    store and folders → archive   build.rs     a new store, beside the old one
 //! restore.rs   archive → store and folders   swap.rs      the one rename that puts it into use
 //! database.rs  sled, opened and really closed lost.rs      what a rebuilt store lacks
+//! reserve.rs   disk space ahead of need
 //! ```
 
 pub mod archive;
@@ -21,6 +22,7 @@ mod mark;
 pub mod migrate;
 pub mod open;
 mod parts;
+mod reserve;
 pub mod restore;
 pub mod sled;
 pub(crate) mod swap;

@@ -20,6 +20,7 @@ use super::{
     export::Preserved,
     mark::Mark,
     parts::{self, LARGEST, LONGEST_KEY, RESERVED},
+    reserve::{self, Reserve},
 };
 
 /// What an answered commit survives.
@@ -50,6 +51,7 @@ pub(super) struct Writing {
     /// Keys whose value stands in parts.
     split: HashSet<Vec<u8>>,
     failed: bool,
+    reserve: Reserve,
     pub(super) export: Option<Preserved>,
 }
 
@@ -68,6 +70,10 @@ impl SledStorage {
     pub(super) fn attach(store: &Path, durability: Durability) -> io::Result<Self> {
         let database = guarded(|| Database::open(store)).map_err(io::Error::other)??;
         let data = File::options().write(true).open(store.join("db"))?;
+        let mut reserve = Reserve::default();
+        if !reserve.holds(&data, reserve::need(&Batch::default()))? {
+            return Err(io::Error::from(io::ErrorKind::StorageFull));
+        }
         let (schema, commits) = standing(&database).map_err(io::Error::other)?;
         let split = parts::split_keys(&database)?;
         let mark = Mark::open(store, durability)?;
@@ -85,6 +91,7 @@ impl SledStorage {
                 commits,
                 split,
                 failed: false,
+                reserve,
                 export: None,
             }),
             damage: DamageReports::default(),
@@ -232,6 +239,11 @@ impl Storage for SledStorage {
         if writing.failed {
             let reason = "an earlier write failed, only a new start can tell what is there";
             return Err(StorageError::Write(reason.to_owned()));
+        }
+        match writing.reserve.holds(&self.data, reserve::need(batch)) {
+            Ok(true) => {}
+            Ok(false) => return Err(StorageError::Full),
+            Err(error) => return Err(StorageError::Write(error.to_string())),
         }
         let done = guarded(|| {
             let mut changes = Changes::new();

@@ -21,6 +21,12 @@ pub enum VaultError {
         /// Keys of the same scope that are written much like it.
         near: Vec<String>,
     },
+    /// A new entry was wanted, and there is one.
+    #[error("there is an entry `{key}` already; a new one does not replace it")]
+    Exists {
+        /// The key.
+        key: String,
+    },
     /// A team may not change a secret, and nobody can make it public again.
     #[error("`{key}` is a secret; {way_out}")]
     IsSecret {
@@ -133,7 +139,7 @@ impl VaultError {
             Self::Misplaced(_) => "secret_not_allowed",
             Self::Corrupt { .. } => "corrupt",
             Self::NotText { .. } => "not_text",
-            Self::NotOurKey | Self::OldKey(_) => "conflict",
+            Self::NotOurKey | Self::OldKey(_) | Self::Exists { .. } => "conflict",
             Self::File { .. }
             | Self::Randomness
             | Self::Store(_)

@@ -73,6 +73,7 @@ fn ended(id: &str, lane: Lane, at: Timestamp) -> Task {
             code: None,
             message: None,
             text: "done".to_owned(),
+            truncated: false,
             usage: Usage::default(),
             report: None,
             finished_at: at,
@@ -185,6 +186,7 @@ fn full_store() -> Disk {
             target: "apr-1".to_owned(),
             from: "api".to_owned(),
             outcome: "ok".to_owned(),
+            call: None,
         });
     }
     for (number, days) in [(1, 91), (2, 80)] {
@@ -193,6 +195,7 @@ fn full_store() -> Disk {
             text: "done".to_owned(),
             label: Label::Trusted,
             at: ago(days),
+            audience: None,
         };
         writes = writes.inbox(&news, 1, number, &event);
     }

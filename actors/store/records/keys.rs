@@ -377,6 +377,21 @@ pub(super) fn inbox_key(lane: &Lane, generation: u32, number: u64) -> Vec<u8> {
     key
 }
 
+/// Where an event of an inbox is that was shown in part. It goes with its team and its age as those
+/// that wait do; no topic's name begins with this byte.
+pub(in crate::store) fn shown_key(lane: &Lane, generation: u32, event: &str) -> Vec<u8> {
+    let mut key = inboxes_of(&TeamKey {
+        name: lane.team.clone(),
+        generation,
+    });
+    key.push(1);
+    let topic = lane.topic.as_ref().map_or(NO_TOPIC, TopicId::as_str);
+    extend(&mut key, topic);
+    key.push(0);
+    extend(&mut key, event);
+    key
+}
+
 pub(in crate::store) fn day_prefix(kind: &str, day: Day) -> Vec<u8> {
     prefix(&[kind, &day.number.to_string()])
 }

@@ -4,6 +4,7 @@
 mod backups;
 mod damage;
 mod fixtures;
+mod full;
 mod killed;
 
 mod port;

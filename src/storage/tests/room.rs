@@ -36,6 +36,7 @@ fn ended(id: &str, at: Timestamp) -> Task {
             code: None,
             message: None,
             text,
+            truncated: false,
             usage: Usage::default(),
             report: None,
             finished_at: at,

@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use hivewright_actors::{
-    event::{Body, Frame, Notification},
+    event::{Body, Frame, Notification, NotificationKind},
+    excerpt,
     ids::{TaskId, TeamKey, TeamName},
     notice::{Notice, NoticeKind},
     queue::submit::Submission,
@@ -195,12 +196,15 @@ impl Escalate {
                 topic: source.topic.clone(),
                 ts: now,
                 body: Body::Notification(Notification {
-                    content: format!("[{}] {text}", team.name),
-                    team: team.name.clone(),
                     task_id: Some(cx.caller.task.clone()),
                     status: "open".to_owned(),
-                    kind: "escalation".to_owned(),
                     ref_id: Some(escalated.correlation_id.clone()),
+                    ..Notification::new(
+                        NotificationKind::Escalation,
+                        team.name.clone(),
+                        format!("[{}] {text}", team.name),
+                        &excerpt::of_task(&cx.caller.task),
+                    )
                 }),
             };
             writes = writes.frame(&source.channel, frame);

@@ -5,7 +5,8 @@ use std::time::Duration;
 use hivewright_actors::{
     channel::Recheck,
     clock::Timestamp,
-    event::{Body, Frame, Notification},
+    event::{Body, Frame, Notification, NotificationKind},
+    excerpt,
     ids::{TaskId, TeamKey},
     queue::submit::Submission,
     store::{
@@ -232,12 +233,15 @@ impl Tool for EnqueueParentTask {
                 topic: source.topic.clone(),
                 ts: now,
                 body: Body::Notification(Notification {
-                    content: format!("[{}] {message}", caller.name),
-                    team: caller.name.clone(),
                     task_id: Some(handed.task_id.clone()),
                     status: "accepted".to_owned(),
-                    kind: "task".to_owned(),
                     ref_id: Some(handed.correlation_id.clone()),
+                    ..Notification::new(
+                        NotificationKind::Task,
+                        caller.name.clone(),
+                        format!("[{}] {message}", caller.name),
+                        &excerpt::of_task(&handed.task_id),
+                    )
                 }),
             };
             writes = writes.frame(&source.channel, frame);
