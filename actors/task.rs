@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{
     clock::Timestamp,
-    ids::{ChannelId, LeaseId, MessageId, TaskId, TeamKey, TeamName, TopicId},
+    ids::{ChannelId, LeaseId, MessageId, RunId, TaskId, TeamKey, TeamName, TopicId},
     router::audit::Admission,
     usage::Usage,
 };
@@ -467,6 +467,16 @@ pub struct Parked {
     pub until: Option<Timestamp>,
 }
 
+/// Which firing of a trigger a task serves.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Firing {
+    /// The run.
+    pub run: RunId,
+    /// A request from outside made it fire.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub webhook: bool,
+}
+
 /// A unit of work for a lane, as it is stored.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Task {
@@ -510,6 +520,9 @@ pub struct Task {
     /// Who is behind it; none is whoever it is from.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cause: Option<Cause>,
+    /// The firing of a trigger that it serves.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub firing: Option<Firing>,
     /// How the message that it was got past the trust gate.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub admission: Option<Admission>,
@@ -573,6 +586,7 @@ impl Task {
             lineage: None,
             label: Label::Trusted,
             cause: None,
+            firing: None,
             admission: None,
             created_at: now,
             arrival: 0,
@@ -584,6 +598,18 @@ impl Task {
             lease: None,
             parked: None,
             outcome: None,
+        }
+    }
+
+    /// Whether a person is told of an end of it, if no message waits for it.
+    ///
+    /// Trigger runs and the first work of a team have rules of their own, and whoever asks waits for
+    /// queries and subagents.
+    pub fn is_notified(&self, outcome: &Outcome) -> bool {
+        let failed = !matches!(outcome.ending, Ending::Done | Ending::Cancelled);
+        match self.kind {
+            Kind::Query | Kind::Agent | Kind::Bootstrap | Kind::Trigger | Kind::Compact => false,
+            _ => self.on_result == OnResult::Notify || failed,
         }
     }
 
@@ -762,6 +788,9 @@ pub struct Outcome {
     pub message: Option<String>,
     /// The answer, or what there was of it.
     pub text: String,
+    /// The model's output limit cut the answer.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub truncated: bool,
     /// What it cost.
     pub usage: Usage,
     /// What the turn reported about its run, if it is one of a trigger.

@@ -8,7 +8,7 @@ use super::{
     Due, Entry, Leased, Progressed, Queue, Taken, placing::Placement, schedule::Ticket, tell_stored,
 };
 use crate::{
-    channel::Recheck,
+    channel::{Deliver, Recheck},
     clock::Timestamp,
     ids::{LeaseId, TaskId},
     notice::Notice,
@@ -93,8 +93,9 @@ impl Queue {
         self.placed(id, placement);
         let committed = self.store.commit(writes);
         ctx.spawn(committed.into_actor(self).map(move |result, queue, ctx| {
-            if result.is_ok() {
+            if let Ok(frames) = result {
                 tell_stored(stored);
+                queue.channel.do_send(Deliver { frames });
                 queue.leased(task, lease, joins, ctx);
             }
         }));

@@ -143,6 +143,18 @@ impl Queue {
         self.deliver(committed, ctx);
     }
 
+    /// A team that rests, or whose tasks do, after it died starts turns again.
+    fn wake(&mut self, team: &TeamName) {
+        let now = self.clock.now();
+        self.schedule.rest(team, now);
+        for Entry { task, .. } in self.tasks.values_mut() {
+            if task.lane.team == *team && task.parked.is_none() && task.not_before.take().is_some()
+            {
+                self.schedule.unhold(&task.lane);
+            }
+        }
+    }
+
     /// Something was cured after a task was leased: it may have failed for what is no more.
     fn is_cured(&self, entry: &Entry, reason: WaitReason) -> bool {
         let team = &entry.task.lane.team;
@@ -322,6 +334,9 @@ impl Handler<SetState> for Queue {
             draining,
         } = message;
         self.schedule.pause(&team, paused);
+        if !paused && !draining {
+            self.wake(&team);
+        }
         if draining {
             self.draining_teams.insert(team);
         } else {

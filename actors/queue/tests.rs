@@ -269,6 +269,7 @@ async fn an_outcome_is_found_though_its_team_died() {
         code: None,
         message: None,
         text: "Done.".to_owned(),
+        truncated: false,
         usage: Usage::default(),
         report: None,
         finished_at: Timestamp(1_000),

@@ -47,6 +47,15 @@ impl Queue {
         self.end_for(id, ending, code, None, ctx);
     }
 
+    /// Ends a task whose record is damaged: whoever asked for it is told that it is lost.
+    pub(super) fn end_lost(&mut self, id: &TaskId, ctx: &mut Context<Self>) {
+        if let Some(entry) = self.tasks.get(id) {
+            self.schedule.remove(&entry.task.lane.clone(), id);
+        }
+        let reason = "its record was damaged in the store and it is lost; please ask for it again";
+        self.end_for(id, Ending::Dead, Code::Internal, Some(reason), ctx);
+    }
+
     /// The same, for a reason that whoever asked for it is told.
     pub(super) fn end_for(
         &mut self,
@@ -75,6 +84,7 @@ impl Queue {
                 ),
                 None => "the deadline passed before its turn came".to_owned(),
             }),
+            _ if reason.is_some() => reason.map(ToOwned::to_owned),
             _ => Some(format!(
                 "given up after {} attempts: the process or the team stopped each time",
                 task.attempts
@@ -85,6 +95,7 @@ impl Queue {
             code: Some(code),
             message,
             text: String::new(),
+            truncated: false,
             usage: Usage::default(),
             report: None,
             finished_at: self.clock.now(),

@@ -234,8 +234,10 @@ impl Router {
                 let refusal = ErrorBody::refusal("not_authorized", "Not authorized.");
                 self.settle(channel, id, Err(refusal));
             }
+            let conversation = self.conversations.get(channel);
             return self.to.channel.do_send(HangUp {
                 channel: channel.clone(),
+                connection: conversation.and_then(|conversation| conversation.speaking),
                 closing: Closing::Denied,
             });
         }

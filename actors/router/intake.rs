@@ -12,13 +12,14 @@ use super::{
     saying::Accepted,
 };
 use crate::{
-    channel::{Deliver, outbox},
+    channel::{Deliver, Said, outbox},
     clock::millis,
     closing,
-    event::{Ack, Body, ErrorBody, Frame},
+    event::{Ack, Body, ErrorBody, Frame, Progress, ProgressKind},
     ids::{ChannelId, MessageId, TeamKey, TopicId},
     live::facts,
     queue::{ACK_AFTER, Enqueue, schedule::Full},
+    room::DISK_FULL,
     scheduler::{heard::Heard, records::TriggerRows},
     storage::{Storage, StorageError},
     store::{
@@ -60,7 +61,7 @@ impl Router {
         let Some(conversation) = self.conversations.get(channel) else {
             return;
         };
-        let sender = conversation.sender.clone();
+        let (sender, speaking) = (conversation.sender.clone(), conversation.speaking);
         let rate = self.settings.rate;
         let bucket = self
             .buckets
@@ -96,6 +97,7 @@ impl Router {
             topic,
             at: now,
             acked: false,
+            told: false,
             named,
             admission: Some(passed.admission),
             label: passed.label,
@@ -105,8 +107,22 @@ impl Router {
         if let Some(known) = known {
             return self.repeated(channel, &message, known, ctx);
         }
+        if let Some(connection) = speaking {
+            self.to.channel.do_send(Said {
+                channel: channel.clone(),
+                connection,
+                message: message.id.clone(),
+            });
+        }
         if let Some(command) = commands::parse(&message.content).filter(|_| !anew) {
             return self.obey(command, message, ctx);
+        }
+        if self.to.store.room().is_full() {
+            let refusal = ErrorBody {
+                message_id: named.then(|| message.id.clone()),
+                ..ErrorBody::refusal("disk_full", DISK_FULL)
+            };
+            return self.refuse(channel, refusal);
         }
         if let Some(team) = team {
             let to = Destination::Team(team);
@@ -213,10 +229,10 @@ impl Router {
     }
 
     /// Stores a message whose topic takes time.
-    fn set_aside(&mut self, channel: &ChannelId, arrival: Arrival, ctx: &mut Context<Self>) {
-        let writes = self
-            .accept(channel, &arrival.message, None)
-            .undecided(&arrival.message);
+    fn set_aside(&mut self, channel: &ChannelId, mut arrival: Arrival, ctx: &mut Context<Self>) {
+        let writes = self.accept(channel, &arrival.message, None);
+        arrival.message.told = true;
+        let writes = writes.undecided(&arrival.message);
         let message = arrival.message.clone();
         if let Some(conversation) = self.conversations.get_mut(channel) {
             conversation.deciding.push_back(arrival);
@@ -224,7 +240,8 @@ impl Router {
         let committed = self.to.store.commit(writes);
         let named = channel.clone();
         ctx.spawn(committed.into_actor(self).map(move |result, router, ctx| {
-            if result.is_ok() {
+            if let Ok(frames) = result {
+                router.to.channel.do_send(Deliver { frames });
                 router.decide(&named, ctx);
             }
         }));
@@ -482,6 +499,9 @@ impl Router {
             conversation.stored = true;
             writes = writes.channel(channel, &conversation.row);
         }
+        if conversation.is_shared() && !message.told {
+            writes = writes.frame(channel, user_message(message));
+        }
         // Nobody can send a message again whose name we made.
         if !message.named {
             return writes;
@@ -685,6 +705,18 @@ impl Router {
                 router.to.channel.do_send(Deliver { frames });
             }
         }));
+    }
+}
+
+/// A message, for the other connections of its channel.
+fn user_message(message: &Undecided) -> Frame {
+    Frame {
+        topic: None,
+        ts: message.at,
+        body: Body::Progress(Progress {
+            message_id: Some(message.id.clone()),
+            ..Progress::new(ProgressKind::UserMessage, message.content.clone())
+        }),
     }
 }
 

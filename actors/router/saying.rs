@@ -114,9 +114,8 @@ impl Router {
             let error = "you have no such channel";
             return Err(ErrorBody::refusal("unknown_channel", error).into());
         };
-        if conversation.connection.is_none() {
-            conversation.sender = sender;
-        }
+        conversation.sender = sender;
+        conversation.speaking = None;
         // Nobody is connected, and yet the channel is in use.
         let was_long_ago = now.since(conversation.row.last_seen) >= SEEN_STORED;
         if was_long_ago {

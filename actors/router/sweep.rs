@@ -161,7 +161,7 @@ impl Router {
     fn note_presence(&mut self, now: Timestamp, ctx: &mut Context<Self>) {
         let mut writes = Writes::new();
         for (channel, conversation) in &mut self.conversations {
-            if conversation.stored && conversation.connection.is_some() {
+            if conversation.stored && !conversation.connections.is_empty() {
                 conversation.row.last_seen = now;
                 writes = writes.channel(channel, &conversation.row);
             }

@@ -3,9 +3,10 @@
 use std::{ops::ControlFlow, time::Duration};
 
 use super::{
-    reads::{self, one},
+    damage::{one, report, row},
+    reads,
     records::{
-        Interaction, began_key, decode, interaction_prefix, journal_prefix, snippet, summary_key,
+        Interaction, Said, began_key, decode, interaction_prefix, journal_prefix, summary_key,
     },
     scan_prefix, sessions,
 };
@@ -103,19 +104,19 @@ fn of_root(
         let outcome = ended.outcome.as_ref();
         let answer = outcome.filter(|outcome| !outcome.text.is_empty());
         [
-            Some(Line {
-                at: ended.created_at,
-                speaker: Speaker::Person(ended.from.clone()),
-                text: snippet(&ended.body),
-                label: ended.label,
-            }),
-            answer.map(|outcome| Line {
-                at: outcome.finished_at,
-                speaker: Speaker::Team(ended.lane.team.as_str().to_owned()),
-                text: snippet(&outcome.text),
-                label: ended.label,
+            Some(Said::new(
+                ended.created_at,
+                Speaker::Person(ended.from.clone()),
+                &ended.body,
+                ended.label,
+            )),
+            answer.map(|outcome| {
+                let team = ended.lane.team.as_str().to_owned();
+                let speaker = Speaker::Team(team);
+                Said::new(outcome.finished_at, speaker, &outcome.text, ended.label)
             }),
         ]
+        .map(|said| said.map(|said| said.into_line(Some(&ended.id))))
     });
     let mut lines: Vec<Line> = said.flatten().collect();
     Ok(lines.split_off(lines.len().saturating_sub(most)))
@@ -177,7 +178,7 @@ fn recent(
         &interaction_prefix(channel),
         Order::Falling,
         &mut |key, value| {
-            let Ok(row) = value.and_then(|value| decode::<Interaction>(key, value)) else {
+            let Some(row) = row::<Interaction>(storage, key, value) else {
                 return ControlFlow::Continue(());
             };
             if row.at < not_before || lines.len() >= most {
@@ -186,11 +187,12 @@ fn recent(
             if row.topic.as_ref() != Some(topic) || row.trust_decision.is_some() {
                 return ControlFlow::Continue(());
             }
+            let task = row.task;
             lines.extend(
                 row.said
                     .into_iter()
                     .rev()
-                    .map(|said| said.line)
+                    .map(|said| said.into_line(task.as_ref()))
                     .filter(|line| match &line.speaker {
                         Speaker::Person(_) => true,
                         Speaker::Team(name) => name == team.as_str(),
@@ -288,6 +290,9 @@ pub struct Trail {
     pub tools: Vec<String>,
     /// The addresses that they were called with.
     pub urls: Vec<String>,
+    /// The tool whose result first held something from outside, and the address it was called with. None if
+    /// the work itself came from outside.
+    pub tainted_by: Option<(String, Option<String>)>,
 }
 
 /// The trail of a call by its idempotency key; none if the journal does not hold it.
@@ -337,6 +342,7 @@ fn walk(
         &mut |key, value| match value.and_then(|value| decode(key, value)) {
             Ok(events) => visit(events),
             Err(error) => {
+                report(storage, key, &error);
                 damaged = Some(error);
                 ControlFlow::Break(())
             }
@@ -369,6 +375,7 @@ fn of_turn(rows: Vec<Vec<HistoryEvent>>, turn: Option<&TurnId>) -> Vec<HistoryEv
 fn follow(events: impl Iterator<Item = HistoryEvent>, call: &str) -> Option<Trail> {
     let mut trail = Trail::default();
     let mut under_way: Vec<(CallId, Option<String>)> = Vec::new();
+    let mut is_believed = true;
     for event in events {
         if holds(&event, call) {
             trail.seq = event.seq;
@@ -379,12 +386,19 @@ fn follow(events: impl Iterator<Item = HistoryEvent>, call: &str) -> Option<Trai
                 let url = args.get("url").and_then(|url| url.as_str());
                 under_way.push((id, url.map(str::to_owned)));
             }
-            Fact::ToolResult { id, name, .. } => {
+            Fact::User { label, .. } => is_believed &= label.is_trusted(),
+            Fact::ToolResult {
+                id, name, taints, ..
+            } => {
+                let of_call = under_way.iter().find(|(called, _)| *called == id);
+                let url = of_call.and_then(|(_, url)| url.clone());
+                if taints && is_believed {
+                    is_believed = false;
+                    trail.tainted_by = Some((name.clone(), url.clone()));
+                }
                 if !trail.tools.contains(&name) {
                     trail.tools.push(name);
                 }
-                let of_call = under_way.iter().find(|(called, _)| *called == id);
-                let url = of_call.and_then(|(_, url)| url.clone());
                 trail
                     .urls
                     .extend(url.filter(|url| !trail.urls.contains(url)));

@@ -245,6 +245,8 @@ mod tests {
             duration_ms: 0,
             truncated: false,
             taints: true,
+            rule: None,
+            approved: false,
         };
         [call, result]
     }

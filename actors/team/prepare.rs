@@ -18,6 +18,7 @@ use super::{
 use crate::{
     approvals::record::Approval,
     briefing::{Assignment, Brief, Hindrance},
+    excerpt::READER,
     history::{Fact, HistoryEvent, Meta},
     ids::{ApprovalId, TopicId, TurnId},
     inbox::{self, InboxEvent},
@@ -276,6 +277,7 @@ impl Team {
                     code: Some(Code::Cancelled),
                     message: reason,
                     text: String::new(),
+                    truncated: false,
                 };
                 self.end_unprepared(topic, charge, end, ctx);
             }
@@ -345,6 +347,7 @@ impl Team {
             code: Some(code),
             message: Some(message),
             text: String::new(),
+            truncated: false,
         };
         self.end_unprepared(topic, charge, end, ctx);
     }
@@ -412,15 +415,18 @@ impl Team {
         let tools = brief.tools.clone();
         let caller = Arc::new(Caller::of(task));
         let (mut seen, mut unseen) = (Vec::new(), !journal.is_empty());
+        let mut kept = None;
         let wants = if let Some(past) = past {
             // Whatever waits in the inbox is for a turn that reads it.
             unseen = true;
             turn.compact(start, past)
         } else if journal.is_empty() {
             let (numbers, events): (Vec<u64>, Vec<InboxEvent>) = inbox.into_iter().unzip();
-            let shown = inbox::show(&events);
+            let can_read = tools.specs().iter().any(|spec| spec.name == READER);
+            let shown = inbox::show(&events, can_read);
             unseen = others || shown.count < events.len();
             seen = numbers.into_iter().take(shown.count).collect();
+            kept = events.into_iter().next().filter(|_| shown.is_cut);
             turn.begin(start, &shown)
         } else {
             let desk = &self.recipe.desk;
@@ -479,6 +485,7 @@ impl Team {
             near: Vec::new(),
             stop_reason: stop_reason.flatten(),
             seen,
+            kept,
             unseen,
             joined: Vec::new(),
             requested: false,

@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used)]
 
 mod approvals;
+mod audit;
 mod bounds;
 mod compaction;
 mod conversation;
@@ -14,5 +15,6 @@ mod modes;
 mod privacy;
 mod stalls;
 mod stop;
+mod texts;
 mod waiting;
 mod watching;

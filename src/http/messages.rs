@@ -416,6 +416,7 @@ fn refused(error: ErrorBody) -> ApiError {
         "unknown_channel" => ApiError::not_found(message).about("channel_id"),
         "draining" => ApiError::draining(),
         "internal" => ApiError::internal(message),
+        "disk_full" => ApiError::disk_full(),
         "topic_queue_full" | "team_queue_full" | "queue_full" => {
             ApiError::new(StatusCode::SERVICE_UNAVAILABLE, "queue_full", message)
         }

@@ -35,6 +35,7 @@ use super::{
     address_file,
     backups::RegularBackups,
     certificate::{Certificate, Unfit},
+    disk::DiskWatch,
     public_url, router_settings, write_address,
 };
 use crate::{
@@ -170,6 +171,8 @@ pub(super) struct Dials {
     pub(super) gate: Gate,
     /// Where commands run.
     pub(super) sandbox: Arc<Sandbox>,
+    /// Watches free space.
+    pub(super) disk: DiskWatch,
     /// Makes backups.
     pub(super) backups: RegularBackups,
     /// What connections are encrypted with.
@@ -181,6 +184,8 @@ impl Reload {
     pub(super) fn start(running: Running<'_>, fault: Option<Problems>) -> Self {
         let channels = Arc::new(Channels::default());
         channels.set(running.channels);
+        let disabled = running.channels.topics.disabled.as_ref();
+        channels.set_faults(None, disabled.map(ToString::to_string));
         let secrets = Arc::new(Notify::new());
         let changed = secrets.clone();
         running.vault.on_change(move |_| changed.notify_one());
@@ -370,7 +375,12 @@ impl Watch {
                 let settings = router_settings(&set.channels, set.config.retention);
                 self.spine.router.do_send(Reconfigure(settings));
                 self.channels.set(&set.channels);
-                self.channels.set_faults(None, None);
+                let disabled = set.channels.topics.disabled.as_ref();
+                let disabled = disabled.map(ToString::to_string);
+                if let Some(fault) = &disabled {
+                    tracing::warn!(fault, "no model is asked about topics");
+                }
+                self.channels.set_faults(None, disabled);
                 self.apply(&set.config);
                 let told = json!({ "file": FILES.join(", ") });
                 self.spine
@@ -395,7 +405,7 @@ impl Watch {
     /// Tells all who do not look for themselves. What only a restart changes is told to the operator.
     fn apply(&mut self, config: &Config) {
         let zone = config.timezone.clone();
-        let zone = zone.unwrap_or_else(|| Zone::of_machine(&self.environment));
+        let zone = zone.unwrap_or_else(|| Zone::of_machine(&self.environment).0);
         if zone != self.local.zone() {
             let timezone = zone.name().to_owned();
             self.local.set(zone);
@@ -408,6 +418,8 @@ impl Watch {
         self.dials.log.set(config.log.level.as_str());
         self.dials.gate.rename(&config.server);
         self.dials.sandbox.set_memory(config.sandbox.memory);
+        self.dials.sandbox.quota().set(config.disk);
+        self.dials.disk.set_floor(config.disk.free_space);
         self.dials.backups.set(&config.backup);
         self.tell_name(config);
         let pending = self.started.needs_restart(config);

@@ -59,6 +59,7 @@ fn end(view: &OrgView, on_result: OnResult, ending: Ending) -> (Closed, Vec<Noti
         code: (ending != Ending::Done).then_some(Code::Cancelled),
         message: None,
         text: "Go left.".to_owned(),
+        truncated: false,
         usage: Usage {
             input: 100,
             output: 20,
@@ -71,7 +72,9 @@ fn end(view: &OrgView, on_result: OnResult, ending: Ending) -> (Closed, Vec<Noti
     let ids = Ids::new(Arc::new(Zero));
     let closed = close(&mut task, outcome, "", None, &ids, view);
     let storage = Disk::default().mount(None);
-    storage.commit(&closed.writes.clone().batch()).unwrap();
+    storage
+        .commit(&closed.writes.clone().batch().unwrap())
+        .unwrap();
     let notices = reads::notices(&*storage).unwrap();
     (closed, notices)
 }

@@ -69,6 +69,7 @@ async fn the_result_of_a_delegation_is_taken_in_once_when_its_team_dies() {
         text: "Done.".to_owned(),
         usage: Usage::default(),
         report: None,
+        truncated: false,
         finished_at: Timestamp(1_000),
     };
     let ids = Ids::new(Arc::new(Counted::default()));

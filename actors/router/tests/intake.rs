@@ -369,6 +369,11 @@ async fn an_overdue_task_expires_without_a_model_call() {
     next.item().await;
     let heard = next.hear_end_of("m1").await;
 
-    assert_eq!(heard, ["ack m1: Working on it.", "error m1: deadline"]);
+    let expected = [
+        "user_message m1: water the garden",
+        "ack m1: Working on it.",
+        "error m1: deadline",
+    ];
+    assert_eq!(heard, expected);
     assert_eq!(world.asked.lock().unwrap().len(), 0);
 }

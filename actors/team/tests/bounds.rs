@@ -29,6 +29,7 @@ async fn approve(spine: &Spine) {
         note: None,
         by: Decider::new("bob"),
         via: "api".to_owned(),
+        confirm: None,
     };
     let decided = Decide {
         word,

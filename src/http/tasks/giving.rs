@@ -89,6 +89,7 @@ pub(super) async fn create(
         source: source_channel(&state, &caller.principal, &request).await?,
     };
     let id = give(&state, &caller.principal, work, "task").await?;
+    caller.names(format!("{id} {}", wish.team));
     Ok(Accepted(Given {
         id,
         team: wish.team,

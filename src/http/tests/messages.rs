@@ -25,7 +25,7 @@ impl Bench {
     /// Revokes a token and makes another of the same name.
     async fn replaced(&self, name: &str) -> String {
         let operator = self.auth().token(&self.operator()).unwrap();
-        self.auth().revoke(name, &operator).await.unwrap();
+        self.auth().revoke(name, false, &operator).await.unwrap();
         self.clock.turn(Duration::from_secs(60));
         self.token(name, talks()).await
     }

@@ -83,6 +83,8 @@ use crate::{
         references::Environment,
         scaffold,
     },
+    storage::backup::BackupName,
+    taint::Taint,
     teams::{
         equipment::{Equipment, Item},
         folders::TeamFolders,
@@ -98,8 +100,10 @@ use crate::{
 
 mod approvals;
 mod audit;
+mod bounds;
 mod changes;
 mod contract;
+mod documents;
 mod events;
 mod fold;
 mod grants;
@@ -118,6 +122,7 @@ mod rights;
 mod tasks;
 mod teams;
 mod teams_of_tokens;
+mod tokens;
 mod triggers;
 mod trust;
 mod upgrade;
@@ -141,14 +146,14 @@ impl Premises for Unconditional {
 struct Shelf;
 
 impl Backups for Shelf {
-    fn make(&self, file: Option<PathBuf>, work: &Work) -> Result<PathBuf, String> {
+    fn make(&self, name: Option<BackupName>, work: &Work) -> Result<PathBuf, String> {
         work.report(Progress {
             done: 2,
             total: 2,
             unit: "records",
         });
-        match file {
-            Some(file) if file.starts_with("/full") => Err("the disk is full".to_owned()),
+        match name.map(|name| name.file("/backups".as_ref())) {
+            Some(file) if file.ends_with("full.tar.zst") => Err("the disk is full".to_owned()),
             file => Ok(file.unwrap_or_else(|| "/backups/1.tar.zst".into())),
         }
     }
@@ -456,9 +461,19 @@ impl Bench {
         vault.attach(spine.store.clone());
         let changes = Changes::new(home.clone(), clock.clone(), Ids::new(Arc::new(Randomness)));
         changes.connect(spine.store.clone());
+        let taint = Taint::default();
+        taint.connect(
+            spine.store.clone(),
+            clock.clone(),
+            Ids::new(Arc::new(Randomness)),
+        );
         let auth = Authenticator::open(spine.store.clone(), clock.clone(), folder.path())
             .await
             .unwrap();
+        spine.deciders.connect({
+            let auth = auth.clone();
+            move |who, team| auth.others_may(Scope::Approve, who, team.as_str())
+        });
         let surroundings = Arc::new(Surroundings::default());
         let identities = Identities::open(auth.clone(), spine.store.clone(), clock.clone())
             .await
@@ -489,6 +504,7 @@ impl Bench {
             spine,
             memory,
             changes,
+            taint,
             vault,
             service: surroundings.clone(),
             metrics,

@@ -1,6 +1,6 @@
 //! Messages that the demo understands as a whole: each is a tool call, and its result in a sentence.
 
-use hivewright_actors::engine::ToolOutput;
+use hivewright_actors::{engine::ToolOutput, excerpt};
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 
@@ -260,11 +260,7 @@ fn memory_line(entry: &Value) -> String {
 }
 
 fn shortened(text: &str) -> String {
-    let text = text.trim();
-    match text.char_indices().nth(SHOWN) {
-        Some((end, _)) => format!("{}…", &text[..end]),
-        None => text.to_owned(),
-    }
+    excerpt::line(text.trim(), SHOWN)
 }
 
 #[cfg(test)]

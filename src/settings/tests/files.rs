@@ -58,7 +58,7 @@ server:
   allowed_origins: ['https://other.example.org']
 store: {durability: process}
 runtime: {max_running_turns: 8}
-limits: {max_children: 3, max_teams: 7}
+limits: {max_children: 3, max_teams: 7, workspace: 64MiB, free_space: 1GiB}
 defaults: {sdk: native, allowed_tools: ['@files'], grantable_tools: ['@files', '@web']}
 tasks: {turn_timeout: 2h, idle_timeout: 90s}
 sandbox: {memory: 512MiB}
@@ -84,6 +84,8 @@ backup: {dir: /backups}
     expected.runtime.max_running_turns = 8;
     expected.limits.children = 3;
     expected.limits.teams = 7;
+    expected.disk.workspace = 64 << 20;
+    expected.disk.free_space = 1 << 30;
     expected.defaults.allowed_tools = vec!["@files".into()];
     expected.defaults.grantable_tools = vec!["@files".into(), "@web".into()];
     expected.tasks.turn_timeout = Duration::from_secs(7200);

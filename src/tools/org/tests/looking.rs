@@ -200,7 +200,7 @@ async fn finished_work_is_listed_newest_first() {
         answer["tasks"][0],
         json!({
             "id": "task-2", "team": "scouts", "type": "delegate", "state": "done", "duration_ms": 1_500,
-            "result_snippet": "x".repeat(200), "finished_at": "2023-11-15T22:13:20.000Z",
+            "result_snippet": "x".repeat(199) + "…", "finished_at": "2023-11-15T22:13:20.000Z",
         })
     );
     let refused = bench
