@@ -11,7 +11,7 @@ use crate::{
     clock::Timestamp,
     ids::{CallId, TaskId, TeamKey, TurnId},
     store::{alongside::Alongside, records::Writes},
-    task::{Cause, Cycle, Kind, Label, Lane, Lineage, Source, Task},
+    task::{Audience, Cause, Cycle, Firing, Kind, Label, Lane, Lineage, Source, Task},
 };
 
 /// A tool as the model is told of it.
@@ -302,6 +302,8 @@ pub struct Caller {
     pub lineage: Lineage,
     /// Who is behind it.
     pub cause: Cause,
+    /// The firing of a trigger that it serves.
+    pub firing: Option<Firing>,
     /// When it must be done.
     pub deadline_at: Timestamp,
 }
@@ -319,8 +321,14 @@ impl Caller {
             source: task.source.as_ref().map(Source::of_what_follows),
             lineage: task.lineage_below(),
             cause: task.caused_by(),
+            firing: task.firing.clone(),
             deadline_at: task.deadline_at,
         }
+    }
+
+    /// Who may be shown what the turn does.
+    pub fn audience(&self) -> Audience {
+        Audience::new(self.cause.clone(), self.source.as_ref())
     }
 }
 

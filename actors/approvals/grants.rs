@@ -17,7 +17,10 @@ use crate::{
     ids::{ApprovalId, Ids, TeamKey},
     policy::class::{Kind, Risk},
     storage::{Order, Storage, StorageError},
-    store::records::{EdgeKey, Writes, after_prefix, decode},
+    store::{
+        damage::row,
+        records::{EdgeKey, Writes, after_prefix},
+    },
     task::Label,
     tool::Asking,
 };
@@ -212,13 +215,10 @@ impl Grants {
             if !key.starts_with(&own) {
                 return;
             }
-            match decode::<Grant>(key, value) {
-                Ok(grant) => {
-                    let used = HashSet::new();
-                    standing.insert(grant.id.clone(), Standing { grant, used });
-                }
-                // What cannot be read grants nothing.
-                Err(error) => tracing::error!(%error, "a grant is left out"),
+            // What cannot be read grants nothing.
+            if let Some(grant) = row::<Grant>(storage, key, value) {
+                let used = HashSet::new();
+                standing.insert(grant.id.clone(), Standing { grant, used });
             }
         })?;
         let prefix = EdgeKey::prefix(USE).len();
@@ -344,15 +344,12 @@ fn use_key(id: &str, name: &str) -> EdgeKey {
 fn each(
     storage: &dyn Storage,
     kind: &str,
-    visit: &mut dyn FnMut(&[u8], &[u8]),
+    visit: &mut dyn FnMut(&[u8], Result<&[u8], StorageError>),
 ) -> Result<(), StorageError> {
     let prefix = EdgeKey::prefix(kind);
     let end = after_prefix(&prefix);
     storage.scan(&prefix, &end, Order::Rising, &mut |key, value| {
-        match value {
-            Ok(value) => visit(key, value),
-            Err(error) => tracing::error!(%error, "a record of grants cannot be read"),
-        }
+        visit(key, value);
         ControlFlow::Continue(())
     })
 }

@@ -12,6 +12,7 @@ use crate::{
     },
     audit::Audit,
     clock::Timestamp,
+    excerpt,
     store::records::{Undecided, Writes},
 };
 
@@ -188,7 +189,7 @@ impl Router {
             }
             Verdict::Answer(which, _) => ("question.answer", which.as_str()),
         };
-        let target: String = target.chars().take(64).collect();
+        let target = excerpt::line(target, 64);
         let outcome = "refused: scope `approve` is missing";
         let (now, from) = (self.to.clock.now(), message.channel.as_str());
         tracing::warn!(actor = %by.principal, action, channel = from, "not authorized");

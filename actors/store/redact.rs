@@ -131,6 +131,12 @@ const SPINE: &[Texts] = &[
         names: &[],
     },
     Texts {
+        kind: "quarantine",
+        owner: Owner::Main,
+        fields: &["text"],
+        names: &[],
+    },
+    Texts {
         kind: "apr",
         owner: Owner::At("/team/name"),
         fields: &["arguments", "summary", "diff"],

@@ -3,6 +3,7 @@
 
 mod approvals;
 mod audit;
+mod bounds;
 mod compaction;
 mod conversation;
 mod crash;
@@ -11,7 +12,9 @@ mod failure;
 mod holding;
 mod life;
 mod modes;
+mod privacy;
 mod stalls;
 mod stop;
+mod texts;
 mod waiting;
 mod watching;

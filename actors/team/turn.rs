@@ -125,6 +125,13 @@ impl Want {
             Self::CallModel | Self::Summarise(_) | Self::CallTool { .. }
         )
     }
+
+    /// An end that waits for its tools takes in what one of them said when it was stopped.
+    pub fn hear_late(&mut self, call: &CallId, reply: &ToolReply, took: Duration) {
+        if let Self::End(facts, _) = self {
+            telling::hear_late(facts, call, reply, took);
+        }
+    }
 }
 
 /// A call that waits for a person.
@@ -149,6 +156,8 @@ pub struct End {
     pub message: Option<String>,
     /// The answer, or what there was of it.
     pub text: String,
+    /// The model's output limit cut the answer.
+    pub truncated: bool,
 }
 
 /// One turn: a pure state machine. The same inputs give the same effects.
@@ -171,6 +180,8 @@ pub struct Turn {
     /// Messages that joined and wait for the next model call.
     steered: Vec<Task>,
     said: Vec<String>,
+    /// The store has refused a step of it.
+    refused: bool,
     tools_used: Vec<String>,
     usage: Usage,
     label: Label,
@@ -219,6 +230,7 @@ impl Turn {
             calls: Vec::new(),
             steered: Vec::new(),
             said: Vec::new(),
+            refused: false,
             tools_used: Vec::new(),
             usage: Usage::default(),
             label,
@@ -304,11 +316,6 @@ impl Turn {
     /// It has decided how it ends.
     pub fn has_ended(&self) -> bool {
         self.ended
-    }
-
-    /// It ends outside of its own decisions: it hears nothing more.
-    pub fn abandon(&mut self) {
-        self.ended = true;
     }
 
     /// What it reported about its run.

@@ -10,7 +10,7 @@ use super::{
     Context,
     backup::blocking,
     failure::{Exit, Failure},
-    screen::Screen,
+    screen::{self, Screen},
     service::{Service, data, token_path},
     stopped::Stopped,
     table::{self, moment},
@@ -82,12 +82,31 @@ pub(super) async fn run(arguments: Arguments, context: &Context) -> Result<(), F
         (_, Some(service)) => ask(&action, &service, context).await?,
         // A link leads to a running service.
         (Action::Link, None) => ask(&action, &Service::find(context)?, context).await?,
-        (_, None) => {
-            let (action, context) = (action.clone(), context.clone());
-            blocking(move || stopped(&action, &context)).await?
-        }
+        (_, None) => work_on_store(&action, context).await?,
     };
-    show(&action, &document, context.screen)
+    show(&action, &document, context.screen)?;
+    match (&action, screen::fault()) {
+        (Action::Create { .. }, Some(fault)) => {
+            let id = text(&document, "id")?.to_owned();
+            let minted = false;
+            let revoke = Action::Revoke { id, minted };
+            match Service::if_running(context)? {
+                Some(service) => ask(&revoke, &service, context).await?,
+                None => work_on_store(&revoke, context).await?,
+            };
+            Err(Failure::system(
+                "the token could not be shown, and was revoked",
+                fault,
+            ))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Does it on the store of a service that is stopped, on a thread of its own.
+async fn work_on_store(action: &Action, context: &Context) -> Result<Value, Failure> {
+    let (action, context) = (action.clone(), context.clone());
+    blocking(move || stopped(&action, &context)).await
 }
 
 /// Lets the service do it.

@@ -3,7 +3,7 @@
 use actix_web::web;
 use hivewright_actors::{
     audit::{Audit, CallAudit, Decision},
-    store::{reads, records::decode},
+    store::{damage::row, reads},
 };
 use serde::Serialize;
 use utoipa::ToSchema;
@@ -140,7 +140,7 @@ async fn list(
     let found = state.spine.store.read(move |storage| {
         let (start, end) = reads::audits_since(since.unwrap_or_default());
         listing::scan(storage, start, end, &page, |key, value| {
-            let audit: Audit = decode(key, value).ok()?;
+            let audit: Audit = row(storage, key, Ok(value))?;
             // `approval` means all that is done with approvals.
             let of_kind = |wanted: &String| {
                 let rest = audit.action.strip_prefix(wanted.as_str());

@@ -131,7 +131,7 @@ async fn show(
     caller.all_teams()?;
     let (fields, report) = looking(&state, |files| {
         let report = load::check(&files.home, &files.environment);
-        (effective::fields(&files.home), report)
+        (effective::fields(&files.home, &files.environment), report)
     })
     .await?;
     let settings = Settings {
@@ -234,7 +234,7 @@ fn read_team(files: &Files, secrets: &Secrets, team: &str) -> std::io::Result<Te
     })
 }
 
-fn known(state: &State, team: &str) -> Result<String, ApiError> {
+pub(super) fn known(state: &State, team: &str) -> Result<String, ApiError> {
     match state.service.team(team) {
         Some(key) => Ok(key.name.to_string()),
         None => Err(ApiError::not_found(format!("there is no team `{team}`"))),
@@ -290,8 +290,11 @@ async fn put_team(
         replace(&path, &beside, &content).map_err(ApiError::internal)?;
         read_team(files, &secrets, &team).map_err(ApiError::internal)
     })
-    .await?;
-    Ok(Clean::new(&state.secrets, Data(written?)))
+    .await??;
+    let path = state.files.home.team_file(&name);
+    let kept = state.taint.operator_wrote(path).await;
+    kept.map_err(ApiError::internal)?;
+    Ok(Clean::new(&state.secrets, Data(written)))
 }
 
 /// A mark that a shown text has in place of a value of the file, and that would be written instead.

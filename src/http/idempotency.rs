@@ -26,7 +26,10 @@ use dashmap::DashSet;
 use hivewright_actors::{
     clock::Timestamp,
     storage::{Order, Storage, StorageError},
-    store::records::{EdgeKey, Writes, decode},
+    store::{
+        damage::one,
+        records::{EdgeKey, Writes},
+    },
 };
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
@@ -297,11 +300,10 @@ fn place(at: Timestamp, name: &str) -> EdgeKey {
 fn find(storage: &dyn Storage, name: &str, now: Timestamp) -> Result<Option<Row>, StorageError> {
     for at in [now, now - KEPT] {
         let key = place(at, name).bytes();
-        if let Some(value) = storage.get(&key)? {
-            let row: Row = decode(&key, &value)?;
-            if now.since(row.at) < KEPT {
-                return Ok(Some(row));
-            }
+        if let Some(row) = one::<Row>(storage, &key)?
+            && now.since(row.at) < KEPT
+        {
+            return Ok(Some(row));
         }
     }
     Ok(None)

@@ -13,6 +13,7 @@ use actix_web::{
 use hivewright_actors::{
     audit::Audit,
     clock::Timestamp,
+    excerpt,
     ids::{NoticeId, PrincipalId},
     notice::{Notice, NoticeKind},
     router::rate::{Bucket, Rate},
@@ -103,7 +104,7 @@ pub(super) async fn write(
         .map(|(_, value)| match access::is_token(value) {
             // It was put in the wrong place.
             true => "a token".to_owned(),
-            false => value.chars().take(128).collect(),
+            false => excerpt::line(value, 128),
         })
         .collect();
     let named = request.extensions().get::<Target>().map(Target::get);

@@ -392,7 +392,7 @@ async fn show_audit(
     let (start, end) = wanted.range();
     let rows = state.spine.store.read(move |storage| {
         listing::scan(storage, start, end, &page, |key, value| {
-            let row = AuditRow::read(key, value)?;
+            let row = AuditRow::read(storage, key, value)?;
             (wanted.takes(&row) && seen(&row)).then(|| Act::from(row))
         })
     });

@@ -23,7 +23,8 @@ use crate::{
         backups::{Backup, Backups},
         jobs,
     },
-    settings::{home::Home, live::Live, load},
+    sandbox::quota,
+    settings::{channels::WebSocket, home::Home, live::Live, load},
     storage::{self, backup::BackupName, sled::SledStorage},
 };
 
@@ -53,8 +54,8 @@ impl http::Service for Facts {
         self.draining.load(Ordering::Relaxed)
     }
 
-    fn has_websocket(&self) -> bool {
-        self.channels.websocket.load(Ordering::Relaxed)
+    fn websocket(&self) -> WebSocket {
+        self.channels.websocket()
     }
 
     fn channels_fault(&self) -> Option<String> {
@@ -76,6 +77,10 @@ impl http::Service for Facts {
 
     fn store_bytes(&self) -> u64 {
         store_bytes(&self.home)
+    }
+
+    fn free_bytes(&self) -> Option<u64> {
+        quota::free(self.home.run()).ok()
     }
 
     fn teams(&self) -> usize {

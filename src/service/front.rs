@@ -73,6 +73,7 @@ impl Front {
             spine: spine.clone(),
             memory: workshop.memory,
             changes: workshop.changes,
+            taint: workshop.taint,
             office: workshop.office,
             rules: workshop.rules,
             explainer: Arc::new(move |team, tool, args, subject| {

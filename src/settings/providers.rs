@@ -7,7 +7,7 @@ use super::{
     field::Field,
     network,
     problem::{Problem, Problems},
-    reader::{Document, Section},
+    reader::{Document, Section, near},
     references::Environment,
     secret::Secret,
 };
@@ -206,6 +206,20 @@ impl Providers {
             chosen.model = model.to_owned();
         }
         Ok(chosen)
+    }
+
+    /// Why no profile answers for this choice: it names one that nobody configured.
+    pub(super) fn misnamed(&self, profile: &str, model: Option<&str>) -> Option<String> {
+        match self.choose(profile, model) {
+            Err(ModelError::Unknown { name, known }) => {
+                let hint = match near(&name, self.names()) {
+                    Some(meant) => format!(" (did you mean `{meant}`?)"),
+                    None => format!("; there are: {known}"),
+                };
+                Some(format!("unknown profile `{name}`{hint}"))
+            }
+            _ => None,
+        }
     }
 
     fn names(&self) -> impl Iterator<Item = &str> {

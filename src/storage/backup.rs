@@ -214,10 +214,15 @@ pub fn list(folder: &Path) -> io::Result<Vec<PathBuf>> {
 }
 
 /// The newest regular backup that is good, read whole to find out.
-pub fn newest_verified(folder: &Path, progress: OnProgress<'_>) -> io::Result<Option<PathBuf>> {
+pub fn newest_verified(
+    folder: &Path,
+    progress: OnProgress<'_>,
+    is_stopped: IsStopped<'_>,
+) -> io::Result<Option<PathBuf>> {
     for file in list(folder)? {
-        match archive::verify(&file, progress) {
+        match archive::verify_unless(&file, progress, is_stopped) {
             Ok(_) => return Ok(Some(file)),
+            Err(_) if is_stopped() => return Err(super::stopped()),
             Err(error) => tracing::warn!(file = %file.display(), %error, "backup passed over"),
         }
     }

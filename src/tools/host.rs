@@ -26,13 +26,14 @@ use hivewright_actors::{
 use serde_json::Value;
 use tokio::task::{AbortHandle, JoinError, JoinHandle};
 use tokio_util::sync::{CancellationToken, DropGuard};
+use tracing::Instrument;
 
 use super::{
     cap,
     contract::{LONGEST, Redaction, Tool, ToolContext, ToolError, origin},
     family::family,
     filter::ToolFilter,
-    judge::{Judgement, Sight},
+    judge::{Judgement, Opening, Sight},
     pools::Pools,
     secrets::{self, SecretUse},
     wire::wire_name,
@@ -42,6 +43,7 @@ use crate::{
     rulebook::Rulebook,
     sandbox::{process::Sandbox, workspace::Workspace},
     settings::config::LONGEST_TURN,
+    taint::Taint,
     vault::{aside::Origin, expand, scrubbers::Scrubbers},
 };
 
@@ -98,6 +100,8 @@ pub struct Grant {
     pub secrets: Arc<Scrubbers>,
     /// What the operator allows, denies or wants to be asked for.
     pub rules: Rulebook,
+    /// Which files untrusted turns wrote.
+    pub taint: Taint,
 }
 
 impl Toolbox {
@@ -709,6 +713,21 @@ impl Assembled {
         sight.verdict(args, &subject, &caller.team, &self.grant)
     }
 
+    /// The same for a call that is about to run, and what judges the places that it opens.
+    fn opening(
+        &self,
+        tool: Option<&Made>,
+        args: &Value,
+        caller: &Caller,
+        label: Label,
+    ) -> Result<Option<Opening>, ToolError> {
+        let Made { key, tool } = tool.ok_or_else(not_available)?;
+        let subject = Subject::of(&caller.cause, label);
+        let sight = tool.sight(key, args, caller)?;
+        sight.verdict(args, &subject, &caller.team, &self.grant)?;
+        Ok(Opening::of(sight, args, subject, &self.grant))
+    }
+
     fn run(
         &self,
         tool: Option<&Made>,
@@ -717,8 +736,8 @@ impl Assembled {
     ) -> BoxFuture<'static, ToolReply> {
         // What a rule forbids since it was looked at does not run. Whoever was to be asked, was.
         let admitted = self.admit(tool, &call).and_then(|admitted| {
-            self.judge(tool, &admitted.1, &cx.caller, cx.label)?;
-            Ok(admitted)
+            let opening = self.opening(tool, &admitted.1, &cx.caller, cx.label)?;
+            Ok((admitted, opening))
         });
         let (grant, pools) = (self.grant.clone(), self.pools.clone());
         Box::pin(async move {
@@ -727,7 +746,7 @@ impl Assembled {
             let (team, turn, tool) = (&grant.team, &cx.turn, &call.name);
             tracing::debug!(%team, %turn, %tool, call = %call.id, "tool call started");
             let result = match admitted {
-                Ok((hosted, args, checked)) => {
+                Ok(((hosted, args, checked), opening)) => {
                     let changes = hosted.effect() != Effect::Pure;
                     let caller = &cx.caller.team.name;
                     let entered = pools.enter(caller, hosted.class(), changes, &cx.cancel);
@@ -753,11 +772,14 @@ impl Assembled {
                         secrets: Arc::clone(&grant.secrets),
                         rerun: cx.rerun,
                         cancel: cancel.clone(),
+                        taint: grant.taint.clone(),
+                        opening: opening.map(Arc::new),
                         taints: taints.clone(),
                     };
                     let result = match args {
                         Ok(args) => {
-                            let task = tokio::spawn(hosted.call(args, context));
+                            let call = hosted.call(args, context).in_current_span();
+                            let task = tokio::spawn(call);
                             Running::new(task, cancel)
                                 .finish(checked.limit, &cx.cancel)
                                 .await

@@ -100,9 +100,9 @@ pub enum VaultError {
     NotOurKey,
     /// The store is older than the key in use.
     #[error(
-        "the key in use is `master.key.old`, since the store is from before the last rotation; rename it to `master.key` and start again"
+        "the key in use is `{0}`, since the store is from before a rotation; rename it to `master.key` and start again"
     )]
-    OldKey,
+    OldKey(String),
     /// The master key file cannot be written.
     #[error("`{}` cannot be written: {source}", path.display())]
     File {
@@ -139,7 +139,7 @@ impl VaultError {
             Self::Misplaced(_) => "secret_not_allowed",
             Self::Corrupt { .. } => "corrupt",
             Self::NotText { .. } => "not_text",
-            Self::NotOurKey | Self::OldKey | Self::Exists { .. } => "conflict",
+            Self::NotOurKey | Self::OldKey(_) | Self::Exists { .. } => "conflict",
             Self::File { .. }
             | Self::Randomness
             | Self::Store(_)

@@ -7,7 +7,9 @@ use crate::{
     clock::millis,
     engine::{Block, ToolOutput},
     event::{Progress, ProgressKind},
+    excerpt,
     history::{Fact, Origin},
+    ids::CallId,
     task::Task,
     tool::{Args, ToolCall, ToolReply},
 };
@@ -94,6 +96,28 @@ impl Slot {
     }
 }
 
+/// Puts what a tool said after its turn was stopped in the place of what was written for it.
+pub(super) fn hear_late(facts: &mut [Fact], call: &CallId, reply: &ToolReply, took: Duration) {
+    for fact in facts {
+        if let Fact::ToolResult {
+            id,
+            content,
+            fault,
+            duration_ms,
+            truncated,
+            taints,
+            ..
+        } = fact
+            && id == call
+        {
+            content.clone_from(&reply.content);
+            *fault = reply.fault;
+            *duration_ms = millis(took);
+            (*truncated, *taints) = (reply.truncated, reply.taints);
+        }
+    }
+}
+
 fn preview(text: &str) -> String {
-    text.chars().take(PREVIEW).collect()
+    excerpt::line(text, PREVIEW)
 }

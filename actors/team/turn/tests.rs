@@ -559,6 +559,7 @@ fn an_answer_without_its_end_is_the_end() {
         code: None,
         message: None,
         text: "All done.".to_owned(),
+        truncated: false,
     };
     assert_eq!(wants, [Want::End(vec![start()], end)]);
 }
@@ -576,6 +577,7 @@ fn too_many_steps_fail_with_what_was_said() {
         code: Some(Code::StepLimit),
         message: Some("Stopped after 6 steps without a final answer.".to_owned()),
         text: said.join("\n\n"),
+        truncated: false,
     };
     assert_eq!(*ending(&shell), end);
 }
@@ -592,6 +594,7 @@ fn an_empty_answer_is_a_failure_that_names_the_tools() {
         code: Some(Code::EmptyAnswer),
         message: Some("the model answered with nothing (tools that ran: look, save)".to_owned()),
         text: String::new(),
+        truncated: false,
     };
     assert_eq!(*ending(&shell), end);
 }

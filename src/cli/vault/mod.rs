@@ -199,6 +199,13 @@ pub(super) async fn run(arguments: Arguments, context: &Context) -> Result<(), F
              and use another one, since this may have been recorded",
         ));
     }
+    if let Action::RotateMaster { forget_old: true } = &action {
+        confirm(
+            context,
+            "The vaults of all backups from before the last rotation cannot be opened any more.",
+            "Remove the replaced keys for good?",
+        )?;
+    }
     let document = match (&action, Service::if_running(context)?) {
         (Action::RotateMaster { forget_old }, None) => at_rest(*forget_old, context).await?,
         (_, Some(service)) => ask(&action, &service, context).await?,
@@ -351,7 +358,7 @@ async fn at_rest(forget_old: bool, context: &Context) -> Result<Value, Failure> 
     let cloned = context.clone();
     let opened = blocking(move || {
         let gauge = Gauge::new(cloned.screen, "store");
-        Stopped::open(&cloned, &|progress| gauge.storage(progress))
+        Ok(Stopped::open(&cloned, &|progress| gauge.storage(progress))?)
     });
     let stopped = opened.await?;
     let gauge = Gauge::new(context.screen, "rotation");

@@ -6,13 +6,16 @@ use hivewright_actors::{
     approvals::grants,
     clock::Timestamp,
     storage::{Batch, Order, Storage, StorageError},
-    store::records::{EdgeKey, Writes, after_prefix, decode},
+    store::{
+        damage::row,
+        records::{EdgeKey, Writes, after_prefix},
+    },
 };
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 
 use super::{scope::Scopes, token::Hash};
 
-const GRANT: &str = "grant";
+const GRANT: &str = "token";
 const SESSION: &str = "session";
 
 /// A browser session ends when it was not used for this long …
@@ -209,12 +212,8 @@ fn collect<T: DeserializeOwned>(storage: &dyn Storage, kind: &str) -> Result<Vec
         &after_prefix(&prefix),
         Order::Rising,
         &mut |key, value| {
-            if key.starts_with(&others) {
-                return ControlFlow::Continue(());
-            }
-            match value.and_then(|value| decode(key, value)) {
-                Ok(row) => rows.push(row),
-                Err(error) => tracing::error!(%error, "a credential is left out"),
+            if !key.starts_with(&others) {
+                rows.extend(row::<T>(storage, key, value));
             }
             ControlFlow::Continue(())
         },

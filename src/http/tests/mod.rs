@@ -76,6 +76,7 @@ use crate::{
     retention::Keeper,
     rulebook::Rulebook,
     settings::{
+        channels::WebSocket,
         config::Server,
         home::{Flags, Home},
         live::Live,
@@ -83,6 +84,7 @@ use crate::{
         scaffold,
     },
     storage::backup::BackupName,
+    taint::Taint,
     teams::{
         equipment::{Equipment, Item},
         folders::TeamFolders,
@@ -215,8 +217,8 @@ impl Service for Surroundings {
         self.draining.load(Ordering::SeqCst)
     }
 
-    fn has_websocket(&self) -> bool {
-        true
+    fn websocket(&self) -> WebSocket {
+        WebSocket::On
     }
 
     fn channels_fault(&self) -> Option<String> {
@@ -407,6 +409,7 @@ impl Bench {
                 idle_after: Duration::from_secs(60),
             },
             ask_model: false,
+            channels_kept: Duration::from_secs(7 * 24 * 60 * 60),
             rate: Rate {
                 per_minute: 0,
                 burst: 1,
@@ -458,6 +461,12 @@ impl Bench {
         vault.attach(spine.store.clone());
         let changes = Changes::new(home.clone(), clock.clone(), Ids::new(Arc::new(Randomness)));
         changes.connect(spine.store.clone());
+        let taint = Taint::default();
+        taint.connect(
+            spine.store.clone(),
+            clock.clone(),
+            Ids::new(Arc::new(Randomness)),
+        );
         let auth = Authenticator::open(spine.store.clone(), clock.clone(), folder.path())
             .await
             .unwrap();
@@ -495,6 +504,7 @@ impl Bench {
             spine,
             memory,
             changes,
+            taint,
             vault,
             service: surroundings.clone(),
             metrics,

@@ -109,6 +109,16 @@ const TABLE: &[(&str, &str, Needs)] = &[
     ),
     ("GET", "/api/v1/doctor", Needs::Scope(Scope::Read)),
     ("POST", "/api/v1/doctor", Needs::Scope(Scope::Read)),
+    (
+        "GET",
+        "/api/v1/teams/{name}/untrusted-files",
+        Needs::Scope(Scope::Read),
+    ),
+    (
+        "POST",
+        "/api/v1/teams/{name}/untrusted-files/accept",
+        Needs::Scope(Scope::Operate),
+    ),
     ("GET", "/api/v1/changes", Needs::Scope(Scope::Read)),
     (
         "POST",

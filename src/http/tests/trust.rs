@@ -30,6 +30,7 @@ async fn say(bench: &Bench, sender: &str, content: &str) {
     });
     router.do_send(Receive {
         channel: channel.clone(),
+        connection: 1,
         inbound: Inbound::Message {
             content: content.to_owned(),
             topic: None,

@@ -18,6 +18,7 @@ mod keyboard;
 mod live;
 mod load;
 mod logs;
+mod losses;
 mod memory;
 mod organisation;
 mod outage;
