@@ -327,7 +327,11 @@ impl Handler<Exited> for Supervisor {
     type Result = ();
 
     fn handle(&mut self, exited: Exited, _: &mut Self::Context) {
-        let Exited { team, incarnation } = exited;
+        let Exited {
+            team,
+            incarnation,
+            tasks,
+        } = exited;
         if self
             .alive
             .get(&team)
@@ -338,7 +342,9 @@ impl Handler<Exited> for Supervisor {
         self.alive.remove(&team);
         self.directory.remove(&team);
         let pause = self.pause(&team);
-        tracing::error!(%team, pause_ms = millis(pause), "team died; its tasks go back to the queue");
+        let tasks: Vec<_> = tasks.iter().map(ToString::to_string).collect();
+        let tasks = tasks.join(", ");
+        tracing::error!(%team, tasks, pause_ms = millis(pause), "team died; its tasks go back to the queue");
         self.queue.do_send(Orphaned {
             team,
             pause,

@@ -285,7 +285,7 @@ mod recovered {
             .spent(DAY, &life("child", 1), &row)
             .raised(DAY, &life("child", 1), 3)
             .spent(DAY, &life("child", 2), &SpentRow::new(cost(5), &line));
-        disk.commit(&writes.batch()).unwrap();
+        disk.commit(&writes.batch().unwrap()).unwrap();
         let ledger = Ledger::default();
 
         recover_spending(&*disk, &ledger, DAY, &tree(2)).unwrap();
@@ -306,7 +306,7 @@ mod recovered {
                 above: None,
             },
         );
-        let Batch { changes } = row.batch();
+        let Batch { changes } = row.batch().unwrap();
         assert!(
             changes.iter().all(
                 |(_, value)| !String::from_utf8_lossy(value.as_ref().unwrap()).contains("above")

@@ -10,9 +10,11 @@ mod delegate;
 #[path = "../../tests/it/delegations.rs"]
 #[allow(dead_code)]
 mod delegations;
+mod fairness;
 mod isolation;
 mod lists;
 mod overhead;
+mod page;
 mod process;
 mod queue;
 #[path = "../../tests/it/racer.rs"]
@@ -29,6 +31,9 @@ mod streams;
 #[path = "../../tests/it/kill_switch.rs"]
 #[allow(dead_code)]
 mod switch;
+#[path = "../../tests/it/webdriver.rs"]
+#[allow(dead_code)]
+mod webdriver;
 
 use mimalloc::MiMalloc;
 use report::Report;
@@ -55,10 +60,11 @@ fn main() {
     if wanted.first().is_some_and(|first| first == start::ARGUMENT) {
         return start::serve(&wanted[1..]);
     }
-    let sections: [(&str, Section); 10] = [
+    let sections: [(&str, Section); 12] = [
         ("queue", queue::measure),
         ("chat", chat::measure),
         ("delegate", delegate::measure),
+        ("fairness", fairness::measure),
         ("overhead", overhead::measure),
         ("start", start::measure),
         ("streams", streams::measure),
@@ -66,6 +72,7 @@ fn main() {
         ("stops", stops::measure),
         ("isolation", isolation::measure),
         ("racer", racer::measure),
+        ("page", page::measure),
     ];
     let mut report = Report::default();
     for (name, measure) in sections {

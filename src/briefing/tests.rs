@@ -48,6 +48,7 @@ use crate::{
         live::Live,
         references::Environment,
     },
+    taint::Taint,
     tools::{
         self,
         agent::{AgentFailure, AgentReply, AgentRunner, Order},
@@ -142,6 +143,7 @@ fn place() -> Place {
                 rules: Rulebook::default(),
                 memory: memory.clone(),
                 changes: changes.clone(),
+                taint: Taint::default(),
                 sandbox: sandbox.clone(),
                 agents: Some(sessions.clone()),
                 demo: Arc::default(),
@@ -283,6 +285,7 @@ async fn call(brief: &Brief, tool: &str, args: Value) -> ToolReply {
         key: "turn:1:0".to_owned(),
         rerun: false,
         approved: None,
+        approved_by: None,
         cancel: CancellationToken::new(),
     };
     brief.tools.run(call, cx).await

@@ -91,6 +91,7 @@ fn timeless(overview: &Value) -> Value {
     if let Some(fields) = overview.as_object_mut() {
         fields.remove("uptime_s");
         fields.remove("store_bytes");
+        fields.remove("free_bytes");
     }
     overview
 }
@@ -102,6 +103,8 @@ struct Overview {
     uptime_s: u64,
     version: String,
     store_bytes: Option<u64>,
+    disk: String,
+    free_bytes: Option<u64>,
     teams: Counts,
     tasks: Counts,
     triggers: Counts,
@@ -178,6 +181,18 @@ impl Overview {
         if let Some(bytes) = self.store_bytes {
             rows.push(("store", about(bytes)));
         }
+        if let Some(free) = self.free_bytes {
+            let free = format!("{} free", about(free));
+            let disk = match self.disk.as_str() {
+                "full" => format!(
+                    "{}, {free}: no new work is taken in until there is room",
+                    screen.paint(Tone::Bad, "full")
+                ),
+                "low" => format!("{}, {free}", screen.paint(Tone::Doubtful, "low")),
+                _ => free,
+            };
+            rows.push(("disk", disk));
+        }
         if let Some(spend) = self.spend_today_usd {
             rows.push(("spent today", format!("{spend:.2} USD")));
         }
@@ -240,6 +255,7 @@ mod tests {
     fn the_overview_fits_on_one_screen() {
         let answer = json!({"data": {
             "uptime_s": 93_784, "version": "0.1.0", "store_bytes": 3_355_443,
+            "disk": "full", "free_bytes": 1_048_576,
             "teams": {"total": 2, "active": 1, "paused": 0, "degraded": 1},
             "tasks": {"queued": 1, "running": 2, "waiting": 0},
             "channels": [{"type": "ws", "state": "on", "connected": 3}, {"type": "discord", "state": "off", "error": "no token"}],
@@ -259,6 +275,7 @@ channels         ws on (3 connected), discord off (no token)
 settings         fault: config.yaml:1:1: log: no; providers.yaml:2:1: x: no
 waiting for you  1 approvals, 4 unread notices
 store            3.2 MiB
+disk             full, 1.0 MiB free: no new work is taken in until there is room
 spent today      0.13 USD
 ";
         assert_eq!(text, expected);

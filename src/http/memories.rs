@@ -5,6 +5,7 @@ use std::collections::HashMap;
 use actix_web::{Either, web};
 use hivewright_actors::{
     clock::Timestamp,
+    excerpt,
     ids::{MemoryId, TeamKey},
 };
 use serde::{Deserialize, Deserializer, Serialize};
@@ -27,7 +28,7 @@ use crate::{
     memory::{
         chain::{Draft, Edit, Verdict},
         date,
-        entry::{Actor, Entry, Key, Remark, Review, beginning},
+        entry::{Actor, Entry, Key, Remark, Review},
         inject::Injection,
         kind::Kind,
         provenance::Provenance,
@@ -378,7 +379,7 @@ async fn list(state: web::Data<State>, caller: Caller<Read>) -> Result<Rows<Row>
     let shown = |found: Found| {
         let snippet = match searched {
             true => found.snippet.as_str(),
-            false => beginning(&found.snippet, SHOWN),
+            false => &excerpt::line(&found.snippet, SHOWN),
         };
         Row {
             snippet: Some(snippet.to_owned()),
@@ -436,6 +437,7 @@ async fn create(
     };
     let saved = state.memory.save(draft).await?;
     let row = Row::whole(&saved.entry);
+    caller.names(format!("{} {}", row.id, wish.team));
     Ok(match saved.unchanged {
         false => Either::Left(Created(row)),
         true => Either::Right(Data(Row {

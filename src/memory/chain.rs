@@ -2,6 +2,7 @@
 
 use hivewright_actors::{
     clock::Timestamp,
+    excerpt,
     ids::{MemoryId, TeamKey},
     task::Label,
 };
@@ -9,7 +10,7 @@ use hivewright_actors::{
 use super::{
     entry::{
         Actor, Entry, Key, LONGEST_CONTENT, LONGEST_REASON, MOST_LESSONS, MOST_SOURCES,
-        MOST_VERSIONS, Remark, Review, beginning,
+        MOST_VERSIONS, Remark, Review,
     },
     error::MemoryError,
     kind::Kind,
@@ -177,7 +178,7 @@ impl Chain {
             // What nobody has looked at is read by searching, where it is quoted as what it is.
             let current = match active.is_untrusted() {
                 true => "(not reviewed yet; search for it to read it)",
-                false => beginning(&active.content, SHOWN),
+                false => &excerpt::line(&active.content, SHOWN),
             };
             let (key, current) = (active.key.to_string(), current.to_owned());
             if raced {

@@ -4,6 +4,7 @@ use std::{fmt, sync::Arc};
 
 use hivewright_actors::{
     clock::Timestamp,
+    excerpt,
     ids::{MemoryId, TeamKey, TeamName},
 };
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error as _};
@@ -233,10 +234,7 @@ impl<'de> Deserialize<'de> for Actor {
 
 /// The first characters of a text.
 pub fn beginning(text: &str, characters: usize) -> &str {
-    match text.char_indices().nth(characters) {
-        Some((end, _)) => &text[..end],
-        None => text,
-    }
+    excerpt::split(text, characters).0
 }
 
 #[cfg(test)]

@@ -8,6 +8,7 @@ use std::{
 
 use hivewright_actors::{
     clock::Timestamp,
+    excerpt,
     ids::{MemoryId, TeamKey, TeamName},
     storage::{Storage, StorageError},
 };
@@ -15,7 +16,7 @@ use hivewright_actors::{
 use super::{
     Memory, Told,
     book::is_found,
-    entry::{Entry, Key, Review, beginning},
+    entry::{Entry, Key, Review},
     error::MemoryError,
     inject::{Injections, choose, lay_out},
     kind::Kind,
@@ -412,7 +413,7 @@ fn shown(
         };
         let snippet = match words {
             Some(words) => snippet(&entry.content, &hit.chunk, words, SNIPPET),
-            None => beginning(&entry.content, SNIPPET).to_owned(),
+            None => excerpt::line(&entry.content, SNIPPET),
         };
         found.push(Found {
             entry,

@@ -31,12 +31,16 @@ use crate::{
     providers::client,
     retention::Keeper,
     rulebook::Rulebook,
+    taint::Taint,
     teams::folders::TeamFolders,
     tools::{
         self,
         agent::session::Sessions,
         ask_operator::Line,
-        org::office::{self, Office},
+        org::{
+            belongings::Remembered,
+            office::{self, Office},
+        },
         trust::Gate,
     },
     triggers::{
@@ -53,6 +57,7 @@ pub(super) struct Workshop {
     pub(super) ids: Ids,
     pub(super) memory: Memory,
     pub(super) changes: Changes,
+    pub(super) taint: Taint,
     pub(super) rules: Rulebook,
     pub(super) office: Office,
     pub(super) desk: Desk,
@@ -87,6 +92,7 @@ impl Workshop {
         let changes = Changes::new(ground.home.clone(), Arc::new(WallClock), ids.clone());
         let rules = Rulebook::open(ground.live.clone(), &*ground.storage).map_err(unreadable)?;
         let last_caps = LastCaps::open(&*ground.storage).map_err(unreadable)?;
+        let taint = Taint::open(&*ground.storage).map_err(unreadable)?;
         let (gate, line) = (Gate::default(), Line::default());
         let (office, desk) = (Office::default(), Desk::default());
         let toolbox = tools::memory::add(gate.equip(options.toolbox), &memory);
@@ -99,6 +105,7 @@ impl Workshop {
         let agents = Sessions::default();
         let turns = Turns::new(Sources {
             rules: rules.clone(),
+            taint: taint.clone(),
             home: ground.home.clone(),
             live: ground.live.clone(),
             engines: Engines::new(http, options.retry).with_vault(ground.vault.clone()),
@@ -121,6 +128,7 @@ impl Workshop {
             ids,
             memory,
             changes,
+            taint,
             rules,
             office,
             desk,
@@ -182,6 +190,8 @@ impl Workshop {
         self.memory.connect(spine.store.clone());
         self.changes.connect(spine.store.clone());
         self.last_caps.connect(spine.store.clone());
+        self.taint
+            .connect(spine.store.clone(), Arc::new(WallClock), self.ids.clone());
         self.rules.connect(spine.store.clone(), self.ids.clone());
         vault::attach(vault, &spine.store, &self.ids);
         // What a crash cut off.
@@ -190,7 +200,9 @@ impl Workshop {
             belongings: vec![
                 Arc::new(self.memory.clone()),
                 Arc::new(vault.clone()),
+                Arc::new(self.taint.clone()),
                 Arc::new(Inboxes(spine.store.clone())),
+                Arc::new(Remembered(spine.store.clone())),
                 Arc::new(Triggers(spine.scheduler.clone())),
                 Arc::new(Waiting(spine.approvals.clone())),
                 Arc::new(self.ledger.clone()),

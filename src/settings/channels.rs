@@ -1,6 +1,6 @@
 //! `config/channels.yaml`: how people reach the teams.
 
-use std::time::Duration;
+use std::{net::IpAddr, time::Duration};
 
 use hivewright_actors::router::trust::Policy;
 
@@ -48,6 +48,17 @@ pub enum WebSocket {
     Loopback,
     /// Whoever reaches the server.
     On,
+}
+
+impl WebSocket {
+    /// Whether a client at this address may open one.
+    pub fn admits(self, client: Option<IpAddr>) -> bool {
+        match self {
+            Self::Off => false,
+            Self::Loopback => client.is_some_and(|client| client.to_canonical().is_loopback()),
+            Self::On => true,
+        }
+    }
 }
 
 /// How much may come in.

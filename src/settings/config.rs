@@ -41,6 +41,8 @@ pub struct Config {
     pub runtime: Runtime,
     /// How many teams there may be.
     pub limits: Limits,
+    /// What they may keep on the disk.
+    pub disk: Disk,
     /// How long work may take.
     pub tasks: Tasks,
     /// What new teams are given.
@@ -305,6 +307,24 @@ impl Default for Sandbox {
     }
 }
 
+/// What teams may keep on the disk: `limits` too, in the file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Disk {
+    /// Bytes of one workspace.
+    pub workspace: u64,
+    /// With fewer bytes free no new work is taken in. No team may take them.
+    pub free_space: u64,
+}
+
+impl Default for Disk {
+    fn default() -> Self {
+        Self {
+            workspace: 2 << 30,
+            free_space: 256 << 20,
+        }
+    }
+}
+
 /// The shortest and the longest time between two backups that the service makes by itself.
 const APART: RangeInclusive<Duration> =
     Duration::from_secs(60 * 60)..=Duration::from_secs(365 * 24 * 60 * 60);
@@ -365,6 +385,26 @@ const MISSING: [&str; 5] = [
 const NOT_HERE: &str = "this version does not have what it sets; leave it out";
 
 fn read_root(root: &mut Section<'_>, folder: &Path) -> Config {
+    let (limits, disk) = root.section("limits", |limits| {
+        let (count, space) = (Limits::default(), Disk::default());
+        let count = Limits {
+            children: limits.setting("max_children", count.children, |field| {
+                field.integer(1..=100)
+            }),
+            teams: limits.setting("max_teams", count.teams, |field| field.integer(1..=10_000)),
+        };
+        let mut size = |name, default, least: u64| {
+            let sized = limits.setting(name, Size(default), |field| {
+                field.size(least..=1024 << 30).map(Size)
+            });
+            sized.0
+        };
+        let space = Disk {
+            workspace: size("workspace", space.workspace, 1 << 20),
+            free_space: size("free_space", space.free_space, 16 << 20),
+        };
+        (count, space)
+    });
     Config {
         timezone: root.maybe("timezone", |field| field.parse(Zone::parse)),
         log: root.section("log", |log| Log {
@@ -395,17 +435,8 @@ fn read_root(root: &mut Section<'_>, folder: &Path) -> Config {
                 |field| field.integer(1..=10_000),
             ),
         }),
-        limits: root.section("limits", |limits| {
-            let default = Limits::default();
-            Limits {
-                children: limits.setting("max_children", default.children, |field| {
-                    field.integer(1..=100)
-                }),
-                teams: limits.setting("max_teams", default.teams, |field| {
-                    field.integer(1..=10_000)
-                }),
-            }
-        }),
+        limits,
+        disk,
         defaults: root.section("defaults", read_defaults),
         tasks: root.section("tasks", |tasks| {
             let default = Tasks::default();
@@ -520,14 +551,14 @@ fn read_server(server: &mut Section<'_>, folder: &Path) -> Server {
 }
 
 fn read_tls(tls: &mut Section<'_>, folder: &Path) -> Option<Tls> {
-    match (path(tls, "cert", folder), path(tls, "key", folder)) {
-        (Some(cert), Some(key)) => Some(Tls { cert, key }),
-        (None, None) => None,
-        _ => {
-            tls.reject("`cert` and `key` belong together; give both or none");
-            None
-        }
+    if tls.field("cert").is_some() != tls.field("key").is_some() {
+        tls.reject("`cert` and `key` belong together; give both or none");
     }
+    let (cert, key) = (path(tls, "cert", folder), path(tls, "key", folder));
+    Some(Tls {
+        cert: cert?,
+        key: key?,
+    })
 }
 
 fn path(section: &mut Section<'_>, key: &'static str, folder: &Path) -> Option<PathBuf> {

@@ -2,6 +2,7 @@
 
 use std::{
     fs,
+    os::unix::fs::MetadataExt,
     path::{Path, PathBuf},
 };
 
@@ -14,7 +15,7 @@ use super::{
     providers::{self, Providers},
     reader::Document,
     references::{Environment, References},
-    team::{self, Team, is_team_name},
+    team::{self, AllowedDir, DirMode, Team, is_team_name},
     yaml,
 };
 
@@ -136,17 +137,10 @@ pub enum File {
     Team(String),
 }
 
-/// What would be wrong with a file if it held this text. May block: references are followed.
-pub fn validate(
-    home: &Home,
-    environment: &Environment,
-    file: &File,
-    text: &str,
-) -> Result<(), Problems> {
-    let document = |name: &str| {
-        let references = References::new(environment, home.data());
-        Document::with_references(name, references)
-    };
+/// What would be wrong with a file if it held this text, which somebody sent: its references are checked
+/// for their form and never followed. May block.
+pub fn validate(home: &Home, file: &File, text: &str) -> Result<(), Problems> {
+    let document = |name: &str| Document::with_references(name, References::unfollowed());
     match file {
         File::Config => {
             config::read(text, document("config.yaml"), home.data())?;
@@ -159,18 +153,33 @@ pub fn validate(
             read.in_use()?;
         }
         File::Providers => {
-            let found = providers::read(text, document("providers.yaml"), environment).0?;
-            if !found.disabled.is_empty() {
-                return Err(Problems(found.disabled.into_values().collect()));
-            }
+            let nothing = Environment::fixed([]);
+            providers::read(text, document("providers.yaml"), &nothing).0?;
         }
         File::Team(name) => {
-            let providers = read_providers(home, environment).0.ok();
+            // Only which profiles there are matters here.
+            let providers = read_providers(home, &Environment::fixed([])).0.ok();
             let document = Document::plain("config.yaml");
             team::read(text, document, name, home, providers.as_ref())?;
         }
     }
     Ok(())
+}
+
+/// A team would be given folders of the machine that it does not have, or more rights in them. May block.
+pub fn gains_folders(home: &Home, name: &str, before: &str, after: &str) -> bool {
+    let folders = |text: &str| {
+        let read = team::read(text, Document::plain("config.yaml"), name, home, None);
+        read.map(|(team, _)| team.allowed_dirs).unwrap_or_default()
+    };
+    let before = folders(before);
+    let has = |dir: &AllowedDir| {
+        let mut known = before.iter();
+        known.any(|known| {
+            known.path == dir.path && (known.mode == dir.mode || dir.mode == DirMode::ReadOnly)
+        })
+    };
+    !folders(after).iter().all(has)
 }
 
 /// The folders that are teams, by name.
@@ -265,6 +274,12 @@ pub(crate) fn read_team_with(
     let missing = |reason: &str| Problems(vec![whole(&path, reason)]);
     if !is_team_name(name) {
         return Err(missing("not the name of a team"));
+    }
+    // Whoever has the other name can change it, and a command may have it.
+    if fs::symlink_metadata(&path).is_ok_and(|found| found.nlink() > 1) {
+        return Err(missing(
+            "has more than one hard link; copy it, and put the copy in its place",
+        ));
     }
     match open(&path)? {
         Some((text, file)) => team::read(&text, Document::plain(&file), name, home, providers),

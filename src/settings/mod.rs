@@ -19,6 +19,7 @@ pub mod references;
 pub mod replace;
 pub mod scaffold;
 pub mod secret;
+pub mod socket_path;
 pub mod team;
 pub mod trust;
 

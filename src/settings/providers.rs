@@ -282,7 +282,11 @@ fn read_profile(name: &str, section: &mut Section<'_>) -> Profile {
     let api_key = section.maybe("api_key", |field| read_key(&field));
     let keyless = match provider {
         Provider::Anthropic => false,
-        Provider::OpenAi => api_url.as_deref().is_some_and(network::is_private_url),
+        Provider::OpenAi => match &api_url {
+            Some(url) => network::is_private_url(url),
+            // It is given and cannot be judged.
+            None => section.field("api_url").is_some(),
+        },
         Provider::Offline => true,
     };
     if !has_key && !keyless {

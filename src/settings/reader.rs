@@ -53,14 +53,22 @@ impl Document {
 
     /// Adds something that is wrong.
     pub(crate) fn report(&self, at: Position, path: &str, reason: impl Into<String>) {
-        let problem = at.problem(&self.name, path, reason);
+        let problem = at.problem(&self.name, path, self.hide_values(reason.into()));
         self.problems.borrow_mut().push(problem);
     }
 
     /// Adds something that works and should not stay.
     pub(crate) fn warn(&self, at: Position, path: &str, reason: impl Into<String>) {
-        let warning = at.problem(&self.name, path, reason);
+        let warning = at.problem(&self.name, path, self.hide_values(reason.into()));
         self.warnings.borrow_mut().push(warning);
+    }
+
+    /// No report quotes what a reference stands for: it may be a secret.
+    fn hide_values(&self, reason: String) -> String {
+        match &self.references {
+            Some(references) => references.hide_values(reason),
+            None => reason,
+        }
     }
 
     /// Adds a reference that leads nowhere.

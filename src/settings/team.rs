@@ -196,15 +196,21 @@ fn read_team(root: &mut Section<'_>, name: &str, home: &Home) -> Team {
         learning: root.get("learning", default.learning, |field| field.boolean()),
         heartbeat: root
             .maybe("heartbeat", |field| {
-                field.duration(Duration::ZERO..=LONGEST_HEARTBEAT)
+                match field.duration(Duration::ZERO..=LONGEST_HEARTBEAT)? {
+                    short if !short.is_zero() && short < SHORTEST_HEARTBEAT => {
+                        field.reject("expected 0s, which is never, or 1m to 7d")
+                    }
+                    pause => Some(pause),
+                }
             })
             .filter(|pause| !pause.is_zero()),
         name: default.name,
     }
 }
 
-/// The longest pause between two looks.
-const LONGEST_HEARTBEAT: Duration = Duration::from_secs(30 * 24 * 60 * 60);
+/// The shortest and the longest pause between two looks.
+const SHORTEST_HEARTBEAT: Duration = Duration::from_secs(60);
+const LONGEST_HEARTBEAT: Duration = Duration::from_secs(7 * 24 * 60 * 60);
 
 fn read_cap(field: Field<'_>) -> Option<f64> {
     let amount = field.amount()?;

@@ -232,7 +232,7 @@ async fn other_machines_are_served_behind_a_trusted_proxy() {
 }
 
 /// Puts a new certificate in place.
-fn certified(service: &Service) -> Vec<u8> {
+pub(crate) fn certified(service: &Service) -> Vec<u8> {
     let made = Command::new("openssl")
         .args([
             "req",

@@ -2,6 +2,7 @@
 
 use std::fmt::Write;
 
+use hivewright_actors::excerpt;
 use serde::Deserialize;
 use serde_json::Value;
 
@@ -224,11 +225,7 @@ pub(super) fn entry(answer: &Value) -> Result<String, Failure> {
 
 fn one_line(text: &str) -> String {
     let words: Vec<_> = text.split_whitespace().collect();
-    let line = words.join(" ");
-    match line.char_indices().nth(SHOWN) {
-        Some((end, _)) => format!("{}…", &line[..end]),
-        None => line,
-    }
+    excerpt::line(&words.join(" "), SHOWN)
 }
 
 #[cfg(test)]

@@ -49,6 +49,7 @@ impl Bench {
             grant: None,
             last_seen: Timestamp(at),
             channel_type: Default::default(),
+            begins_anew: false,
         };
         let channel = channel.into();
         self.store(
@@ -183,6 +184,7 @@ async fn usage_is_grouped_and_has_a_range() {
         code: None,
         message: None,
         text: String::new(),
+        truncated: false,
         usage: Usage::default(),
         report: None,
         finished_at: Timestamp(1_699_990_000_000),
@@ -688,9 +690,9 @@ async fn work_is_given_and_counted() {
     assert_eq!(shown["session_id"], "ops:main");
     assert_eq!(shown["children"], json!([]));
     assert_eq!(nobody.status, 404);
-    assert_eq!((main.status, main.field()), (400, "team".to_owned()));
+    assert_eq!(main.status, 202, "{}", main.body);
     assert_eq!((blank.status, blank.field()), (400, "task".to_owned()));
-    assert_eq!(stats["by_type"]["delegate"], 1);
+    assert_eq!(stats["by_type"]["delegate"], 2);
     assert!(stats["all"].as_u64() >= Some(1));
 }
 

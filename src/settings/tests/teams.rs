@@ -162,7 +162,9 @@ fn wrong_fields_of_a_team_are_refused() {
             "unknown key",
         ),
         ("learning: 1".into(), "learning", "true or false"),
-        ("heartbeat: 31d".into(), "heartbeat", "30d"),
+        // TR-69
+        ("heartbeat: 8d".into(), "heartbeat", "7d"),
+        ("heartbeat: 59s".into(), "heartbeat", "1m"),
         ("model: {}".into(), "model", "`provider`"),
         (
             "description: ${env:KEY}".into(),
@@ -266,7 +268,7 @@ fn a_team_names_profiles_and_groups_that_exist() {
 
     for (text, expected) in table {
         place.write(&place.home.team_file("scouts"), text);
-        let validated = load::validate(&place.home, &place.environment, &file, text);
+        let validated = load::validate(&place.home, &file, text);
         let mut checked = load::check(&place.home, &place.environment).problems.0;
         checked.retain(|problem| problem.file.contains("teams/scouts"));
         let Some((path, reason)) = expected else {
@@ -322,4 +324,21 @@ fn a_group_without_tools_is_warned_of() {
         assert_eq!(report.warnings[0].path, "allowed_tools[0]");
         assert!(report.warnings[0].reason.contains(group));
     }
+}
+
+/// SC-42: whoever has a second name of the file can change what the team may do.
+#[test]
+fn a_file_with_a_second_name_is_not_read() {
+    let place = place();
+    let file = place.home.team_file("scouts");
+    place.write(&file, "description: scouts\n");
+    assert!(read_team(&place.home, "scouts").is_ok());
+
+    fs::hard_link(&file, place.home.team("scouts").join("second")).unwrap();
+
+    let problems = read_team(&place.home, "scouts").unwrap_err();
+    assert!(
+        problems.to_string().contains("more than one hard link"),
+        "{problems}"
+    );
 }

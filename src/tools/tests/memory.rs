@@ -156,6 +156,8 @@ async fn an_entry_tells_what_its_turn_had_read() {
                 duration_ms: 1,
                 truncated: false,
                 taints: name == "web_fetch",
+                rule: None,
+                approved: false,
             },
         )
     };
