@@ -240,7 +240,7 @@ async fn a_hostile_sender_gets_nothing_and_keeps_nothing() {
         &json!({ "file_path": "team-rules/new.md", "content": "planted" }),
     );
     operator
-        .send(json!({ "content": format!("{read}{rule}#reply Done.") }))
+        .send(json!({ "content": format!("{read}#say Now.\n{rule}#reply Done.") }))
         .await;
     let deadline = Instant::now() + PATIENCE;
     loop {
