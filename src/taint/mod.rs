@@ -354,6 +354,20 @@ impl Taint {
         self.state().remember(seen);
     }
 
+    /// The same, unless it is in doubt already. Blocks.
+    pub fn trust_if_undoubted(&self, path: &Path) {
+        let Ok(real) = path.canonicalize() else {
+            return;
+        };
+        let Ok(seen) = Seen::path(&real) else {
+            return;
+        };
+        let mut state = self.state();
+        if !state.holds(&real, &seen) {
+            state.remember(Some(seen));
+        }
+    }
+
     /// The operator wrote a governed file anew, whatever runs.
     pub async fn operator_wrote(&self, path: PathBuf) -> Result<(), TaintError> {
         let this = self.clone();
