@@ -436,8 +436,7 @@ async fn beats(path: &Path) -> bool {
     false
 }
 
-/// Waits until nothing beats. On a busy machine a call is given up before its tree is dead, which then dies
-/// by itself.
+/// Waits until nothing beats: a call that is dropped does not wait for the death of its tree.
 async fn still(path: &Path) {
     let deadline = Instant::now() + PATIENCE;
     while beats(path).await {
