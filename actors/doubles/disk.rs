@@ -9,7 +9,7 @@ use std::{
     },
 };
 
-use crate::storage::{Batch, Order, Storage, StorageError, Visit};
+use crate::storage::{Batch, DamageReports, Order, Storage, StorageError, Visit};
 
 type Map = BTreeMap<Vec<u8>, Vec<u8>>;
 
@@ -33,6 +33,7 @@ pub(crate) struct Mounted {
     commits: Mutex<Vec<Batch>>,
     /// Scans that begin so fail.
     unreadable: Mutex<Option<&'static [u8]>>,
+    damage: DamageReports,
     full: AtomicBool,
 }
 
@@ -43,8 +44,14 @@ impl Disk {
             crash: Mutex::new(crash),
             commits: Mutex::default(),
             unreadable: Mutex::default(),
+            damage: DamageReports::default(),
             full: AtomicBool::default(),
         })
+    }
+
+    /// A disk with the same records.
+    pub(crate) fn copied(&self) -> Self {
+        Self(Arc::new(Mutex::new(self.0.lock().unwrap().clone())))
     }
 
     /// Overwrites the records whose keys, made readable, begin so.
@@ -53,6 +60,18 @@ impl Disk {
         for (key, value) in map.iter_mut() {
             if crate::store::records::printable(key).starts_with(prefix) {
                 *value = b"?".to_vec();
+            }
+        }
+    }
+
+    /// Replaces a text in the records whose keys, made readable, begin so.
+    pub(crate) fn replace(&self, prefix: &str, from: &str, to: &str) {
+        let mut map = self.0.lock().unwrap();
+        for (key, value) in map.iter_mut() {
+            if crate::store::records::printable(key).starts_with(prefix) {
+                let text = String::from_utf8(value.clone()).unwrap();
+                assert!(text.contains(from));
+                *value = text.replace(from, to).into();
             }
         }
     }
@@ -152,5 +171,9 @@ impl Storage for Mounted {
             }
         }
         Ok(())
+    }
+
+    fn damage_reports(&self) -> Option<&DamageReports> {
+        Some(&self.damage)
     }
 }

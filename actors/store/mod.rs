@@ -23,6 +23,8 @@ use crate::{
 pub mod accounts;
 mod acked;
 pub mod alongside;
+pub mod check;
+pub mod damage;
 pub mod journal;
 pub mod reads;
 pub mod records;
@@ -32,7 +34,7 @@ pub mod sessions;
 mod tests;
 pub mod trust;
 
-use records::{Write, Writes};
+use records::{Unwritable, Write, Writes};
 use redact::Redactor;
 
 /// A group holds at most this many requests …
@@ -101,6 +103,9 @@ pub enum StoreError {
     /// The request is larger than the store takes. Nothing was written.
     #[error("{0} bytes are more than one commit may hold")]
     TooLarge(usize),
+    /// A row of it does not serialise. Nothing was written.
+    #[error(transparent)]
+    Unwritable(#[from] Unwritable),
     /// The store went away before the record was safe. It may or may not be there.
     #[error("the store stopped before the record was safe")]
     Gone,
@@ -313,6 +318,10 @@ impl Store {
             && self.leases.get(task) != Some(lease)
         {
             return Err(StoreError::LeaseLost(task.clone()));
+        }
+        if let Some(unwritable) = &writes.unwritable {
+            tracing::error!(error = %unwritable, "a commit is refused");
+            return Err(unwritable.clone().into());
         }
         let size = writes.size();
         if size > LARGEST_COMMIT {

@@ -300,6 +300,34 @@ async fn a_request_that_is_too_large_is_refused_alone() {
     assert_eq!(taken.await, Ok(Vec::new()));
 }
 
+/// SC-101: a commit that cannot be put together is not made, and takes no other with it.
+#[actix::test]
+async fn a_row_that_does_not_serialise_refuses_its_commit_alone() {
+    let opened = open(&Disk::default(), None);
+    let bad = std::collections::HashMap::from([((1, 2), 3)]);
+    let key = |name| EdgeKey::new("test", name);
+
+    let refused = row("before").and(Writes::new().edge(&key("bad"), &bad));
+    let at_rest = refused.clone().batch();
+    let refused = opened.store.commit(refused);
+    let taken = opened.store.commit(row("small"));
+
+    assert!(matches!(at_rest, Err(StorageError::Write(_))));
+    let refused = refused.await.unwrap_err();
+    assert_eq!(
+        refused.to_string(),
+        format!(
+            "record {} cannot be written: key must be a string",
+            records::printable(&key("bad").bytes())
+        )
+    );
+    assert_eq!(taken.await, Ok(Vec::new()));
+    for name in ["before", "bad"] {
+        assert_eq!(opened.storage.get(&key(name).bytes()).unwrap(), None);
+    }
+    assert_eq!(opened.failures.load(Ordering::Relaxed), 0);
+}
+
 /// SC-103: after a failed commit nothing is answered and nothing more is written.
 #[actix::test]
 async fn a_failing_storage_ends_the_store() {

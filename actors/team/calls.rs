@@ -148,6 +148,7 @@ impl Team {
         }
         let cx = CallContext {
             approved: approval.map(|approval| approval.secrets.clone()),
+            approved_by: approval.and_then(|approval| approval.resolved_by.clone()),
             caller: running.caller.clone(),
             label: running.turn.label(),
             turn: turn.clone(),
@@ -193,10 +194,13 @@ impl Team {
         began: Instant,
         ctx: &mut Context<Self>,
     ) {
+        let took = began.elapsed();
         if let Some(running) = self.lanes.running(topic, turn) {
             running.tools.remove(&id);
+            for want in &mut running.wants {
+                want.hear_late(&id, &reply, took);
+            }
         }
-        let took = began.elapsed();
         self.hear(topic, turn, Input::Called { id, reply, took }, ctx);
     }
 

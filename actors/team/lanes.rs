@@ -24,6 +24,7 @@ use crate::{
     clock::Timestamp,
     history::{Fact, HistoryEvent, Meta},
     ids::{ApprovalId, CallId, LeaseId, TaskId, TopicId, TurnId},
+    inbox::InboxEvent,
     task::{Kind, Label, Task},
     tool::{Caller, Checked, ToolCall, ToolReply},
     usage::Usage,
@@ -54,6 +55,7 @@ pub(super) struct LaneState {
 pub(super) struct Memory {
     /// The `seq` of the next event.
     pub(super) next_seq: u64,
+    /// What was said lately, in a topic.
     pub(super) recent: VecDeque<Line>,
     /// What stands for all before that.
     pub(super) summary: Option<Line>,
@@ -179,6 +181,8 @@ pub(super) struct Running {
     pub(super) stop_reason: Option<String>,
     /// Events of the lane's inbox that the turn shows, until that is stored.
     pub(super) seen: Vec<u64>,
+    /// The one of them that it shows in part, the same.
+    pub(super) kept: Option<InboxEvent>,
     /// Some wait for the next turn.
     pub(super) unseen: bool,
     /// Tasks that joined the turn.

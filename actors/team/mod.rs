@@ -463,7 +463,7 @@ impl Handler<Waiting> for Team {
         let Some(running) = self.lanes.any_running(&task.lane.topic) else {
             return;
         };
-        let behind = running.caller.cause.clone();
+        let behind = running.caller.audience();
         let mode = match task.may_steer(&behind) && running.reads_messages() {
             true => running.brief.queue_mode,
             false => QueueMode::Queue,

@@ -128,7 +128,7 @@ fn import(
         ChannelsState::Closed(_) => Default::default(),
     };
     let zone = settings.config.timezone;
-    let zone = zone.unwrap_or_else(|| Zone::of_machine(&context.environment));
+    let zone = zone.unwrap_or_else(|| Zone::of_machine(&context.environment).0);
     let now = WallClock.now();
     let plan = import
         .plan(Goal {

@@ -18,7 +18,7 @@ use crate::settings::units::about;
 
 /// What is told of anything that the overview counts.
 const KINDS: &str = "team.changed,task.changed,trigger.changed,channel.changed,approval.changed,\
-                     question.changed,inbox.changed,usage.changed,drain";
+                     question.changed,inbox.changed,usage.changed,config.reloaded,config.invalid,drain";
 /// What changes within this time is shown at once.
 const TOGETHER: Duration = Duration::from_millis(250);
 
@@ -109,6 +109,7 @@ struct Overview {
     tasks: Counts,
     triggers: Counts,
     channels: Vec<Channel>,
+    settings_error: Option<String>,
     approvals_open: Option<u64>,
     questions_open: Option<u64>,
     inbox_unread: Option<u64>,
@@ -159,6 +160,11 @@ impl Overview {
         let channels: Vec<_> = self.channels.iter().map(Channel::render).collect();
         if !channels.is_empty() {
             rows.push(("channels", channels.join(", ")));
+        }
+        if let Some(error) = &self.settings_error {
+            let fault = screen.paint(Tone::Bad, "fault");
+            let lines: Vec<_> = error.lines().collect();
+            rows.push(("settings", format!("{fault}: {}", lines.join("; "))));
         }
         let waiting = [
             (self.approvals_open, "approvals"),
@@ -253,6 +259,7 @@ mod tests {
             "teams": {"total": 2, "active": 1, "paused": 0, "degraded": 1},
             "tasks": {"queued": 1, "running": 2, "waiting": 0},
             "channels": [{"type": "ws", "state": "on", "connected": 3}, {"type": "discord", "state": "off", "error": "no token"}],
+            "settings_error": "config.yaml:1:1: log: no\nproviders.yaml:2:1: x: no",
             "approvals_open": 1, "inbox_unread": 4, "spend_today_usd": 0.126, "drain": false, "extra": true,
         }});
 
@@ -265,6 +272,7 @@ service          running, version 0.1.0, up 1 d 2 h, http://127.0.0.1:8080/
 teams            2 total, 1 active, 1 degraded, 0 paused
 tasks            1 queued, 2 running, 0 waiting
 channels         ws on (3 connected), discord off (no token)
+settings         fault: config.yaml:1:1: log: no; providers.yaml:2:1: x: no
 waiting for you  1 approvals, 4 unread notices
 store            3.2 MiB
 disk             full, 1.0 MiB free: no new work is taken in until there is room

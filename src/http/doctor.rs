@@ -14,7 +14,10 @@ use super::{
     reply::{Clean, Data},
     routes::{Resource, at},
 };
-use crate::doctor::{Finding, machine, models, settings, store};
+use crate::{
+    doctor::{Finding, machine, models, settings, store},
+    settings::channels::WebSocket,
+};
 
 pub(super) fn resources() -> Vec<Resource> {
     vec![
@@ -127,8 +130,16 @@ fn channels(state: &State) -> Finding {
     let id = "channels";
     match state.service.channels_fault() {
         Some(fault) => Finding::error(id, fault, "mend `config/channels.yaml`"),
-        None if state.service.has_websocket() => Finding::ok(id, "WebSocket is on"),
-        None => Finding::ok(id, "WebSocket is off"),
+        None => {
+            let found = match state.service.websocket() {
+                WebSocket::On => "WebSocket is on",
+                WebSocket::Loopback => {
+                    "WebSocket is on for this machine alone: there is no `config/channels.yaml`"
+                }
+                WebSocket::Off => "WebSocket is off",
+            };
+            Finding::ok(id, found)
+        }
     }
 }
 

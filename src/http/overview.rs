@@ -49,6 +49,9 @@ pub(super) struct Overview {
     tasks: Tasks,
     triggers: Triggers,
     channels: Vec<Channel>,
+    /// What is wrong with the settings files. What they said before counts meanwhile.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    settings_error: Option<String>,
     approvals_open: usize,
     questions_open: usize,
     pub(super) inbox_unread: usize,
@@ -151,6 +154,9 @@ pub(super) async fn gathered(
         tasks: stored.tasks(),
         triggers,
         channels: channels::all(state, connected),
+        settings_error: (state.service.settings_fault())
+            .or_else(|| state.service.providers_fault())
+            .map(|fault| state.secrets.scrub(&fault)),
         approvals_open: stored.approvals.len(),
         questions_open: stored.questions.len(),
         inbox_unread: stored.unread,

@@ -1,5 +1,5 @@
-//! The ground: what everything else stands on. Folders and their lock, settings, log, sandbox, store and
-//! vault, opened in this order.
+//! The ground: what everything else stands on. Folders and their lock, settings, log, the listener for health,
+//! master key, sandbox, store and vault, opened in this order.
 
 use std::{
     io,
@@ -10,8 +10,11 @@ use std::{
 use hivewright_actors::{live::boot, router, spine};
 
 use super::{
-    Options, backup_home,
+    Options, address_file, backup_home,
+    certificate::Certificate,
     error::{ServiceError, machine},
+    public_url,
+    starting::{AddressFile, Phase, Starting},
     vault,
 };
 use crate::{
@@ -43,6 +46,10 @@ use crate::{
 pub(super) struct Ground {
     pub(super) home: Home,
     pub(super) lock: Lock,
+    pub(super) certificate: Option<Arc<Certificate>>,
+    /// What answers until the service does.
+    pub(super) starting: Starting,
+    pub(super) address_file: AddressFile,
     /// Variables of the process, and the secrets that settings name.
     pub(super) environment: Environment,
     /// The settings with what the command line says instead.
@@ -82,8 +89,13 @@ impl Ground {
         config.server.bind = options.bind.unwrap_or(config.server.bind);
         config.server.port = options.port.unwrap_or(config.server.port);
         config.server.check_exposure()?;
+        let certificate = config.server.tls.as_ref().map(Certificate::open);
+        let certificate = certificate.transpose()?;
         let secrets = Secrets::default();
         let (tap, log) = logging::start(config.log.level.as_str(), secrets.clone());
+        let starting = Starting::open(&config.server, certificate.as_ref())?;
+        let url = public_url(&config.server, starting.address);
+        let address_file = AddressFile::write(address_file(&home), &url)?;
         let mut notices: Vec<String> = warnings.iter().map(ToString::to_string).collect();
 
         let sandbox = Sandbox::new(SandboxSettings {
@@ -92,18 +104,24 @@ impl Ground {
             scratch: home.run().join("scratch"),
             private: vec![home.store(), home.secrets()],
         });
+        // Whether there is a key is known before anything of the store is changed.
+        let keys = vault::keys(&home, &options.environment).await?;
         // Trying the sandbox takes as long as opening a small store, so neither waits for the other.
-        let (opened, sandbox) = tokio::join!(open_store(&home, &config), sandbox);
+        let (opened, sandbox) = tokio::join!(open_store(&home, &config, &starting.phase), sandbox);
         sandbox.quota().set(config.disk);
         let (storage, recovered, boot) = opened?;
+        starting.phase.set("opening the vault");
         let open = recovered.tasks.iter().map(|task| task.id.clone()).collect();
-        let vault =
-            vault::open(&home, &options.environment, storage.clone(), open, &secrets).await?;
+        let vault = vault::open(keys, storage.clone(), open, &secrets).await?;
+        starting.phase.set("starting the teams");
         let environment = options.environment.clone().with_vault(vault.clone());
         let (channels, distrust, warnings) = load::load_channels(&home, &environment);
         notices.extend(warnings.iter().map(ToString::to_string));
         let (channels, fault) = match channels {
-            ChannelsState::Open(channels) if distrust.0.is_empty() => (channels, None),
+            ChannelsState::Open(channels) if distrust.0.is_empty() => {
+                notices.extend(channels.topics.disabled.as_ref().map(ToString::to_string));
+                (channels, None)
+            }
             ChannelsState::Open(channels) => (channels, Some(distrust)),
             ChannelsState::Closed(problems) => (Channels::closed(), Some(problems)),
         };
@@ -113,13 +131,17 @@ impl Ground {
         let live = Live::new(home.clone(), environment.clone());
         live.hold(in_file.clone(), channels.topics.profile.clone());
         let demo = learn_secrets(&live, &secrets, &mut notices).await;
-        let zone = config
-            .timezone
-            .clone()
-            .unwrap_or_else(|| Zone::of_machine(&options.environment));
+        let (machine_zone, zone_fault) = Zone::of_machine(&options.environment);
+        if config.timezone.is_none() {
+            notices.extend(zone_fault);
+        }
+        let zone = config.timezone.clone().unwrap_or(machine_zone);
         let ground = Self {
             home,
             lock,
+            certificate,
+            starting,
+            address_file,
             environment,
             config,
             in_file,
@@ -152,14 +174,19 @@ fn check_kernel(home: &Home, can: fn(&Path) -> io::Result<()>) -> Result<(), Ser
 async fn open_store(
     home: &Home,
     config: &Config,
+    phase: &Phase,
 ) -> Result<(Arc<SledStorage>, router::Recovered, u64), ServiceError> {
     let layout = backup_home(home, config);
     let durability = match config.store.durability {
         config::Durability::Power => Durability::Power,
         config::Durability::Process => Durability::Process,
     };
+    let phase = phase.clone();
+    phase.set("opening the store");
     let opened = tokio::task::spawn_blocking(move || {
-        let storage = storage::open::open(&layout, durability, &|_| {})?;
+        let upgrading = |progress| phase.upgrading(progress);
+        let storage = storage::open::open(&layout, durability, &upgrading)?;
+        phase.set("reading what was left");
         let unreadable = |error| machine("the store cannot be read", error);
         let recovered = spine::recover(&storage).map_err(unreadable)?;
         let boot = boot::next(&storage).map_err(unreadable)?;

@@ -31,6 +31,7 @@ use super::{
     Home, OnProgress,
     backup::BackupError,
     build::{self, Builder},
+    database::{self, Database},
     envelope, mark,
     migrate::{self, Schema},
     reserve::Reserve,
@@ -240,7 +241,7 @@ pub(super) fn examine(store: &Path) -> Result<Examined, OpenError> {
         });
     }
     check_parameters(store).map_err(unusable)?;
-    let lock = swap::lock(store).map_err(|error| unusable(format!("`db`: {error}")))?;
+    let lock = database::lock(store).map_err(|error| unusable(format!("`db`: {error}")))?;
     let Some(lock) = lock else {
         return Err(OpenError::InUse {
             path: store.to_path_buf(),
@@ -269,7 +270,7 @@ fn check_parameters(store: &Path) -> Result<(), String> {
     }
 }
 
-fn copy_files(store: &Path, copy: &Path) -> io::Result<()> {
+pub(super) fn copy_files(store: &Path, copy: &Path) -> io::Result<()> {
     build::remove(copy)?;
     fs::create_dir(copy)?;
     fs::set_permissions(copy, fs::Permissions::from_mode(0o700))?;
@@ -284,7 +285,7 @@ fn copy_files(store: &Path, copy: &Path) -> io::Result<()> {
 
 /// Opens a copy of a store and reads from it.
 fn inspect(copy: &Path, expected_commits: u64) -> Result<Examined, String> {
-    let database = build::database(copy).map_err(|error| error.to_string())?;
+    let database = Database::open(copy).map_err(|error| error.to_string())?;
     if !database.was_recovered() {
         return Err("the database holds nothing that can be read".to_owned());
     }

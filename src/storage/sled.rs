@@ -11,16 +11,16 @@ use std::{
     sync::{Mutex, MutexGuard, PoisonError},
 };
 
-use hivewright_actors::storage::{Batch, Order, Storage, StorageError, Visit};
+use hivewright_actors::storage::{Batch, DamageReports, Order, Storage, StorageError, Visit};
 
 use super::{
     build,
+    database::Database,
     envelope::{self, Form, damaged},
     export::Preserved,
     mark::Mark,
     parts::{self, LARGEST, LONGEST_KEY, RESERVED},
     reserve::{self, Reserve},
-    swap,
 };
 
 /// What an answered commit survives.
@@ -35,12 +35,13 @@ pub enum Durability {
 /// The store in use.
 #[derive(Debug)]
 pub struct SledStorage {
-    pub(super) database: ::sled::Db,
+    pub(super) database: Database,
     data: File,
     mark: Mark,
     durability: Durability,
     schema: u16,
     writing: Mutex<Writing>,
+    damage: DamageReports,
 }
 
 /// What commits change. Whoever holds it keeps commits out.
@@ -67,10 +68,7 @@ impl Writing {
 impl SledStorage {
     /// Opens the database of a folder that was found fit to use.
     pub(super) fn attach(store: &Path, durability: Durability) -> io::Result<Self> {
-        if swap::lock(store)?.is_none() {
-            return Err(io::Error::from(io::ErrorKind::WouldBlock));
-        }
-        let database = guarded(|| build::database(store)).map_err(io::Error::other)??;
+        let database = guarded(|| Database::open(store)).map_err(io::Error::other)??;
         let data = File::options().write(true).open(store.join("db"))?;
         let mut reserve = Reserve::default();
         if !reserve.holds(&data, reserve::need(&Batch::default()))? {
@@ -96,6 +94,7 @@ impl SledStorage {
                 reserve,
                 export: None,
             }),
+            damage: DamageReports::default(),
         })
     }
 
@@ -160,7 +159,7 @@ impl SledStorage {
         Ok(())
     }
 
-    fn part_keys(&self, key: &[u8]) -> impl Iterator<Item = ::sled::Result<Vec<u8>>> {
+    pub(super) fn part_keys(&self, key: &[u8]) -> impl Iterator<Item = ::sled::Result<Vec<u8>>> {
         let key = key.to_vec();
         self.database
             .range(parts::part_key(&key, 0)..=parts::part_key(&key, u32::MAX))
@@ -309,6 +308,24 @@ impl Storage for SledStorage {
                 ControlFlow::Break(()) => return Ok(()),
             }
         }
+    }
+
+    fn salvage(&self, key: &[u8]) -> Option<Vec<u8>> {
+        let read = |key: &[u8]| guarded(|| self.database.get(key)).ok()?.ok()?;
+        let sealed = read(key)?;
+        // The parts are there where the record itself says nothing any more.
+        let parts = (0..).map_while(|index| read(&parts::part_key(key, index)));
+        let parts: Vec<u8> = parts
+            .flat_map(|part| envelope::content(&part).to_vec())
+            .collect();
+        match parts.is_empty() {
+            true => Some(envelope::content(&sealed).to_vec()),
+            false => Some(parts),
+        }
+    }
+
+    fn damage_reports(&self) -> Option<&DamageReports> {
+        Some(&self.damage)
     }
 }
 

@@ -104,7 +104,10 @@ impl Tool for Bash {
             env: args.env,
             keeps_self: cx.label == Label::Untrusted,
         };
-        let mut finished = cx.sandbox.run(job, cx.cancel.clone()).await?;
+        let supervision = cx.before_command(Self::NAME).await?;
+        let finished = cx.sandbox.run(job, cx.cancel.clone()).await;
+        cx.after_command(supervision).await?;
+        let mut finished = finished?;
         // What was cut off at the front may have been the beginning of a secret.
         let longest = cx.secrets.of(&cx.team).longest();
         for stream in [&mut finished.stdout, &mut finished.stderr] {

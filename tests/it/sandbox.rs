@@ -21,6 +21,7 @@ use hivewright::{
         workspace::{Access, AllowedDir, Workspace},
     },
     settings::config::Disk,
+    taint::Taint,
     tools::{self, filter::ToolFilter, host::Grant},
     vault::{Vault, scrubbers::Scrubbers},
 };
@@ -97,6 +98,7 @@ impl World {
             sandbox: Arc::clone(&sandbox),
             rules: Rulebook::default(),
             secrets: Arc::new(Scrubbers::new(Vault::absent(), [])),
+            taint: Taint::default(),
         });
         Self {
             dir,
@@ -119,9 +121,19 @@ impl World {
     }
 
     async fn call_as(&self, label: Label, args: Value, cancel: CancellationToken) -> ToolReply {
+        self.use_tool(label, "bash", args, cancel).await
+    }
+
+    pub(crate) async fn use_tool(
+        &self,
+        label: Label,
+        name: &str,
+        args: Value,
+        cancel: CancellationToken,
+    ) -> ToolReply {
         let call = ToolCall {
             id: "1".into(),
-            name: "bash".to_owned(),
+            name: name.to_owned(),
             args: Args::Json(args),
         };
         let cx = CallContext {
@@ -132,6 +144,7 @@ impl World {
             key: "k".to_owned(),
             rerun: false,
             approved: None,
+            approved_by: None,
             cancel,
         };
         tokio::time::timeout(PATIENCE, self.tools.run(call, cx))
@@ -161,6 +174,7 @@ fn ok(content: &str) -> ToolReply {
         fault: None,
         truncated: false,
         taints: false,
+        rule: None,
     }
 }
 

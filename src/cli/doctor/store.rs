@@ -1,5 +1,6 @@
-//! The store: whether it opens, and with `--deep` whether every record reads.
+//! The store: whether it opens, and with `--deep` whether every record reads and agrees with the others.
 
+use hivewright_actors::store::damage::{Quarantined, quarantined};
 use serde_json::{Value, json};
 
 use super::service::Running;
@@ -105,7 +106,7 @@ fn judge(error: ServiceError, context: &Context) -> Finding {
 fn look(stopped: &Stopped, deep: bool, gauge: &Gauge) -> Result<Vec<Finding>, Failure> {
     let records = stopped.storage.records();
     let opened = Finding::ok(ID, format!("opens, with {records} records"));
-    let rules = rules(&stopped.storage)?;
+    let rules = [rules(&stopped.storage)?, quarantine(&stopped.storage)?].concat();
     if !deep {
         return Ok([vec![opened], rules].concat());
     }
@@ -125,4 +126,16 @@ fn rules(storage: &SledStorage) -> Result<Vec<Finding>, Failure> {
         Finding::error(ID, message, fix)
     };
     Ok(unreadable.into_iter().map(finding).collect())
+}
+
+/// Copies of damaged records, with what can still be read of them.
+fn quarantine(storage: &SledStorage) -> Result<Vec<Finding>, Failure> {
+    let kept = quarantined(storage).map_err(|error| Failure::failed(error.to_string()))?;
+    let finding = |kept: Quarantined| {
+        let record = kept.record;
+        let message = format!("the record `{record}` was found damaged: {}", kept.reason);
+        let fix = "a copy is kept in quarantine; a backup may hold it whole";
+        Finding::warn(ID, message, fix)
+    };
+    Ok(kept.into_iter().map(finding).collect())
 }

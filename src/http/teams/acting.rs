@@ -245,6 +245,7 @@ pub(super) async fn create(
     caller: Caller<Operate>,
     Json(order): Json<Order>,
 ) -> Result<Created<Made>, ApiError> {
+    caller.names(&order.name);
     caller.team(&order.name)?;
     caller.team(order.parent.as_deref().unwrap_or(MAIN))?;
     let (mut wish, credentials) = order.parted();

@@ -166,6 +166,7 @@ fn audit() -> Audit {
         target: String::new(),
         from: String::new(),
         outcome: "ok".to_owned(),
+        call: None,
     }
 }
 
@@ -299,7 +300,7 @@ async fn a_backup_is_a_job_that_is_followed() {
 
     let regular = start(json!({})).await;
     let regular_job = finished(&bench, "job-3-1").await;
-    let named = start(json!({"file": "/full/disk.tar.zst"})).await;
+    let named = start(json!({"name": "full"})).await;
     let failed_job = finished(&bench, "job-3-2").await;
 
     assert_eq!(

@@ -62,6 +62,9 @@ const KEPT: usize = 10 << 20;
 /// How long a command has between being asked to end and being killed.
 const GRACE: Duration = Duration::from_millis(1200);
 
+/// Nothing of a command that was cut off lives longer.
+pub const SETTLED: Duration = Duration::from_secs(10);
+
 /// How the folders of calls begin.
 const CALL: &str = "call-";
 
@@ -440,6 +443,13 @@ fn exposed(private: &[PathBuf], workspace: &Workspace) -> Option<PathBuf> {
         .iter()
         .find(|path| fs::canonicalize(path).is_ok_and(|path| is_readable(&path)))
         .cloned()
+}
+
+/// Makes what tells a team what it is, as far as it is missing, so that it can be kept from commands. Blocks.
+pub fn protect_self(workspace: &Workspace) -> Result<(), SandboxError> {
+    protect(workspace, &SELF)
+        .map(drop)
+        .map_err(SandboxError::Start)
 }
 
 /// Makes sure that the governed names at the top of the workspace can be held by mounts.

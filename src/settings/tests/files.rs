@@ -284,7 +284,23 @@ fn a_channels_file_opens_only_what_it_names() {
         ChannelsState::Closed(problems) => panic!("{problems}"),
     };
 
-    assert_eq!(Channels::default().ws, WebSocket::Loopback);
+    let admitted = |ws: WebSocket| {
+        let clients = [
+            "127.0.0.1",
+            "::1",
+            "::ffff:127.0.0.9",
+            "192.0.2.2",
+            "fd00::2",
+        ];
+        clients.map(|client| ws.admits(client.parse().ok()))
+    };
+    assert_eq!(
+        admitted(Channels::default().ws),
+        [true, true, true, false, false]
+    );
+    assert!(!Channels::default().ws.admits(None));
+    assert_eq!(admitted(WebSocket::On), [true; 5]);
+    assert_eq!(admitted(WebSocket::Off), [false; 5]);
     assert_eq!(ws("ws: {enabled: true}"), WebSocket::On);
     assert_eq!(ws("ws: {enabled: false}"), WebSocket::Off);
     assert_eq!(ws("ws: {}"), WebSocket::Off);

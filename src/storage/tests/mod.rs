@@ -3,6 +3,7 @@
 
 mod backups;
 mod damage;
+mod fixtures;
 mod full;
 mod killed;
 
