@@ -4,6 +4,8 @@ use std::{fmt, str::FromStr, sync::Arc};
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error};
 
+use crate::excerpt;
+
 /// What the type of a channel plugin begins with.
 const PLUGIN: &str = "plugin.";
 
@@ -61,7 +63,7 @@ impl FromStr for ChannelType {
             _ => match name.strip_prefix(PLUGIN) {
                 Some(key) if is_plugin_key(key) => Ok(Self::Plugin(key.into())),
                 // It may be shown: no more of it than a name has.
-                _ => Err(UnknownChannelType(name.chars().take(64).collect())),
+                _ => Err(UnknownChannelType(excerpt::line(name, 64))),
             },
         }
     }

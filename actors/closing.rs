@@ -2,7 +2,11 @@
 
 use crate::{
     briefing::Speaker,
-    event::{Ack, Body, ErrorBody, Frame, FrameUsage, Notification, Response},
+    event::{
+        Ack, Body, ErrorBody, FRAME_TEXT, Frame, FrameUsage, Notification, NotificationKind,
+        Response,
+    },
+    excerpt,
     ids::{Ids, MessageId, TaskId},
     notice::{Notice, NoticeKind},
     org::view::OrgView,
@@ -14,8 +18,8 @@ pub(crate) mod results;
 
 /// An ack holds at most this many characters.
 const ACK_LENGTH: usize = 2_000;
-/// A frame's text may take this many bytes on the wire, so that the frame stays within 1 MiB.
-const FRAME_TEXT: usize = 1_000_000;
+/// The reason of a failure holds at most this many characters: the text so far stands beside it.
+const LONGEST_ERROR: usize = 4_000;
 
 /// The sentence of an ack when the model has said nothing yet.
 pub(crate) const WORKING: &str = "Working on it.";
@@ -80,7 +84,7 @@ pub(crate) fn close_turn(
             }
             let end = terminal(task, message, &outcome, joined);
             writes = writes.frame(&source.channel, frame(end));
-        } else if is_notified(task, &outcome) {
+        } else if task.is_notified(&outcome) {
             let notification = Body::Notification(notification(task, &outcome));
             writes = writes.frame(&source.channel, frame(notification));
         }
@@ -124,21 +128,9 @@ pub(crate) fn close_turn(
     }
 }
 
-/// Whether a person is told of the end of work that no message waits for.
-///
-/// Trigger runs and the first work of a team have rules of their own, and whoever asks waits for
-/// queries and subagents.
-fn is_notified(task: &Task, outcome: &Outcome) -> bool {
-    let failed = !matches!(outcome.ending, Ending::Done | Ending::Cancelled);
-    match task.kind {
-        Kind::Query | Kind::Agent | Kind::Bootstrap | Kind::Trigger | Kind::Compact => false,
-        _ => task.on_result == OnResult::Notify || failed,
-    }
-}
-
 /// Whether what was said belongs to the conversation of the channel.
 fn is_heard(task: &Task, outcome: &Outcome) -> bool {
-    task.kind == Kind::Chat || is_notified(task, outcome)
+    task.kind == Kind::Chat || task.is_notified(outcome)
 }
 
 fn dead(task: &Task, outcome: &Outcome, ids: &Ids) -> Notice {
@@ -162,7 +154,7 @@ pub(crate) fn ack(task: &Task, message: &MessageId, first_words: &str, position:
     let generated = !first_words.trim().is_empty();
     Ack {
         content: if generated {
-            first_words.chars().take(ACK_LENGTH).collect()
+            excerpt::excerpt(first_words, ACK_LENGTH, "they follow")
         } else {
             WORKING.to_owned()
         },
@@ -177,7 +169,8 @@ pub(crate) fn ack(task: &Task, message: &MessageId, first_words: &str, position:
 }
 
 fn terminal(task: &Task, message: &MessageId, outcome: &Outcome, joined: Option<&TaskId>) -> Body {
-    let (content, truncated) = fit(&outcome.text);
+    let rest = excerpt::of_task(&task.id);
+    let (content, cut) = excerpt::framed(&outcome.text, FRAME_TEXT, &rest);
     match outcome.ending {
         Ending::Done | Ending::Cancelled => Body::Response(Response {
             content,
@@ -185,7 +178,7 @@ fn terminal(task: &Task, message: &MessageId, outcome: &Outcome, joined: Option<
             task_id: Some(task.id.clone()),
             status: outcome.ending.as_str().to_owned(),
             joined_task_id: joined.cloned(),
-            truncated,
+            truncated: cut || outcome.truncated,
             usage: Some(FrameUsage {
                 input: outcome.usage.input,
                 output: outcome.usage.output,
@@ -193,12 +186,13 @@ fn terminal(task: &Task, message: &MessageId, outcome: &Outcome, joined: Option<
             }),
         }),
         Ending::Failed | Ending::Expired | Ending::Dead => Body::Error(ErrorBody {
-            error: explanation(outcome),
+            error: excerpt::excerpt(&explanation(outcome), LONGEST_ERROR, &rest),
             code: outcome
                 .code
                 .map_or_else(|| outcome.ending.as_str(), |code| code.as_str())
                 .to_owned(),
             content: (!content.is_empty()).then_some(content),
+            truncated: cut,
             message_id: Some(message.clone()),
             task_id: Some(task.id.clone()),
             retry_after_ms: None,
@@ -208,21 +202,21 @@ fn terminal(task: &Task, message: &MessageId, outcome: &Outcome, joined: Option<
 }
 
 fn notification(task: &Task, outcome: &Outcome) -> Notification {
-    let text = match outcome.ending {
-        Ending::Done => fit(&outcome.text).0,
-        _ => explanation(outcome),
+    let kind = match task.kind {
+        Kind::Escalation => NotificationKind::Escalation,
+        _ => NotificationKind::Task,
     };
+    let team = &task.lane.team;
+    let text = match outcome.ending {
+        Ending::Done => format!("[{team}] {}", outcome.text),
+        _ => format!("[{team}] {}", explanation(outcome)),
+    };
+    let told = Notification::new(kind, team.clone(), text, &excerpt::of_task(&task.id));
     Notification {
-        content: format!("[{}] {text}", task.lane.team),
-        team: task.lane.team.clone(),
         task_id: Some(task.id.clone()),
         status: outcome.ending.as_str().to_owned(),
-        kind: match task.kind {
-            Kind::Escalation => "escalation",
-            _ => "task",
-        }
-        .to_owned(),
-        ref_id: None,
+        truncated: told.truncated || outcome.truncated,
+        ..told
     }
 }
 
@@ -253,23 +247,4 @@ fn interaction(task: &Task, asked: Label, source: &Source, outcome: &Outcome) ->
         said,
         trust_decision: None,
     }
-}
-
-/// As much of a text as one frame takes. Escapes count as they stand on the wire.
-fn fit(text: &str) -> (String, bool) {
-    if text.len() <= FRAME_TEXT / 6 {
-        return (text.to_owned(), false);
-    }
-    let mut bytes = 0;
-    for (place, character) in text.char_indices() {
-        bytes += match character {
-            '"' | '\\' | '\n' | '\r' | '\t' => 2,
-            control if control < ' ' => 6,
-            other => other.len_utf8(),
-        };
-        if bytes > FRAME_TEXT {
-            return (text[..place].to_owned(), true);
-        }
-    }
-    (text.to_owned(), false)
 }

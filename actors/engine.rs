@@ -138,6 +138,11 @@ pub struct StepReply {
     pub model: String,
 }
 
+/// Whether a provider's word for why the model stopped means its output limit.
+pub fn is_output_limit(stop_reason: &str) -> bool {
+    matches!(stop_reason, "max_tokens" | "length")
+}
+
 /// A step that could not be done.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[error("{message}")]

@@ -5,9 +5,13 @@ use serde_json::Value;
 
 use crate::{
     clock::Timestamp,
+    excerpt,
     ids::{CallId, ChannelId, MessageId, TaskId, TeamName, TopicId},
     task::TopicRef,
 };
+
+/// A frame's text may take this many bytes on the wire, so that the frame stays within 1 MiB.
+pub(crate) const FRAME_TEXT: usize = 1_000_000;
 
 /// A frame without its number: what is stored, and what adapters translate.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -90,6 +94,8 @@ pub enum ProgressKind {
     ToolResult,
     /// A retry, a fallback, a gap.
     Note,
+    /// A message that came from another connection of the channel.
+    UserMessage,
 }
 
 /// See [`Body::Progress`].
@@ -209,10 +215,50 @@ pub struct Notification {
     /// How it ended.
     pub status: String,
     /// What about.
-    pub kind: String,
+    pub kind: NotificationKind,
     /// The approval or question that it shows.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ref_id: Option<String>,
+    /// The content was cut.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub truncated: bool,
+}
+
+/// What a notification is about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum NotificationKind {
+    /// The end of work that no message waits for.
+    Task,
+    /// A run of a trigger.
+    Trigger,
+    /// The first work of a new team.
+    Bootstrap,
+    /// A problem that was handed up.
+    Escalation,
+    /// A call that waits for a decision, or was decided.
+    Approval,
+    /// A question of a team.
+    Question,
+    /// A budget that is nearly spent.
+    Budget,
+}
+
+impl Notification {
+    /// Something done that a team has to say, of which one frame takes as much as it can; the rest is
+    /// where `rest` says.
+    pub fn new(kind: NotificationKind, team: TeamName, text: String, rest: &str) -> Self {
+        let (content, truncated) = excerpt::framed(&text, FRAME_TEXT, rest);
+        Self {
+            content,
+            team,
+            task_id: None,
+            status: "done".to_owned(),
+            kind,
+            ref_id: None,
+            truncated,
+        }
+    }
 }
 
 /// See [`Body::Error`].
@@ -225,6 +271,9 @@ pub struct ErrorBody {
     /// The text of the turn so far.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub content: Option<String>,
+    /// The content was cut.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub truncated: bool,
     /// The message it concerns.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub message_id: Option<MessageId>,
@@ -246,6 +295,7 @@ impl ErrorBody {
             error: error.into(),
             code: code.to_owned(),
             content: None,
+            truncated: false,
             message_id: None,
             task_id: None,
             retry_after_ms: None,

@@ -2,7 +2,11 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::{clock::Timestamp, task::Label};
+use crate::{
+    clock::Timestamp,
+    excerpt::{self, Part},
+    task::{Audience, Label, Lane},
+};
 
 /// A turn is shown at most this many events …
 pub const MOST: usize = 20;
@@ -21,6 +25,21 @@ pub struct InboxEvent {
     pub label: Label,
     /// When.
     pub at: Timestamp,
+    /// Who may be shown it. Rows of former versions don't say.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub audience: Option<Audience>,
+}
+
+impl InboxEvent {
+    /// Whether a turn of a lane is shown it. A topic is one conversation; the one lane of another team
+    /// serves everyone, so that each is shown what is theirs.
+    pub fn is_for(&self, lane: &Lane, audience: &Audience) -> bool {
+        lane.topic.is_some()
+            || match &self.audience {
+                Some(meant) => meant.includes(audience),
+                None => audience.is_everyone(),
+            }
+    }
 }
 
 /// What a turn is shown of an inbox.
@@ -32,10 +51,15 @@ pub struct Shown {
     pub count: usize,
     /// Some of it is not to be believed.
     pub label: Label,
+    /// The first of them is too long to be shown whole: the rest is there to be read.
+    pub is_cut: bool,
 }
 
 /// The oldest events that fit, as one text. Those that don't stay for the next turn.
-pub fn show(events: &[InboxEvent]) -> Shown {
+///
+/// A single event that is too long is cut for a turn that can read the rest of it, and shown whole to
+/// one that cannot.
+pub fn show(events: &[InboxEvent], can_read: bool) -> Shown {
     let mut shown = Shown::default();
     let mut length = 0;
     for event in events.iter().take(MOST) {
@@ -43,7 +67,14 @@ pub fn show(events: &[InboxEvent]) -> Shown {
         if shown.count > 0 && length + size > LONGEST {
             break;
         }
-        let text: String = event.text.chars().take(LONGEST).collect();
+        let text = match can_read && size > LONGEST {
+            true => {
+                shown.is_cut = true;
+                let rest = excerpt::to_read(&event.id, Part::Result, LONGEST);
+                excerpt::excerpt(&event.text, LONGEST, &rest)
+            }
+            false => event.text.clone(),
+        };
         length += size;
         shown.count += 1;
         shown.label = shown.label.max(event.label);
@@ -75,13 +106,14 @@ mod tests {
             text,
             label: Label::Trusted,
             at: Timestamp(0),
+            audience: None,
         }
     }
 
     /// OR-67
     #[test]
     fn an_empty_inbox_says_nothing() {
-        assert_eq!(show(&[]), Shown::default());
+        assert_eq!(show(&[], true), Shown::default());
     }
 
     /// OR-67
@@ -89,7 +121,7 @@ mod tests {
     fn at_most_twenty_events_are_shown_and_the_rest_is_counted() {
         let events: Vec<_> = (0..23).map(|n| event(n, format!("event {n}."))).collect();
 
-        let shown = show(&events);
+        let shown = show(&events, true);
 
         assert_eq!(shown.count, 20);
         assert!(shown.text.contains("event 0."), "{}", shown.text);
@@ -98,15 +130,28 @@ mod tests {
         assert!(shown.text.contains("(3 more wait"), "{}", shown.text);
     }
 
-    /// OR-67
+    /// OR-67: what does not fit is counted, and can be read.
     #[test]
-    fn long_events_wait_but_the_first_is_always_shown() {
-        let events = [event(0, "a".repeat(9_000)), event(1, "b".to_owned())];
+    fn a_long_event_is_cut_with_the_way_to_its_rest_and_others_wait() {
+        let events = [event(7, "a".repeat(9_000)), event(8, "b".to_owned())];
 
-        let shown = show(&events);
+        let shown = show(&events, true);
 
-        assert_eq!(shown.count, 1);
-        assert!(shown.text.chars().count() < 8_200);
+        let mark = r#"aaa … [1000 more characters: list_completed_tasks {"id":"7","offset":8000}]"#;
+        assert!(shown.text.contains(mark), "{}", &shown.text[8_000..]);
+        assert!(shown.text.contains("(1 more wait for the next turn.)"));
+        assert_eq!((shown.count, shown.is_cut), (1, true));
+    }
+
+    /// OR-67: nothing is lost on a turn that has no tool to read it with.
+    #[test]
+    fn a_long_event_is_shown_whole_to_a_turn_that_cannot_read_its_rest() {
+        let whole = "a".repeat(9_000);
+
+        let shown = show(&[event(0, whole.clone())], false);
+
+        assert!(shown.text.contains(&whole));
+        assert!(!shown.is_cut);
     }
 
     /// MV-13: an event that is not to be believed makes the turn so.
@@ -115,7 +160,7 @@ mod tests {
         let mut events = [event(0, "a".into()), event(1, "b".into())];
         events[1].label = Label::Untrusted;
 
-        assert_eq!(show(&events[..1]).label, Label::Trusted);
-        assert_eq!(show(&events).label, Label::Untrusted);
+        assert_eq!(show(&events[..1], true).label, Label::Trusted);
+        assert_eq!(show(&events, true).label, Label::Untrusted);
     }
 }

@@ -6,7 +6,8 @@ use super::{
 };
 use crate::{
     clock::Timestamp,
-    event::{Body, Frame, Notification},
+    event::{Body, Frame, Notification, NotificationKind},
+    excerpt,
     policy::class::Risk,
     task::Label,
 };
@@ -25,6 +26,10 @@ pub fn approval(approval: &Approval) -> Frame {
 pub fn resolved(approval: &Approval, now: Timestamp) -> Frame {
     let name = &approval.short_id;
     let who = approval.resolved_by.as_deref().unwrap_or("nobody");
+    let who = match approval.alone {
+        true => format!("{who} alone"),
+        false => who.to_owned(),
+    };
     let tool = approval.tool.as_deref().unwrap_or_default();
     let text = match approval.status {
         Status::Approved => format!("Approved by {who}: {tool} ({name})."),
@@ -46,12 +51,15 @@ fn frame(approval: &Approval, status: &str, text: String, ts: Timestamp) -> Fram
             .and_then(|source| source.topic.clone()),
         ts,
         body: Body::Notification(Notification {
-            content: format!("[{}] {text}", approval.team.name),
-            team: approval.team.name.clone(),
             task_id: approval.task.clone(),
             status: status.to_owned(),
-            kind: "approval".to_owned(),
             ref_id: Some(approval.id.to_string()),
+            ..Notification::new(
+                NotificationKind::Approval,
+                approval.team.name.clone(),
+                format!("[{}] {text}", approval.team.name),
+                &to_show(approval),
+            )
         }),
     }
 }
@@ -61,6 +69,7 @@ pub fn describe(approval: &Approval) -> String {
     let name = &approval.short_id;
     let tool = approval.tool.as_deref().unwrap_or(approval.kind.as_str());
     let mut lines = vec![format!("wants to use {tool}. {}", approval.summary)];
+    let cut = |text: &str| excerpt::excerpt(text, SHOWN, &to_show(approval));
     match &approval.diff {
         Some(diff) => lines.push(cut(diff)),
         None => lines.push(format!(
@@ -69,7 +78,10 @@ pub fn describe(approval: &Approval) -> String {
         )),
     }
     if approval.risk == Risk::High {
-        lines.push("High risk: whoever caused the task cannot decide this.".to_owned());
+        lines.push(
+            "High risk: whoever caused the task does not decide this, unless nobody else could."
+                .to_owned(),
+        );
     }
     if approval.label == Label::Untrusted {
         lines.push("The turn has read untrusted content.".to_owned());
@@ -112,12 +124,15 @@ pub fn question(question: &Question) -> Frame {
             .and_then(|source| source.topic.clone()),
         ts: question.created_at,
         body: Body::Notification(Notification {
-            content: format!("[{}] {}", question.team.name, lines.join("\n")),
-            team: question.team.name.clone(),
             task_id: Some(question.task.clone()),
             status: question.status.as_str().to_owned(),
-            kind: "question".to_owned(),
             ref_id: Some(question.id.to_string()),
+            ..Notification::new(
+                NotificationKind::Question,
+                question.team.name.clone(),
+                format!("[{}] {}", question.team.name, lines.join("\n")),
+                "`hivewright questions list`",
+            )
         }),
     }
 }
@@ -126,12 +141,7 @@ fn digest(approval: &Approval) -> &str {
     approval.digest.get(..DIGEST).unwrap_or(&approval.digest)
 }
 
-fn cut(text: &str) -> String {
-    match text.char_indices().nth(SHOWN) {
-        Some((end, _)) => {
-            let left = text[end..].chars().count();
-            format!("{}… ({left} more characters)", &text[..end])
-        }
-        None => text.to_owned(),
-    }
+/// Where all of a request is shown.
+fn to_show(approval: &Approval) -> String {
+    format!("`hivewright approvals show {}`", approval.short_id)
 }

@@ -3,6 +3,7 @@
 use super::explanation;
 use crate::{
     clock::{Timestamp, millis},
+    excerpt::{self, Part},
     ids::{Ids, TaskId, TeamKey},
     inbox::InboxEvent,
     notice::{Notice, NoticeKind},
@@ -23,6 +24,7 @@ pub(super) fn event(task: &Task, outcome: &Outcome) -> InboxEvent {
         text: describe(task, outcome, SUMMARY),
         label: task.label,
         at: outcome.finished_at,
+        audience: Some(task.audience()),
     }
 }
 
@@ -69,7 +71,7 @@ pub(crate) fn undeliverable(result: &Task, ids: &Ids, at: Timestamp) -> Notice {
         team: Some(result.from.as_str().into()),
         text: format!(
             "The team that asked for this is gone. {}",
-            result.body.chars().take(SUMMARY).collect::<String>()
+            excerpt::excerpt(&result.body, SUMMARY, &excerpt::of_task(&result.id))
         ),
         refs: vec![result.id.to_string()],
         at,
@@ -122,18 +124,15 @@ fn describe(task: &Task, outcome: &Outcome, most: usize) -> String {
         Kind::Handoff => "End of the work you handed up",
         _ => "Result of the task you gave",
     };
+    let rest = excerpt::to_read(task.id.as_str(), Part::Result, most);
+    let said = excerpt::excerpt(&outcome.text, most, &rest);
     let text = match outcome.ending {
-        Ending::Done => outcome.text.clone(),
-        _ if outcome.text.is_empty() => explanation(outcome),
-        _ => format!("{}\nSo far: {}", explanation(outcome), outcome.text),
-    };
-    let cut: String = text.chars().take(most).collect();
-    let more = match text.chars().count().saturating_sub(most) {
-        0 => String::new(),
-        rest => format!("\n[{rest} more characters in task {}]", task.id),
+        Ending::Done => said,
+        _ if said.is_empty() => explanation(outcome),
+        _ => format!("{}\nSo far: {said}", explanation(outcome)),
     };
     format!(
-        "{what} (team {}, task {}, {}):\n<<<\n{cut}{more}\n>>>\n{}",
+        "{what} (team {}, task {}, {}):\n<<<\n{text}\n>>>\n{}",
         task.lane.team,
         task.id,
         outcome.ending.as_str(),
@@ -157,7 +156,7 @@ fn figures(task: &Task, outcome: &Outcome) -> String {
         "({error}attempts: {}, duration_ms: {}, usage: {tokens} tokens{cost}, finished_at: {})",
         task.attempts,
         millis(outcome.finished_at.since(task.created_at)),
-        outcome.finished_at
+        outcome.finished_at.date()
     )
 }
 

@@ -43,6 +43,8 @@ pub(crate) enum Play {
     Reads(u64),
     /// Answers with what was said.
     Answer,
+    /// The same, cut by the output limit.
+    Cut,
     /// Asks for tools: id and name.
     Call(Vec<(&'static str, &'static str)>),
     /// Asks for one tool, with arguments.
@@ -129,6 +131,13 @@ impl Engine for Scripted {
                     Play::Cost(usd) => cost = Some(usd),
                     Play::Reads(tokens) => input = tokens,
                     Play::Answer => return Ok(reply(&said, &[], (cost, input))),
+                    Play::Cut => {
+                        let reply = reply(&said, &[], (cost, input));
+                        return Ok(StepReply {
+                            truncated: true,
+                            ..reply
+                        });
+                    }
                     Play::Call(calls) => return Ok(reply(&said, &calls, (cost, input))),
                     Play::CallWith(id, name, args) => {
                         let mut reply = reply(&said, &[(id, name)], (cost, input));

@@ -12,8 +12,11 @@ use std::{
 use actix::Addr;
 use futures_util::future::BoxFuture;
 
+use serde_json::json;
+
 use crate::{
     clock::Timestamp,
+    excerpt::READER,
     ids::{CallId, Ids, TaskId},
     queue::{Queue, causes::Giver, submit::Submit, waits::Wait},
     store::{StoreHandle, reads, records::Writes},
@@ -35,7 +38,7 @@ pub(crate) struct Run {
 /// `give-x` gives work to team x, whose end is notified; `wake-x` wants to be woken by it; `ask-x`
 /// waits for it. `held-look` and `held-pay` need a person, `locked-…` something that may lack.
 /// `look` is pure, `save` idempotent, `pay` irreversible, `alone` exclusive; `slow…` takes a minute,
-/// `deaf` does not stop when told, `rumour` is not to be believed, `bomb` panics, `mine` panics already when it is
+/// `save-much` answers with more than the store takes, `deaf` does not stop when told, `rumour` is not to be believed, `bomb` panics, `mine` panics already when it is
 /// looked at, and `stuck` hangs then.
 #[derive(Clone, Default)]
 pub(crate) struct Tools {
@@ -48,6 +51,8 @@ pub(crate) struct Tools {
     pub(crate) settled: Arc<Mutex<Vec<String>>>,
     /// The versions of the secrets that `held-…` uses.
     pub(crate) secrets: Arc<Mutex<BTreeMap<String, u64>>>,
+    /// Turns can read what was shown to them cut.
+    pub(crate) reads: Arc<AtomicBool>,
     /// `stuck` blocks its thread until this is set.
     pub(crate) unstuck: Arc<AtomicBool>,
 }
@@ -83,7 +88,13 @@ pub(crate) fn checked(name: &str) -> Result<Checked, ToolReply> {
 
 impl Toolset for Tools {
     fn specs(&self) -> Arc<[ToolSpec]> {
-        Arc::new([])
+        let reader = ToolSpec {
+            name: READER.to_owned(),
+            description: String::new(),
+            schema: json!({}),
+        };
+        let reads = self.reads.load(Ordering::Relaxed);
+        reads.then_some(reader).into_iter().collect()
     }
 
     fn check(&self, call: &ToolCall, _: &Caller, _: Label) -> Result<Checked, ToolReply> {
@@ -140,15 +151,19 @@ impl Toolset for Tools {
                 tokio::select! {
                     () = tokio::time::sleep(Duration::from_secs(60)) => {}
                     () = cx.cancel.cancelled() => {
-                        return ToolReply::failed(ToolFault::Cancelled, "cancelled");
+                        return ToolReply::failed(ToolFault::Cancelled, "put down half-way");
                     }
                 }
             }
             ToolReply {
-                content: format!("{} did", call.id),
+                content: match call.name.as_str() {
+                    "save-much" => "x".repeat(20_000_000),
+                    _ => format!("{} did", call.id),
+                },
                 fault: None,
                 truncated: false,
                 taints: call.name == "rumour",
+                rule: None,
             }
         })
     }
@@ -178,6 +193,7 @@ async fn give(
             _ => OnResult::Notify,
         },
         lineage: Some(cx.caller.lineage.clone()),
+        cause: Some(cx.caller.cause.clone()),
         ..Task::new(
             ids.task(),
             lane,
@@ -221,6 +237,7 @@ async fn give(
         fault: None,
         truncated: false,
         taints: false,
+        rule: None,
     }
 }
 

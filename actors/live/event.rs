@@ -462,14 +462,6 @@ impl Reason {
     }
 }
 
-/// The first characters of a text.
-pub fn beginning(text: &str, most: usize) -> String {
-    match text.char_indices().nth(most) {
-        Some((end, _)) => text[..end].to_owned(),
-        None => text.to_owned(),
-    }
-}
-
 /// A moment as a date.
 pub(super) fn date<S: Serializer>(at: &Timestamp, serializer: S) -> Result<S::Ok, S::Error> {
     serializer.serialize_str(&at.date())

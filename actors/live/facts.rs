@@ -2,11 +2,12 @@
 
 use serde_json::{Value, json};
 
-use super::event::{Data, DoneMeta, Event, Kind, Moment, Said, Stream, TaskChange, beginning};
+use super::event::{Data, DoneMeta, Event, Kind, Moment, Said, Stream, TaskChange};
 use crate::{
     approvals::{question::Question, record::Approval},
     budget::{Day, Spent},
     event::{Body, Frame},
+    excerpt,
     history::{Fact, HistoryEvent, Meta, Origin},
     ids::{ChannelId, MAIN, TaskId, TeamName},
     notice::Notice,
@@ -39,7 +40,7 @@ pub fn task(task: &Task) -> Event {
             priority: task.priority,
             state: task.state(),
             wait_reason: task.parked.as_ref().map(|parked| parked.reason),
-            body: beginning(&task.body, ASKED),
+            body: excerpt::line(&task.body, ASKED),
             created_by: task.from.clone(),
             created_at: task.created_at,
             attempts: task.attempts,
@@ -64,7 +65,7 @@ pub fn heard(task: &Task) -> Option<Event> {
         message_id: source.message.clone(),
         from: task.from.clone(),
         kind: "message",
-        text: beginning(&task.body, SAID),
+        text: excerpt::line(&task.body, SAID),
         length: task.body.len(),
     };
     Some(Event {
@@ -110,7 +111,7 @@ pub fn frame(channel: &ChannelId, frame: &Frame) -> Option<Event> {
         message_id: message.cloned(),
         from: team.to_string(),
         kind,
-        text: beginning(text, SAID),
+        text: excerpt::line(text, SAID),
         length: text.len(),
     };
     Some(Event {
@@ -155,7 +156,7 @@ pub fn approval(approval: &Approval) -> Event {
         "status": approval.status,
         "kind": approval.kind,
         "tool": approval.tool,
-        "summary": beginning(&approval.summary, SAID),
+        "summary": excerpt::line(&approval.summary, SAID),
         "expires_at": approval.expires_at.date(),
         "resolved_by": approval.resolved_by,
         "execution": approval.execution,
@@ -173,7 +174,7 @@ pub fn question(question: &Question) -> Event {
         "id": question.id,
         "status": question.status,
         "kind": question.kind,
-        "question": beginning(&question.question, SAID),
+        "question": excerpt::line(&question.question, SAID),
     });
     Event::new(Kind::QuestionChanged, data)
         .of_team(&question.team.name)
@@ -186,7 +187,7 @@ pub fn notice(notice: &Notice) -> Event {
     let data = json!({
         "id": notice.id,
         "kind": notice.kind,
-        "text": beginning(&notice.text, SAID),
+        "text": excerpt::line(&notice.text, SAID),
         "read": notice.read,
     });
     let event = Event::new(Kind::InboxChanged, data);
@@ -250,11 +251,11 @@ pub fn journal(
                 truncated,
                 ..
             } => {
-                let shown = beginning(content, SHOWN);
+                let shown = excerpt::line(content, SHOWN);
                 tell(stream(Stream::ToolResult {
                     id: id.clone(),
                     name: name.clone(),
-                    truncated: *truncated || shown.len() < content.len(),
+                    truncated: *truncated || shown != *content,
                     content: shown,
                     is_error: fault.is_some(),
                     duration_ms: *duration_ms,
@@ -325,7 +326,7 @@ fn start(lane: &Lane, generation: u32, start: &Fact, events: &[HistoryEvent]) ->
     let words = events.iter().find_map(|event| match &event.fact {
         Fact::User {
             text, from, origin, ..
-        } if *origin != Origin::System => Some((from.clone(), beginning(text, SAID))),
+        } if *origin != Origin::System => Some((from.clone(), excerpt::line(text, SAID))),
         _ => None,
     });
     let (from, body) = words.unwrap_or_default();
@@ -359,7 +360,7 @@ fn start(lane: &Lane, generation: u32, start: &Fact, events: &[HistoryEvent]) ->
 
 fn remark(meta: &Meta) -> Option<Moment> {
     let note = |text: &str, level| Moment::Note {
-        text: beginning(text, SAID),
+        text: excerpt::line(text, SAID),
         level,
     };
     Some(match meta {
@@ -394,7 +395,7 @@ fn last(ending: Ending, code: Option<Code>, message: Option<&str>, duration_ms: 
             },
         },
         Ending::Failed | Ending::Expired | Ending::Dead => Stream::Error {
-            message: beginning(message.unwrap_or("the turn failed"), SAID),
+            message: excerpt::line(message.unwrap_or("the turn failed"), SAID),
             code,
         },
     }
@@ -405,7 +406,7 @@ fn bounded(value: &Value) -> Value {
     if length(value) <= SHOWN {
         return value.clone();
     }
-    Value::String(beginning(&value.to_string(), SHOWN))
+    Value::String(excerpt::line(&value.to_string(), SHOWN))
 }
 
 /// Roughly the length of a value as text.

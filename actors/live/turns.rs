@@ -5,9 +5,10 @@ use std::collections::HashMap;
 use serde::Serialize;
 use serde_json::Value;
 
-use super::event::{Data, Event, Moment, Stream, TurnEvent, beginning, date};
+use super::event::{Data, Event, Moment, Stream, TurnEvent, date};
 use crate::{
     clock::Timestamp,
+    excerpt,
     ids::{CallId, TaskId, TeamName, TopicId, TurnId},
     usage::Usage,
 };
@@ -303,7 +304,7 @@ impl ActiveTurn {
                     ..
                 } => {
                     let status = if *is_error { "failed" } else { "done" };
-                    content.set(id, status, Some(beginning(said, PREVIEW)));
+                    content.set(id, status, Some(excerpt::line(said, PREVIEW)));
                 }
                 Stream::ToolEnd { .. } | Stream::Done { .. } | Stream::Error { .. } => {}
             },
@@ -465,7 +466,10 @@ mod tests {
             unreachable!("one call");
         };
         assert_eq!((call.status, call.started_at), ("done", Timestamp(5)));
-        assert_eq!(call.preview.as_ref().map(String::len), Some(PREVIEW));
+        assert_eq!(
+            call.preview.as_ref().map(|text| text.chars().count()),
+            Some(PREVIEW)
+        );
     }
 
     #[test]

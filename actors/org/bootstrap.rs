@@ -11,7 +11,8 @@ use super::{
     record::{Phase, TeamRecord},
 };
 use crate::{
-    event::{Body, Frame, Notification},
+    event::{Notification, NotificationKind},
+    excerpt,
     ids::{TaskId, TeamKey},
     notice::{Notice, NoticeKind},
     queue::{Ended, submit::Submit},
@@ -143,19 +144,17 @@ impl Org {
             Some(why) => (format!("Team setup failed: {why}."), "failed"),
         };
         let notification = Notification {
-            content: format!("[{}] {text}", team.name),
-            team: team.name.clone(),
             task_id: Some(task.id.clone()),
             status: status.to_owned(),
-            kind: "bootstrap".to_owned(),
-            ref_id: None,
+            ..Notification::new(
+                NotificationKind::Bootstrap,
+                team.name.clone(),
+                format!("[{}] {text}", team.name),
+                &excerpt::of_task(&task.id),
+            )
         };
-        let frame = Frame {
-            topic: source.topic.clone(),
-            ts: self.parts.clock.now(),
-            body: Body::Notification(notification),
-        };
-        Writes::new().frame(&source.channel, frame)
+        let (topic, now) = (source.topic.clone(), self.parts.clock.now());
+        Writes::new().told(&source.channel, topic, task.label, now, notification)
     }
 
     fn failed(&self, team: &TeamRecord, task: &TaskId, why: &str) -> Notice {

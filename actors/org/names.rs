@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use super::error::OrgError;
-use crate::ids::TeamName;
+use crate::{excerpt, ids::TeamName};
 
 /// Names that mean something else.
 const RESERVED: [&str; 11] = [
@@ -31,7 +31,7 @@ const MOST_KEYWORDS: usize = 50;
 pub fn check_name(name: &str) -> Result<TeamName, OrgError> {
     let refuse = |rule: &'static str| {
         Err(OrgError::Name {
-            name: name.chars().take(*LENGTH.end()).collect(),
+            name: excerpt::line(name, *LENGTH.end()),
             rule,
         })
     };

@@ -4,7 +4,7 @@ use std::{fmt::Write, time::Duration};
 
 use serde_json::Value;
 
-use crate::{clock::Timestamp, ids::TopicId};
+use crate::{clock::Timestamp, excerpt, ids::TopicId};
 
 /// The most topics that are listed for the model, best first.
 const LISTED: usize = 20;
@@ -56,7 +56,7 @@ pub fn question(candidates: &[Candidate], content: &str, now: Timestamp) -> Stri
         // Writing to a string cannot fail.
         let _ = writeln!(question, "- {id} {name}, last used {ago}");
     }
-    let head: String = content.chars().take(QUOTED).collect();
+    let head = excerpt::line(content, QUOTED);
     question.push_str("\nMessage:\n");
     question.push_str(&quoted(&head));
     question

@@ -11,6 +11,7 @@ use super::{
     run::Cause,
 };
 use crate::{
+    excerpt::{self, Unit},
     ids::{TeamKey, TeamName, TriggerId},
     task::Label,
 };
@@ -87,8 +88,16 @@ impl Handler<Call> for Scheduler {
         if self.draining {
             return Box::pin(std::future::ready(Err(Refusal::Stopping)));
         }
-        let shown = &call.payload[..call.payload.floor_char_boundary(SHOWN)];
-        let order = body::with_payload(body::order(trigger), &call.headers, shown);
+        // The run keeps all of it.
+        let (shown, missing) = call
+            .payload
+            .split_at(call.payload.floor_char_boundary(SHOWN));
+        let rest = format!(
+            "an operator finds them in the run of trigger {}",
+            trigger.id
+        );
+        let shown = excerpt::marked(shown, missing.len(), Unit::Byte, &rest);
+        let order = body::with_payload(body::order(trigger), &call.headers, &shown);
         let pending = Pending {
             key: call.key,
             label: Label::Untrusted,

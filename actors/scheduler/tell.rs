@@ -2,31 +2,24 @@
 
 use super::{
     Scheduler,
+    config::Config,
+    records::TriggerRows,
     run::{Notified, Run, RunOutcome},
-    trigger::{Quiet, Trigger},
+    trigger::{Place, Quiet, Quieted, Trigger},
 };
 use crate::{
-    briefing::Speaker,
     clock::Timestamp,
-    event::{Body, Frame, Notification},
-    ids::{ChannelId, TriggerId},
+    event::{Notification, NotificationKind},
+    excerpt,
+    ids::{TaskId, TriggerId},
     notice::{Notice, NoticeKind},
-    store::records::{Interaction, Said, Writes},
-    task::{Label, Outcome, Task, TopicRef},
+    store::records::Writes,
+    task::{Label, Outcome, Task},
 };
 
-/// A frame's text has at most this many characters.
-const LONGEST: usize = 100_000;
 /// What is held back through a quiet time: so many texts, of so many characters.
 const MOST_HELD: usize = 50;
 const LONGEST_HELD: usize = 4_000;
-
-/// Where people are told.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Place {
-    pub(super) channel: ChannelId,
-    pub(super) topic: Option<TopicRef>,
-}
 
 /// Whether people are told of a run, and where.
 pub(super) struct Telling {
@@ -76,35 +69,53 @@ impl Scheduler {
             }
             _ => format!("[{team}] {}", said(outcome, run)),
         };
+        let rest = match &run.task_id {
+            Some(task) => excerpt::of_task(task),
+            None => runs_of(trigger),
+        };
         let Some(place) = &telling.place else {
+            let config = &trigger.definition.config;
+            if matches!(config, Config::Keyword(_) | Config::Message(_)) {
+                let task = run.task_id.as_ref().map(TaskId::as_str);
+                tracing::error!(trigger = %trigger.id, task, "the run of a trigger that listens has no channel to tell");
+            }
             run.notified = Notified::Inbox;
+            let text = excerpt::excerpt(&text, LONGEST_HELD, &rest);
             return writes.notice(&self.report(trigger, run, text));
         };
         if self.is_quiet(trigger, now) {
             run.notified = Notified::Later;
-            let id = run.trigger.clone();
-            if let Some(trigger) = self.triggers.get_mut(&id) {
-                trigger.held.push(text.chars().take(LONGEST_HELD).collect());
-                let over = trigger.held.len().saturating_sub(MOST_HELD);
-                trigger.held.drain(..over);
+            let quieted = Quieted {
+                text: excerpt::excerpt(&text, LONGEST_HELD, &rest),
+                place: place.clone(),
+                label: telling.label,
+            };
+            if let Some(trigger) = self.triggers.get_mut(&run.trigger) {
+                trigger.quieted.push(quieted);
+                let over = trigger.quieted.len().saturating_sub(MOST_HELD);
+                trigger.quieted.drain(..over);
+                trigger.quieted_more += over as u64;
             }
             return writes;
         }
         run.notified = Notified::Channel {
             channel: place.channel.clone(),
         };
-        let status = match run.outcome {
-            Some(RunOutcome::Failed) => "failed",
-            _ => "done",
+        let notification = Notification {
+            task_id: run.task_id.clone(),
+            status: match run.outcome {
+                Some(RunOutcome::Failed) => "failed",
+                _ => "done",
+            }
+            .to_owned(),
+            ..Notification::new(NotificationKind::Trigger, team.clone(), text, &rest)
         };
-        tell(
-            writes,
-            trigger,
-            run,
-            (place, telling.label),
-            text,
-            status,
+        writes.told(
+            &place.channel,
+            place.topic.clone(),
+            telling.label,
             now,
+            notification,
         )
     }
 
@@ -146,8 +157,20 @@ impl Scheduler {
         let own = trigger.definition.notify_channel.is_some();
         match telling.place.as_ref().filter(|_| own) {
             Some(place) => {
-                let place = (place, telling.label);
-                tell(writes, trigger, run, place, text, "failed", now)
+                let team = trigger.team.name.clone();
+                let rest = runs_of(trigger);
+                let notification = Notification {
+                    task_id: run.task_id.clone(),
+                    status: "failed".to_owned(),
+                    ..Notification::new(NotificationKind::Trigger, team, text, &rest)
+                };
+                writes.told(
+                    &place.channel,
+                    place.topic.clone(),
+                    telling.label,
+                    now,
+                    notification,
+                )
             }
             None => writes,
         }
@@ -158,7 +181,7 @@ impl Scheduler {
             id: self.to.ids.notice(),
             kind: NoticeKind::Report,
             team: Some(trigger.team.name.clone()),
-            text: text.chars().take(LONGEST_HELD).collect(),
+            text,
             refs: vec![trigger.id.to_string(), run.id.to_string()],
             at: self.now(),
             read: false,
@@ -183,7 +206,7 @@ impl Scheduler {
 
     /// When something that is held back is to be told.
     pub(super) fn quiet_until(&self, trigger: &Trigger) -> Option<Timestamp> {
-        if trigger.held.is_empty() {
+        if trigger.held.is_empty() && trigger.quieted.is_empty() {
             return None;
         }
         let now = self.now();
@@ -199,52 +222,75 @@ impl Scheduler {
         }
     }
 
-    /// The quiet time is over: what was held back is told as one.
+    /// The quiet time is over: what was held back is told, as one to each place.
     pub(super) fn speak(&mut self, id: &TriggerId) {
-        use super::records::TriggerRows;
         let now = self.now();
         let notice = self.to.ids.notice();
         let Some(trigger) = self.triggers.get_mut(id) else {
             return;
         };
         let held = std::mem::take(&mut trigger.held);
-        if held.is_empty() {
+        let mut quieted = std::mem::take(&mut trigger.quieted);
+        let more = std::mem::take(&mut trigger.quieted_more);
+        if held.is_empty() && quieted.is_empty() {
             return;
         }
-        let text = held.join("\n\n");
         let mut writes = Writes::new().trigger(trigger);
         let trigger = trigger.clone();
-        match &trigger.definition.notify_channel {
-            Some(channel) => {
-                let frame = Frame {
-                    topic: trigger.definition.notify_topic.clone(),
-                    ts: now,
-                    body: Body::Notification(Notification {
-                        content: text.chars().take(LONGEST).collect(),
-                        team: trigger.team.name.clone(),
-                        task_id: None,
-                        status: "done".to_owned(),
-                        kind: "trigger".to_owned(),
-                        ref_id: None,
-                    }),
-                };
-                writes = writes.frame(channel, frame);
-            }
+        let rest = runs_of(&trigger);
+        let own = trigger.definition.notify_channel.as_ref();
+        let own = own.map(|channel| Place {
+            channel: channel.clone(),
+            topic: trigger.definition.notify_topic.clone(),
+        });
+        match own {
+            Some(place) => quieted.extend(held.into_iter().map(|text| Quieted {
+                text,
+                place: place.clone(),
+                // Former versions did not note it.
+                label: Label::Untrusted,
+            })),
+            None if held.is_empty() => {}
             None => {
                 writes = writes.notice(&Notice {
                     id: notice,
                     kind: NoticeKind::Report,
                     team: Some(trigger.team.name.clone()),
-                    text: text.chars().take(LONGEST).collect(),
+                    text: held.join("\n\n"),
                     refs: vec![trigger.id.to_string()],
                     at: now,
                     read: false,
                 });
             }
         }
+        let mut left_out = match more {
+            0 => None,
+            more => Some(format!("({more} older ones are not shown: {rest})")),
+        };
+        while let Some(Quieted { place, .. }) = quieted.first() {
+            let place = place.clone();
+            let (here, elsewhere) = quieted.into_iter().partition(|held| held.place == place);
+            quieted = elsewhere;
+            let here: Vec<Quieted> = here;
+            let label = here.iter().map(|held| held.label).max().unwrap_or_default();
+            let texts = here.into_iter().map(|held| held.text);
+            let text: Vec<String> = left_out.take().into_iter().chain(texts).collect();
+            let notification = Notification::new(
+                NotificationKind::Trigger,
+                trigger.team.name.clone(),
+                text.join("\n\n"),
+                &rest,
+            );
+            writes = writes.told(&place.channel, place.topic, label, now, notification);
+        }
         self.plan_next(id);
         self.keep_quietly(writes);
     }
+}
+
+/// Where all runs of a trigger are told of.
+fn runs_of(trigger: &Trigger) -> String {
+    format!("`hivewright trigger runs {}`", trigger.id)
 }
 
 /// What a run has to say: its answer, or its reason where there is none.
@@ -253,44 +299,4 @@ fn said<'a>(outcome: &'a Outcome, run: &'a Run) -> &'a str {
         "" => run.reason.as_deref().unwrap_or("done"),
         text => text,
     }
-}
-
-fn tell(
-    writes: Writes,
-    trigger: &Trigger,
-    run: &Run,
-    (place, label): (&Place, Label),
-    text: String,
-    status: &str,
-    now: Timestamp,
-) -> Writes {
-    let text: String = text.chars().take(LONGEST).collect();
-    let team = &trigger.team.name;
-    let mut writes = writes;
-    if let Some(task) = &run.task_id {
-        let speaker = Speaker::Team(team.to_string());
-        writes = writes.interaction(&Interaction {
-            channel: place.channel.clone(),
-            topic: place.topic.as_ref().map(|topic| topic.id.clone()),
-            task: Some(task.clone()),
-            at: now,
-            said: vec![Said::new(now, speaker, &text, label)],
-            trust_decision: None,
-        });
-    }
-    writes.frame(
-        &place.channel,
-        Frame {
-            topic: place.topic.clone(),
-            ts: now,
-            body: Body::Notification(Notification {
-                content: text,
-                team: team.clone(),
-                task_id: run.task_id.clone(),
-                status: status.to_owned(),
-                kind: "trigger".to_owned(),
-                ref_id: None,
-            }),
-        },
-    )
 }

@@ -65,8 +65,12 @@ impl Definition {
         Self {
             name: name.to_owned(),
             overlap_policy: match config {
+                Config::Schedule(_) => OverlapPolicy::SkipThenReplace,
                 Config::Window(_) => OverlapPolicy::AlwaysSkip,
-                _ => OverlapPolicy::SkipThenReplace,
+                // Each of these is somebody's message: none is dropped, the later one waits.
+                Config::Keyword(_) | Config::Message(_) | Config::Webhook(_) => {
+                    OverlapPolicy::Allow
+                }
             },
             config,
             task: task.to_owned(),
@@ -143,9 +147,15 @@ pub struct Trigger {
     /// How far what it left can be trusted: a run that read what a stranger wrote leaves that.
     #[serde(default, skip_serializing_if = "Label::is_trusted")]
     pub cursors_label: Label,
-    /// What is told once the quiet time is over.
+    /// What is told once the quiet time is over, as former versions kept it.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub held: Vec<String>,
+    /// What is told once the quiet time is over, oldest first.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub quieted: Vec<Quieted>,
+    /// How many older ones are told of by their number alone.
+    #[serde(default, skip_serializing_if = "is_none")]
+    pub quieted_more: u64,
     /// Rises with each change that someone made.
     pub revision: u64,
     /// Who made it.
@@ -154,6 +164,36 @@ pub struct Trigger {
     pub created_at: Timestamp,
     /// When it was last changed.
     pub updated_at: Timestamp,
+}
+
+/// What a run had to say in a quiet time.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Quieted {
+    /// What, marked where it was cut.
+    pub text: String,
+    /// Where it is told.
+    pub place: Place,
+    /// How far it may be believed.
+    #[serde(default, skip_serializing_if = "Label::is_trusted")]
+    pub label: Label,
+}
+
+/// Where people are told.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Place {
+    /// The channel.
+    pub channel: ChannelId,
+    /// Its topic.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub topic: Option<TopicRef>,
+}
+
+#[expect(
+    clippy::trivially_copy_pass_by_ref,
+    reason = "serde asks for a reference"
+)]
+fn is_none(number: &u64) -> bool {
+    *number == 0
 }
 
 impl Trigger {
@@ -186,6 +226,8 @@ impl Trigger {
             cursors: BTreeMap::new(),
             cursors_label: Label::Trusted,
             held: Vec::new(),
+            quieted: Vec::new(),
+            quieted_more: 0,
             revision: 1,
             created_by: created_by.to_owned(),
             created_at: now,

@@ -4,15 +4,17 @@ use std::sync::Arc;
 
 use serde::{Serialize, de::DeserializeOwned};
 
+use super::damage::Quarantined;
 use crate::{
     approvals::{
         question::{Question, QuestionStatus},
         record::{Approval, Status},
     },
     audit::Audit,
+    briefing::Speaker,
     budget::{Caller, Cost, Day, Spent, SpentRow, Tally},
     clock::Timestamp,
-    event::Frame,
+    event::{Body, Frame, Notification},
     history::HistoryEvent,
     ids::{ChannelId, LeaseId, MessageId, TaskId, TeamKey, TeamName},
     inbox::InboxEvent,
@@ -21,7 +23,7 @@ use crate::{
     org::record::TeamRecord,
     router::topics::Topic,
     storage::{Batch, StorageError},
-    task::{Lane, Task},
+    task::{Label, Lane, Task, TopicRef},
 };
 
 mod keys;
@@ -63,6 +65,18 @@ pub struct Writes {
     pub(super) list: Vec<Write>,
     /// What is true once it is durable.
     pub(super) told: Vec<Event>,
+    /// The first row that could not be put into a record: the commit is refused for it.
+    pub(super) unwritable: Option<Unwritable>,
+}
+
+/// A row that does not serialise.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("record {key} cannot be written: {reason}")]
+pub struct Unwritable {
+    /// Its key, made readable.
+    pub key: String,
+    /// What is wrong with it.
+    pub reason: String,
 }
 
 impl Writes {
@@ -73,7 +87,7 @@ impl Writes {
 
     /// Nothing was added.
     pub fn is_empty(&self) -> bool {
-        self.list.is_empty()
+        self.list.is_empty() && self.unwritable.is_none()
     }
 
     /// The commit is made only while this lease is good.
@@ -87,6 +101,7 @@ impl Writes {
         debug_assert!(other.guard.is_none());
         self.list.extend(other.list);
         self.told.extend(other.told);
+        self.unwritable = self.unwritable.or(other.unwritable);
         self
     }
 
@@ -150,13 +165,15 @@ impl Writes {
 
     /// A frame for a channel's outbox. The store numbers it.
     pub fn frame(self, channel: &ChannelId, frame: Frame) -> Self {
-        let value = encode(&frame);
         let told = facts::frame(channel, &frame);
-        self.tell_all(told).with(Write::Frame {
-            channel: channel.clone(),
-            frame: Arc::new(frame),
-            value,
-        })
+        match encode(&frame) {
+            Ok(value) => self.tell_all(told).with(Write::Frame {
+                channel: channel.clone(),
+                frame: Arc::new(frame),
+                value,
+            }),
+            Err(error) => self.refused(&outbox_prefix(channel), &error),
+        }
     }
 
     /// Events of a session, whose `seq` go on from one another.
@@ -224,6 +241,11 @@ impl Writes {
         )
     }
 
+    /// An event that was shown in part: the whole stays for whoever reads on.
+    pub fn shown(self, lane: &Lane, generation: u32, event: &InboxEvent) -> Self {
+        self.put(shown_key(lane, generation, &event.id), event)
+    }
+
     /// How much one cause has led to.
     pub fn cause(self, root: &TaskId, row: &impl Serialize) -> Self {
         self.put(cause_key(root), row)
@@ -258,12 +280,14 @@ impl Writes {
 
     /// What the calls for a task have come to, once it has ended: with the order of ends.
     pub fn ended_calls(self, task: &Task, tally: &Tally) -> Self {
-        let mut value = ended_mark(task.kind).to_vec();
-        value.extend(encode(tally));
-        self.with(Write::Put {
-            key: ended_key(task),
-            value,
-        })
+        let (key, mut value) = (ended_key(task), ended_mark(task.kind).to_vec());
+        match encode(tally) {
+            Ok(tally) => {
+                value.extend(tally);
+                self.with(Write::Put { key, value })
+            }
+            Err(error) => self.refused(&key, &error),
+        }
     }
 
     /// What the calls for a task that has not ended have come to, as of this day.
@@ -312,6 +336,16 @@ impl Writes {
             .tell(facts::notice(notice))
     }
 
+    /// A copy of a damaged record.
+    pub(crate) fn quarantined(self, record: &[u8], copy: &Quarantined) -> Self {
+        self.put(quarantine_key(record), copy)
+    }
+
+    /// What an inbox shows in place of an event that is damaged.
+    pub(crate) fn lost_event(self, key: &[u8], event: &InboxEvent) -> Self {
+        self.put(key.to_vec(), event)
+    }
+
     /// An approval. Those that wait are found without reading the others.
     pub fn approval(self, approval: &Approval) -> Self {
         let open = approval_mark(&approval.id);
@@ -350,6 +384,13 @@ impl Writes {
             .tell(facts::team(record))
     }
 
+    /// What went wrong last in a team that is gone is of no use to anyone.
+    pub(crate) fn forget_error(self, team: &TeamKey) -> Self {
+        self.with(Write::Delete {
+            key: error_key(team),
+        })
+    }
+
     /// The answer to a tool call, for when the same call is made again.
     pub fn answer(self, call: &str, answer: &impl Serialize) -> Self {
         self.put(answer_key(call), answer)
@@ -359,6 +400,38 @@ impl Writes {
     pub fn interaction(self, row: &Interaction) -> Self {
         let name = row.task.as_ref().map_or("", |task| task.as_str());
         self.put(interaction_key(row, name), row)
+    }
+
+    /// A notification: its frame, and its row of the interaction log.
+    pub fn told(
+        self,
+        channel: &ChannelId,
+        topic: Option<TopicRef>,
+        label: Label,
+        now: Timestamp,
+        told: Notification,
+    ) -> Self {
+        let speaker = Speaker::Team(told.team.to_string());
+        let row = Interaction {
+            channel: channel.clone(),
+            topic: topic.as_ref().map(|topic| topic.id.clone()),
+            task: told.task_id.clone(),
+            at: now,
+            said: vec![Said::new(now, speaker, &told.content, label)],
+            trust_decision: None,
+        };
+        // Not in the place of another row of this moment.
+        let of = told
+            .task_id
+            .as_ref()
+            .map_or(told.team.as_str(), TaskId::as_str);
+        let name = format!("{of}:{:?}", told.kind);
+        let frame = Frame {
+            topic,
+            ts: now,
+            body: Body::Notification(told),
+        };
+        self.unheard(&name, &row).frame(channel, frame)
     }
 
     /// A row of the interaction log about words that became no work, under a name of its own.
@@ -411,8 +484,19 @@ impl Writes {
     }
 
     pub(super) fn put<T: Serialize>(self, key: Vec<u8>, row: &T) -> Self {
-        let value = encode(row);
-        self.with(Write::Put { key, value })
+        match encode(row) {
+            Ok(value) => self.with(Write::Put { key, value }),
+            Err(error) => self.refused(&key, &error),
+        }
+    }
+
+    /// A commit that cannot be put together is not made.
+    fn refused(mut self, key: &[u8], error: &serde_json::Error) -> Self {
+        self.unwritable.get_or_insert_with(|| Unwritable {
+            key: printable(key),
+            reason: error.to_string(),
+        });
+        self
     }
 
     fn with(mut self, write: Write) -> Self {
@@ -422,7 +506,10 @@ impl Writes {
 
     /// The changes, for a storage that no store runs on. Frames are not among them: only a store
     /// numbers them.
-    pub fn batch(self) -> Batch {
+    pub fn batch(self) -> Result<Batch, StorageError> {
+        if let Some(unwritable) = self.unwritable {
+            return Err(StorageError::Write(unwritable.to_string()));
+        }
         let change = |write| match write {
             Write::Put { key, value } => Some((key, Some(value))),
             Write::Delete { key } => Some((key, None)),
@@ -431,9 +518,9 @@ impl Writes {
             | Write::ForgetChannel { .. }
             | Write::LookAgain { .. } => None,
         };
-        Batch {
+        Ok(Batch {
             changes: self.list.into_iter().filter_map(change).collect(),
-        }
+        })
     }
 
     /// Roughly the bytes that this will write.
@@ -453,17 +540,15 @@ impl Writes {
 /// Room for a row of usual length.
 const ROW: usize = 1024;
 
-/// A record as stored. The types above have no map keys or values that JSON cannot hold.
-fn encode<T: Serialize>(row: &T) -> Vec<u8> {
+/// A record as stored.
+fn encode<T: Serialize>(row: &T) -> serde_json::Result<Vec<u8>> {
     // Most rows fit, so that they are written without being moved.
     let mut value = Vec::with_capacity(ROW);
-    match serde_json::to_writer(&mut value, row) {
-        Ok(()) => value,
-        Err(_) => Vec::new(),
-    }
+    serde_json::to_writer(&mut value, row)?;
+    Ok(value)
 }
 
-/// A record as read.
+/// A record as read. Readers of a store use `damage::row` and `damage::one`, which report what cannot be read.
 pub fn decode<T: DeserializeOwned>(key: &[u8], value: &[u8]) -> Result<T, StorageError> {
     serde_json::from_slice(value).map_err(|error| StorageError::Damaged {
         key: printable(key),

@@ -13,6 +13,7 @@ use super::{
 };
 use crate::{
     approvals::record::Approval,
+    audit::{Audit, CallAudit, Decision, TOOL_CALL, beginning},
     briefing::{Hindrance, Line, Speaker},
     budget::{Caller, Tally},
     channel::Deliver,
@@ -25,9 +26,10 @@ use crate::{
     queue::{ACK_AFTER, Finished, Return, parking::Park},
     store::{
         Numbered, StoreError,
-        records::{Writes, snippet},
+        records::{Said, Writes},
     },
     task::{Code, Ending, Kind, Lane, Outcome, Source, Task, Wait, WaitReason},
+    tool::ToolFault,
     usage::Usage,
 };
 
@@ -405,14 +407,21 @@ impl Team {
         events.iter_mut().for_each(|event| running.place(event));
         let task = &running.charge.task;
         let seen = std::mem::take(&mut running.seen);
+        let kept = running.kept.take();
         let day = self.recipe.days.day_of(timestamp);
         let mut writes = writes;
+        if let Some(event) = &kept {
+            writes = writes.shown(&task.lane, task.generation, event);
+        }
         for event in &events {
             if let Fact::Meta(Meta::Compaction(compaction)) = &event.fact
                 && compaction.trigger == Trigger::Command
             {
                 writes = writes.summarised(&task.lane, task.generation, event.seq);
             }
+        }
+        for audit in events.iter().filter_map(|event| call_audit(running, event)) {
+            writes = writes.audit(&audit);
         }
         let calls = events.iter().filter_map(|event| called(&self.name, event));
         for (caller, usage) in calls {
@@ -464,7 +473,9 @@ impl Team {
     ) {
         let frames = match result {
             Ok(frames) => frames,
-            Err(StoreError::TooLarge(bytes)) => return self.too_large(topic, turn, bytes, ctx),
+            Err(error @ (StoreError::TooLarge(_) | StoreError::Unwritable(_))) => {
+                return self.refused(topic, turn, &error, ctx);
+            }
             Err(error) => {
                 // The task is someone else's, or the process is ending: this turn is void.
                 tracing::warn!(team = %self.name, %turn, %error, "turn abandoned");
@@ -513,7 +524,7 @@ impl Team {
                 if charge.task.kind == Kind::Compact {
                     // The next turn reads what stands for it now.
                     lane.memory = None;
-                } else if let Some(memory) = &mut lane.memory {
+                } else if let (Some(memory), Some(_)) = (&mut lane.memory, topic) {
                     let lines = std::mem::take(&mut ended.lines);
                     lines.into_iter().for_each(|line| memory.remember(line));
                 }
@@ -569,27 +580,19 @@ impl Team {
     }
 
     /// A record that the store does not take ends the turn; nothing of it was written.
-    fn too_large(
+    fn refused(
         &mut self,
         topic: &Option<TopicId>,
         turn: &TurnId,
-        bytes: usize,
+        error: &StoreError,
         ctx: &mut Context<Self>,
     ) {
         let Some(running) = self.lanes.running(topic, turn) else {
             return;
         };
         running.committing = false;
-        running.turn.abandon();
         running.wants.clear();
-        let end = End {
-            ending: Ending::Failed,
-            code: Some(Code::Internal),
-            message: Some(format!(
-                "a step of {bytes} bytes is more than the store takes"
-            )),
-            text: String::new(),
-        };
+        let end = running.turn.refused_by_store(error);
         self.end(topic, turn, Vec::new(), end, ctx);
     }
 
@@ -660,12 +663,56 @@ fn called<'a>(team: &TeamName, event: &'a HistoryEvent) -> Option<(Caller, &'a U
     }
 }
 
+/// The line of the audit for a call that an event tells the end of.
+fn call_audit(running: &Running, event: &HistoryEvent) -> Option<Audit> {
+    let Fact::ToolResult {
+        id,
+        name,
+        content,
+        fault,
+        duration_ms,
+        rule,
+        approved,
+        ..
+    } = &event.fact
+    else {
+        return None;
+    };
+    let (turn, task) = (&event.turn, &running.charge.task);
+    let decision = Decision::of(*fault, *approved);
+    let check = |fault: ToolFault| fault.as_str().to_owned();
+    let refused_by = fault.filter(|_| decision == Decision::Refuse).map(check);
+    Some(Audit {
+        // A turn has no two results of one call: written again, it is the same line.
+        id: format!("{turn}-{id}"),
+        at: event.timestamp,
+        actor: format!("team:{}", task.lane.team).into(),
+        action: TOOL_CALL.to_owned(),
+        target: name.clone(),
+        from: task.id.to_string(),
+        outcome: fault.map_or("ok", ToolFault::as_str).to_owned(),
+        call: Some(Box::new(CallAudit {
+            team: task.lane.team.clone(),
+            task: task.id.clone(),
+            turn: turn.clone(),
+            tool: name.clone(),
+            decision,
+            rule: rule.clone().or(refused_by),
+            duration_ms: *duration_ms,
+            ok: fault.is_none(),
+            arguments: beginning(&running.turn.arguments_of(id).unwrap_or_default()),
+            result: beginning(content),
+        })),
+    })
+}
+
 fn outcome(end: &End, usage: Usage, now: Timestamp) -> Outcome {
     Outcome {
         ending: end.ending,
         code: end.code,
         message: end.message.clone(),
         text: end.text.clone(),
+        truncated: end.truncated,
         usage,
         report: None,
         finished_at: now,
@@ -693,19 +740,11 @@ fn turn_end(end: &End, steps: u32, usage: Usage, took: Duration) -> Fact {
 }
 
 fn question_line(task: &Task) -> Line {
-    Line {
-        at: task.created_at,
-        speaker: Speaker::Person(task.from.clone()),
-        text: snippet(&task.body),
-        label: task.label,
-    }
+    let person = Speaker::Person(task.from.clone());
+    Said::new(task.created_at, person, &task.body, task.label).into_line(Some(&task.id))
 }
 
 fn reply_line(task: &Task, text: &str, at: Timestamp) -> Option<Line> {
-    (!text.is_empty()).then(|| Line {
-        at,
-        speaker: Speaker::Team(task.lane.team.as_str().to_owned()),
-        text: snippet(text),
-        label: task.label,
-    })
+    let team = Speaker::Team(task.lane.team.as_str().to_owned());
+    (!text.is_empty()).then(|| Said::new(at, team, text, task.label).into_line(Some(&task.id)))
 }

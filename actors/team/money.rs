@@ -15,12 +15,12 @@ use crate::{
     },
     budget::{Overdrawn, Request, Spent, SpentRow},
     engine::Paid,
-    event::{Body, Frame, Notification},
+    event::{Notification, NotificationKind},
     history::{Fact, Meta},
     ids::{CallId, TopicId, TurnId},
     notice::{Notice, NoticeKind},
     store::records::Writes,
-    task::{Ancestor, Source, Wait, WaitReason},
+    task::{Ancestor, Label, Source, Wait, WaitReason},
     tool::Asking,
     usage::Usage,
 };
@@ -169,21 +169,14 @@ impl Team {
             writes = writes.warned(day, &near.team).notice(&notice);
             let source = running.charge.task.source.as_ref();
             if let Some(source) = source.map(Source::of_what_follows) {
-                let body = Body::Notification(Notification {
-                    content: format!("[{}] {near}.", near.team),
-                    team: near.team,
-                    task_id: None,
+                let text = format!("[{}] {near}.", near.team);
+                let rest = "`hivewright usage`";
+                let warning = Notification {
                     status: "warning".to_owned(),
-                    kind: "budget".to_owned(),
-                    ref_id: None,
-                });
-                let topic = source.topic.clone();
-                let frame = Frame {
-                    topic,
-                    ts: now,
-                    body,
+                    ..Notification::new(NotificationKind::Budget, near.team, text, rest)
                 };
-                writes = writes.frame(&source.channel, frame);
+                let label = Label::Trusted;
+                writes = writes.told(&source.channel, source.topic, label, now, warning);
             }
         }
         writes

@@ -159,6 +159,7 @@ fn task(_: usize, ids: &Ids) -> Writes {
             code: None,
             message: None,
             text: "They are fine. ".repeat(20),
+            truncated: false,
             usage: Usage::default(),
             report: None,
             finished_at: now,

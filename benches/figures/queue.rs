@@ -96,6 +96,7 @@ fn outcome() -> Outcome {
         code: None,
         message: None,
         text: "It is sunny.".to_owned(),
+        truncated: false,
         usage: Usage::default(),
         report: None,
         finished_at: WallClock.now(),

@@ -13,9 +13,11 @@ mod approvals;
 mod ask;
 mod audit;
 mod backup;
+mod changes;
 mod chat;
 mod completions;
 mod config;
+mod delegated;
 mod doctor;
 mod errand;
 mod events;
@@ -129,6 +131,7 @@ enum Command {
     Questions(questions::Arguments),
     Policy(policy::Arguments),
     Inbox(inbox::Arguments),
+    Changes(changes::Arguments),
     History(history::Arguments),
     Usage(usage::Arguments),
     Logs(logs::Arguments),
@@ -196,11 +199,11 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
         Ok(cli) => cli,
         Err(error) => {
             // Nobody is left to tell if this fails.
-            let _gone = error.print();
-            return if error.use_stderr() {
-                Exit::Usage.code().into()
-            } else {
-                ExitCode::SUCCESS
+            let printed = error.print();
+            return match (error.use_stderr(), printed) {
+                (true, _) => Exit::Usage.code().into(),
+                (false, Err(_)) => Exit::Failed.code().into(),
+                (false, Ok(())) => ExitCode::SUCCESS,
             };
         }
     };
@@ -211,7 +214,10 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
         ..
     } = cli.everywhere;
     let screen = Screen::new(json, quiet, no_color);
-    match Context::new(cli.everywhere, screen).and_then(|context| dispatch(cli.command, context)) {
+    let ended = Context::new(cli.everywhere, screen)
+        .and_then(|context| dispatch(cli.command, context))
+        .and_then(|()| screen::written());
+    match ended {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => {
             report(&failure, screen);
@@ -241,6 +247,7 @@ fn dispatch(command: Option<Command>, context: Context) -> Result<(), Failure> {
         Some(Command::Questions(arguments)) => wait_for(questions::run(arguments, &context)),
         Some(Command::Policy(arguments)) => wait_for(policy::run(arguments, &context)),
         Some(Command::Inbox(arguments)) => wait_for(inbox::run(arguments, &context)),
+        Some(Command::Changes(arguments)) => wait_for(changes::run(arguments, &context)),
         Some(Command::History(arguments)) => wait_for(history::run(arguments, &context)),
         Some(Command::Usage(arguments)) => wait_for(usage::run(arguments, &context)),
         Some(Command::Logs(arguments)) => wait_for(logs::run(arguments, &context)),

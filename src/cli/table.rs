@@ -1,5 +1,7 @@
 //! Tables: rows in columns, for people.
 
+use hivewright_actors::excerpt;
+
 use super::screen::{self, printable};
 
 /// Between two columns.
@@ -36,7 +38,7 @@ fn lined_up<const N: usize>(lines: &[[String; N]], width: Option<usize>) -> Stri
     let aligned = lines.iter().map(|line| {
         let cells = line.iter().zip(widths);
         let cells: Vec<_> = cells
-            .map(|(cell, width)| format!("{:<width$}", cut(cell, width)))
+            .map(|(cell, width)| format!("{:<width$}", excerpt::line(cell, width)))
             .collect();
         format!("{}\n", cells.join(GAP).trim_end())
     });
@@ -54,14 +56,6 @@ fn fit<const N: usize>(widths: &mut [usize; N], width: usize) {
             _ => return,
         }
     }
-}
-
-fn cut(cell: &str, width: usize) -> String {
-    if cell.chars().count() <= width {
-        return cell.to_owned();
-    }
-    let kept: String = cell.chars().take(width.saturating_sub(1)).collect();
-    format!("{kept}…")
 }
 
 /// A date of an answer in UTC, to the minute.

@@ -1,6 +1,9 @@
 //! How the answer to one message looks on a terminal, piece by piece.
 
-use hivewright_actors::event::{ErrorBody, Progress, ProgressKind, Response};
+use hivewright_actors::{
+    event::{ErrorBody, Progress, ProgressKind, Response},
+    excerpt,
+};
 
 use super::exchange::Heard;
 
@@ -133,7 +136,7 @@ fn remark(progress: &Progress) -> String {
                 None => format!(" ({outcome})"),
             });
         }
-        ProgressKind::Note | ProgressKind::TextDelta => {}
+        ProgressKind::Note | ProgressKind::TextDelta | ProgressKind::UserMessage => {}
     }
     line
 }
@@ -141,7 +144,9 @@ fn remark(progress: &Progress) -> String {
 fn closing(response: &Response) -> Option<Print> {
     let text = match (response.status.as_str(), response.truncated) {
         ("cancelled", _) => "· stopped",
-        (_, true) => "· the answer was cut here; all of it is in the history",
+        (_, true) => {
+            "· the answer was cut here; say `go on`, or see all there is with `hivewright tasks show`"
+        }
         _ => return None,
     };
     Some(Print::Remark(text.to_owned()))
@@ -149,11 +154,10 @@ fn closing(response: &Response) -> Option<Print> {
 
 fn first_line(text: &str) -> String {
     let line = text.lines().next().unwrap_or_default();
-    let mut shown: String = line.chars().take(PREVIEW).collect();
-    if shown.len() < text.trim_end().len() {
-        shown.push('…');
+    match line.len() < text.trim_end().len() {
+        true => format!("{}…", excerpt::split(line, PREVIEW).0),
+        false => excerpt::line(line, PREVIEW),
     }
-    shown
 }
 
 #[cfg(test)]

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use actix_web::{HttpRequest, http::header, web};
 use futures_util::StreamExt;
-use hivewright_actors::clock::Timestamp;
+use hivewright_actors::{clock::Timestamp, excerpt};
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 use time::{OffsetDateTime, macros::format_description};
@@ -133,7 +133,7 @@ pub(super) fn unknown_field(unknown: &str, known: &[&str]) -> ApiError {
         None if known.is_empty() => "unknown field; there are none here".to_owned(),
         None => format!("unknown field; there are `{}`", known.join("`, `")),
     };
-    let refusal = ApiError::invalid_field(unknown.chars().take(64).collect::<String>(), message);
+    let refusal = ApiError::invalid_field(excerpt::line(unknown, 64), message);
     match hint {
         Some(hint) => refusal.hint(hint),
         None => refusal,

@@ -5,14 +5,15 @@ use std::{ops::ControlFlow, time::Duration};
 use actix_web::{Either, http::StatusCode, web};
 use hivewright_actors::{
     clock::Timestamp,
+    excerpt,
     ids::{TaskId, TeamName},
-    org::Bootstrap,
+    org::{Bootstrap, record::TeamState, tree::Tree},
     queue::submit::{Submission, Submit},
     store::{
         reads,
         records::{EndedTask, Writes},
     },
-    task::{Cause, Ending, Kind, Priority, Source, Task},
+    task::{Cause, Ending, Kind, Priority, Source, Task, WaitReason},
     usage::Usage,
 };
 use serde::{Deserialize, Serialize};
@@ -177,7 +178,12 @@ struct Line {
 #[schema(as = TaskOutcome)]
 struct Outcome {
     result: String,
+    /// The model's output limit cut the result.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    truncated: bool,
     error: Option<Fault>,
+    /// The person behind it is told of this end in their channel.
+    notified: bool,
     finished_at: Option<String>,
     duration_ms: u64,
     #[schema(schema_with = vocabulary::of::<Usage>)]
@@ -215,11 +221,22 @@ struct Retried {
     state: &'static str,
 }
 
+/// What an open task waits for, if it is not simply its turn.
+fn waits_for(task: &Task, tree: &Tree) -> Option<WaitReason> {
+    if let Some(parked) = &task.parked {
+        return Some(parked.reason);
+    }
+    let is_waiting = task.outcome.is_none() && task.lease.is_none();
+    let team = tree.get(task.lane.team.as_str()).filter(|_| is_waiting)?;
+    (team.state == TeamState::Paused).then_some(WaitReason::Paused)
+}
+
 impl Row {
-    fn of(task: Task, whole: bool) -> Self {
+    fn of(task: Task, whole: bool, tree: &Tree) -> Self {
+        let rest = format!("GET /api/v1/tasks/{}", task.id);
         let cut = |text: &str, most: usize| match whole {
             true => text.to_owned(),
-            false => text.chars().take(most).collect(),
+            false => excerpt::excerpt(text, most, &rest),
         };
         let state = task.state();
         let line = task.lineage.as_ref();
@@ -231,7 +248,10 @@ impl Row {
             let took = outcome.finished_at.since(task.created_at);
             Outcome {
                 result: cut(&outcome.text, SHOWN),
+                truncated: outcome.truncated,
                 error,
+                notified: task.is_notified(outcome)
+                    && (task.source.as_ref()).is_some_and(|source| source.message.is_none()),
                 finished_at: json::date(outcome.finished_at),
                 duration_ms: u64::try_from(took.as_millis()).unwrap_or(u64::MAX),
                 usage: outcome.usage,
@@ -241,7 +261,7 @@ impl Row {
         Self {
             body: cut(&task.body, BEGINNING),
             state,
-            wait_reason: task.parked.as_ref().map(|parked| parked.reason.as_str()),
+            wait_reason: waits_for(&task, tree).map(WaitReason::as_str),
             created_at: json::date(task.created_at),
             not_before: task.not_before.and_then(json::date),
             deadline_at: json::date(task.deadline_at),
@@ -364,6 +384,7 @@ async fn list(state: web::Data<State>, caller: Caller<Read>) -> Result<Rows<Row>
     let teams = caller.principal.teams();
     let wanted = Wanted::read(&caller.query, teams, parts.clock.now());
     let page = caller.query.page()?;
+    let tree = parts.view.now();
     let rows = parts.store.read(move |storage| {
         let mut gathering = Gathering::new(&page);
         reads::each_open_task(storage, &mut |task| {
@@ -386,7 +407,7 @@ async fn list(state: web::Data<State>, caller: Caller<Read>) -> Result<Rows<Row>
         }
         gathering.rows(&page, |id| {
             let task = reads::task(storage, &TaskId::from(id))?;
-            Ok(task.map(|task| Row::of(task, false)))
+            Ok(task.map(|task| Row::of(task, false, &tree)))
         })
     });
     rows.await.map_err(ApiError::internal)
@@ -407,13 +428,15 @@ async fn show(
     caller: Caller<Read>,
     id: web::Path<String>,
 ) -> Result<Clean<Data<Whole>>, ApiError> {
-    let task = find(&caller, parts(&state)?, &id).await?;
-    let mut children = below(&state, &task).await?;
+    let parts = parts(&state)?;
+    let task = find(&caller, parts, &id).await?;
+    let (mut children, more_children) = below(&state, &task).await?;
     children.retain(|child| caller.reaches(child.team.as_str()));
     let shown = Whole {
         session_id: task.lane.session_id(task.generation),
         children,
-        row: Row::of(task, true),
+        more_children,
+        row: Row::of(task, true, &parts.view.now()),
     };
     Ok(Clean::new(&state.secrets, Data(shown)))
 }
@@ -428,6 +451,9 @@ struct Whole {
     session_id: String,
     /// What it made, newest first.
     children: Vec<Child>,
+    /// It made more than these: `root` finds all that came of the same cause.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    more_children: bool,
 }
 
 /// A task that another one made.
@@ -445,7 +471,7 @@ struct Child {
 }
 
 /// The tasks that a task made, newest first; of those that ended the last.
-async fn below(state: &State, task: &Task) -> Result<Vec<Child>, ApiError> {
+async fn below(state: &State, task: &Task) -> Result<(Vec<Child>, bool), ApiError> {
     let (id, since) = (task.id.clone(), task.created_at);
     let found = state.spine.store.read(move |storage| {
         let is_child = |task: &Task| {
@@ -461,21 +487,23 @@ async fn below(state: &State, task: &Task) -> Result<Vec<Child>, ApiError> {
         tasks.extend(reads::ended_tasks(
             storage,
             since,
-            CHILDREN,
+            CHILDREN + 1,
             // A message of a person comes of no task.
             |ended| !ended.is_chat,
             is_child,
         )?);
         Ok(tasks)
     });
-    let tasks = found.await.map_err(ApiError::internal)?;
+    let mut tasks = found.await.map_err(ApiError::internal)?;
+    let more = tasks.len() > CHILDREN;
+    tasks.truncate(CHILDREN);
     let child = |task: Task| Child {
         state: task.state(),
         team: task.lane.team,
         kind: task.kind,
         id: task.id,
     };
-    Ok(tasks.into_iter().map(child).collect())
+    Ok((tasks.into_iter().map(child).collect(), more))
 }
 
 fn is_final(task: &Task, what: &str) -> ApiError {

@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 
 use actix_web::{HttpRequest, http::StatusCode, web};
 use hivewright_actors::{
-    ids::TriggerId,
+    ids::{TeamKey, TriggerId},
+    org::record::TeamRecord,
     scheduler::{
         hand::{ByHand, Fire, Overlap},
         manage::{Disable, Listed, SetCursors, Which},
@@ -12,7 +13,7 @@ use hivewright_actors::{
         run::{Cause, Run},
         trigger::Trigger,
     },
-    store::records::decode,
+    store::damage::row,
     task,
 };
 use serde::Deserialize;
@@ -144,7 +145,7 @@ struct Shape {
     enable: Option<bool>,
     subagent: Option<String>,
     max_steps: Option<u32>,
-    /// `critical`, `high`, `normal` or `low`.
+    /// `high`, `normal` or `low`.
     priority: Option<String>,
     /// A duration such as `1h`.
     deadline: Option<String>,
@@ -223,6 +224,7 @@ impl From<DeskError> for ApiError {
                 StatusCode::CONFLICT
             }
             "queue_full" => return Self::rate_limited(message),
+            "disk_full" => return Self::disk_full(),
             "busy" => return Self::draining(),
             // It may have begun before.
             "draining" => return Self::draining().unsure(),
@@ -325,6 +327,7 @@ async fn create(
     let author = Author::Operator(caller.principal.id().as_str());
     let team = desk.team(&author, &team)?;
     let made = desk.create(&author, team, &form, enable, false).await?;
+    caller.names(made.id.as_str());
     Ok(Created(with_times(desk, &made, show::trigger(&made))))
 }
 
@@ -464,15 +467,47 @@ async fn history(
 ) -> Result<Rows<ShownRun>, ApiError> {
     let page = caller.query.page()?;
     let before = caller.query.moment("before", state.access.auth.now());
-    let (_, trigger) = stand(&state, &caller, &path).await?;
-    let (start, end) = records::runs_range(&trigger.team, &trigger.id, before);
+    let trigger = TriggerId::from(path.as_str());
+    let team = match stand(&state, &caller, &path).await {
+        Ok((_, trigger)) => trigger.team,
+        // One that was deleted leaves its runs.
+        Err(missing) => match left_by(&state, &caller, &trigger).await? {
+            Some(team) => team,
+            None => return Err(missing),
+        },
+    };
+    let (start, end) = records::runs_range(&team, &trigger, before);
     let rows = state.spine.store.read(move |storage| {
         listing::scan(storage, start, end, &page, |key, value| {
-            let run: Run = decode(key, value).ok()?;
+            let run: Run = row(storage, key, Ok(value))?;
             Some(show::run(&run))
         })
     });
     rows.await.map_err(ApiError::internal)
+}
+
+/// The team whose trigger left runs, if the caller reaches it.
+async fn left_by(
+    state: &State,
+    caller: &Caller<Operate>,
+    trigger: &TriggerId,
+) -> Result<Option<TeamKey>, ApiError> {
+    let tree = state.desk.parts()?.view.now();
+    let teams: Vec<TeamKey> = tree
+        .iter()
+        .filter(|team| caller.reaches(team.name.as_str()))
+        .map(TeamRecord::key)
+        .collect();
+    let id = trigger.clone();
+    let found = state.spine.store.read(move |storage| {
+        for team in teams {
+            if !records::runs(storage, &team, &id, None, 1)?.is_empty() {
+                return Ok(Some(team));
+            }
+        }
+        Ok(None)
+    });
+    found.await.map_err(ApiError::internal)
 }
 
 async fn set_cursors(

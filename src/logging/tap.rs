@@ -11,6 +11,7 @@ use std::{
 
 use hivewright_actors::{
     clock::{Clock, Timestamp},
+    excerpt,
     live::{
         Publisher,
         event::{Event, Kind},
@@ -196,7 +197,7 @@ struct Words<'a> {
 
 impl Words<'_> {
     fn take(&mut self, field: &Field, text: &str) {
-        let text: String = self.secrets.scrub(text).chars().take(LONGEST).collect();
+        let text = excerpt::excerpt(&self.secrets.scrub(text), LONGEST, "the log keeps no more");
         match field.name() {
             "message" => self.message = text,
             name => {

@@ -4,11 +4,12 @@ use std::{fmt, sync::Arc};
 
 use hivewright_actors::{
     clock::Timestamp,
+    excerpt,
     ids::{MemoryId, TeamKey, TeamName},
 };
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error as _};
 
-use super::{error::MemoryError, kind::Kind, provenance::Provenance};
+use super::{error::MemoryError, inject::Injection, kind::Kind, provenance::Provenance};
 
 /// The longest key, in characters.
 pub const LONGEST_KEY: usize = 128;
@@ -121,9 +122,14 @@ impl Entry {
         !self.active && self.review == Review::Pending && self.ended.is_none()
     }
 
-    /// It may go into prompts by itself.
-    pub fn is_injected(&self) -> bool {
-        self.active && self.kind.is_injected() && !self.is_untrusted()
+    /// Why it never goes into prompts by itself as it is; none if it may.
+    pub(super) fn kept_out(&self) -> Option<Injection> {
+        match self {
+            _ if !self.active => Some(Injection::Inactive),
+            _ if self.is_untrusted() => Some(Injection::Review),
+            _ if !self.kind.is_injected() => Some(Injection::Type),
+            _ => None,
+        }
     }
 
     /// Nobody has said that it can be believed.
@@ -228,10 +234,7 @@ impl<'de> Deserialize<'de> for Actor {
 
 /// The first characters of a text.
 pub fn beginning(text: &str, characters: usize) -> &str {
-    match text.char_indices().nth(characters) {
-        Some((end, _)) => &text[..end],
-        None => text,
-    }
+    excerpt::split(text, characters).0
 }
 
 #[cfg(test)]

@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use hivewright_actors::excerpt;
 use serde::{Deserialize, Serialize};
 
 use super::error::MemoryError;
@@ -77,7 +78,7 @@ impl Kind {
         Self::ALL
             .into_iter()
             .find(|kind| kind.as_str() == lower || kind.aliases().contains(&lower.as_str()))
-            .ok_or_else(|| MemoryError::UnknownType(word.chars().take(64).collect()))
+            .ok_or_else(|| MemoryError::UnknownType(excerpt::line(word, 64)))
     }
 
     /// Entries of this type go into prompts by themselves.

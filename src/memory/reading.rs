@@ -8,6 +8,7 @@ use std::{
 
 use hivewright_actors::{
     clock::Timestamp,
+    excerpt,
     ids::{MemoryId, TeamKey, TeamName},
     storage::{Storage, StorageError},
 };
@@ -15,9 +16,9 @@ use hivewright_actors::{
 use super::{
     Memory, Told,
     book::is_found,
-    entry::{Entry, Key, Review, beginning},
+    entry::{Entry, Key, Review},
     error::MemoryError,
-    inject::{choose, lay_out},
+    inject::{Injections, choose, lay_out},
     kind::Kind,
     rows,
     search::{Hit, Index, SNIPPET, order, snippet},
@@ -195,6 +196,14 @@ impl Memory {
             redactions,
         });
         Ok(text)
+    }
+
+    /// What the next prompt of a team holds of its entries: the same choice that [`Memory::injected`] lays out.
+    pub async fn injections(&self, team: &TeamKey) -> Result<Injections, MemoryError> {
+        let slot = self.slot(team);
+        let shelf = &mut *slot.shelf.lock().await;
+        let book = self.filled(team, &slot, shelf).await?;
+        Ok(Injections::of_choice(&choose(book.candidates())))
     }
 
     /// How many active entries a team has.
@@ -404,7 +413,7 @@ fn shown(
         };
         let snippet = match words {
             Some(words) => snippet(&entry.content, &hit.chunk, words, SNIPPET),
-            None => beginning(&entry.content, SNIPPET).to_owned(),
+            None => excerpt::line(&entry.content, SNIPPET),
         };
         found.push(Found {
             entry,

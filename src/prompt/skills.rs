@@ -1,5 +1,6 @@
 //! Skills: procedures in words, told to a model only when they are needed.
 
+use hivewright_actors::excerpt;
 use sha2::{Digest, Sha256};
 
 use super::{
@@ -147,7 +148,7 @@ fn simple(place: &Place<'_>, source: &str) -> Result<Skill, String> {
     let description = first_paragraph(purpose);
     Ok(Skill {
         name: name.to_owned(),
-        description: description.chars().take(MAX_DESCRIPTION).collect(),
+        description: excerpt::line(&description, MAX_DESCRIPTION),
         required: distinct(required_by(&outline)),
         file: place.name.to_owned(),
         digest: digest(text),

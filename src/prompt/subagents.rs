@@ -1,5 +1,7 @@
 //! Subagents: specialists of a team, each with a role, boundaries and skills.
 
+use hivewright_actors::excerpt;
+
 use super::{
     folder::{Limits, Place, Text},
     markdown::{Outline, bullets, first_paragraph, split_front_matter, without_mark},
@@ -103,7 +105,7 @@ impl Text for Subagent {
 }
 
 fn shortened(text: &str) -> String {
-    text.trim().chars().take(MAX_DESCRIPTION).collect()
+    excerpt::line(text.trim(), MAX_DESCRIPTION)
 }
 
 #[cfg(test)]

@@ -6,7 +6,7 @@ use reqwest::{Response, header::HeaderMap};
 use serde_json::Value;
 use tokio::time::{Instant, timeout, timeout_at};
 
-use hivewright_actors::{task::Code, usage::Usage};
+use hivewright_actors::{excerpt, task::Code, usage::Usage};
 
 use super::{
     Answer, Ask, Listener, Outgoing, Reader,
@@ -184,7 +184,7 @@ fn saying(body: &[u8]) -> String {
         Ok(json) => error_text(&json).unwrap_or_else(|| json.to_string()),
         Err(_) => text.split_whitespace().collect::<Vec<_>>().join(" "),
     };
-    said.chars().take(LONGEST_SAYING).collect()
+    excerpt::line(&said, LONGEST_SAYING)
 }
 
 /// The message of an error object, with its code if that says more.

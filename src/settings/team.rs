@@ -11,8 +11,8 @@ use super::{
     config::{LONGEST_TURN, SHORTEST, read_tools},
     field::Field,
     home::{Home, resolve},
-    problem::Problems,
-    providers::DEFAULT_PROFILE,
+    problem::{Problem, Problems},
+    providers::{DEFAULT_PROFILE, Providers},
     reader::{Document, Section},
 };
 
@@ -114,15 +114,39 @@ const RETIRED: [(&str, &str); 6] = [
     ("log_level", "use `log.level` in `config/config.yaml`"),
 ];
 
-/// Reads the file of the team `name`.
+/// Reads the file of the team `name`: what it says, and what works and should not stay.
+///
+/// The profiles it names must be among `providers`, if those are known.
 pub(crate) fn read(
     text: &str,
     document: Document,
     name: &str,
     home: &Home,
-) -> Result<Team, Problems> {
-    let team = document.read(text, |root| read_team(root, name, home));
-    document.finish(team).map(|(team, _)| team)
+    providers: Option<&Providers>,
+) -> Result<(Team, Vec<Problem>), Problems> {
+    let team = document.read(text, |root| {
+        let team = read_team(root, name, home);
+        if let Some(providers) = providers {
+            check_profile(root, &team, providers);
+        }
+        team
+    });
+    document.finish(team)
+}
+
+fn check_profile(root: &mut Section<'_>, team: &Team, providers: &Providers) {
+    let own = providers.misnamed(&team.provider_profile, None);
+    if let (Some(field), Some(reason)) = (root.field("provider_profile"), &own) {
+        field.reject::<()>(reason);
+        return;
+    }
+    let Some(reason) = providers.misnamed(&team.provider_profile, team.model.as_deref()) else {
+        return;
+    };
+    match root.field("model") {
+        Some(field) if own.is_none() => drop(field.reject::<()>(reason)),
+        _ => root.reject(format!("`provider_profile`: {reason}")),
+    }
 }
 
 fn read_team(root: &mut Section<'_>, name: &str, home: &Home) -> Team {
@@ -172,15 +196,21 @@ fn read_team(root: &mut Section<'_>, name: &str, home: &Home) -> Team {
         learning: root.get("learning", default.learning, |field| field.boolean()),
         heartbeat: root
             .maybe("heartbeat", |field| {
-                field.duration(Duration::ZERO..=LONGEST_HEARTBEAT)
+                match field.duration(Duration::ZERO..=LONGEST_HEARTBEAT)? {
+                    short if !short.is_zero() && short < SHORTEST_HEARTBEAT => {
+                        field.reject("expected 0s, which is never, or 1m to 7d")
+                    }
+                    pause => Some(pause),
+                }
             })
             .filter(|pause| !pause.is_zero()),
         name: default.name,
     }
 }
 
-/// The longest pause between two looks.
-const LONGEST_HEARTBEAT: Duration = Duration::from_secs(30 * 24 * 60 * 60);
+/// The shortest and the longest pause between two looks.
+const SHORTEST_HEARTBEAT: Duration = Duration::from_secs(60);
+const LONGEST_HEARTBEAT: Duration = Duration::from_secs(7 * 24 * 60 * 60);
 
 fn read_cap(field: Field<'_>) -> Option<f64> {
     let amount = field.amount()?;

@@ -4,7 +4,7 @@ use croner::{
     Cron,
     parser::{CronParser, Seconds, Year},
 };
-use hivewright_actors::{clock::Timestamp, scheduler::calendar::Calendar};
+use hivewright_actors::{clock::Timestamp, excerpt, scheduler::calendar::Calendar};
 use jiff::{
     SignedDuration, Zoned,
     civil::{DateTime, Time},
@@ -52,7 +52,7 @@ impl Calendar for Zones {
             .take(3)
             .map(|(_, name)| format!("`{name}`"))
             .collect();
-        let shown: String = zone.chars().take(64).collect();
+        let shown = excerpt::line(zone, 64);
         Err(format!(
             "there is no time zone `{shown}`; the nearest are {}",
             names.join(", ")

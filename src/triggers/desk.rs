@@ -8,6 +8,7 @@ use std::{
 use actix::{Addr, dev::ToEnvelope};
 use hivewright_actors::{
     clock::{Clock, Timestamp},
+    excerpt,
     ids::{MAIN, TeamKey, TeamName, TriggerId},
     org::{
         record::{Capability, TeamState},
@@ -25,7 +26,7 @@ use hivewright_actors::{
         run::Run,
         trigger::{Definition, Problem, Trigger},
     },
-    store::StoreHandle,
+    store::{StoreHandle, reads},
     task::Source,
     tool::Caller,
 };
@@ -238,6 +239,7 @@ impl Parts {
     ) -> Result<Trigger, DeskError> {
         let definition = self.writer(author).definition(form)?;
         self.check(&team, &definition, enable).await?;
+        self.check_channel(&definition).await?;
         let which = Which::Named {
             team: team.clone(),
             name: definition.name.clone(),
@@ -269,6 +271,10 @@ impl Parts {
         let definition = self.writer(author).changed(&present, &form)?;
         self.check(&present.team, &definition, present.is_active())
             .await?;
+        // One that went away since is no reason to refuse another change.
+        if definition.notify_channel != present.definition.notify_channel {
+            self.check_channel(&definition).await?;
+        }
         // Worked out again where nothing can come between.
         let (parts, source) = (self.clone(), author.source().cloned());
         let is_operator = author.is_operator();
@@ -402,6 +408,28 @@ impl Parts {
             return Err(DeskError::new("not_approved", message));
         }
         Ok(())
+    }
+
+    /// What is told where nobody can be is lost.
+    async fn check_channel(&self, definition: &Definition) -> Result<(), DeskError> {
+        let Some(channel) = definition.notify_channel.clone() else {
+            return Ok(());
+        };
+        let id = channel.clone();
+        let known = self
+            .store
+            .read(move |storage| reads::channel_row(storage, &id));
+        match known.await {
+            Ok(Some(_)) => Ok(()),
+            Ok(None) => {
+                let reason = format!(
+                    "there is no channel `{}`; `GET /api/v1/channels` names those there are",
+                    excerpt::line(channel.as_str(), 128)
+                );
+                Err(Problem::new("notify_channel", reason).into())
+            }
+            Err(error) => Err(DeskError::new("internal", error.to_string())),
+        }
     }
 
     async fn ask<M, T>(&self, message: M) -> Result<T, DeskError>

@@ -1,6 +1,7 @@
 //! Cron patterns, field by field: what is wrong with which one.
 
 use croner::parser::{CronParser, Seconds, Year};
+use hivewright_actors::excerpt;
 
 /// Two occurrences are at least this many seconds apart.
 const SHORTEST_DISTANCE: u32 = 10;
@@ -50,7 +51,7 @@ pub(super) fn check(pattern: &str) -> Result<(), String> {
     };
     for (place, (field, part)) in fields.iter().zip(&parts).enumerate() {
         check_field(field, part).map_err(|reason| {
-            let shown: String = part.chars().take(40).collect();
+            let shown = excerpt::line(part, 40);
             format!("field {} \"{shown}\" {reason}", place + 1)
         })?;
     }

@@ -15,7 +15,7 @@ use tokio::{
 use crate::{cli_follow::Following, service::Service};
 
 /// Routes that the command line leaves to other clients, and why.
-const LEFT: [(&str, &[&str]); 15] = [
+const LEFT: [(&str, &[&str]); 14] = [
     (
         "they are for browsers, probes, scrapers and callers of webhooks",
         &[
@@ -53,10 +53,6 @@ const LEFT: [(&str, &[&str]); 15] = [
             "GET /api/v1/teams/{name}/config",
             "PUT /api/v1/teams/{name}/config",
         ],
-    ),
-    (
-        "a change is read beside what was there before, on the page",
-        &["GET /api/v1/changes", "POST /api/v1/changes/{id}/rollback"],
     ),
     (
         "`status` shows these counts",
@@ -152,6 +148,8 @@ teams resume ops
 teams resume --all
 teams capabilities ops triggers
 teams bootstrap ops
+teams untrusted ops
+teams accept ops --all
 tasks list
 tasks show TASK
 tasks create ops #reply
@@ -209,6 +207,9 @@ inbox
 inbox list
 inbox read --all
 inbox read n-1
+changes
+changes list --team main
+changes rollback chg-1
 history list
 history show
 history show SESSION

@@ -71,8 +71,9 @@ fn notification(team: &str) -> Body {
         team: team.into(),
         task_id: Some("task-1".into()),
         status: "done".to_owned(),
-        kind: "task".to_owned(),
+        kind: crate::event::NotificationKind::Task,
         ref_id: None,
+        truncated: false,
     })
 }
 

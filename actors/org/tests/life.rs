@@ -15,6 +15,7 @@ fn ended(ending: Ending, text: &str) -> Task {
         code: (ending != Ending::Done).then_some(Code::NoProvider),
         message: None,
         text: text.to_owned(),
+        truncated: false,
         usage: Usage::default(),
         report: None,
         finished_at: Timestamp(2),

@@ -21,6 +21,7 @@ fn outcome(ending: Ending, text: &str) -> Outcome {
         code: (ending != Ending::Done).then_some(Code::Network),
         message: None,
         text: text.to_owned(),
+        truncated: false,
         usage: Usage::default(),
         report: None,
         finished_at: Timestamp(0),

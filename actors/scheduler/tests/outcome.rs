@@ -290,3 +290,141 @@ async fn what_happens_in_the_quiet_time_is_told_after_it_as_one() {
     let text = frame["content"].as_str().unwrap();
     assert_eq!(text.matches("[news] two new articles").count(), ends.len());
 }
+
+/// A stage whose runs say so much.
+async fn talkative() -> (Stage, Client) {
+    let stage = Stage::new(|_| vec![Play::Say(MUCH), Play::Answer]);
+    let client = stage.world.connect(&stage.spine);
+    (stage, client)
+}
+
+const MUCH: &str = {
+    const BYTES: [u8; 5_000] = [b'x'; 5_000];
+    match std::str::from_utf8(&BYTES) {
+        Ok(text) => text,
+        Err(_) => "",
+    }
+};
+
+/// TR-47: a report in the inbox that is cut says so, and a frame takes all of it.
+#[actix::test]
+async fn a_report_that_is_cut_says_how_much_and_where_the_rest_is() {
+    let (stage, _client) = talkative().await;
+    let definition = Definition {
+        notify: NotifyPolicy::Always,
+        ..cron("scan", "5")
+    };
+    let trigger = stage.create(definition).await;
+
+    stage.until_minute(5).await;
+
+    let text = stage.notices()[0].text.clone();
+    let task = stage.runs(&trigger.id)[0].task_id.clone().unwrap();
+    let mark = format!(" … [1007 more characters: `hivewright tasks show {task}`]");
+    assert!(text.ends_with(&mark), "{text}");
+
+    let (stage, client) = talkative().await;
+    stage.create(telling(&client.channel)).await;
+    stage.until_minute(5).await;
+    let frame = client.frame().await;
+    assert_eq!(frame["content"], format!("[news] {MUCH}"));
+}
+
+/// TR-48, CH-149: what was held back is marked where it was cut, those that were too many are counted,
+/// and all of it stands in the conversation of the channel.
+#[actix::test]
+async fn what_the_quiet_time_left_out_is_counted() {
+    let (stage, client) = talkative().await;
+    let minute = u32::try_from(stage.now().0 / 60_000 % (24 * 60)).unwrap();
+    let definition = Definition {
+        quiet: Some(Quiet {
+            from: minute,
+            to: (minute + 60) % (24 * 60),
+            timezone: None,
+        }),
+        ..Definition {
+            config: cron("scan", "*").config,
+            ..telling(&client.channel)
+        }
+    };
+    let trigger = stage.create(definition).await;
+
+    client.hears_nothing_for(59 * MINUTE).await;
+    let frame = client.frame().await;
+
+    let text = frame["content"].as_str().unwrap();
+    let runs = stage.runs(&trigger.id);
+    let held = runs.iter().filter(|run| run.notified == Notified::Later);
+    let left_out = held.count() - 50;
+    let first = format!(
+        "({left_out} older ones are not shown: `hivewright trigger runs {}`)\n\n[news] xxx",
+        trigger.id
+    );
+    assert!(text.starts_with(&first), "{}", &text[..200]);
+    assert_eq!(text.matches(" … [1007 more characters: ").count(), 50);
+    let said = stage.world.disk.keys("log");
+    assert_eq!(said.len(), 1, "{said:?}");
+}
+
+/// TR-48: a trigger that listens answers where the message came from, also after the quiet time.
+#[actix::test]
+async fn what_a_listening_trigger_held_back_goes_to_the_messages_channel() {
+    let stage = Stage::calm();
+    let minute = u32::try_from(stage.now().0 / 60_000 % (24 * 60)).unwrap();
+    let definition = Definition {
+        quiet: Some(Quiet {
+            from: minute,
+            to: (minute + 10) % (24 * 60),
+            timezone: None,
+        }),
+        ..super::stage::keyword("alarm", "fire")
+    };
+    stage.create(definition).await;
+    let client = stage.world.connect(&stage.spine);
+
+    client.say("m1", "fire");
+    client.hear_end_of("m1").await;
+    let told = client.frame().await;
+
+    assert_eq!(
+        (&told["type"], &told["content"]),
+        (&"notification".into(), &"[news] done".into())
+    );
+    assert_eq!(stage.notices(), []);
+}
+
+/// TR-39: what somebody sent is never dropped because it came close to another.
+#[test]
+fn only_what_a_clock_started_is_skipped_unless_told_otherwise() {
+    use crate::scheduler::{
+        config::{Config, Listen},
+        trigger::OverlapPolicy,
+    };
+
+    let overlap = |config| Definition::new("a", config, "b").overlap_policy;
+
+    assert_eq!(
+        overlap(cron("a", "5").config),
+        OverlapPolicy::SkipThenReplace
+    );
+    for config in [
+        Config::Keyword(Listen::default()),
+        Config::Message(Listen::default()),
+    ] {
+        assert_eq!(overlap(config), OverlapPolicy::Allow);
+    }
+}
+
+/// TR-36, TR-39: the second message waits behind the first.
+#[actix::test]
+async fn messages_that_come_close_together_are_both_served() {
+    let stage = Stage::new(|_| vec![Play::Wait(MINUTE), Play::Say("served"), Play::Answer]);
+    let trigger = stage.create(super::stage::keyword("alarm", "fire")).await;
+    let client = stage.world.connect(&stage.spine);
+
+    client.say("m1", "fire in the hall");
+    client.say("m2", "fire in the attic");
+    stage.pass(HOUR).await;
+
+    assert_eq!(stage.story(&trigger.id), ["keyword enqueued ok"; 2]);
+}

@@ -180,6 +180,31 @@ pub(in crate::store) fn message_prefix(channel: &ChannelId) -> Vec<u8> {
     prefix(&["msg", channel.as_str()])
 }
 
+/// What the keys of all messages begin with.
+pub(crate) fn messages_prefix() -> Vec<u8> {
+    prefix(&["msg"])
+}
+
+/// The channel and the message that the end of a key names.
+pub(crate) fn named_message(end: &[u8]) -> Option<(ChannelId, MessageId)> {
+    let (channel, message) = std::str::from_utf8(end).ok()?.split_once('\0')?;
+    Some((channel.into(), message.into()))
+}
+
+/// The message whose topic was still being found out, if the key is of such a record.
+pub(crate) fn undecided_message(key: &[u8]) -> Option<(ChannelId, MessageId)> {
+    named_message(key.strip_prefix(undecided_prefix().as_slice())?)
+}
+
+/// The copy of a damaged record.
+pub(crate) fn quarantine_key(record: &[u8]) -> Vec<u8> {
+    [quarantine_prefix().as_slice(), record].concat()
+}
+
+pub(in crate::store) fn quarantine_prefix() -> Vec<u8> {
+    prefix(&["quarantine"])
+}
+
 pub(in crate::store) fn undecided_key(channel: &ChannelId, id: &MessageId) -> Vec<u8> {
     join(&["und", channel.as_str(), id.as_str()])
 }
@@ -338,6 +363,21 @@ pub(crate) fn inboxes_prefix() -> Vec<u8> {
 pub(super) fn inbox_key(lane: &Lane, generation: u32, number: u64) -> Vec<u8> {
     let mut key = inbox_prefix(lane, generation);
     key.extend(number.to_be_bytes());
+    key
+}
+
+/// Where an event of an inbox is that was shown in part. It goes with its team and its age as those
+/// that wait do; no topic's name begins with this byte.
+pub(in crate::store) fn shown_key(lane: &Lane, generation: u32, event: &str) -> Vec<u8> {
+    let mut key = inboxes_of(&TeamKey {
+        name: lane.team.clone(),
+        generation,
+    });
+    key.push(1);
+    let topic = lane.topic.as_ref().map_or(NO_TOPIC, TopicId::as_str);
+    extend(&mut key, topic);
+    key.push(0);
+    extend(&mut key, event);
     key
 }
 

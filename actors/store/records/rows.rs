@@ -6,6 +6,7 @@ use crate::{
     briefing::{Line, Speaker},
     channel_type::ChannelType,
     clock::Timestamp,
+    excerpt::{self, Part, Unit},
     identities::Owner,
     ids::{ChannelId, GrantId, MessageId, PrincipalId, TaskId, TopicId},
     router::{
@@ -44,6 +45,9 @@ pub struct Undecided {
     pub at: Timestamp,
     /// The ack frame has been stored.
     pub acked: bool,
+    /// Other connections of the channel have been told of it.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub told: bool,
     /// Its sender named it, and may send it again.
     pub named: bool,
     /// How it got past the trust gate.
@@ -105,6 +109,9 @@ pub struct ChannelRow {
     /// By which door they came in.
     #[serde(default, skip_serializing_if = "is_websocket")]
     pub channel_type: ChannelType,
+    /// The next message opens a topic, whatever it is about.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub begins_anew: bool,
 }
 
 impl ChannelRow {
@@ -115,6 +122,7 @@ impl ChannelRow {
             grant: Some(owner.grant),
             last_seen: now,
             channel_type,
+            begins_anew: false,
         }
     }
 
@@ -162,24 +170,35 @@ impl Said {
             line: Line {
                 at,
                 speaker,
-                text: snippet(text),
+                text: excerpt::split(text, SNIPPET).0.to_owned(),
                 label,
             },
             length: text.len() as u64,
         }
     }
+
+    /// The line as a model is shown it, with the way to what the log did not keep.
+    pub fn into_line(self, task: Option<&TaskId>) -> Line {
+        let Self { mut line, length } = self;
+        let missing = length.saturating_sub(line.text.len() as u64);
+        if missing > 0 {
+            let part = match line.speaker {
+                Speaker::Person(_) => Part::Body,
+                Speaker::Team(_) | Speaker::Summary => Part::Result,
+            };
+            let rest = match task {
+                Some(task) => excerpt::to_read(task.as_str(), part, SNIPPET),
+                None => "they were not kept".to_owned(),
+            };
+            let missing = usize::try_from(missing).unwrap_or(usize::MAX);
+            line.text = excerpt::marked(&line.text, missing, Unit::Byte, &rest);
+        }
+        line
+    }
 }
 
 /// The interaction log keeps this many characters of a text.
 pub const SNIPPET: usize = 2_000;
-
-/// The first [`SNIPPET`] characters of a text.
-pub fn snippet(text: &str) -> String {
-    match text.char_indices().nth(SNIPPET) {
-        Some((end, _)) => text[..end].to_owned(),
-        None => text.to_owned(),
-    }
-}
 
 /// Tells texts apart (FNV-1a): the same on every machine and in every version.
 pub fn digest(text: &str) -> u64 {

@@ -91,6 +91,7 @@ impl Turn {
             code: None,
             message: None,
             text,
+            truncated: false,
         };
         Want::End(facts, end)
     }

@@ -2,12 +2,14 @@
 
 use std::time::Duration;
 
-use super::{CallState, End, Stop, Turn, Want, telling::result, waiting};
+use super::{CallState, End, Stop, Turn, Want, waiting};
 use crate::{
     clock::Timestamp,
     engine::EngineFailure,
-    event::{Progress, ProgressKind},
+    event::{FRAME_TEXT, Progress, ProgressKind},
+    excerpt,
     history::Fact,
+    store::StoreError,
     task::{Code, Ending, MAX_ATTEMPTS},
     tool::{ToolFault, ToolReply},
 };
@@ -27,16 +29,15 @@ impl Turn {
                 String::new(),
             );
         }
-        let message =
-            truncated.then(|| "the answer was cut by the model's output limit".to_owned());
         self.ended = true;
         Want::End(
             Vec::new(),
             End {
                 ending: Ending::Done,
                 code: None,
-                message,
+                message: None,
                 text,
+                truncated,
             },
         )
     }
@@ -86,7 +87,7 @@ impl Turn {
         for slot in &mut self.calls {
             if !matches!(slot.state, CallState::Done(_)) && stop != Stop::Stalled {
                 let reply = ToolReply::failed(ToolFault::Cancelled, "cancelled");
-                facts.push(result(&slot.call, &reply, Duration::ZERO).0);
+                facts.push(slot.result(&reply, Duration::ZERO).0);
             }
         }
         if !streaming.is_empty() {
@@ -137,8 +138,31 @@ impl Turn {
                 code,
                 message,
                 text: said.join("\n\n"),
+                truncated: false,
             },
         )
+    }
+}
+
+impl Turn {
+    /// The store does not take a step: the turn fails with what was said so far, as far as the store takes
+    /// that.
+    pub fn refused_by_store(&mut self, error: &StoreError) -> End {
+        // Its end was refused too: then what was said is what is too much.
+        let said = match self.refused {
+            true => String::new(),
+            false => self.said.join("\n\n"),
+        };
+        self.ended = true;
+        self.refused = true;
+        let rest = "the store does not take them";
+        End {
+            ending: Ending::Failed,
+            code: Some(Code::Internal),
+            message: Some(format!("a step could not be stored: {error}")),
+            text: excerpt::framed(&said, FRAME_TEXT, rest).0,
+            truncated: false,
+        }
     }
 }
 

@@ -5,10 +5,10 @@ use std::{collections::HashSet, time::Duration};
 use super::{
     CallState, Decision, Held, REPORT_RUN, Slot, Turn, Want,
     holding::unknown,
-    telling::{output, result, text_of},
+    telling::{output, text_of},
 };
 use crate::{
-    engine::{Block, Message, ToolOutput},
+    engine::{Block, Message, ToolOutput, is_output_limit},
     event::{Progress, ProgressKind},
     history::{Fact, HistoryEvent, Meta, Origin},
     ids::{ApprovalId, CallId},
@@ -81,7 +81,8 @@ impl Turn {
         }
         if let Some(Message::Assistant(blocks)) = self.conversation.last() {
             // The answer is there; only the end was not written.
-            let end = self.answer(text_of(blocks), false);
+            let truncated = was_truncated(journal);
+            let end = self.answer(text_of(blocks), truncated);
             return match end {
                 Want::End(mut last, end) => {
                     facts.append(&mut last);
@@ -293,7 +294,7 @@ impl Turn {
                 return asking.map(|asking| Held { call, key, asking });
             }
         };
-        let (fact, frame) = result(&slot.call, &refusal, Duration::ZERO);
+        let (fact, frame) = slot.result(&refusal, Duration::ZERO);
         slot.state = CallState::Done(output(&slot.call, &refusal));
         facts.push(fact);
         frames.push(frame);
@@ -308,6 +309,15 @@ fn was_set_aside(journal: &[HistoryEvent]) -> bool {
         _ => None,
     });
     metas.any(|meta| matches!(meta, Meta::Parked(_)))
+}
+
+/// The output limit stopped the last model call.
+fn was_truncated(journal: &[HistoryEvent]) -> bool {
+    let mut reasons = journal.iter().rev().filter_map(|event| match &event.fact {
+        Fact::Meta(Meta::Usage { stop_reason, .. }) => Some(stop_reason),
+        _ => None,
+    });
+    reasons.next().is_some_and(|reason| is_output_limit(reason))
 }
 
 fn effect_of(journal: &[HistoryEvent], call: &CallId) -> Effect {

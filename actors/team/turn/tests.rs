@@ -58,6 +58,7 @@ fn done(id: &CallId) -> ToolReply {
         fault: None,
         truncated: false,
         taints: false,
+        rule: None,
     }
 }
 
@@ -558,6 +559,7 @@ fn an_answer_without_its_end_is_the_end() {
         code: None,
         message: None,
         text: "All done.".to_owned(),
+        truncated: false,
     };
     assert_eq!(wants, [Want::End(vec![start()], end)]);
 }
@@ -575,6 +577,7 @@ fn too_many_steps_fail_with_what_was_said() {
         code: Some(Code::StepLimit),
         message: Some("Stopped after 6 steps without a final answer.".to_owned()),
         text: said.join("\n\n"),
+        truncated: false,
     };
     assert_eq!(*ending(&shell), end);
 }
@@ -591,6 +594,7 @@ fn an_empty_answer_is_a_failure_that_names_the_tools() {
         code: Some(Code::EmptyAnswer),
         message: Some("the model answered with nothing (tools that ran: look, save)".to_owned()),
         text: String::new(),
+        truncated: false,
     };
     assert_eq!(*ending(&shell), end);
 }
@@ -650,6 +654,7 @@ fn a_call_that_was_under_way_is_looked_at_again_with_what_the_turn_had_read() {
         id,
         reply: ToolReply {
             taints: true,
+            rule: None,
             ..reply
         },
         took: Duration::ZERO,

@@ -1,5 +1,6 @@
 //! What is printed of tasks.
 
+use hivewright_actors::excerpt;
 use serde::Deserialize;
 use serde_json::Value;
 
@@ -37,6 +38,8 @@ struct Lineage {
 #[derive(Debug, Deserialize)]
 struct Outcome {
     result: String,
+    #[serde(default)]
+    truncated: bool,
     error: Option<Fault>,
     finished_at: Option<String>,
 }
@@ -66,7 +69,7 @@ pub(super) fn list(answer: &Value) -> Result<String, Failure> {
             row.kind,
             state,
             row.created_at.as_deref().map(moment).unwrap_or_default(),
-            words.chars().take(50).collect(),
+            excerpt::line(&words, 50),
         ]
     });
     Ok(table(
@@ -106,6 +109,9 @@ pub(super) fn one(answer: &Value) -> Result<String, Failure> {
         }
         if !outcome.result.is_empty() {
             text += &format!("\n{}\n", outcome.result);
+        }
+        if outcome.truncated {
+            text += "\nThe model's output limit cut this; say `go on` where it was asked.\n";
         }
     }
     Ok(printable(&text))

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use hivewright_actors::excerpt;
 use serde::Deserialize;
 use serde_json::Value;
 
@@ -62,7 +63,7 @@ impl Seen {
         let at = self.at.as_ref().or(self.created_at.as_ref());
         let at = at.map(|at| moment(at)).unwrap_or_default();
         let words = self.body.split_whitespace().collect::<Vec<_>>().join(" ");
-        let words: String = words.chars().take(50).collect();
+        let words = excerpt::line(&words, 50);
         let line = format!("{at}  {}  {}  {state}  {words}", self.id, self.team);
         printable(line.trim_end())
     }

@@ -135,6 +135,7 @@ fn happenings() -> Vec<Event> {
         code: None,
         message: None,
         text: String::new(),
+        truncated: false,
         usage: Usage::default(),
         report: None,
         finished_at: Timestamp(1),

@@ -71,6 +71,7 @@ async fn fill(bench: &Bench) {
             code: None,
             message: None,
             text: String::new(),
+            truncated: false,
             usage: Usage::default(),
             report: None,
             finished_at: at,

@@ -16,6 +16,7 @@ fn outcome(task: &Task, ending: Ending, text: &str) -> Outcome {
         code: (ending != Ending::Done).then_some(Code::Internal),
         message: None,
         text: text.to_owned(),
+        truncated: false,
         usage: Usage::default(),
         report: None,
         finished_at: task.created_at + Duration::from_secs(2),
@@ -297,4 +298,45 @@ async fn what_did_not_end_well_is_tried_again_as_a_linked_task() {
     assert_eq!(retry("task-3").await.refusal().0, 409);
     assert_eq!(retry("task-4").await.refusal().0, 409);
     assert_eq!(retry(&id).await.refusal(), (409, "final".to_owned()));
+}
+
+/// OP-24: a list that ends says so, and a text that is cut in it says where the whole is.
+#[actix_web::test]
+async fn what_a_task_does_not_show_is_marked() {
+    let bench = Bench::new().await;
+    let parent = bench.task("task-1", "main", Kind::Chat, "Dig.");
+    let below = parent.lineage_below();
+    bench.ended(parent, Ending::Done, "Dug.").await;
+    let mut writes = Writes::new();
+    for number in 0..=200 {
+        let mut child = bench.task(&format!("task-1{number}"), "main", Kind::Delegate, "Dig.");
+        child.lineage = Some(below.clone());
+        child.outcome = Some(outcome(&child, Ending::Done, "Dug."));
+        writes = writes.finished(&child);
+    }
+    bench.state.spine.store.commit(writes).await.unwrap();
+    let one = bench.get("/api/v1/tasks/task-1", &bench.operator()).await;
+    let one = one.json()["data"].clone();
+    assert_eq!(one["children"].as_array().unwrap().len(), 200);
+    assert_eq!(one["more_children"], true);
+
+    let long = bench.task("task-2", "ops", Kind::Delegate, &"d".repeat(201));
+    let cut = Outcome {
+        truncated: true,
+        ..outcome(&long, Ending::Done, &"r".repeat(10_002))
+    };
+    let long = Task {
+        outcome: Some(cut),
+        ..long
+    };
+    let writes = Writes::new().finished(&long);
+    bench.state.spine.store.commit(writes).await.unwrap();
+    let list = bench.get("/api/v1/tasks?team=ops", &bench.operator()).await;
+    let row = list.json()["data"][0].clone();
+    let body = row["body"].as_str().unwrap();
+    let result = row["outcome"]["result"].as_str().unwrap();
+    assert!(body.ends_with("d … [1 more character: GET /api/v1/tasks/task-2]"));
+    assert!(result.ends_with("r … [2 more characters: GET /api/v1/tasks/task-2]"));
+    // SE-12
+    assert_eq!(row["outcome"]["truncated"], true);
 }

@@ -259,3 +259,38 @@ async fn triggers_need_the_scope_to_operate() {
     assert_eq!(seen.refusal().0, 403);
     assert_eq!(made.refusal().0, 403);
 }
+
+/// TR-59: deleting keeps the runs, for those who reach the team.
+#[actix::test]
+async fn the_runs_of_a_deleted_trigger_can_be_read() {
+    let bench = Bench::new().await;
+    let token = bench.token("ops", only(Scope::Operate)).await;
+    let made = bench.post("/api/v1/triggers", &token, morning()).await;
+    let path = format!(
+        "/api/v1/triggers/{}",
+        made.json()["data"]["id"].as_str().unwrap()
+    );
+    let run = bench.post(&format!("{path}/run"), &token, json!({})).await;
+    let run = run.json()["data"]["id"].clone();
+
+    assert_eq!(bench.delete(&path, &token).await.status, 204);
+    let runs = bench.get(&format!("{path}/runs"), &token).await;
+    let none = bench.get("/api/v1/triggers/trg-none/runs", &token).await;
+
+    assert_eq!(runs.json()["data"][0]["id"], run);
+    assert_eq!(none.status, 404);
+}
+
+/// TR-02, TR-59: what would be told to nobody is refused, and one that went away since hinders no other change.
+#[actix::test]
+async fn a_channel_that_does_not_exist_is_refused_with_its_field() {
+    let bench = Bench::new().await;
+    let token = bench.token("ops", only(Scope::Operate)).await;
+    let mut form = morning();
+    form["notify_channel"] = json!("ws:nobody");
+
+    let refused = bench.post("/api/v1/triggers", &token, form).await;
+
+    assert_eq!(refused.status, 400);
+    assert_eq!(refused.json()["error"]["field"], "notify_channel");
+}

@@ -1,7 +1,7 @@
 //! The answer, from the events of a stream.
 
 use hivewright_actors::{
-    engine::{Block, EngineEvent},
+    engine::{Block, EngineEvent, is_output_limit},
     tool::ToolCall,
     usage::Usage,
 };
@@ -221,7 +221,7 @@ impl Reader for Reading {
         Ok(Answer {
             blocks: self.parts.drain(..).map(finished).collect(),
             usage: self.usage,
-            truncated: stop_reason == "max_tokens",
+            truncated: is_output_limit(&stop_reason),
             paused: stop_reason == "pause_turn",
             stop_reason,
         })

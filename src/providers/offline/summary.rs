@@ -1,6 +1,6 @@
 //! Summarising without a model: the first sentence of each part.
 
-use hivewright_actors::team::turn::digest::REQUEST;
+use hivewright_actors::{excerpt, team::turn::digest::REQUEST};
 
 /// A summary has at most this many characters.
 const LONGEST: usize = 500;
@@ -13,7 +13,7 @@ pub(super) fn write(request: &str) -> Option<String> {
         .filter_map(|part| part.split_once("]\n"));
     let sentences = parts.map(|(who, words)| format!("{who}: {}", first_sentence(words)));
     let summary = sentences.collect::<Vec<_>>().join("\n");
-    Some(summary.chars().take(LONGEST).collect())
+    Some(excerpt::line(&summary, LONGEST))
 }
 
 fn first_sentence(words: &str) -> &str {

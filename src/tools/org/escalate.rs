@@ -3,13 +3,15 @@
 use std::time::Duration;
 
 use hivewright_actors::{
-    event::{Body, Frame, Notification},
+    event::{Body, Frame, Notification, NotificationKind},
+    excerpt,
     ids::{TaskId, TeamKey, TeamName},
     notice::{Notice, NoticeKind},
     queue::submit::Submission,
     store::{
+        damage::one,
         reads,
-        records::{EdgeKey, Writes, decode},
+        records::{EdgeKey, Writes},
     },
     task::{Ending, Kind, OnResult, Priority, Task},
     tool::Effect,
@@ -58,6 +60,9 @@ struct Escalated {
     earlier: Option<State>,
 }
 
+/// The kind of rows that remember escalations.
+pub(super) const KIND: &str = "escalation";
+
 /// An escalation that was made, by its correlation id.
 #[derive(Debug, Serialize, Deserialize)]
 struct Row {
@@ -94,7 +99,7 @@ fn state_of(row: &Row, task: Option<&Task>) -> State {
 }
 
 fn key_of(team: &TeamKey, correlation: &str) -> EdgeKey {
-    EdgeKey::new("escalation", format!("{team}/{correlation}"))
+    EdgeKey::new(KIND, format!("{team}/{correlation}"))
 }
 
 /// What became of the last escalation under an id.
@@ -105,10 +110,9 @@ async fn earlier(
 ) -> Result<Option<State>, ToolError> {
     let key = key_of(team, correlation).bytes();
     let found = parts.store.read(move |storage| {
-        let Some(value) = storage.get(&key)? else {
+        let Some(row) = one::<Row>(storage, &key)? else {
             return Ok(None);
         };
-        let row: Row = decode(&key, &value)?;
         let task = match &row.task {
             Some(task) => reads::task(storage, task)?,
             None => None,
@@ -192,12 +196,15 @@ impl Escalate {
                 topic: source.topic.clone(),
                 ts: now,
                 body: Body::Notification(Notification {
-                    content: format!("[{}] {text}", team.name),
-                    team: team.name.clone(),
                     task_id: Some(cx.caller.task.clone()),
                     status: "open".to_owned(),
-                    kind: "escalation".to_owned(),
                     ref_id: Some(escalated.correlation_id.clone()),
+                    ..Notification::new(
+                        NotificationKind::Escalation,
+                        team.name.clone(),
+                        format!("[{}] {text}", team.name),
+                        &excerpt::of_task(&cx.caller.task),
+                    )
                 }),
             };
             writes = writes.frame(&source.channel, frame);

@@ -1,18 +1,19 @@
-//! `list_completed_tasks`: what was done lately.
+//! `list_completed_tasks`: what was done lately, and what one of it came to in full.
 
 use std::time::Duration;
 
 use hivewright_actors::{
-    ids::TeamName,
+    excerpt::{self, Part},
+    ids::{TaskId, TeamName},
     store::{reads, records::EndedTask},
-    task::{Outcome, Task},
-    tool::Effect,
+    task::{Cause, Kind, Label, Outcome, Source, Task},
+    tool::{Caller, Effect},
 };
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::office::{Office, date, moment, no};
+use super::office::{Office, Parts, date, moment, no};
 use crate::tools::{
     answer,
     contract::{Limits, Tool, ToolContext, ToolError},
@@ -26,6 +27,8 @@ const SOME: usize = 50;
 const MOST: usize = 200;
 /// So much of a result is shown, in characters.
 const SNIPPET: usize = 200;
+/// So much of one text is read at once, in characters.
+const PIECE: usize = 10_000;
 
 pub(super) struct ListCompletedTasks(pub(super) Office);
 
@@ -41,6 +44,15 @@ pub(super) struct Args {
     /// At most so many, 1 to 200. Left out: 50.
     #[serde(default)]
     limit: Option<usize>,
+    /// Reads one text instead: that of a task (`task-…`), or of a message to you that was shown cut (`m-…`).
+    #[serde(default)]
+    id: Option<String>,
+    /// With `id`: what came of a task (`result`, which is usual), or what was asked (`body`).
+    #[serde(default)]
+    part: Part,
+    /// With `id`: the first character to read. At most 10,000 are read at once.
+    #[serde(default)]
+    offset: usize,
 }
 
 fn row(task: &Task, outcome: &Outcome) -> Value {
@@ -55,15 +67,103 @@ fn row(task: &Task, outcome: &Outcome) -> Value {
         "type": task.kind.as_str(),
         "state": outcome.ending.as_str(),
         "duration_ms": u64::try_from(took.as_millis()).unwrap_or(u64::MAX),
-        "result_snippet": said.chars().take(SNIPPET).collect::<String>(),
+        "result_snippet": excerpt::line(said, SNIPPET),
         "finished_at": date(outcome.finished_at),
     })
 }
 
+/// What a turn is shown of others' work: nothing that another person caused. Work that nobody is behind looks
+/// after everyone's, and is shown to everyone.
+fn is_shown(task: &Task, behind: &Cause) -> bool {
+    let cause = task.caused_by();
+    cause == *behind || cause == Cause::System || *behind == Cause::System
+}
+
+/// Whether a turn may read the texts of a task.
+///
+/// What people say to the main team is read in the conversation that it is part of, and work that came
+/// of it on behalf of the same person; what nobody in particular is behind, by all of the team.
+fn may_read(caller: &Caller, task: &Task) -> bool {
+    let channel = |source: &Option<Source>| source.as_ref().map(|source| source.channel.clone());
+    if task.kind == Kind::Chat {
+        return task.lane == caller.lane && channel(&task.source) == channel(&caller.source);
+    }
+    is_shown(task, &caller.cause)
+}
+
+/// A part of a text, with the way to the next.
+fn piece(id: &str, text: &str, offset: usize) -> Value {
+    let total = text.chars().count();
+    let start = text
+        .char_indices()
+        .nth(offset)
+        .map_or(text.len(), |(at, _)| at);
+    let (shown, missing) = excerpt::split(&text[start..], PIECE);
+    let mut fields = json!({ "id": id, "text": shown, "offset": offset, "characters": total });
+    if missing > 0 {
+        fields["next_offset"] = json!(total - missing);
+    }
+    fields
+}
+
+impl ListCompletedTasks {
+    async fn read(
+        &self,
+        parts: &Parts,
+        args: &Args,
+        id: &str,
+        cx: &ToolContext,
+    ) -> Result<String, ToolError> {
+        let caller = &cx.caller;
+        let unknown = || {
+            answer::refuse(
+                "not_found",
+                format!("`id`: there is no text `{id}` for you"),
+            )
+        };
+        let (key, lane, generation) = (id.to_owned(), caller.lane.clone(), caller.team.generation);
+        let found = parts.store.read(move |storage| {
+            let task = reads::task(storage, &TaskId::from(key.as_str()))?;
+            Ok((task, reads::shown_event(storage, &lane, generation, &key)?))
+        });
+        let found = found
+            .await
+            .map_err(|error| ToolError::failed(error.to_string()))?;
+        let (text, label): (String, Label) = match found {
+            (Some(task), _) => {
+                let tree = parts.tree();
+                let team = tree.as_self_or_above(&caller.team.name, &task.lane.team);
+                let below = team.is_ok_and(|team| team.key() == task.team());
+                let asked = task.reply_to.as_ref() == Some(&caller.lane)
+                    && task.asker == caller.team.generation;
+                if !(below || asked) || !may_read(caller, &task) {
+                    return Err(unknown());
+                }
+                let text = match (args.part, task.outcome) {
+                    (Part::Body, _) => task.body,
+                    (Part::Result, Some(outcome)) => outcome.text,
+                    (Part::Result, None) => {
+                        let message = format!("`id`: task `{id}` has not ended yet");
+                        return Err(answer::refuse("not_ended", message));
+                    }
+                };
+                (text, task.label)
+            }
+            (None, Some(event)) if event.is_for(&caller.lane, &caller.audience()) => {
+                (event.text, event.label)
+            }
+            (None, _) => return Err(unknown()),
+        };
+        // What a turn said holds what it had read.
+        cx.believe(label);
+        Ok(answer::ok(piece(id, &text, args.offset)))
+    }
+}
+
 impl Tool for ListCompletedTasks {
-    const NAME: &'static str = "list_completed_tasks";
-    const DESCRIPTION: &'static str =
-        "Lists tasks that your team, or one below it, has ended lately, the newest first.";
+    const NAME: &'static str = excerpt::READER;
+    const DESCRIPTION: &'static str = "Lists tasks that your team, or one below it, has ended lately, the newest first. With `id` \
+        it reads one text instead, for what was shown to you cut.";
     const EFFECT: Effect = Effect::Pure;
     const EXCLUSIVE: bool = false;
     const LIMITS: Limits = Limits::fixed(Duration::from_secs(30));
@@ -85,6 +185,9 @@ impl Tool for ListCompletedTasks {
 
     async fn call(&self, args: Args, cx: &ToolContext) -> Result<String, ToolError> {
         let parts = self.0.parts()?;
+        if let Some(id) = &args.id {
+            return self.read(parts, &args, id, cx).await;
+        }
         let tree = parts.tree();
         let caller = &cx.caller.team.name;
         let name = args.team.map_or_else(|| caller.clone(), TeamName::from);
@@ -100,10 +203,12 @@ impl Tool for ListCompletedTasks {
             })?,
         };
         let limit = args.limit.unwrap_or(SOME);
+        let behind = cx.caller.cause.clone();
         let tasks = parts.store.read(move |storage| {
             // What people said is theirs.
             let of = |ended: &EndedTask| ended.team == team.name && !ended.is_chat;
-            let wanted = |task: &Task| task.generation == team.generation;
+            let wanted =
+                |task: &Task| task.generation == team.generation && is_shown(task, &behind);
             reads::ended_tasks(storage, since, limit, of, wanted)
         });
         let tasks = tasks

@@ -5,10 +5,14 @@ use std::time::Duration;
 use hivewright_actors::{
     channel::Recheck,
     clock::Timestamp,
-    event::{Body, Frame, Notification},
+    event::{Body, Frame, Notification, NotificationKind},
+    excerpt,
     ids::{TaskId, TeamKey},
     queue::submit::Submission,
-    store::records::{EdgeKey, Writes, decode},
+    store::{
+        damage::one,
+        records::{EdgeKey, Writes},
+    },
     task::Kind,
     tool::Effect,
 };
@@ -54,6 +58,9 @@ pub(super) struct Args {
     #[serde(default)]
     correlation_id: Option<String>,
 }
+
+/// The kind of rows that remember what was handed up.
+pub(super) const KIND: &str = "handoffs";
 
 /// What a team has handed up lately.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
@@ -112,17 +119,14 @@ impl Lately {
 }
 
 fn key_of(team: &TeamKey) -> EdgeKey {
-    EdgeKey::new("handoffs", team.to_string())
+    EdgeKey::new(KIND, team.to_string())
 }
 
 async fn lately(parts: &Parts, team: &TeamKey) -> Result<Lately, ToolError> {
     let key = key_of(team).bytes();
-    let row = parts.store.read(move |storage| {
-        let value = storage.get(&key)?;
-        value
-            .map(|value| decode::<Lately>(&key, &value))
-            .transpose()
-    });
+    let row = parts
+        .store
+        .read(move |storage| one::<Lately>(storage, &key));
     let row = row
         .await
         .map_err(|error| ToolError::failed(error.to_string()))?;
@@ -229,12 +233,15 @@ impl Tool for EnqueueParentTask {
                 topic: source.topic.clone(),
                 ts: now,
                 body: Body::Notification(Notification {
-                    content: format!("[{}] {message}", caller.name),
-                    team: caller.name.clone(),
                     task_id: Some(handed.task_id.clone()),
                     status: "accepted".to_owned(),
-                    kind: "task".to_owned(),
                     ref_id: Some(handed.correlation_id.clone()),
+                    ..Notification::new(
+                        NotificationKind::Task,
+                        caller.name.clone(),
+                        format!("[{}] {message}", caller.name),
+                        &excerpt::of_task(&handed.task_id),
+                    )
                 }),
             };
             writes = writes.frame(&source.channel, frame);

@@ -45,6 +45,7 @@ use crate::{
         scaffold,
         tests::{Place, place},
     },
+    taint::Taint,
     teams::folders::TeamFolders,
     tools::{
         filter::ToolFilter,
@@ -64,6 +65,7 @@ mod asking;
 mod giving;
 mod looking;
 mod making;
+mod reading;
 mod telling;
 
 /// A queue that stores what it is given, and ends what it is told to.
@@ -359,6 +361,7 @@ impl Bench {
             sandbox: self.sandbox.clone(),
             secrets: Arc::new(Scrubbers::new(Vault::absent(), [])),
             rules: self.rules.clone(),
+            taint: Taint::default(),
         })
     }
 
@@ -430,6 +433,7 @@ impl Bench {
             key: "key-1".to_owned(),
             rerun: false,
             approved: None,
+            approved_by: None,
             cancel: CancellationToken::new(),
         }
     }
@@ -451,6 +455,7 @@ impl Bench {
             code: (ending != Ending::Done).then_some(Code::Internal),
             message: (ending != Ending::Done).then(|| "it broke".to_owned()),
             text: text.to_owned(),
+            truncated: false,
             usage: Usage::default(),
             report: None,
             finished_at: self.clock.now(),

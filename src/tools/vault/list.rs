@@ -1,6 +1,6 @@
 //! `vault_list`: what is kept.
 
-use hivewright_actors::tool::Effect;
+use hivewright_actors::{excerpt, tool::Effect};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -37,7 +37,8 @@ impl Tool for VaultList {
         let rows = listed.into_iter().map(|seen| {
             let mut row = json!({ "key": seen.entry.key, "secret": seen.entry.secret, "note": seen.entry.note });
             if let Some(text) = seen.value.as_ref().and_then(|value| value.text()) {
-                row["value"] = text.chars().take(SHOWN).collect::<String>().into();
+                let rest = format!(r#"vault_get {{"key":"{}"}}"#, seen.entry.key);
+                row["value"] = excerpt::excerpt(text, SHOWN, &rest).into();
             }
             row
         });

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use hivewright_actors::scheduler::trigger::Problem;
+use hivewright_actors::{excerpt, scheduler::trigger::Problem};
 use serde_json::{Map, Value};
 
 use crate::settings::units;
@@ -35,7 +35,7 @@ impl<'a> Fields<'a> {
 
     /// Something is wrong with a field.
     pub(super) fn problem(&self, name: &str, reason: impl Into<String>) -> Problem {
-        let name: String = name.chars().take(64).collect();
+        let name = excerpt::line(name, 64);
         Problem::new(
             match self.path.as_str() {
                 "" => name,

@@ -141,6 +141,7 @@ impl Worker {
             code: None,
             message: message.or_else(|| (ending == Ending::Failed).then(|| "no luck".to_owned())),
             text: "done".to_owned(),
+            truncated: false,
             usage: Usage::default(),
             report: None,
             finished_at: self.clock.now(),

@@ -159,3 +159,110 @@ async fn a_trigger_is_found_among_many() {
     has_no_complaints(&browser).await;
     browser.close().await;
 }
+
+/// TR-59, TR-85: what a webhook brings is allowed in the same form that makes it.
+#[tokio::test]
+async fn a_webhook_is_made_and_enabled_by_the_form() {
+    let service = Service::start().await;
+    let secret = json!({"value": "a-secret-of-more-than-24-bytes"});
+    order(&service, "PUT", "/api/v1/vault/main/HOOK", secret).await;
+    let Some(browser) = chat(&service).await else {
+        return;
+    };
+
+    go(&browser, "#/triggers?new=1").await;
+    browser
+        .until("document.querySelector('dialog [name=name]')")
+        .await;
+    browser.keys("dialog [name=name]", "push").await;
+    browser.keys("dialog [name=task]", "Look at it").await;
+    browser.choose("dialog [name=type]", "webhook").await;
+    browser
+        .fill("dialog [name='config.secret']", "${vault:HOOK}")
+        .await;
+    browser.click("dialog [name=allow_untrusted]").await;
+    browser.click("dialog [type=submit]").await;
+    browser
+        .until("document.querySelector('#view h1')?.textContent === 'push'")
+        .await;
+
+    let made = data(&service, "/api/v1/triggers").await[0].clone();
+    assert_eq!(
+        (
+            &made["state"],
+            &made["allow_untrusted"],
+            &made["overlap_policy"]
+        ),
+        (&json!("active"), &json!(true), &json!("allow"))
+    );
+    has_no_complaints(&browser).await;
+    browser.close().await;
+}
+
+/// TR-50, TR-59: what is emptied is cleared, one way of being due takes the place of another, and what the
+/// service refuses is not offered, or named.
+#[tokio::test]
+async fn a_trigger_is_changed_field_by_field() {
+    let service = Service::start().await;
+    let trigger = json!({
+        "team": "main", "name": "weekly", "type": "schedule", "task": "Sum up",
+        "config": {"cron": "0 9 * * 1", "timezone": "Europe/Berlin"}, "max_steps": 7,
+        "quiet": {"from": "22:00", "to": "07:00"},
+    });
+    order(&service, "POST", "/api/v1/triggers", trigger).await;
+    let made = data(&service, "/api/v1/triggers").await[0].clone();
+    let path = format!("/api/v1/triggers/{}", made["id"].as_str().unwrap());
+    let Some(browser) = chat(&service).await else {
+        return;
+    };
+
+    go(
+        &browser,
+        &format!("#/triggers/{}", made["id"].as_str().unwrap()),
+    )
+    .await;
+    press(&browser, "Edit…").await;
+    browser
+        .until("document.querySelector('dialog [name=priority]')")
+        .await;
+    let offered = browser
+        .value("[...document.querySelectorAll('dialog [name=priority] option')].map(one => one.value).join()")
+        .await;
+    assert_eq!(offered, "high,normal,low");
+    for emptied in [
+        "config.cron",
+        "config.timezone",
+        "max_steps",
+        "quiet.from",
+        "quiet.to",
+    ] {
+        let empty = format!("document.querySelector(\"dialog [name='{emptied}']\").value = ''");
+        browser.run(&empty).await;
+    }
+    browser.fill("dialog [name='config.every']", "30m").await;
+    browser
+        .run("document.querySelector('dialog details').open = true")
+        .await;
+    browser
+        .fill("dialog [name=notify_channel]", "ws:nobody")
+        .await;
+    browser.click("dialog [type=submit]").await;
+    browser
+        .until("document.querySelector('dialog .problem')?.textContent.includes('no channel `ws:nobody`')")
+        .await;
+    browser.complaints().await;
+    browser
+        .run("document.querySelector('dialog [name=notify_channel]').value = ''")
+        .await;
+    submit(&browser).await;
+    until_shown(&browser, "30m").await;
+
+    let changed = data(&service, &path).await;
+    assert_eq!(changed["config"], json!({"every": "30m"}));
+    assert_eq!(
+        (&changed["max_steps"], &changed["quiet"]),
+        (&json!(null), &json!(null))
+    );
+    has_no_complaints(&browser).await;
+    browser.close().await;
+}

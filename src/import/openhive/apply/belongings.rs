@@ -299,6 +299,7 @@ fn outcome(ending: Ending, result: &str, finished_at: Timestamp) -> Outcome {
         code,
         message,
         text: result.to_owned(),
+        truncated: false,
         usage: Usage::default(),
         report: None,
         finished_at,

@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use hivewright_actors::{
     briefing::{Line, Speaker},
     channel_type::ChannelType,
+    excerpt,
     ids::{ChannelId, TopicId},
     notice::{Notice, NoticeKind},
     router::{
@@ -13,7 +14,7 @@ use hivewright_actors::{
         topics::Topic,
         trust::{Decision as Verdict, Reason},
     },
-    store::records::{ChannelRow, Interaction, Said, Writes, snippet},
+    store::records::{ChannelRow, Interaction, SNIPPET, Said, Writes},
     task::Label,
 };
 
@@ -47,6 +48,7 @@ impl Work<'_> {
                 grant: Some(OPERATOR.into()),
                 last_seen: self.site.now,
                 channel_type: channel.channel_type().parse().unwrap_or_default(),
+                begins_anew: false,
             };
             channels = channels.channel(&channel, &row);
         }
@@ -86,7 +88,7 @@ impl Work<'_> {
                         line: Line {
                             at: saying.at,
                             speaker,
-                            text: snippet(&saying.text),
+                            text: excerpt::split(&saying.text, SNIPPET).0.to_owned(),
                             // The operator brings it over, like the memory.
                             label: Label::Trusted,
                         },

@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 
 use hivewright_actors::{
-    engine::{Block, EngineEvent, Message},
+    engine::{Block, EngineEvent, Message, is_output_limit},
     tool::ToolCall,
     usage::Usage,
 };
@@ -258,7 +258,7 @@ impl Reader for Reading {
                 text: std::mem::take(&mut self.text),
             });
         }
-        let truncated = reason == "length";
+        let truncated = is_output_limit(&reason);
         let stop_reason = match self.calls.is_empty() || truncated {
             true => reason,
             false => "tool_calls".to_owned(),

@@ -107,7 +107,19 @@ class TaskPage extends View {
               )
             : null,
           outcome?.result
-            ? make("section", { class: "panel" }, make("h2", {}, "Result"), markdown(outcome.result))
+            ? make(
+                "section",
+                { class: "panel" },
+                make("h2", {}, "Result"),
+                markdown(outcome.result),
+                outcome.truncated
+                  ? make(
+                      "p",
+                      { class: "muted" },
+                      "The model's output limit cut this. Ask it to go on where it was asked.",
+                    )
+                  : null,
+              )
             : null,
           OPEN.includes(task.state)
             ? make(

@@ -13,6 +13,7 @@ import { act } from "../../parts/toast.js";
 import { createTeam, shutDown } from "../org/org.js";
 import { createTask, MAIN } from "../tasks/create.js";
 import { file } from "./file.js";
+import { untrusted } from "./untrusted.js";
 
 /** A longer list is folded away. */
 const SHOWN = 8;
@@ -27,7 +28,7 @@ class TeamPage extends View {
     const name = this.place.rest[0] ?? "main";
     this.name = name;
     const path = `/teams/${part(name)}`;
-    for (const one of [this.team, this.config, this.ended, this.memories, this.triggers]) one?.close();
+    for (const one of [this.team, this.config, this.ended, this.memories, this.triggers, this.untrusted]) one?.close();
     this.team = this.source((signal) => get(path, {}, signal), ["team.changed", "task.changed", "usage.changed"]);
     this.config = this.source((signal) => get(`${path}/config`, {}, signal), ["config.reloaded"]);
     this.ended = this.source(
@@ -38,6 +39,7 @@ class TeamPage extends View {
       (signal) => list("/memories", { team: name, active: true, limit: 1 }, signal),
       ["memory.changed"],
     );
+    this.untrusted = this.source((signal) => list(`${path}/untrusted-files`, { limit: 200 }, signal), ["task.changed"]);
     this.triggers = this.source((signal) => list("/triggers", { team: name, limit: 50 }, signal), ["trigger.changed"]);
   }
 
@@ -131,6 +133,7 @@ class TeamPage extends View {
             ]),
           ),
           make("section", { class: "panel" }, make("h2", {}, "Budget"), this.budget(team)),
+          untrusted(team.name, this.untrusted),
           listed("Rules", team.rules, "None of its own; those of the service count."),
           listed("Skills", team.skills, "None. A skill is a folder with instructions in the files of the team."),
           listed("Subagents", team.subagents, "None. A subagent is a file that says what it does."),

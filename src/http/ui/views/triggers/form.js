@@ -4,10 +4,15 @@
 import { part, patch, post } from "../../core/api.js";
 import { clean, make } from "../../core/dom.js";
 import { ask } from "../../parts/dialog.js";
-import { area, input, select, tick } from "../../parts/fields.js";
+import { area, input, select, split, tick } from "../../parts/fields.js";
+import { fold } from "../../parts/marks.js";
 import { toast } from "../../parts/toast.js";
 
-/** What each type asks for: label, name in the config, hint. @type {Record<string, [string, string, string, string][]>} */
+/**
+ * What each type asks for: label, name in the config, example, hint, and how its text is read if it is no text.
+ * @typedef {[string, string, string, string, ("number" | "list")?]} Field
+ * @type {Record<string, Field[]>}
+ */
 const FIELDS = {
   schedule: [
     [
@@ -22,31 +27,96 @@ const FIELDS = {
   ],
   window: [
     ["Open while", "watch", "* 9-17 * * 1-5", "A cron pattern: the window is open in each minute that fits"],
+    ["Or opens at", "open", "0 9 * * 1-5", "A cron pattern, with one of the next two"],
+    ["Closes at", "close", "0 17 * * 1-5", "A cron pattern"],
+    ["Stays open for", "duration", "8h", "At most 7d"],
     ["Look every", "tick_interval", "15m", ""],
+    ["At most so often", "max_ticks_per_window", "1000", "In one window", "number"],
     ["Time zone", "timezone", "Europe/Berlin", ""],
   ],
-  keyword: [["Words", "pattern", "invoice", "What a message has to hold"]],
-  message: [["Pattern", "pattern", "(?i)order \\d+", "A regular expression"]],
+  keyword: [
+    ["Words", "pattern", "invoice", "What a message has to hold"],
+    ["Only in channels", "channels", "", "Ids, parted by commas; empty means all", "list"],
+    ["Only of senders", "sender", "", "Ids, parted by commas; empty means all", "list"],
+  ],
+  message: [
+    ["Pattern", "pattern", "(?i)order \\d+", "A regular expression"],
+    ["Flags", "flags", "i", "Of the expression"],
+    ["Only in channels", "channels", "", "Ids, parted by commas; empty means all", "list"],
+    ["Only of senders", "sender", "", "Ids, parted by commas; empty means all", "list"],
+  ],
   webhook: [
     ["Scheme", "scheme", "standard", "standard or github"],
     ["Secret", "secret", "${vault:hook-secret}", "A reference into the vault"],
+    ["Tolerance", "tolerance", "5m", "How old a call may be"],
   ],
 };
 
-/** @param {HTMLFormElement} form */
-function configOf(form) {
-  const type = form.elements.namedItem("type");
-  const names = FIELDS[/** @type {any} */ (type).value].map(([, name]) => name);
-  /** @type {Record<string, string>} */ const config = {};
-  for (const name of names) {
-    const value = /** @type {any} */ (form.elements.namedItem(`config.${name}`))?.value.trim();
-    if (value) config[name] = value;
+/** Beside its name, task and config: label, name, example, hint. @type {Field[]} */
+const MORE = [
+  ["Subagent", "subagent", "", "Who of the team does it; empty means the team itself"],
+  ["Most steps", "max_steps", "", "Empty means the team's own limit", "number"],
+  ["Deadline", "deadline", "6h", "How long its work may take"],
+  ["Pause between two", "cooldown", "0s", "The least time from one run to the next"],
+  ["Off after so many failures", "failure_threshold", "3", "In a row", "number"],
+  ["Tell channel", "notify_channel", "", "The id of a channel; empty means the inbox, or where the message came from"],
+  ["Tell topic", "notify_topic", "", "The id of a topic of that channel"],
+  ["Quiet from", "quiet.from", "22:00", "What it has to say then waits"],
+  ["Quiet to", "quiet.to", "07:00", ""],
+  ["Quiet hours in", "quiet.timezone", "Europe/Berlin", "Empty means the zone of the service"],
+];
+
+/** A value as a field shows it. @param {any} value */
+const shownAs = (value) => (Array.isArray(value) ? value.join(", ") : value == null ? "" : String(value));
+
+/** What stands in a field; null if it is empty. @param {HTMLFormElement} form @param {string} name @param {Field[4]} [kind] */
+function valueIn(form, name, kind) {
+  const text = /** @type {any} */ (form.elements.namedItem(name))?.value.trim();
+  if (!text) return null;
+  if (kind === "list") return split(text);
+  return kind === "number" ? Number(text) : text;
+}
+
+/**
+ * The values of fields; of a trigger that is changed only those that are no longer as they were, where null clears.
+ * @param {HTMLFormElement} form @param {Field[]} fields @param {string} prefix @param {any} [before]
+ */
+function valuesOf(form, fields, prefix, before) {
+  /** @type {Record<string, any>} */ const values = {};
+  for (const [, name, , , kind] of fields) {
+    const value = valueIn(form, prefix + name, kind);
+    if (before ? shownAs(value) !== shownAs(before[name]) : value !== null) values[name] = value;
   }
-  return config;
+  return values;
+}
+
+/** The quiet hours are one field of the trigger. @param {Record<string, any>} values @param {HTMLFormElement} form */
+function withQuiet(values, form) {
+  const { "quiet.from": from, "quiet.to": to, "quiet.timezone": zone, ...rest } = values;
+  if (from === undefined && to === undefined && zone === undefined) return rest;
+  const hours = Object.fromEntries(
+    ["from", "to", "timezone"].map((name) => [name, valueIn(form, `quiet.${name}`)]).filter(([, value]) => value),
+  );
+  return { ...rest, quiet: Object.keys(hours).length ? hours : null };
+}
+
+/** A trigger with its quiet hours as the form has them. @param {any} trigger */
+const flat = (trigger) => ({
+  ...trigger,
+  "quiet.from": trigger?.quiet?.from,
+  "quiet.to": trigger?.quiet?.to,
+  "quiet.timezone": trigger?.quiet?.timezone,
+});
+
+/** @param {any} refusal */
+function reason({ field, message }) {
+  const words = clean(message);
+  return !field || words.startsWith(field) ? words : `${clean(field)}: ${words}`;
 }
 
 /** @param {string[]} teams @param {any} [trigger] the one that is changed */
 export function editTrigger(teams, trigger) {
+  const before = trigger ? flat(trigger) : undefined;
   const first = trigger?.type ?? "schedule";
   const shown = make("output", { class: "preview", "aria-live": "polite" });
   const fields = make("div", { class: "pair" });
@@ -56,22 +126,39 @@ export function editTrigger(teams, trigger) {
     disabled: Boolean(trigger),
   });
   const sample = input("Try a message", "sample", { placeholder: "Where is my invoice?", oninput: soon });
+  const missed = select(
+    "Times that were missed",
+    "missed",
+    [
+      ["once", "Make up for them once"],
+      ["skip", "Skip them"],
+      ["all", "Make up for each, at most ten"],
+    ],
+    { value: trigger?.missed ?? "once" },
+  );
+  const untrusted = tick("What it brings from outside may reach this team, which has secrets", "allow_untrusted", {
+    checked: Boolean(trigger?.allow_untrusted),
+  });
+  const enable = trigger ? null : tick("Enable it at once", "enable", { checked: true });
   /** @type {any} */ let timer;
 
+  const chosen = () => (trigger ? first : /** @type {any} */ (type.querySelector("select")).value);
+
   function drawFields() {
-    const chosen = trigger ? first : /** @type {any} */ (type.querySelector("select")).value;
     fields.replaceChildren(
-      ...FIELDS[chosen].map(([label, name, placeholder, hint]) =>
+      ...FIELDS[chosen()].map(([label, name, placeholder, hint]) =>
         input(label, `config.${name}`, {
           placeholder,
           hint,
           class: "mono",
-          value: trigger?.config?.[name] ?? "",
+          value: shownAs(trigger?.config?.[name]),
           oninput: soon,
         }),
       ),
     );
-    sample.hidden = !["keyword", "message"].includes(chosen);
+    sample.hidden = !["keyword", "message"].includes(chosen());
+    missed.hidden = chosen() !== "schedule";
+    untrusted.hidden = chosen() !== "webhook";
   }
 
   function soon() {
@@ -82,21 +169,23 @@ export function editTrigger(teams, trigger) {
   async function look() {
     const form = shown.closest("form");
     if (!form) return;
-    const kind = trigger ? first : /** @type {any} */ (form.elements.namedItem("type")).value;
-    const config = trigger ? { ...trigger.config, ...configIn(form, first) } : configOf(form);
+    const config = Object.fromEntries(
+      Object.entries({ ...trigger?.config, ...valuesOf(form, FIELDS[chosen()], "config.", trigger?.config) }).filter(
+        ([, value]) => value !== null,
+      ),
+    );
     const words = /** @type {any} */ (form.elements.namedItem("sample"))?.value;
     if (!Object.keys(config).length) return shown.replaceChildren("What it comes to is shown here.");
     try {
       const seen = await post("/triggers/preview", {
-        type: kind,
+        type: chosen(),
         config,
         ...(words && !sample.hidden ? { sample: words } : {}),
       });
       shown.replaceChildren(...preview(seen));
       shown.dataset.bad = "false";
     } catch (refusal) {
-      const { field, message } = /** @type {any} */ (refusal);
-      shown.replaceChildren(`${field ? `${clean(field)}: ` : ""}${clean(message)}`);
+      shown.replaceChildren(reason(/** @type {any} */ (refusal)));
       shown.dataset.bad = "true";
     }
   }
@@ -131,56 +220,79 @@ export function editTrigger(teams, trigger) {
       make(
         "div",
         { class: "pair" },
-        select("Priority", "priority", ["critical", "high", "normal", "low"], { value: trigger?.priority ?? "normal" }),
+        select("Priority", "priority", ["high", "normal", "low"], { value: trigger?.priority ?? "normal" }),
         select(
           "If its last work is unfinished",
           "overlap_policy",
           [
+            ...(trigger ? [] : [/** @type {[string, string]} */ (["", "As is usual for its type"])]),
             ["skip-then-replace", "Skip once, then replace"],
             ["always-skip", "Skip"],
             ["always-replace", "Replace it"],
-            ["allow", "Run beside it"],
+            ["allow", "Run after it"],
           ],
-          { value: trigger?.overlap_policy },
+          { value: trigger?.overlap_policy ?? "" },
+        ),
+        missed,
+        select(
+          "Tell people",
+          "notify",
+          [
+            ["auto", "If the run says so"],
+            ["always", "Of every run"],
+            ["on_failure", "Of failures"],
+            ["never", "Never"],
+          ],
+          { value: trigger?.notify ?? "auto" },
         ),
       ),
-      trigger ? null : tick("Enable it at once", "enable", { checked: true }),
+      untrusted,
+      fold(
+        "More",
+        make(
+          "div",
+          { class: "pair" },
+          MORE.map(([label, name, placeholder, hint]) =>
+            input(label, name, { placeholder, hint, value: shownAs(before?.[name]) }),
+          ),
+        ),
+      ),
+      enable,
     ],
     action: trigger ? "Save" : "Create the trigger",
     submit: async (values, form) => {
+      /** @type {Record<string, any>} */
       const common = {
         name: values.name,
         task: values.task,
         priority: values.priority,
-        overlap_policy: values.overlap_policy,
+        notify: values.notify,
+        ...(values.overlap_policy ? { overlap_policy: values.overlap_policy } : {}),
+        ...(chosen() === "schedule" ? { missed: values.missed } : {}),
+        ...(chosen() === "webhook" ? { allow_untrusted: values.allow_untrusted === "true" } : {}),
       };
+      const more = withQuiet(valuesOf(form, MORE, "", before), form);
+      const config = valuesOf(form, FIELDS[chosen()], "config.", trigger?.config);
       if (trigger) {
         const changed = Object.fromEntries(Object.entries(common).filter(([name, value]) => value !== trigger[name]));
         return patch(`/triggers/${part(trigger.id)}`, {
           ...changed,
-          config: { ...trigger.config, ...configIn(form, first) },
+          ...more,
+          ...(Object.keys(config).length ? { config } : {}),
         });
       }
       const made = await post("/triggers", {
         ...common,
+        ...more,
         team: values.team,
         type: values.type,
-        config: configOf(form),
+        config,
         enable: values.enable === "true",
       });
       toast(`Trigger ${values.name} is made.`);
       return made;
     },
   });
-}
-
-/** @param {HTMLFormElement} form @param {string} type */
-function configIn(form, type) {
-  const rows = FIELDS[type].map(([, name]) => [
-    name,
-    /** @type {any} */ (form.elements.namedItem(`config.${name}`))?.value.trim(),
-  ]);
-  return Object.fromEntries(rows.filter(([, value]) => value));
 }
 
 /** @param {any} seen @returns {(Node | string)[]} */

@@ -331,7 +331,7 @@ class Triggers extends View {
         () =>
           confirm({
             title: `Delete ${trigger.name}?`,
-            lost: "It never runs again, and its runs are no longer listed.",
+            lost: `It never runs again. Its runs stay: hivewright trigger runs ${clean(trigger.id)} shows them.`,
             action: "Delete",
             submit: () => remove(path),
           }).then((done) => done && go("triggers")),

@@ -1,0 +1,199 @@
+//! Long texts: what is cut says so, and the rest can be read.
+
+use std::sync::atomic::Ordering;
+
+use super::crash::settle;
+use crate::{
+    clock::Timestamp,
+    doubles::{
+        engine::{Play, last_words},
+        world::World,
+    },
+    engine::Message,
+    event::FRAME_TEXT,
+    inbox::InboxEvent,
+    queue::Told,
+    store::{reads, records::Writes},
+    task::{Label, Lane},
+};
+
+fn lane(topic: &str) -> Lane {
+    Lane {
+        team: "main".into(),
+        topic: Some(topic.into()),
+    }
+}
+
+/// What the last turn was asked.
+fn asked(world: &World) -> String {
+    let asked = world.asked.lock().unwrap();
+    match asked.last().unwrap().last() {
+        Some(Message::User(text)) => text.clone(),
+        other => unreachable!("{other:?}"),
+    }
+}
+
+/// OR-67: of 100,000 characters none is lost: the turn is shown the first, and the whole stays where
+/// that turn reads it, and no other lane.
+#[actix::test]
+async fn a_long_message_for_a_team_is_shown_cut_and_kept_whole() {
+    let world = World::new(|_| vec![Play::Say("Fine."), Play::Answer]);
+    world.tools.reads.store(true, Ordering::Relaxed);
+    let spine = world.start();
+    let client = world.connect(&spine);
+    client.say("m1", "hello");
+    let topic = client.topic_of("m1").await;
+    client.hear_end_of("m1").await;
+    let event = InboxEvent {
+        id: "m-9".to_owned(),
+        text: "a".repeat(99_999) + "z",
+        label: Label::Trusted,
+        at: Timestamp(1),
+        audience: None,
+    };
+    let writes = Writes::new().inbox(&lane(&topic), 1, 1, &event);
+    spine.store.commit(writes).await.unwrap();
+    spine.queue.do_send(Told {
+        lane: lane(&topic),
+        generation: 1,
+    });
+
+    client.say_in(&topic, "m2", "go on");
+    client.hear_end_of("m2").await;
+
+    let mark = r#"aaa … [92000 more characters: list_completed_tasks {"id":"m-9","offset":8000}]"#;
+    let shown = asked(&world);
+    assert!(shown.contains(mark), "{shown}");
+    let here = lane(&topic);
+    let kept = spine.store.read(move |storage| {
+        let other = lane("t-other");
+        Ok((
+            reads::inbox(storage, &here, 1)?.len(),
+            reads::shown_event(storage, &here, 1, "m-9")?,
+            reads::shown_event(storage, &other, 1, "m-9")?,
+            reads::shown_event(storage, &here, 2, "m-9")?,
+        ))
+    });
+    assert_eq!(kept.await.unwrap(), (0, Some(event), None, None));
+}
+
+/// SE-12: the person is told that there is more where that came from.
+#[actix::test]
+async fn an_answer_that_the_output_limit_cut_says_so() {
+    let world = World::new(|_| vec![Play::Say("Once upon a"), Play::Cut]);
+    let spine = world.start();
+    let client = world.connect(&spine);
+
+    client.say("m1", "tell me a story");
+    let end = loop {
+        let frame = client.frame().await;
+        if frame["type"] == "response" {
+            break frame;
+        }
+    };
+
+    assert_eq!(
+        (&end["content"], &end["status"], &end["truncated"]),
+        (&"Once upon a".into(), &"done".into(), &true.into())
+    );
+    let id = end["task_id"].as_str().unwrap().into();
+    let task = spine.store.read(move |storage| reads::task(storage, &id));
+    let outcome = task.await.unwrap().unwrap().outcome.unwrap();
+    assert!(outcome.truncated);
+}
+
+/// CH-60: a frame takes 1 MiB, and says what it left out.
+#[actix::test]
+async fn an_answer_and_an_error_longer_than_a_frame_are_marked() {
+    let world = World::new(|request| match (last_words(request), request.step) {
+        ("fail", 1) => vec![Play::Say(LONG), Play::Call(vec![("c1", "look")])],
+        ("fail", _) => vec![Play::Fail(crate::task::Code::ProviderRefused)],
+        _ => vec![Play::Say(LONG), Play::Answer],
+    });
+    let client = world.connect(&world.start());
+
+    for (number, words) in ["tell", "fail"].into_iter().enumerate() {
+        client.say(&format!("m{number}"), words);
+        let end = loop {
+            let frame = client.frame().await;
+            if matches!(frame["type"].as_str(), Some("response" | "error")) {
+                break frame;
+            }
+        };
+
+        let content = end["content"].as_str().unwrap();
+        assert_eq!(end["truncated"], true, "{words}");
+        assert!(end.to_string().len() < 1024 * 1024, "{words}");
+        let mark = format!(
+            " … [{} more characters: `hivewright tasks show {}`]",
+            LONG.len() - FRAME_TEXT,
+            end["task_id"].as_str().unwrap()
+        );
+        assert!(content.ends_with(&mark), "{words}");
+    }
+}
+
+const LONG: &str = {
+    const BYTES: [u8; 1_200_000] = [b'x'; 1_200_000];
+    match std::str::from_utf8(&BYTES) {
+        Ok(text) => text,
+        Err(_) => "",
+    }
+};
+
+/// CH-148, CH-151: an earlier answer stands in the next prompt as far as the log keeps it, and says
+/// where the rest is; the same after a restart.
+#[actix::test]
+async fn an_earlier_answer_that_was_cut_says_how_to_read_it() {
+    let world = World::new(|_| vec![Play::Say(&LONG.split_at(3_000).0), Play::Answer]);
+    let client = world.connect(&world.start());
+    client.say("m1", "hello");
+    let topic = client.topic_of("m1").await;
+    client.hear_end_of("m1").await;
+    client.say_in(&topic, "m2", "go on");
+    client.hear_end_of("m2").await;
+    settle().await;
+    let mut next = world.connect(&world.start());
+    next.resume(&client.channel, client.last_seq.get());
+    next.channel = client.channel.clone();
+    next.item().await;
+    next.say_in(&topic, "m3", "go on");
+    next.hear_end_of("m3").await;
+
+    let conversations = world.conversations.lock().unwrap();
+    for lines in &conversations[1..] {
+        let answer = &lines[1].text;
+        let start = format!(
+            "{} … [1000 more bytes: list_completed_tasks {{\"id\":\"task-",
+            "x".repeat(2_000)
+        );
+        assert!(answer.starts_with(&start), "{answer}");
+        assert!(answer.ends_with("\"offset\":2000}]"), "{answer}");
+    }
+}
+
+/// SE-16: what was said before the store refused a step is kept and sent.
+#[actix::test]
+async fn a_step_that_the_store_refuses_keeps_what_was_said() {
+    let world = World::new(|_| {
+        vec![
+            Play::Say("I look it up."),
+            Play::Call(vec![("c1", "save-much")]),
+        ]
+    });
+    let spine = world.start();
+    let client = world.connect(&spine);
+
+    client.say("m1", "tell me all");
+    let end = loop {
+        let frame = client.frame().await;
+        if frame["type"] == "error" {
+            break frame;
+        }
+    };
+
+    assert_eq!(
+        (&end["code"], &end["content"]),
+        (&"internal".into(), &"I look it up.".into())
+    );
+}
