@@ -4,8 +4,14 @@ use serde::{Deserialize, Serialize};
 
 use crate::{
     clock::Timestamp,
-    ids::{Ids, PrincipalId},
+    ids::{Ids, PrincipalId, TaskId, TeamName, TurnId},
+    tool::ToolFault,
 };
+
+/// The action of a line that tells of a tool call.
+pub const TOOL_CALL: &str = "tool.call";
+/// The most characters of arguments and of a result that a line holds.
+const SHOWN: usize = 200;
 
 /// A line of the audit. No secret stands in it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -24,6 +30,90 @@ pub struct Audit {
     pub from: String,
     /// What came of it.
     pub outcome: String,
+    /// The tool call that it tells of, if it tells of one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub call: Option<Box<CallAudit>>,
+}
+
+/// A tool call: who made it, what was decided on it, and what came of it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CallAudit {
+    /// The team that made it.
+    pub team: TeamName,
+    /// The task that it was made for.
+    pub task: TaskId,
+    /// The turn that it was made in.
+    pub turn: TurnId,
+    /// The tool, as the model named it.
+    pub tool: String,
+    /// Whether it might run.
+    pub decision: Decision,
+    /// What decided that: the operator's rule, or the check that refused.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rule: Option<String>,
+    /// How long it ran.
+    pub duration_ms: u64,
+    /// It did what it was called for.
+    pub ok: bool,
+    /// The beginning of its arguments, without secrets.
+    pub arguments: String,
+    /// The beginning of what the model read.
+    pub result: String,
+}
+
+/// Whether a tool call might run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, schemars::JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Decision {
+    /// By rules, or for want of one.
+    Allow,
+    /// A person let it.
+    Approve,
+    /// A rule forbids it.
+    Deny,
+    /// A person decided against it.
+    ApprovalDenied,
+    /// Nobody decided in time.
+    ApprovalExpired,
+    /// It does not fit the tool's schema, the team's tools or the sandbox.
+    Refuse,
+}
+
+impl Decision {
+    /// All, by name.
+    pub const ALL: [(&str, Self); 6] = [
+        ("allow", Self::Allow),
+        ("approve", Self::Approve),
+        ("deny", Self::Deny),
+        ("approval_denied", Self::ApprovalDenied),
+        ("approval_expired", Self::ApprovalExpired),
+        ("refuse", Self::Refuse),
+    ];
+
+    /// What a call's end says of whether it might run.
+    pub fn of(fault: Option<ToolFault>, approved: bool) -> Self {
+        match fault {
+            Some(ToolFault::Denied) => Self::Deny,
+            Some(ToolFault::ApprovalDenied) => Self::ApprovalDenied,
+            Some(ToolFault::ApprovalExpired) => Self::ApprovalExpired,
+            Some(
+                ToolFault::InvalidArguments
+                | ToolFault::NotAvailable
+                | ToolFault::OutsideWorkspace
+                | ToolFault::Governance
+                | ToolFault::SandboxUnavailable
+                | ToolFault::SecretNotAllowed
+                | ToolFault::BlockedAddress,
+            ) => Self::Refuse,
+            _ if approved => Self::Approve,
+            _ => Self::Allow,
+        }
+    }
+}
+
+/// The beginning of a text.
+pub(crate) fn beginning(text: &str) -> String {
+    text.chars().take(SHOWN).collect()
 }
 
 impl Audit {
@@ -45,6 +135,7 @@ impl Audit {
             target: target.into(),
             from: from.into(),
             outcome: outcome.into(),
+            call: None,
         }
     }
 }

@@ -84,7 +84,7 @@ pub(crate) fn close_turn(
             }
             let end = terminal(task, message, &outcome, joined);
             writes = writes.frame(&source.channel, frame(end));
-        } else if is_notified(task, &outcome) {
+        } else if task.is_notified(&outcome) {
             let notification = Body::Notification(notification(task, &outcome));
             writes = writes.frame(&source.channel, frame(notification));
         }
@@ -128,21 +128,9 @@ pub(crate) fn close_turn(
     }
 }
 
-/// Whether a person is told of the end of work that no message waits for.
-///
-/// Trigger runs and the first work of a team have rules of their own, and whoever asks waits for
-/// queries and subagents.
-fn is_notified(task: &Task, outcome: &Outcome) -> bool {
-    let failed = !matches!(outcome.ending, Ending::Done | Ending::Cancelled);
-    match task.kind {
-        Kind::Query | Kind::Agent | Kind::Bootstrap | Kind::Trigger | Kind::Compact => false,
-        _ => task.on_result == OnResult::Notify || failed,
-    }
-}
-
 /// Whether what was said belongs to the conversation of the channel.
 fn is_heard(task: &Task, outcome: &Outcome) -> bool {
-    task.kind == Kind::Chat || is_notified(task, outcome)
+    task.kind == Kind::Chat || task.is_notified(outcome)
 }
 
 fn dead(task: &Task, outcome: &Outcome, ids: &Ids) -> Notice {

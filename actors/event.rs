@@ -94,6 +94,8 @@ pub enum ProgressKind {
     ToolResult,
     /// A retry, a fallback, a gap.
     Note,
+    /// A message that came from another connection of the channel.
+    UserMessage,
 }
 
 /// See [`Body::Progress`].

@@ -123,6 +123,12 @@ pub enum Fact {
         /// From here on the turn is not to be believed.
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         taints: bool,
+        /// The rule that let it run, asked, or forbade it.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        rule: Option<String>,
+        /// A person let it run.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        approved: bool,
     },
     /// Something about the turn that is not part of the conversation.
     Meta(Meta),

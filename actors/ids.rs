@@ -167,7 +167,8 @@ impl fmt::Display for TeamKey {
 }
 
 impl ChannelId {
-    /// The kind of place it is: what stands before the colon; a bare number is of Discord.
+    /// The kind of place that the channel of a former version is, which was not stored with it: what stands
+    /// before the colon; a bare number is of Discord.
     pub fn channel_type(&self) -> &str {
         match self.0.split_once(':') {
             Some((kind, _)) => kind,

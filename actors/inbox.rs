@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use crate::{
     clock::Timestamp,
     excerpt::{self, Part},
-    task::Label,
+    task::{Audience, Label, Lane},
 };
 
 /// A turn is shown at most this many events …
@@ -25,6 +25,21 @@ pub struct InboxEvent {
     pub label: Label,
     /// When.
     pub at: Timestamp,
+    /// Who may be shown it. Rows of former versions don't say.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub audience: Option<Audience>,
+}
+
+impl InboxEvent {
+    /// Whether a turn of a lane is shown it. A topic is one conversation; the one lane of another team
+    /// serves everyone, so that each is shown what is theirs.
+    pub fn is_for(&self, lane: &Lane, audience: &Audience) -> bool {
+        lane.topic.is_some()
+            || match &self.audience {
+                Some(meant) => meant.includes(audience),
+                None => audience.is_everyone(),
+            }
+    }
 }
 
 /// What a turn is shown of an inbox.
@@ -91,6 +106,7 @@ mod tests {
             text,
             label: Label::Trusted,
             at: Timestamp(0),
+            audience: None,
         }
     }
 

@@ -79,6 +79,10 @@ pub enum NoticeKind {
     UnknownOutcome,
     /// A token stood where others may have seen it.
     TokenExposed,
+    /// A record of the store is damaged.
+    DamagedRecord,
+    /// The disk has little or no room left, or enough again.
+    DiskSpace,
 }
 
 impl Notice {

@@ -7,6 +7,7 @@ use actix::{Actor, Addr, ArbiterHandle, AsyncContext};
 use crate::{
     approvals::{
         self, Approvals,
+        deciders::Deciders,
         desk::Desk,
         record::{Digester, Status},
         secret::SecretSink,
@@ -15,7 +16,7 @@ use crate::{
     budget::{Day, Days, Ledger, Tally},
     channel::Channel,
     classifier::Classifier,
-    clock::Clock,
+    clock::{Clock, Timestamp},
     ids::{Ids, TeamKey, TeamName},
     live::Publisher,
     meter::Meter,
@@ -27,6 +28,7 @@ use crate::{
         view::OrgView,
         work::Actors,
     },
+    quarantine,
     queue::{Left, Listeners, Queue, schedule::Limits},
     router::{self, Neighbours, Recovered, Router, grants::Grants},
     scheduler::{self, Scheduler, heard::Ears},
@@ -39,7 +41,7 @@ use crate::{
 /// A team with nothing to do for this long is put away.
 const TEAM_IDLE: Duration = Duration::from_secs(600);
 /// Tools that do not stop when told are aborted after this.
-const GRACE: Duration = Duration::from_secs(2);
+pub(crate) const GRACE: Duration = Duration::from_secs(2);
 
 /// A turn that cannot be prepared within this, on a disk that does not answer, is tried again.
 const PREPARATION: Duration = Duration::from_secs(60);
@@ -123,20 +125,17 @@ pub struct Spine {
     pub view: OrgView,
     /// What happens, for whoever watches.
     pub live: Publisher,
+    /// Who may decide on approvals: for whoever knows it.
+    pub deciders: Deciders,
 }
 
 /// What a former process left behind. Reads the whole of it: done once, before anything is served.
 pub fn recover(storage: &dyn Storage) -> Result<Recovered, StorageError> {
-    let tasks = reads::open_tasks(storage)?;
+    let (tasks, lost) = quarantine::open_tasks(storage)?;
     let undecided = reads::undecided(storage)?;
     let teams = reads::teams(storage)?;
-    let damaged = tasks.damaged.iter().chain(&undecided.damaged);
-    for damage in damaged.chain(&teams.damaged) {
-        tracing::error!(error = %damage, "a record is left out; it stays in the store as it is");
-    }
     let mut channels = HashMap::new();
     let with_tasks = tasks
-        .rows
         .iter()
         .filter_map(|task| task.source.as_ref())
         .map(|source| &source.channel);
@@ -148,9 +147,10 @@ pub fn recover(storage: &dyn Storage) -> Result<Recovered, StorageError> {
             channels.insert(id.clone(), history);
         }
     }
-    let approvals = approvals::recover::Recovered::read(storage, &tasks.rows)?;
+    let approvals = approvals::recover::Recovered::read(storage, &tasks)?;
     Ok(Recovered {
-        tasks: tasks.rows,
+        tasks,
+        lost,
         undecided: undecided.rows,
         channels,
         causes: reads::causes(storage)?,
@@ -238,9 +238,10 @@ impl Spine {
         settings: router::Settings,
         mut recovered: Recovered,
     ) -> Self {
+        let storage = ports.storage;
         let store = Store::start(
             &threads.store,
-            ports.storage,
+            storage.clone(),
             ports.on_store_failure,
             ports.on_store_group,
         );
@@ -248,8 +249,16 @@ impl Spine {
         let channel = Channel::new(store.clone(), ports.clock.clone(), ports.ids.clone())
             .publishing(ports.live.clone())
             .start();
+        let keeper = quarantine::Keeper {
+            store: store.clone(),
+            channel: channel.clone(),
+            clock: ports.clock.clone(),
+            ids: ports.ids.clone(),
+        };
+        keeper.start(storage);
         let directory = Directory::default();
         let desk = Desk::new(ports.ids.clone(), ports.digester, ports.approvals_last);
+        let deciders = Deciders::default();
         // Each of these knows another: their addresses exist before they do.
         let mut queue = None;
         let mut router = None;
@@ -259,9 +268,11 @@ impl Spine {
         let supervisor = Supervisor::create(|supervisor| {
             let left = Left {
                 open: recovered.tasks.clone(),
+                lost: std::mem::take(&mut recovered.lost),
                 causes: std::mem::take(&mut recovered.causes),
                 inboxes: std::mem::take(&mut recovered.inboxes),
                 paused: in_state(&recovered.teams, TeamState::Paused),
+                resting: resting(&recovered.teams),
                 draining: in_state(&recovered.teams, TeamState::Draining),
                 teams: ports.view.clone(),
             };
@@ -280,6 +291,7 @@ impl Spine {
                         ids: ports.ids.clone(),
                         desk: desk.clone(),
                         grants: ports.grants,
+                        deciders: deciders.clone(),
                         ledger: ports.ledger.clone(),
                         days: ports.days.clone(),
                     },
@@ -393,10 +405,20 @@ impl Spine {
                 org,
                 view: ports.view,
                 live: ports.live,
+                deciders,
             },
             _ => unreachable!("all are created above"),
         }
     }
+}
+
+fn resting(teams: &[TeamRecord]) -> Vec<(TeamName, Timestamp)> {
+    let degraded = teams
+        .iter()
+        .filter(|team| team.state == TeamState::Degraded);
+    degraded
+        .filter_map(|team| Some((team.name.clone(), team.rested_at?)))
+        .collect()
 }
 
 fn in_state(teams: &[TeamRecord], state: TeamState) -> Vec<TeamName> {

@@ -1,6 +1,12 @@
 //! Port: the ordered, durable key space that the store actor writes.
 
-use std::ops::ControlFlow;
+use std::{
+    collections::HashSet,
+    ops::ControlFlow,
+    sync::{Mutex, MutexGuard, PoisonError},
+};
+
+use tokio::sync::Notify;
 
 /// Changes that become visible and durable together.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -16,6 +22,9 @@ pub enum StorageError {
     /// The disk or the database refused. What was not yet answered may or may not be there.
     #[error("the store cannot be written: {0}")]
     Write(String),
+    /// There is no room on the disk. Nothing was written, and the same batch may be tried again.
+    #[error("the store cannot be written: the disk is full")]
+    Full,
     /// The disk or the database refused.
     #[error("the store cannot be read: {0}")]
     Read(String),
@@ -27,6 +36,60 @@ pub enum StorageError {
         /// What is wrong with it.
         reason: String,
     },
+}
+
+/// A record that a reader could not read.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Damage {
+    /// Its key.
+    pub key: Vec<u8>,
+    /// What is wrong with it.
+    pub reason: String,
+    /// What it still held when it was met.
+    pub held: Vec<u8>,
+}
+
+/// Where readers report damaged records, each once, until somebody takes the reports.
+#[derive(Debug, Default)]
+pub struct DamageReports {
+    state: Mutex<Reported>,
+    news: Notify,
+}
+
+#[derive(Debug, Default)]
+struct Reported {
+    known: HashSet<Vec<u8>>,
+    waiting: Vec<Damage>,
+}
+
+impl DamageReports {
+    /// Takes a report, unless the record was reported before.
+    pub fn report(&self, key: &[u8], damage: impl FnOnce() -> Damage) {
+        if self.state().known.contains(key) {
+            return;
+        }
+        // Reads the record, so not under the lock.
+        let damage = damage();
+        let mut state = self.state();
+        if state.known.insert(key.to_vec()) {
+            state.waiting.push(damage);
+            self.news.notify_one();
+        }
+    }
+
+    /// What was reported since it was last taken.
+    pub fn take(&self) -> Vec<Damage> {
+        std::mem::take(&mut self.state().waiting)
+    }
+
+    /// Waits until something was reported.
+    pub async fn wait(&self) {
+        self.news.notified().await;
+    }
+
+    fn state(&self) -> MutexGuard<'_, Reported> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 }
 
 /// The direction of a scan.
@@ -57,4 +120,14 @@ pub trait Storage: Send + Sync + 'static {
         order: Order,
         visit: &mut Visit<'_>,
     ) -> Result<(), StorageError>;
+
+    /// What a record holds, whatever its state: for the quarantine, never to be taken for true.
+    fn salvage(&self, key: &[u8]) -> Option<Vec<u8>> {
+        self.get(key).ok().flatten()
+    }
+
+    /// Where records are reported that cannot be read; without it they are logged.
+    fn damage_reports(&self) -> Option<&DamageReports> {
+        None
+    }
 }

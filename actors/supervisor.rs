@@ -199,12 +199,12 @@ impl Supervisor {
             });
         }
         for team in silent {
-            self.replace(team, ctx);
+            self.replace(team);
         }
     }
 
     /// A team that does not answer is given up: its tasks go to another life of it.
-    fn replace(&mut self, team: TeamName, ctx: &mut Context<Self>) {
+    fn replace(&mut self, team: TeamName) {
         let Some(alive) = self.alive.remove(&team) else {
             return;
         };
@@ -219,7 +219,7 @@ impl Supervisor {
         let (id, now) = (self.recipe.ids.notice(), self.recipe.clock.now());
         let notice = Notice::stall(id, &team, None, done, now);
         drop(self.recipe.store.commit(Writes::new().notice(&notice)));
-        let pause = self.pause(&team, ctx);
+        let pause = self.pause(&team);
         self.queue.do_send(Orphaned {
             team,
             pause,
@@ -228,7 +228,7 @@ impl Supervisor {
     }
 
     /// How long a team that has just died rests.
-    fn pause(&mut self, name: &TeamName, ctx: &mut Context<Self>) -> Duration {
+    fn pause(&mut self, name: &TeamName) -> Duration {
         let now = Instant::now();
         let deaths = self.deaths.entry(name.clone()).or_default();
         deaths.total += 1;
@@ -241,13 +241,10 @@ impl Supervisor {
         if deaths.recent.len() >= DEATHS {
             let count = deaths.recent.len();
             tracing::error!(team = %name, deaths = count, "team degraded: it keeps dying, so it rests");
-            let team = name.clone();
             self.degraded.do_send(Degrade {
-                team: team.clone(),
-                deaths: Some((count, PERIOD)),
-            });
-            ctx.run_later(PERIOD, move |supervisor, _| {
-                supervisor.degraded.do_send(Degrade { team, deaths: None });
+                team: name.clone(),
+                deaths: count,
+                within: PERIOD,
             });
             return PERIOD;
         }
@@ -329,8 +326,12 @@ impl Handler<Stop> for Supervisor {
 impl Handler<Exited> for Supervisor {
     type Result = ();
 
-    fn handle(&mut self, exited: Exited, ctx: &mut Self::Context) {
-        let Exited { team, incarnation } = exited;
+    fn handle(&mut self, exited: Exited, _: &mut Self::Context) {
+        let Exited {
+            team,
+            incarnation,
+            tasks,
+        } = exited;
         if self
             .alive
             .get(&team)
@@ -340,8 +341,10 @@ impl Handler<Exited> for Supervisor {
         }
         self.alive.remove(&team);
         self.directory.remove(&team);
-        let pause = self.pause(&team, ctx);
-        tracing::error!(%team, pause_ms = millis(pause), "team died; its tasks go back to the queue");
+        let pause = self.pause(&team);
+        let tasks: Vec<_> = tasks.iter().map(ToString::to_string).collect();
+        let tasks = tasks.join(", ");
+        tracing::error!(%team, tasks, pause_ms = millis(pause), "team died; its tasks go back to the queue");
         self.queue.do_send(Orphaned {
             team,
             pause,

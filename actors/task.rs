@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{
     clock::Timestamp,
-    ids::{ChannelId, LeaseId, MessageId, TaskId, TeamKey, TeamName, TopicId},
+    ids::{ChannelId, LeaseId, MessageId, RunId, TaskId, TeamKey, TeamName, TopicId},
     router::audit::Admission,
     usage::Usage,
 };
@@ -303,6 +303,52 @@ impl Cause {
             principal: None,
         }
     }
+
+    /// Whose share of a team's time work counts as.
+    pub fn person(&self) -> String {
+        match self {
+            Self::System => "system".to_owned(),
+            Self::Operator { name: person }
+            | Self::Sender {
+                principal: Some(person),
+                ..
+            } => person.clone(),
+            Self::Sender {
+                channel_type, id, ..
+            } => format!("{channel_type}/{id}"),
+        }
+    }
+}
+
+/// Who may be shown what comes of a task: whoever is behind it, in the channel and topic that it belongs to.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Audience {
+    cause: Cause,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    channel: Option<ChannelId>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    topic: Option<TopicId>,
+}
+
+impl Audience {
+    /// Of work with somebody behind it, which belongs somewhere.
+    pub fn new(cause: Cause, source: Option<&Source>) -> Self {
+        Self {
+            cause,
+            channel: source.map(|source| source.of_what_follows().channel),
+            topic: source.and_then(|source| Some(source.topic.as_ref()?.id.clone())),
+        }
+    }
+
+    /// Everyone: no person is behind it, and it belongs to no channel.
+    pub fn is_everyone(&self) -> bool {
+        self.cause == Cause::System && self.channel.is_none()
+    }
+
+    /// What is for this audience may be shown to another.
+    pub fn includes(&self, other: &Self) -> bool {
+        self.is_everyone() || self == other
+    }
 }
 
 /// Where a task stands in the work that one cause led to.
@@ -377,6 +423,21 @@ impl WaitReason {
 }
 
 impl WaitReason {
+    /// For a person who waits with it.
+    pub fn words(self) -> &'static str {
+        match self {
+            Self::Approval => "a person has to decide on a call",
+            Self::Question => "a person has to answer a question",
+            Self::Budget => "the budget is spent",
+            Self::RateLimit => "the model's provider wants fewer requests",
+            Self::ProviderDown => "the model's provider cannot be reached",
+            Self::Login => "the model's provider takes no key that is configured",
+            Self::Paused => "the team is paused",
+            Self::Config => "the team's settings have to be mended",
+            Self::Query => "another team has to answer",
+        }
+    }
+
     /// Whoever waits for this keeps its place: nothing of its lane would fare better meanwhile.
     pub fn holds_lane(self) -> bool {
         matches!(self, Self::RateLimit | Self::ProviderDown)
@@ -404,6 +465,16 @@ pub struct Parked {
     /// It goes on then at the latest.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub until: Option<Timestamp>,
+}
+
+/// Which firing of a trigger a task serves.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Firing {
+    /// The run.
+    pub run: RunId,
+    /// A request from outside made it fire.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub webhook: bool,
 }
 
 /// A unit of work for a lane, as it is stored.
@@ -449,6 +520,9 @@ pub struct Task {
     /// Who is behind it; none is whoever it is from.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cause: Option<Cause>,
+    /// The firing of a trigger that it serves.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub firing: Option<Firing>,
     /// How the message that it was got past the trust gate.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub admission: Option<Admission>,
@@ -512,6 +586,7 @@ impl Task {
             lineage: None,
             label: Label::Trusted,
             cause: None,
+            firing: None,
             admission: None,
             created_at: now,
             arrival: 0,
@@ -523,6 +598,18 @@ impl Task {
             lease: None,
             parked: None,
             outcome: None,
+        }
+    }
+
+    /// Whether a person is told of an end of it, if no message waits for it.
+    ///
+    /// Trigger runs and the first work of a team have rules of their own, and whoever asks waits for
+    /// queries and subagents.
+    pub fn is_notified(&self, outcome: &Outcome) -> bool {
+        let failed = !matches!(outcome.ending, Ending::Done | Ending::Cancelled);
+        match self.kind {
+            Kind::Query | Kind::Agent | Kind::Bootstrap | Kind::Trigger | Kind::Compact => false,
+            _ => self.on_result == OnResult::Notify || failed,
         }
     }
 
@@ -544,7 +631,7 @@ impl Task {
         }
     }
 
-    /// Who is behind it.
+    /// Who is behind it. Messages of former versions don't say by which kind of channel they came.
     pub fn caused_by(&self) -> Cause {
         let channel = self.source.as_ref().map(|source| &source.channel);
         let channel_type = channel.map_or("system", |channel| channel.channel_type());
@@ -552,10 +639,17 @@ impl Task {
         self.cause.clone().unwrap_or_else(sender)
     }
 
-    /// Whether it may join or end the turn that someone is behind. Only a message of the same
-    /// person may: a turn acts with the rights of whoever is behind it.
-    pub fn may_steer(&self, behind: &Cause) -> bool {
-        self.kind == Kind::Chat && self.caused_by() == *behind
+    /// Who may be shown what comes of it.
+    pub fn audience(&self) -> Audience {
+        Audience::new(self.caused_by(), self.source.as_ref())
+    }
+
+    /// Whether it may join or end the running turn of its lane. Only a message of the same person in the same
+    /// place may: a turn acts with the rights of whoever is behind it, and answers there.
+    pub fn may_steer(&self, behind: &Audience) -> bool {
+        let own = self.audience();
+        let is_near = self.lane.topic.is_some() || own == *behind;
+        self.kind == Kind::Chat && own.cause == behind.cause && is_near
     }
 
     /// The first task of the work that it is part of.

@@ -11,7 +11,7 @@ use crate::{
     clock::Timestamp,
     ids::{CallId, TaskId, TeamKey, TurnId},
     store::{alongside::Alongside, records::Writes},
-    task::{Cause, Cycle, Kind, Label, Lane, Lineage, Source, Task},
+    task::{Audience, Cause, Cycle, Firing, Kind, Label, Lane, Lineage, Source, Task},
 };
 
 /// A tool as the model is told of it.
@@ -119,6 +119,8 @@ pub struct Checked {
     pub limit: Duration,
     /// What it needs and cannot have now, for a person: it waits until that is put right.
     pub lacks: Option<String>,
+    /// The rule that lets it run, or asks; none if no rule says anything.
+    pub rule: Option<String>,
 }
 
 impl Checked {
@@ -131,6 +133,7 @@ impl Checked {
             exclusive,
             limit,
             lacks: None,
+            rule: None,
         }
     }
 }
@@ -260,6 +263,9 @@ pub struct ToolReply {
     /// It holds something from outside: the turn that read it is not to be believed any more.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub taints: bool,
+    /// The operator's rule that forbids the call.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rule: Option<String>,
 }
 
 impl ToolReply {
@@ -270,6 +276,7 @@ impl ToolReply {
             fault: Some(fault),
             truncated: false,
             taints: false,
+            rule: None,
         }
     }
 }
@@ -295,6 +302,8 @@ pub struct Caller {
     pub lineage: Lineage,
     /// Who is behind it.
     pub cause: Cause,
+    /// The firing of a trigger that it serves.
+    pub firing: Option<Firing>,
     /// When it must be done.
     pub deadline_at: Timestamp,
 }
@@ -312,8 +321,14 @@ impl Caller {
             source: task.source.as_ref().map(Source::of_what_follows),
             lineage: task.lineage_below(),
             cause: task.caused_by(),
+            firing: task.firing.clone(),
             deadline_at: task.deadline_at,
         }
+    }
+
+    /// Who may be shown what the turn does.
+    pub fn audience(&self) -> Audience {
+        Audience::new(self.cause.clone(), self.source.as_ref())
     }
 }
 
@@ -334,6 +349,8 @@ pub struct CallContext {
     pub rerun: bool,
     /// The versions of the secrets that a person let it use; it runs with no others.
     pub approved: Option<BTreeMap<String, u64>>,
+    /// Who let it run; none if nobody was asked.
+    pub approved_by: Option<String>,
     /// Asks the tool to stop. Children it started end within two seconds of it.
     pub cancel: CancellationToken,
 }

@@ -26,7 +26,7 @@ use crate::{
     engines::{Engines, ModelChoice, Question, UnknownProfile},
     logging::Secrets,
     memory::Memory,
-    prompt::compose::{ComposeError, Prompts, Request},
+    prompt::compose::{ComposeError, Composed, Prompts, Request},
     rulebook::Rulebook,
     sandbox::{
         process::Sandbox,
@@ -41,6 +41,7 @@ use crate::{
         providers::{Profile, Providers},
         team::{DirMode, Team},
     },
+    taint::{Taint, seen::Seen},
     tools::{
         agent::AgentRunner,
         filter::ToolFilter,
@@ -52,11 +53,13 @@ use crate::{
 
 mod equipment;
 mod explain;
+pub mod last_caps;
 mod part;
 #[cfg(test)]
 mod tests;
 pub mod till;
 
+use last_caps::LastCaps;
 use part::Part;
 use till::Till;
 
@@ -83,6 +86,7 @@ struct Inner {
     memory: Memory,
     changes: Changes,
     rules: Rulebook,
+    taint: Taint,
     sandbox: Arc<Sandbox>,
     agents: Option<Arc<dyn AgentRunner>>,
     /// What was last warned of, by team: the same is said once.
@@ -91,6 +95,7 @@ struct Inner {
     secrets: Secrets,
     vault: Vault,
     till: Till,
+    last_caps: LastCaps,
     /// What was made of the profiles, good until their file changes.
     models: Mutex<Option<Arc<Models>>>,
     /// What was made for a team, good until one of its files changes.
@@ -134,6 +139,8 @@ pub struct Sources {
     pub changes: Changes,
     /// What the operator allows, denies or wants to be asked for.
     pub rules: Rulebook,
+    /// Which files untrusted turns wrote.
+    pub taint: Taint,
     /// Where their processes run.
     pub sandbox: Arc<Sandbox>,
     /// Runs sessions of subagents. Without it they can only work in place of their team.
@@ -146,13 +153,16 @@ pub struct Sources {
     pub vault: Vault,
     /// Where questions about topics are paid.
     pub till: Till,
+    /// What teams may spend while a file above them is wrong.
+    pub last_caps: LastCaps,
 }
 
 impl Turns {
     /// Prepares turns from these.
     pub fn new(sources: Sources) -> Self {
         Self(Arc::new(Inner {
-            prompts: Prompts::new(sources.home.clone()),
+            prompts: Prompts::with_taint(sources.home.clone(), sources.taint.clone()),
+            taint: sources.taint,
             home: sources.home,
             live: sources.live,
             engines: sources.engines,
@@ -167,6 +177,7 @@ impl Turns {
             secrets: sources.secrets,
             vault: sources.vault,
             till: sources.till,
+            last_caps: sources.last_caps,
             models: Mutex::default(),
             kits: Mutex::default(),
         }))
@@ -243,7 +254,7 @@ impl Inner {
             withheld: if inner { 0 } else { withheld },
         };
         let composed = self.prompts.compose_now(&request).map_err(unread)?;
-        self.warn(&name, &composed.warnings);
+        self.warn(&name, &composed);
         let role = &part.cast.role;
         let own_steps = role.subagent.as_ref().and_then(|agent| agent.max_steps);
         let team_steps = if inner {
@@ -280,27 +291,65 @@ impl Inner {
     }
 
     /// Says what is wrong with rules, skills and subagents, once.
-    fn warn(&self, team: &TeamName, warnings: &[String]) {
+    fn warn(&self, team: &TeamName, composed: &Composed) {
+        let Composed {
+            warnings, suspects, ..
+        } = composed;
         let mut warned = self.warned.lock().unwrap_or_else(PoisonError::into_inner);
         let before = warned.get(team).map(Vec::as_slice).unwrap_or_default();
-        if before == warnings {
-            return;
-        }
-        for warning in warnings.iter().filter(|warning| !before.contains(warning)) {
+        let is_new = |warning: &&String| !before.contains(warning);
+        for warning in warnings.iter().filter(is_new) {
             tracing::warn!(%team, warning, "rules, skills or subagents need a look");
         }
-        warned.insert(team.clone(), warnings.to_vec());
+        for suspect in suspects.iter().filter(is_new) {
+            self.taint.report(team, suspect);
+        }
+        let said = warnings.iter().chain(suspects).cloned().collect();
+        warned.insert(team.clone(), said);
+    }
+
+    /// The file of a team, as it is now.
+    fn team_file(&self, name: &TeamName) -> Result<Arc<Team>, BriefError> {
+        let team = self.live.team_now(name).map_err(|found| bad_file(&found))?;
+        self.accepted(name)?;
+        Ok(team)
+    }
+
+    /// Refuses the file of a team that an untrusted turn may have changed.
+    fn accepted(&self, name: &TeamName) -> Result<(), BriefError> {
+        let path = self.home.team_file(name.as_str());
+        if !self.taint.is_quiet()
+            && let Ok(real) = path.canonicalize()
+            && Seen::path(&real).is_ok_and(|seen| self.taint.holds(&real, &seen))
+        {
+            return Err(config_error(format!(
+                "{}: was changed by an untrusted turn, or while one ran a command; look at it, then accept it \
+                 (`hivewright teams accept {name}`)",
+                path.display()
+            )));
+        }
+        Ok(())
     }
 
     /// The budgets that a team draws on: its own, then those of the teams above it.
     ///
-    /// What a broken file allows is not known, so nothing is spent below it.
+    /// While a file above is wrong, what it allowed before counts; if that is not known, nothing is
+    /// spent below it.
     fn budget(&self, team: &TeamName, ancestors: &[TeamName]) -> Result<Line, BriefError> {
         let upwards = std::iter::once(team).chain(ancestors.iter().rev());
         let line = upwards.map(|name| {
-            let file = self.live.team_now(name);
-            let line = file.map(|file| (name.clone(), caps(&file)));
-            line.map_err(|found| bad_file(&found))
+            let file = self.live.team_file_now(name);
+            let file = file.map_err(|found| bad_file(&found));
+            let caps = match file.and_then(|file| self.accepted(name).map(|()| file)) {
+                Ok(file) => {
+                    let caps = caps(&file);
+                    self.last_caps.note(name, caps);
+                    caps
+                }
+                Err(error) if name == team => return Err(error),
+                Err(error) => self.last_caps.of(name).ok_or(error)?,
+            };
+            Ok((name.clone(), caps))
         });
         line.collect()
     }
@@ -320,7 +369,7 @@ impl Inner {
 
     /// What a team works with now.
     fn kit(&self, name: &TeamName) -> Result<Arc<Kit>, BriefError> {
-        let team = self.live.team_now(name).map_err(|found| bad_file(&found))?;
+        let team = self.team_file(name)?;
         let models = self.models()?;
         let policy = self.rules.refresh();
         let known = self.kits().get(name).cloned();
@@ -386,6 +435,7 @@ impl Inner {
             sandbox: self.sandbox.clone(),
             secrets: models.scrubbers.clone(),
             rules: self.rules.clone(),
+            taint: self.taint.clone(),
         };
         Ok(Kit {
             team,

@@ -4,6 +4,7 @@
 use std::{
     io::Read,
     ops::ControlFlow,
+    path::Path,
     sync::{Arc, OnceLock},
 };
 
@@ -13,8 +14,10 @@ use hivewright_actors::{
     ids::{Ids, PrincipalId, TaskId, TeamKey},
     storage::{Order, Storage, StorageError},
     store::{
-        StoreHandle, reads,
-        records::{EdgeKey, Writes, after_prefix, decode},
+        StoreHandle,
+        damage::{one, row},
+        reads,
+        records::{EdgeKey, Writes, after_prefix},
     },
 };
 use serde::{Deserialize, Serialize};
@@ -120,9 +123,7 @@ fn key_of(id: &str) -> EdgeKey {
 }
 
 fn find(storage: &dyn Storage, id: &str) -> Result<Option<Change>, StorageError> {
-    let key = key_of(id).bytes();
-    let value = storage.get(&key)?;
-    value.map(|value| decode(&key, &value)).transpose()
+    one(storage, &key_of(id).bytes())
 }
 
 impl Changes {
@@ -194,7 +195,9 @@ impl Changes {
         }
         let Change { file, after, .. } = change.clone();
         off_thread(move || {
-            workspace.write(&file, after.as_bytes())?;
+            workspace.write(&file, after.as_bytes(), &|place| {
+                as_named(&workspace, &file, place)
+            })?;
             Ok(())
         })
         .await
@@ -207,7 +210,7 @@ impl Changes {
             let end = after_prefix(&start);
             let mut rows: Vec<Change> = Vec::new();
             storage.scan(&start, &end, Order::Rising, &mut |key, value| {
-                rows.extend(value.and_then(|value| decode(key, value)).ok());
+                rows.extend(row::<Change>(storage, key, value));
                 ControlFlow::Continue(())
             })?;
             Ok(rows)
@@ -239,7 +242,9 @@ impl Changes {
             if now != row.after {
                 return Err(ChangeError::MovedOn(row.file));
             }
-            workspace.write(&row.file, row.before.as_bytes())?;
+            workspace.write(&row.file, row.before.as_bytes(), &|place| {
+                as_named(&workspace, &row.file, place)
+            })?;
             Ok(())
         })
         .await?;
@@ -280,7 +285,7 @@ pub struct Proposal {
 /// The whole text of a file that a change may be about. Blocks.
 pub fn text_of(workspace: &Workspace, path: &str) -> Result<String, ChangeError> {
     let broken = |reason: String| ChangeError::Unfit(format!("{path} {reason}"));
-    let opened = workspace.open_file(path)?;
+    let opened = workspace.open_file(path, &|place| as_named(workspace, path, place))?;
     let mut text = String::new();
     opened
         .file
@@ -290,6 +295,15 @@ pub fn text_of(workspace: &Workspace, path: &str) -> Result<String, ChangeError>
     match text.len() as u64 > LARGEST {
         true => Err(broken(format!("is larger than {LARGEST} bytes"))),
         false => Ok(text),
+    }
+}
+
+/// A person agreed to a change of the file at this path: no link leads elsewhere.
+fn as_named(workspace: &Workspace, path: &str, place: &Path) -> Result<(), WorkspaceError> {
+    if workspace.named_place(path).as_deref() == Some(place) {
+        Ok(())
+    } else {
+        Err(WorkspaceError::Unsettled(path.to_owned()))
     }
 }
 

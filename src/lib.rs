@@ -25,6 +25,7 @@ pub mod scrub;
 pub mod service;
 pub mod settings;
 pub mod storage;
+pub mod taint;
 pub mod teams;
 pub mod tools;
 pub mod transcript;

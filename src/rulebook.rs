@@ -22,6 +22,7 @@ use hivewright_actors::{
     storage::{Order, Storage, StorageError},
     store::{
         StoreError, StoreHandle,
+        damage::report,
         records::{EdgeKey, Writes, after_prefix, decode},
     },
 };
@@ -302,10 +303,12 @@ fn read(storage: &dyn Storage) -> Result<Vec<Rule>, StorageError> {
         match value.map(|value| (value, decode::<Rule>(key, value))) {
             Ok((_, Ok(rule))) => rules.push(rule),
             Ok((value, Err(error))) => {
+                report(storage, key, &error);
                 tracing::error!(%error, rule = %name, "a stored rule is not valid");
                 rules.push(closed(key, value).unwrap_or_else(|| unreadable(&name)));
             }
             Err(error) => {
+                report(storage, key, &error);
                 tracing::error!(%error, rule = %name, "a stored rule cannot be read");
                 rules.push(unreadable(&name));
             }

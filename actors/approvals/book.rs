@@ -174,6 +174,7 @@ impl Book {
         &mut self,
         word: &Word,
         digester: Digester,
+        is_alone: &dyn Fn(&Approval) -> bool,
         now: Timestamp,
     ) -> Option<Result<Said, NotDecided>> {
         let meant = |approval: &&Approval| {
@@ -183,7 +184,7 @@ impl Book {
             let known = self.decided.iter().rev().find(meant)?;
             return Some(repeated(known, word));
         };
-        if let Err(refusal) = admit(approval, word, digester) {
+        if let Err(refusal) = admit(approval, word, digester, is_alone) {
             return Some(Err(refusal));
         }
         let mut approval = self.take(&approval.id.clone())?;
@@ -238,13 +239,25 @@ pub(super) fn repeated(approval: &Approval, word: &Word) -> Result<Said, NotDeci
     }
 }
 
-fn admit(approval: &Approval, word: &Word, digester: Digester) -> Result<(), NotDecided> {
+fn admit(
+    approval: &Approval,
+    word: &Word,
+    digester: Digester,
+    is_alone: &dyn Fn(&Approval) -> bool,
+) -> Result<(), NotDecided> {
     let other = |digest: &String| *digest != approval.digest;
     if word.digest.as_ref().is_some_and(other) || !approval.is_intact(digester) {
         return Err(NotDecided::DigestMismatch);
     }
-    if !approval.may_decide(&word.by) {
-        return Err(NotDecided::NotAllowed);
+    if approval.needs_another(&word.by) {
+        let confirmed = word.confirm.as_ref() == Some(&approval.short_id);
+        match is_alone(approval) {
+            false => return Err(NotDecided::NotAllowed),
+            true if !confirmed => {
+                return Err(NotDecided::Unconfirmed(approval.short_id.clone()));
+            }
+            true => {}
+        }
     }
     match word.choice {
         Choice::Approve => Ok(word.resolution.suits(approval)?),

@@ -26,6 +26,10 @@ pub fn approval(approval: &Approval) -> Frame {
 pub fn resolved(approval: &Approval, now: Timestamp) -> Frame {
     let name = &approval.short_id;
     let who = approval.resolved_by.as_deref().unwrap_or("nobody");
+    let who = match approval.alone {
+        true => format!("{who} alone"),
+        false => who.to_owned(),
+    };
     let tool = approval.tool.as_deref().unwrap_or_default();
     let text = match approval.status {
         Status::Approved => format!("Approved by {who}: {tool} ({name})."),
@@ -74,7 +78,10 @@ pub fn describe(approval: &Approval) -> String {
         )),
     }
     if approval.risk == Risk::High {
-        lines.push("High risk: whoever caused the task cannot decide this.".to_owned());
+        lines.push(
+            "High risk: whoever caused the task does not decide this, unless nobody else could."
+                .to_owned(),
+        );
     }
     if approval.label == Label::Untrusted {
         lines.push("The turn has read untrusted content.".to_owned());

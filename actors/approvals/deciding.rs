@@ -72,7 +72,10 @@ impl Approvals {
             "approval.decide",
             approval.id.as_str(),
             from,
-            approval.status.as_str(),
+            match approval.alone {
+                true => format!("{} alone", approval.status.as_str()),
+                false => approval.status.as_str().to_owned(),
+            },
         )
     }
 
@@ -117,7 +120,9 @@ impl Approvals {
         if asks_for_more && self.to.grants.is_full(now) {
             return Some(Err(NotGrantable::TooMany.into()));
         }
-        self.book.decide(&decide.word, digester, now)
+        let (deciders, who) = (&self.to.deciders, &decide.word.by.principal);
+        let is_alone = |approval: &Approval| deciders.is_alone(who, &approval.team.name);
+        self.book.decide(&decide.word, digester, &is_alone, now)
     }
 }
 

@@ -126,6 +126,7 @@ impl Desk {
             votes: Vec::new(),
             resolved_by: None,
             resolved_via: None,
+            alone: false,
             note: None,
             created_at: now,
             expires_at: self.expiry(caller, now),

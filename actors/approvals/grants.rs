@@ -17,7 +17,10 @@ use crate::{
     ids::{ApprovalId, Ids, TeamKey},
     policy::class::{Kind, Risk},
     storage::{Order, Storage, StorageError},
-    store::records::{EdgeKey, Writes, after_prefix, decode},
+    store::{
+        damage::row,
+        records::{EdgeKey, Writes, after_prefix},
+    },
     task::Label,
     tool::Asking,
 };
@@ -30,6 +33,8 @@ const MOST: usize = 1_000;
 const LIFE: Duration = Duration::from_secs(24 * 60 * 60);
 
 const KIND: &str = "grant";
+/// What ids of grants begin with. Tokens are kept under the same kind, with ids of another form.
+pub const ID: &str = "grant-";
 const USE: &str = "grant_use";
 
 /// A standing decision: calls that are exactly like this one need no other.
@@ -205,14 +210,15 @@ impl Grants {
     pub fn read(storage: &dyn Storage) -> Result<Self, StorageError> {
         let grants = Self::default();
         let mut standing = grants.lock();
+        let own = key(ID).bytes();
         each(storage, KIND, &mut |key, value| {
-            match decode::<Grant>(key, value) {
-                Ok(grant) => {
-                    let used = HashSet::new();
-                    standing.insert(grant.id.clone(), Standing { grant, used });
-                }
-                // What cannot be read grants nothing.
-                Err(error) => tracing::error!(%error, "a grant is left out"),
+            if !key.starts_with(&own) {
+                return;
+            }
+            // What cannot be read grants nothing.
+            if let Some(grant) = row::<Grant>(storage, key, value) {
+                let used = HashSet::new();
+                standing.insert(grant.id.clone(), Standing { grant, used });
             }
         })?;
         let prefix = EdgeKey::prefix(USE).len();
@@ -272,7 +278,7 @@ impl Grants {
     ) -> Option<(Grant, Writes)> {
         let uses = approval.resolution?.further().ok()??;
         let grant = Grant {
-            id: format!("grant-{:016x}", ids.bits()),
+            id: format!("{ID}{:016x}", ids.bits()),
             covers: Covers::of(approval).ok()?,
             approval: approval.id.clone(),
             granted_by: approval.resolved_by.clone()?,
@@ -338,15 +344,12 @@ fn use_key(id: &str, name: &str) -> EdgeKey {
 fn each(
     storage: &dyn Storage,
     kind: &str,
-    visit: &mut dyn FnMut(&[u8], &[u8]),
+    visit: &mut dyn FnMut(&[u8], Result<&[u8], StorageError>),
 ) -> Result<(), StorageError> {
     let prefix = EdgeKey::prefix(kind);
     let end = after_prefix(&prefix);
     storage.scan(&prefix, &end, Order::Rising, &mut |key, value| {
-        match value {
-            Ok(value) => visit(key, value),
-            Err(error) => tracing::error!(%error, "a record of grants cannot be read"),
-        }
+        visit(key, value);
         ControlFlow::Continue(())
     })
 }

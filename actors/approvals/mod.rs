@@ -19,6 +19,7 @@ mod answering;
 mod book;
 pub mod canonical;
 pub mod card;
+pub mod deciders;
 mod deciding;
 pub mod desk;
 mod granting;
@@ -32,6 +33,7 @@ pub mod secret;
 mod tests;
 
 use book::{Book, Expired};
+use deciders::Deciders;
 use desk::Desk;
 use grants::Grants;
 use question::{Answer, Question};
@@ -146,6 +148,8 @@ pub struct Neighbours {
     pub desk: Desk,
     /// What was decided on in advance.
     pub grants: Grants,
+    /// Who may decide.
+    pub deciders: Deciders,
     /// What teams may spend.
     pub ledger: Ledger,
     /// Which day it is.

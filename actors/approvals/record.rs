@@ -97,6 +97,9 @@ pub struct Approval {
     /// On which way.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub resolved_via: Option<String>,
+    /// Whoever caused it decided, since nobody else could.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub alone: bool,
     /// What they had to say.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub note: Option<String>,
@@ -256,6 +259,8 @@ pub struct Word {
     pub digest: Option<String>,
     /// What they have to say.
     pub note: Option<String>,
+    /// The short id, typed by somebody who means to decide alone.
+    pub confirm: Option<String>,
     /// Who.
     pub by: Decider,
     /// On which way.
@@ -375,15 +380,16 @@ impl Approval {
         }
     }
 
-    /// Somebody may decide on it.
-    pub(super) fn may_decide(&self, decider: &Decider) -> bool {
-        self.risk != Risk::High || !decider.is(&self.requester)
+    /// Its risk is high, and they caused it: somebody else decides, if there is anybody.
+    pub(super) fn needs_another(&self, decider: &Decider) -> bool {
+        self.risk == Risk::High && decider.is(&self.requester)
     }
 
     /// The decision. It is the caller's to see that there was none.
     pub(super) fn decide(&mut self, word: &Word, now: Timestamp) {
         let Word { choice, by, .. } = word;
         let choice = *choice;
+        self.alone = self.needs_another(by);
         self.votes.push(Vote {
             by: by.principal.to_string(),
             choice,

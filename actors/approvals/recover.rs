@@ -28,9 +28,6 @@ impl Recovered {
     pub fn read(storage: &dyn Storage, tasks: &[Task]) -> Result<Self, StorageError> {
         let approvals = reads::pending_approvals(storage)?;
         let questions = reads::open_questions(storage)?;
-        for damage in approvals.damaged.iter().chain(&questions.damaged) {
-            tracing::error!(error = %damage, "a record is left out; it stays in the store as it is");
-        }
         let waiting: HashSet<_> = approvals
             .rows
             .iter()

@@ -26,6 +26,11 @@ pub enum NotDecided {
     /// They caused the task, and the risk is high.
     #[error("whoever caused the task cannot decide this: its risk is high")]
     NotAllowed,
+    /// The same, but nobody else could decide: they have to say that they mean it.
+    #[error(
+        "you caused this, its risk is high, and nobody else could decide: confirm it by its short id `{0}`"
+    )]
+    Unconfirmed(String),
     /// It can be decided on alone, and not in advance for others.
     #[error(transparent)]
     NotGrantable(#[from] NotGrantable),

@@ -73,6 +73,35 @@ fn a_call_is_refused_when_what_is_under_way_leaves_no_room() {
     assert!(ledger.reserve(&line, &[], cost(60), DAY).is_ok());
 }
 
+/// SE-140, SE-143: money is capped by day as tokens are, until the day ends or an operator allows more.
+#[test]
+fn a_call_beyond_the_money_of_the_day_is_refused_until_more_is_allowed() {
+    let ledger = Ledger::default();
+    let caps = Caps {
+        usd_per_day: Some(1.0),
+        ..Caps::default()
+    };
+    let line = line(&[("main", caps)]);
+    let call = Spent {
+        usd: 0.6,
+        tokens: 1,
+    };
+
+    let _first = ledger.reserve(&line, &[], call, DAY).unwrap();
+    let second = ledger.reserve(&line, &[], call, DAY).unwrap_err();
+    ledger.raise(&request(None), DAY);
+    let raised = ledger.reserve(&line, &[], call, DAY);
+    let next_day = ledger.reserve(&line, &[], call, NEXT);
+
+    assert_eq!(
+        (second.team, second.until, second.task),
+        ("main".into(), Some(DAY.ends_at), None)
+    );
+    assert_eq!(second.what, "0.60 of 1.00 USD today");
+    assert!(raised.is_ok());
+    assert!(next_day.is_ok());
+}
+
 /// OR-47, SE-140: the children together cannot outspend the root.
 #[test]
 fn children_draw_on_the_budget_of_the_root() {
@@ -256,7 +285,7 @@ mod recovered {
             .spent(DAY, &life("child", 1), &row)
             .raised(DAY, &life("child", 1), 3)
             .spent(DAY, &life("child", 2), &SpentRow::new(cost(5), &line));
-        disk.commit(&writes.batch()).unwrap();
+        disk.commit(&writes.batch().unwrap()).unwrap();
         let ledger = Ledger::default();
 
         recover_spending(&*disk, &ledger, DAY, &tree(2)).unwrap();
@@ -277,7 +306,7 @@ mod recovered {
                 above: None,
             },
         );
-        let Batch { changes } = row.batch();
+        let Batch { changes } = row.batch().unwrap();
         assert!(
             changes.iter().all(
                 |(_, value)| !String::from_utf8_lossy(value.as_ref().unwrap()).contains("above")

@@ -1,7 +1,11 @@
 //! Channel: the way out. Numbers frames, keeps those that must arrive, and brings a client that
 //! comes back up to date.
 
-use std::{collections::HashMap, sync::Arc, time::Duration};
+use std::{
+    collections::{BTreeMap, HashMap, VecDeque},
+    sync::Arc,
+    time::Duration,
+};
 
 use actix::{
     Actor, ActorFutureExt, AsyncContext, Context, Handler, Message, MessageResult, WrapFuture,
@@ -12,7 +16,7 @@ use serde_json::json;
 use crate::{
     clock::{Clock, Timestamp},
     event::{Body, Frame, Progress, ProgressKind, WireFrame},
-    ids::{ChannelId, Ids},
+    ids::{ChannelId, Ids, MessageId},
     live::{
         Publisher,
         event::{Event, Kind},
@@ -33,6 +37,10 @@ use spoken::Spoken;
 
 /// A stored frame that waits longer than this for one before it is looked up.
 const OVERDUE: Duration = Duration::from_secs(1);
+/// So many connections may share a channel.
+pub const MOST_CONNECTIONS: usize = 16;
+/// Of so many messages it is known which connection they came from.
+const MOST_ORIGINS: usize = 1_000;
 /// How often old frames are looked for.
 const SWEEP: Duration = Duration::from_secs(600);
 
@@ -54,6 +62,30 @@ pub struct Tell {
     pub frame: Frame,
 }
 
+/// A frame that need not arrive goes to one connection: what is wrong with something it sent.
+#[derive(Debug, Message)]
+#[rtype(result = "()")]
+pub struct Reply {
+    /// The channel it speaks for.
+    pub channel: ChannelId,
+    /// The connection.
+    pub connection: u64,
+    /// What.
+    pub frame: Frame,
+}
+
+/// A connection said something: once that is accepted, the others of its channel are told, it is not.
+#[derive(Debug, Message)]
+#[rtype(result = "()")]
+pub struct Said {
+    /// The channel.
+    pub channel: ChannelId,
+    /// The connection.
+    pub connection: u64,
+    /// The message.
+    pub message: MessageId,
+}
+
 /// A connection speaks for a channel that is new.
 #[derive(Debug, Message)]
 #[rtype(result = "()")]
@@ -64,7 +96,7 @@ pub struct Attach {
     pub socket: Arc<Socket>,
 }
 
-/// A connection speaks for an earlier channel, and gets what it misses.
+/// A connection speaks for an earlier channel, beside others that do, and gets what it misses.
 #[derive(Debug, Message)]
 #[rtype(result = "()")]
 pub struct Adopt {
@@ -104,12 +136,14 @@ pub struct Forget {
     pub channel: ChannelId,
 }
 
-/// Closes the connection of a channel, behind what has been sent to it so far.
+/// Closes a connection of a channel, behind what has been sent to it so far.
 #[derive(Debug, Message)]
 #[rtype(result = "()")]
 pub struct HangUp {
     /// The channel.
     pub channel: ChannelId,
+    /// The connection; none means all of them.
+    pub connection: Option<u64>,
     /// Why.
     pub closing: Closing,
 }
@@ -144,6 +178,8 @@ pub struct Channel {
     /// Also of channels that nobody listens to now.
     spoken: HashMap<ChannelId, Spoken>,
     unheard: HashMap<ChannelId, Unheard>,
+    /// How often an outbox was read.
+    reads: u64,
 }
 
 /// A channel that nobody listens to, and that was told something.
@@ -158,17 +194,97 @@ struct Unheard {
     fetched: bool,
 }
 
+/// A channel that someone listens to.
 #[derive(Default)]
 struct Conversation {
     outbox: Outbox,
-    socket: Option<Arc<Socket>>,
-    /// The outbox is being read: what is stored meanwhile waits for that.
-    loading: bool,
+    /// Those that have all up to the newest number of the outbox.
+    sockets: Vec<Arc<Socket>>,
+    /// Those that wait for what they miss.
+    joining: VecDeque<Joining>,
+    /// The outbox knows what is stored.
+    loaded: bool,
+    /// The read of the outbox that is under way: what is stored meanwhile waits for it …
+    loading: Option<u64>,
+    /// … and what passes is dropped, so that all have to be told where the text stands.
+    dropped: bool,
+    /// Which connection the last messages came from.
+    origins: VecDeque<(MessageId, u64)>,
+}
+
+/// A connection that comes to a channel.
+struct Joining {
+    socket: Arc<Socket>,
+    /// The newest number that its client has.
+    last_seq: u64,
 }
 
 impl Conversation {
-    fn connection(&self) -> Option<u64> {
-        self.socket.as_ref().map(|socket| socket.connection())
+    fn all(&self) -> impl Iterator<Item = &Arc<Socket>> {
+        let joining = self.joining.iter().map(|joining| &joining.socket);
+        self.sockets.iter().chain(joining)
+    }
+
+    fn is_empty(&self) -> bool {
+        self.all().next().is_none()
+    }
+
+    /// A frame tells a connection of the message that it sent itself.
+    fn is_echo(&self, socket: &Socket, frame: &Frame) -> bool {
+        let Body::Progress(progress) = &frame.body else {
+            return false;
+        };
+        progress.kind == ProgressKind::UserMessage
+            && self.origins.iter().any(|(message, connection)| {
+                *connection == socket.connection() && progress.message_id.as_ref() == Some(message)
+            })
+    }
+
+    /// Sends a durable frame to all that have what is before it.
+    fn send(&self, channel: &ChannelId, ordinal: u64, frame: &Frame) {
+        let text = wire(channel, frame, outbox::seq(ordinal));
+        for socket in &self.sockets {
+            if !self.is_echo(socket, frame) {
+                socket.push(text.clone(), true);
+            }
+        }
+    }
+
+    /// Sends a connection what it misses.
+    fn replay(
+        &self,
+        channel: &ChannelId,
+        socket: &Socket,
+        replay: &[Replay],
+        last_seq: u64,
+        spoken: &Spoken,
+        now: Timestamp,
+    ) {
+        let mut sent = last_seq;
+        for part in replay {
+            match part {
+                Replay::Frame(ordinal, frame) => {
+                    if let Some(text) = spoken.before(*ordinal, frame) {
+                        socket.push(wire(channel, &text, sent + 1), true);
+                    }
+                    sent = outbox::seq(*ordinal);
+                    if !self.is_echo(socket, frame) {
+                        socket.push(wire(channel, frame, sent), true);
+                    }
+                }
+                Replay::Hole(gap) => {
+                    let mut note = Progress::new(ProgressKind::Note, "Some frames are gone.");
+                    note.gap = Some(*gap);
+                    let frame = Frame {
+                        topic: None,
+                        ts: now,
+                        body: Body::Progress(note),
+                    };
+                    sent = gap.to_seq;
+                    socket.push(wire(channel, &frame, sent), true);
+                }
+            }
+        }
     }
 }
 
@@ -183,6 +299,7 @@ impl Channel {
             conversations: HashMap::new(),
             spoken: HashMap::new(),
             unheard: HashMap::new(),
+            reads: 0,
         }
     }
 
@@ -193,17 +310,14 @@ impl Channel {
     }
 
     fn hang_up_all(&self, closing: Closing) {
-        let sockets = self.conversations.values();
-        for socket in sockets.filter_map(|conversation| conversation.socket.as_ref()) {
+        for socket in self.conversations.values().flat_map(Conversation::all) {
             socket.tell(Item::Close(closing));
         }
     }
 
     fn connections(&self) -> usize {
-        self.conversations
-            .values()
-            .filter(|conversation| conversation.socket.is_some())
-            .count()
+        let conversations = self.conversations.values();
+        conversations.flat_map(Conversation::all).count()
     }
 
     fn tell_connections(&self) {
@@ -213,39 +327,47 @@ impl Channel {
         }
     }
 
-    /// Reads the outbox and sends what the client misses.
-    fn load(&mut self, channel: &ChannelId, last_seq: u64, first: bool, ctx: &mut Context<Self>) {
+    /// Reads the outbox, and sends what is missed: by the next connection that waits for it, and by
+    /// those that are there. One read at a time.
+    fn load(&mut self, channel: &ChannelId, ctx: &mut Context<Self>) {
         let Some(conversation) = self.conversations.get_mut(channel) else {
             return;
         };
-        conversation.loading = true;
-        let connection = conversation.connection();
+        if conversation.loading.is_some() {
+            return;
+        }
+        self.reads += 1;
+        let number = self.reads;
+        conversation.loading = Some(number);
         let store = self.store.clone();
         let id = channel.clone();
         let read = async move { store.read(move |storage| reads::outbox(storage, &id)).await };
         let channel = channel.clone();
         ctx.spawn(read.into_actor(self).map(move |rows, this, ctx| {
-            // Another connection has taken the channel meanwhile, and reads for itself.
+            // Everyone may have gone meanwhile, and others come, who read for themselves.
             let Some(conversation) = this
                 .conversations
                 .get_mut(&channel)
-                .filter(|conversation| conversation.connection() == connection)
+                .filter(|conversation| conversation.loading == Some(number))
             else {
                 return;
             };
-            conversation.loading = false;
-            let rows = match rows {
-                Ok(rows) => rows,
+            conversation.loading = None;
+            match rows {
+                Ok(rows) => {
+                    let rows = rows
+                        .into_iter()
+                        .map(|row| (row.ordinal, row.bytes, Arc::new(row.frame)))
+                        .collect();
+                    this.loaded(&channel, rows, ctx);
+                }
                 Err(error) => {
                     tracing::error!(%channel, %error, "outbox cannot be read");
-                    return;
+                    for socket in conversation.all() {
+                        socket.tell(Item::Close(Closing::Internal));
+                    }
                 }
-            };
-            let rows = rows
-                .into_iter()
-                .map(|row| (row.ordinal, row.bytes, Arc::new(row.frame)))
-                .collect();
-            this.loaded(&channel, rows, last_seq, first, ctx);
+            }
         }));
     }
 
@@ -253,8 +375,6 @@ impl Channel {
         &mut self,
         channel: &ChannelId,
         rows: Vec<(u64, usize, Arc<Frame>)>,
-        last_seq: u64,
-        first: bool,
         ctx: &mut Context<Self>,
     ) {
         let now = self.clock.now();
@@ -263,57 +383,63 @@ impl Channel {
         };
         let spoken = self.spoken.entry(channel.clone()).or_default();
         spoken.found(rows.iter().map(|(ordinal, _, frame)| (*ordinal, &**frame)));
-        let replay = conversation.outbox.reload(rows, last_seq);
-        let Some(socket) = &conversation.socket else {
-            return;
+        let joining = conversation.joining.pop_front();
+        let had = match &joining {
+            Some(joining) if !conversation.loaded => joining.last_seq,
+            _ => conversation.outbox.newest_seq(),
         };
-        if first {
-            socket.tell(Item::Adopted(channel.clone()));
-        }
-        let mut sent = last_seq;
-        for part in replay {
-            match part {
-                Replay::Frame(ordinal, frame) => {
-                    if let Some(text) = spoken.before(ordinal, &frame) {
-                        socket.push(wire(channel, &text, sent + 1), true);
-                    }
-                    sent = outbox::seq(ordinal);
-                    socket.push(wire(channel, &frame, sent), true);
-                }
-                Replay::Hole(gap) => {
-                    let mut note = Progress::new(ProgressKind::Note, "Some frames are gone.");
-                    note.gap = Some(gap);
-                    let frame = Frame {
-                        topic: None,
-                        ts: now,
-                        body: Body::Progress(note),
-                    };
-                    sent = gap.to_seq;
-                    socket.push(wire(channel, &frame, sent), true);
-                }
-            }
+        conversation.loaded = true;
+        let mut stored: BTreeMap<_, _> = rows
+            .iter()
+            .map(|(ordinal, _, frame)| (*ordinal, frame.clone()))
+            .collect();
+        let news = conversation.outbox.reload(rows, had);
+        stored.extend(news.iter().filter_map(|part| match part {
+            Replay::Frame(ordinal, frame) => Some((*ordinal, frame.clone())),
+            Replay::Hole(_) => None,
+        }));
+        for socket in &conversation.sockets {
+            conversation.replay(channel, socket, &news, had, spoken, now);
         }
         // What passed while nobody listened, or while the outbox was read. What passes from here
         // on is sent behind it.
+        let mut behind = match std::mem::take(&mut conversation.dropped) {
+            true => conversation.sockets.clone(),
+            false => Vec::new(),
+        };
+        if let Some(Joining { socket, last_seq }) = joining {
+            socket.tell(Item::Adopted(channel.clone()));
+            conversation.outbox.catch_up(last_seq);
+            let missed = outbox::missed(stored, last_seq);
+            conversation.replay(channel, &socket, &missed, last_seq, spoken, now);
+            behind.push(socket.clone());
+            conversation.sockets.push(socket);
+        }
         for text in spoken.present() {
-            if let Some(seq) = conversation.outbox.passing() {
-                socket.push(wire(channel, &text, seq), true);
+            if !behind.is_empty()
+                && let Some(seq) = conversation.outbox.passing()
+            {
+                let text = wire(channel, &text, seq);
+                for socket in &behind {
+                    socket.push(text.clone(), true);
+                }
             }
         }
-        let mut gone = conversation.outbox.excess(now);
-        if first {
-            gone.extend(conversation.outbox.confirm(last_seq));
-            spoken.confirm(outbox::ordinal(last_seq));
-        }
+        let gone = conversation.outbox.excess(now);
+        let is_next = !conversation.joining.is_empty();
         self.drop_frames(channel, gone, ctx);
-        self.expect_missing(channel, ctx);
+        if is_next {
+            self.load(channel, ctx);
+        } else {
+            self.expect_missing(channel, ctx);
+        }
     }
 
     /// Looks a frame up that is stored but was not announced: whoever stored it may have died.
     fn expect_missing(&mut self, channel: &ChannelId, ctx: &mut Context<Self>) {
         let waiting_for = |this: &Self, channel: &ChannelId| {
             let conversation = this.conversations.get(channel)?;
-            (conversation.outbox.is_waiting() && !conversation.loading)
+            (conversation.outbox.is_waiting() && conversation.loading.is_none())
                 .then(|| conversation.outbox.next())
         };
         let Some(missing) = waiting_for(self, channel) else {
@@ -322,18 +448,9 @@ impl Channel {
         let channel = channel.clone();
         ctx.run_later(OVERDUE, move |this, ctx| {
             if waiting_for(this, &channel) == Some(missing) {
-                this.recheck(&channel, ctx);
+                this.load(&channel, ctx);
             }
         });
-    }
-
-    /// Sends what is stored and was not sent yet.
-    fn recheck(&mut self, channel: &ChannelId, ctx: &mut Context<Self>) {
-        if let Some(conversation) = self.conversations.get(channel)
-            && !conversation.loading
-        {
-            self.load(channel, conversation.outbox.newest_seq(), false, ctx);
-        }
     }
 
     fn drop_frames(&self, channel: &ChannelId, ordinals: Vec<u64>, ctx: &mut Context<Self>) {
@@ -384,7 +501,7 @@ impl Channel {
             unheard.loaded = true;
             match before {
                 Ok((row, frames)) => {
-                    unheard.fetched = undelivered::is_fetched(&channel, row.as_ref());
+                    unheard.fetched = undelivered::is_fetched(row.as_ref());
                     unheard.connected_until = row.map_or(Timestamp::default(), |row| row.last_seen);
                     for stored in &frames {
                         unheard
@@ -507,11 +624,9 @@ impl Handler<Deliver> for Channel {
             };
             let size = frame_size(&frame);
             conversation.outbox.stored(ordinal, size, frame);
-            if let Some(socket) = &conversation.socket
-                && !conversation.loading
-            {
+            if conversation.loading.is_none() {
                 for (ordinal, frame) in conversation.outbox.take_ready() {
-                    socket.push(wire(&channel, &frame, outbox::seq(ordinal)), true);
+                    conversation.send(&channel, ordinal, &frame);
                 }
             }
             let excess = conversation.outbox.excess(now);
@@ -547,12 +662,50 @@ impl Handler<Tell> for Channel {
             let spoken = self.spoken.entry(channel.clone()).or_default();
             spoken.said(&frame, text);
         }
+        let Some(conversation) = self.conversations.get_mut(&channel) else {
+            return;
+        };
+        if conversation.loading.is_some() {
+            conversation.dropped = true;
+        } else if let Some(seq) = conversation.outbox.passing() {
+            let text = wire(&channel, &frame, seq);
+            for socket in &conversation.sockets {
+                socket.push(text.clone(), false);
+            }
+        }
+    }
+}
+
+impl Handler<Reply> for Channel {
+    type Result = ();
+
+    fn handle(&mut self, reply: Reply, _: &mut Self::Context) {
+        let Reply {
+            channel,
+            connection,
+            frame,
+        } = reply;
         if let Some(conversation) = self.conversations.get_mut(&channel)
-            && !conversation.loading
-            && let Some(socket) = &conversation.socket
             && let Some(seq) = conversation.outbox.passing()
         {
-            socket.push(wire(&channel, &frame, seq), false);
+            let is_it = |socket: &&Arc<Socket>| socket.connection() == connection;
+            for socket in conversation.sockets.iter().filter(is_it) {
+                socket.push(wire(&channel, &frame, seq), false);
+            }
+        }
+    }
+}
+
+impl Handler<Said> for Channel {
+    type Result = ();
+
+    fn handle(&mut self, said: Said, _: &mut Self::Context) {
+        if let Some(conversation) = self.conversations.get_mut(&said.channel) {
+            let origins = &mut conversation.origins;
+            origins.push_back((said.message, said.connection));
+            if origins.len() > MOST_ORIGINS {
+                origins.pop_front();
+            }
         }
     }
 }
@@ -562,7 +715,8 @@ impl Handler<Attach> for Channel {
 
     fn handle(&mut self, Attach { channel, socket }: Attach, _: &mut Self::Context) {
         let conversation = Conversation {
-            socket: Some(socket),
+            sockets: vec![socket],
+            loaded: true,
             ..Conversation::default()
         };
         self.conversations.insert(channel, conversation);
@@ -584,11 +738,9 @@ impl Handler<Adopt> for Channel {
         self.spoken.remove(&fresh);
         self.unheard.remove(&channel);
         let conversation = self.conversations.entry(channel.clone()).or_default();
-        if let Some(older) = conversation.socket.replace(socket) {
-            older.tell(Item::Close(Closing::TakenOver));
-        }
+        conversation.joining.push_back(Joining { socket, last_seq });
         self.tell_connections();
-        self.load(&channel, last_seq, true, ctx);
+        self.load(&channel, ctx);
     }
 }
 
@@ -596,7 +748,7 @@ impl Handler<Recheck> for Channel {
     type Result = ();
 
     fn handle(&mut self, Recheck { channel }: Recheck, ctx: &mut Self::Context) {
-        self.recheck(&channel, ctx);
+        self.load(&channel, ctx);
     }
 }
 
@@ -608,14 +760,21 @@ impl Handler<Detach> for Channel {
             channel,
             connection,
         } = detach;
-        if self
-            .conversations
-            .get(&channel)
-            .is_some_and(|conversation| conversation.connection() == Some(connection))
-        {
-            self.conversations.remove(&channel);
-            self.tell_connections();
+        let Some(conversation) = self.conversations.get_mut(&channel) else {
+            return;
+        };
+        let stays = |socket: &Arc<Socket>| socket.connection() != connection;
+        if conversation.all().all(stays) {
+            return;
         }
+        conversation.sockets.retain(stays);
+        conversation
+            .joining
+            .retain(|joining| stays(&joining.socket));
+        if conversation.is_empty() {
+            self.conversations.remove(&channel);
+        }
+        self.tell_connections();
     }
 }
 
@@ -632,11 +791,17 @@ impl Handler<Forget> for Channel {
 impl Handler<HangUp> for Channel {
     type Result = ();
 
-    fn handle(&mut self, HangUp { channel, closing }: HangUp, _: &mut Self::Context) {
-        if let Some(conversation) = self.conversations.get(&channel)
-            && let Some(socket) = &conversation.socket
-        {
-            socket.tell(Item::Close(closing));
+    fn handle(&mut self, hang_up: HangUp, _: &mut Self::Context) {
+        let HangUp {
+            channel,
+            connection,
+            closing,
+        } = hang_up;
+        let sockets = self.conversations.get(&channel).into_iter();
+        for socket in sockets.flat_map(Conversation::all) {
+            if connection.is_none_or(|connection| connection == socket.connection()) {
+                socket.tell(Item::Close(closing));
+            }
         }
     }
 }

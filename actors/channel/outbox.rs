@@ -129,27 +129,11 @@ impl Outbox {
         self.kept.clear();
         self.bytes = 0;
         let had = ordinal(last_seq);
-        let mut expected = if last_seq == 0 {
-            stored.first().map_or(1, |(first, _, _)| *first)
-        } else {
-            had + 1
-        };
-        let mut replay = Vec::new();
-        for (place, bytes, frame) in stored {
-            self.keep(place, bytes, &frame);
-            if place <= had {
-                continue;
-            }
-            if place > expected {
-                replay.push(Replay::Hole(Gap {
-                    from_seq: seq(expected),
-                    to_seq: seq(place - 1),
-                    dropped: place - expected,
-                }));
-            }
-            replay.push(Replay::Frame(place, frame));
-            expected = place + 1;
+        for (place, bytes, frame) in &stored {
+            self.keep(*place, *bytes, frame);
         }
+        let stored = stored.into_iter();
+        let mut replay = missed(stored.map(|(place, _, frame)| (place, frame)), last_seq);
         let newest = self.kept.back().map_or(had, |kept| kept.ordinal.max(had));
         self.next = newest + 1;
         self.passing = if had == newest {
@@ -170,20 +154,11 @@ impl Outbox {
         replay
     }
 
-    /// The client has all frames up to a number: they are kept no longer, but for the newest, whose
-    /// number the next one builds on.
-    pub fn confirm(&mut self, last_seq: u64) -> Vec<u64> {
-        let had = ordinal(last_seq);
-        let mut confirmed = Vec::new();
-        while self.kept.len() > 1
-            && let Some(first) = self.kept.front()
-            && first.ordinal <= had
-        {
-            confirmed.push(first.ordinal);
-            self.bytes -= first.bytes;
-            self.kept.pop_front();
+    /// A client has passing frames up to a number: the next one is above it for everyone.
+    pub fn catch_up(&mut self, last_seq: u64) {
+        if ordinal(last_seq) == self.next - 1 {
+            self.passing = self.passing.max(last_seq - seq(self.next - 1));
         }
-        confirmed
     }
 
     /// Frames that are beyond the bounds: progress first, then the oldest. Never the newest.
@@ -239,6 +214,30 @@ impl Outbox {
             },
         );
     }
+}
+
+/// What a client misses that has all up to `last_seq`, in order, and holes where frames are gone.
+pub fn missed(stored: impl IntoIterator<Item = (u64, Arc<Frame>)>, last_seq: u64) -> Vec<Replay> {
+    let had = ordinal(last_seq);
+    // Whoever asks for all that is kept misses nothing before it.
+    let mut expected = (last_seq > 0).then_some(had + 1);
+    let mut replay = Vec::new();
+    for (place, frame) in stored {
+        if place <= had {
+            continue;
+        }
+        let next = expected.unwrap_or(place);
+        if place > next {
+            replay.push(Replay::Hole(Gap {
+                from_seq: seq(next),
+                to_seq: seq(place - 1),
+                dropped: place - next,
+            }));
+        }
+        replay.push(Replay::Frame(place, frame));
+        expected = Some(place + 1);
+    }
+    replay
 }
 
 /// A part of what a client misses.

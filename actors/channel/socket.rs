@@ -39,8 +39,10 @@ pub enum Closing {
     Slow,
     /// Its credential has ended.
     CredentialEnded,
-    /// The channel goes on over another connection.
-    TakenOver,
+    /// Its channel has as many connections as it may have.
+    Crowded,
+    /// What was to be sent cannot be read.
+    Internal,
     /// The client sent a frame that is too big.
     TooBig,
     /// The client sent text that is not UTF-8.

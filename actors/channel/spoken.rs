@@ -116,14 +116,6 @@ impl Spoken {
         })
     }
 
-    /// The client has all up to a durable frame.
-    pub(super) fn confirm(&mut self, ordinal: u64) {
-        self.turns.retain(|_, turn| {
-            turn.past.retain(|(end, _)| *end > ordinal);
-            !turn.ended || !turn.past.is_empty()
-        });
-    }
-
     fn end(&mut self, task: Option<&TaskId>) {
         let Some(turn) = task.and_then(|task| self.turns.get_mut(task)) else {
             return;
@@ -251,11 +243,6 @@ mod tests {
         );
         assert_eq!(spoken.before(3, &result), None);
         assert_eq!(present(&spoken), ["three four"]);
-
-        spoken.confirm(2);
-
-        assert_eq!(spoken.before(2, &call), None);
-        assert_eq!(present(&spoken), ["three four"]);
     }
 
     #[test]
@@ -323,12 +310,11 @@ mod tests {
         assert_eq!(spoken.before(1, &call).map(content).as_deref(), Some("one"));
         assert!(present(&spoken).is_empty());
 
-        spoken.confirm(2);
+        let mut long = Spoken::default();
+        says(&mut long, &"x".repeat(MOST_ENDED + 1));
+        long.stored(1, &call);
+        ends(&mut long, 2);
 
-        assert!(spoken.turns.is_empty());
-        says(&mut spoken, &"x".repeat(MOST_ENDED + 1));
-        spoken.stored(3, &call);
-        ends(&mut spoken, 4);
-        assert!(spoken.turns.is_empty());
+        assert!(long.turns.is_empty());
     }
 }

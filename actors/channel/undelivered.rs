@@ -13,11 +13,8 @@ use crate::{
 const NAMED: usize = 50;
 
 /// Whoever uses the channel fetches what came of its messages: nothing waits for being sent.
-pub fn is_fetched(channel: &ChannelId, row: Option<&ChannelRow>) -> bool {
-    match row {
-        Some(row) => matches!(row.channel_type, ChannelType::Api | ChannelType::Cli),
-        None => matches!(channel.channel_type(), "api" | "cli"),
-    }
+pub fn is_fetched(row: Option<&ChannelRow>) -> bool {
+    row.is_some_and(|row| matches!(row.channel_type, ChannelType::Api | ChannelType::Cli))
 }
 
 /// A notice of frames that nobody had, if there are any that matter among those that go.
@@ -30,7 +27,7 @@ pub fn notice<'a>(
     id: NoticeId,
     at: Timestamp,
 ) -> Option<Notice> {
-    if is_fetched(channel, row) {
+    if is_fetched(row) {
         return None;
     }
     let connected_until = row.map_or(Timestamp::default(), |row| row.last_seen);

@@ -24,6 +24,7 @@ pub(super) fn event(task: &Task, outcome: &Outcome) -> InboxEvent {
         text: describe(task, outcome, SUMMARY),
         label: task.label,
         at: outcome.finished_at,
+        audience: Some(task.audience()),
     }
 }
 
@@ -155,7 +156,7 @@ fn figures(task: &Task, outcome: &Outcome) -> String {
         "({error}attempts: {}, duration_ms: {}, usage: {tokens} tokens{cost}, finished_at: {})",
         task.attempts,
         millis(outcome.finished_at.since(task.created_at)),
-        outcome.finished_at
+        outcome.finished_at.date()
     )
 }
 

@@ -48,7 +48,11 @@ impl Client {
 
     pub(crate) fn send(&self, inbound: Inbound) {
         let channel = self.channel.clone();
-        self.spine.router.do_send(Receive { channel, inbound });
+        self.spine.router.do_send(Receive {
+            channel,
+            connection: self.socket.connection(),
+            inbound,
+        });
     }
 
     pub(crate) fn resume(&self, channel: &ChannelId, last_seq: u64) {
@@ -156,7 +160,7 @@ pub(crate) fn short(frame: &Value) -> String {
         }
         "progress" => match text("kind").as_str() {
             "text_delta" => format!("delta {id}: {}", text("content")),
-            "note" => format!("note {id}: {}", text("content")),
+            kind @ ("note" | "user_message") => format!("{kind} {id}: {}", text("content")),
             kind => format!("{kind} {id}: {}", text("call_id")),
         },
         "response" => format!("{} {id}: {}", text("status"), text("content")),

@@ -3,10 +3,13 @@
 use std::{
     collections::BTreeMap,
     ops::ControlFlow,
-    sync::{Arc, Mutex},
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicBool, Ordering},
+    },
 };
 
-use crate::storage::{Batch, Order, Storage, StorageError, Visit};
+use crate::storage::{Batch, DamageReports, Order, Storage, StorageError, Visit};
 
 type Map = BTreeMap<Vec<u8>, Vec<u8>>;
 
@@ -30,6 +33,8 @@ pub(crate) struct Mounted {
     commits: Mutex<Vec<Batch>>,
     /// Scans that begin so fail.
     unreadable: Mutex<Option<&'static [u8]>>,
+    damage: DamageReports,
+    full: AtomicBool,
 }
 
 impl Disk {
@@ -39,7 +44,14 @@ impl Disk {
             crash: Mutex::new(crash),
             commits: Mutex::default(),
             unreadable: Mutex::default(),
+            damage: DamageReports::default(),
+            full: AtomicBool::default(),
         })
+    }
+
+    /// A disk with the same records.
+    pub(crate) fn copied(&self) -> Self {
+        Self(Arc::new(Mutex::new(self.0.lock().unwrap().clone())))
     }
 
     /// Overwrites the records whose keys, made readable, begin so.
@@ -48,6 +60,18 @@ impl Disk {
         for (key, value) in map.iter_mut() {
             if crate::store::records::printable(key).starts_with(prefix) {
                 *value = b"?".to_vec();
+            }
+        }
+    }
+
+    /// Replaces a text in the records whose keys, made readable, begin so.
+    pub(crate) fn replace(&self, prefix: &str, from: &str, to: &str) {
+        let mut map = self.0.lock().unwrap();
+        for (key, value) in map.iter_mut() {
+            if crate::store::records::printable(key).starts_with(prefix) {
+                let text = String::from_utf8(value.clone()).unwrap();
+                assert!(text.contains(from));
+                *value = text.replace(from, to).into();
             }
         }
     }
@@ -68,6 +92,11 @@ impl Mounted {
         *self.unreadable.lock().unwrap() = prefix;
     }
 
+    /// There is no room for commits, or there is again.
+    pub(crate) fn fill(&self, full: bool) {
+        self.full.store(full, Ordering::Relaxed);
+    }
+
     /// The disk is lost after so many more commits.
     pub(crate) fn lose_after(&self, more: usize) {
         *self.crash.lock().unwrap() = Some(Crash::Before(self.commits() + more));
@@ -86,6 +115,9 @@ impl Mounted {
 
 impl Storage for Mounted {
     fn commit(&self, batch: &Batch) -> Result<(), StorageError> {
+        if self.full.load(Ordering::Relaxed) {
+            return Err(StorageError::Full);
+        }
         let mut commits = self.commits.lock().unwrap();
         let number = commits.len();
         let gone = || StorageError::Write("the disk is gone".to_owned());
@@ -139,5 +171,9 @@ impl Storage for Mounted {
             }
         }
         Ok(())
+    }
+
+    fn damage_reports(&self) -> Option<&DamageReports> {
+        Some(&self.damage)
     }
 }

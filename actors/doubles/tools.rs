@@ -151,7 +151,7 @@ impl Toolset for Tools {
                 tokio::select! {
                     () = tokio::time::sleep(Duration::from_secs(60)) => {}
                     () = cx.cancel.cancelled() => {
-                        return ToolReply::failed(ToolFault::Cancelled, "cancelled");
+                        return ToolReply::failed(ToolFault::Cancelled, "put down half-way");
                     }
                 }
             }
@@ -163,6 +163,7 @@ impl Toolset for Tools {
                 fault: None,
                 truncated: false,
                 taints: call.name == "rumour",
+                rule: None,
             }
         })
     }
@@ -192,6 +193,7 @@ async fn give(
             _ => OnResult::Notify,
         },
         lineage: Some(cx.caller.lineage.clone()),
+        cause: Some(cx.caller.cause.clone()),
         ..Task::new(
             ids.task(),
             lane,
@@ -235,6 +237,7 @@ async fn give(
         fault: None,
         truncated: false,
         taints: false,
+        rule: None,
     }
 }
 

@@ -227,6 +227,7 @@ impl World {
                     burst: 0,
                 },
                 trust: Policy::None,
+                channels_kept: Duration::from_secs(7 * 24 * 60 * 60),
             },
             queue_mode: QueueMode::Queue,
             budget: Arc::from([]),

@@ -127,14 +127,16 @@ pub struct Pause {
     pub now: bool,
 }
 
-/// A team keeps dying and rests, or has rested.
+/// A team keeps dying and rests.
 #[derive(Clone, Debug, Message)]
 #[rtype(result = "()")]
 pub struct Degrade {
     /// The team.
     pub team: TeamName,
-    /// How often it died within which time; none if it has rested.
-    pub deaths: Option<(usize, std::time::Duration)>,
+    /// How often it died …
+    pub deaths: usize,
+    /// … within this time. It rests for as long.
+    pub within: std::time::Duration,
 }
 
 /// Gives a team its first work again. Answers the task; none if the team is ready.
@@ -242,6 +244,12 @@ impl Org {
 
 impl Actor for Org {
     type Context = Context<Self>;
+
+    fn started(&mut self, ctx: &mut Self::Context) {
+        for team in self.tree.iter() {
+            self.wake_when_rested(team, ctx);
+        }
+    }
 }
 
 impl Handler<Settle> for Org {

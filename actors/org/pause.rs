@@ -27,8 +27,6 @@ impl Org {
                 .tree
                 .iter()
                 .filter(|team| team.state != TeamState::Draining)
-                // Whoever is named is meant; to let all work again cures nobody.
-                .filter(|team| pause.paused || team.state != TeamState::Degraded)
                 .collect(),
         };
         let names = meant.iter().map(|team| team.name.clone()).collect();
@@ -37,6 +35,7 @@ impl Org {
             .filter(|team| team.state != wanted)
             .map(|team| TeamRecord {
                 state: wanted,
+                rested_at: None,
                 ..team.clone()
             });
         Ok((changed.collect(), names))

@@ -20,6 +20,9 @@ pub struct TeamRecord {
     pub parent: Option<TeamName>,
     /// Whether it works.
     pub state: TeamState,
+    /// When a team that kept dying works again. Without it a degraded team waits for an operator.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rested_at: Option<Timestamp>,
     /// Whether it has set itself up.
     pub phase: Phase,
     /// Words for what it takes on.
@@ -47,6 +50,7 @@ impl TeamRecord {
             generation: 1,
             parent: None,
             state: TeamState::Active,
+            rested_at: None,
             phase: Phase::Ready,
             scope: BTreeSet::new(),
             capabilities: BTreeSet::new(),
@@ -74,7 +78,7 @@ pub enum TeamState {
     Active,
     /// Tasks are accepted, none is started.
     Paused,
-    /// Its file or its folder is wrong.
+    /// It kept dying and rests, or its file or its folder is wrong.
     Degraded,
     /// It is being shut down: nothing is accepted.
     Draining,

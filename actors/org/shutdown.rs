@@ -163,7 +163,7 @@ impl Job {
                 closing: None,
                 ..team
             };
-            writes = writes.team(&gone);
+            writes = writes.team(&gone).forget_error(&gone.key());
             if !is_top {
                 writes = writes.team(&top);
             } else if let Some(call) = &closing.call {

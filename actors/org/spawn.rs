@@ -29,6 +29,7 @@ impl Org {
             name,
             parent: Some(spawn.parent.clone()),
             state: TeamState::Active,
+            rested_at: None,
             phase: Phase::Initializing,
             scope,
             capabilities: Default::default(),

@@ -120,6 +120,7 @@ impl Work for Actors {
 pub fn refusal_code(refusal: &Refusal) -> &'static str {
     match refusal {
         Refusal::QueueFull(_) => "queue_full",
+        Refusal::DiskFull => "disk_full",
         Refusal::TeamDraining => "team_draining",
         Refusal::Runaway(why) => why.code(),
         Refusal::Stopping => "stopping",

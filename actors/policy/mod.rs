@@ -134,6 +134,8 @@ pub enum By {
     NoMatchingRule,
     /// No rule: what is thought of the tool's class.
     Default,
+    /// The team's `allowed_tools` leave the tool out.
+    ToolList,
 }
 
 /// Whether a call may run.

@@ -4,9 +4,11 @@ use std::time::Duration;
 
 use actix::{ActorFutureExt, AsyncContext, Context, Handler, WrapFuture};
 
-use super::{Due, Entry, Leased, Progressed, Queue, Taken, placing::Placement, tell_stored};
+use super::{
+    Due, Entry, Leased, Progressed, Queue, Taken, placing::Placement, schedule::Ticket, tell_stored,
+};
 use crate::{
-    channel::Recheck,
+    channel::{Deliver, Recheck},
     clock::Timestamp,
     ids::{LeaseId, TaskId},
     notice::Notice,
@@ -91,8 +93,9 @@ impl Queue {
         self.placed(id, placement);
         let committed = self.store.commit(writes);
         ctx.spawn(committed.into_actor(self).map(move |result, queue, ctx| {
-            if result.is_ok() {
+            if let Ok(frames) = result {
                 tell_stored(stored);
+                queue.channel.do_send(Deliver { frames });
                 queue.leased(task, lease, joins, ctx);
             }
         }));
@@ -266,7 +269,7 @@ impl Queue {
             return self.dispatch(ctx);
         }
         self.schedule
-            .put_back(&task.lane, task.id.clone(), task.priority, until);
+            .put_back(&task.lane, Ticket::from(&task), until);
         self.expect(&task);
         let committed = self.store.commit(Writes::new().task(&task));
         self.tasks.insert(task.id.clone(), Entry::new(task));

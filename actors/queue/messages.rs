@@ -9,7 +9,7 @@ use crate::{
     budget::Ledger,
     ids::{ChannelId, LeaseId, TaskId, TeamName},
     store::records::Writes,
-    task::{Cause, Ending, Kind, Lane, Task},
+    task::{Audience, Ending, Kind, Lane, Task},
 };
 
 /// Stores a task, with what must become durable beside it, and sees to it that it is done.
@@ -56,8 +56,8 @@ pub struct Return {
 pub struct Join {
     /// The lane.
     pub lane: Lane,
-    /// Who is behind the turn.
-    pub behind: Cause,
+    /// Who is behind the turn, and where.
+    pub behind: Audience,
 }
 
 /// Stops the running turn of a lane, and on request ends what waits behind it.

@@ -45,7 +45,7 @@ pub use messages::*;
 use causes::{Causes, Counts as CauseCounts};
 use parking::Cure;
 use placing::Placement;
-use schedule::{Limits, Schedule};
+use schedule::{Limits, Schedule, Ticket};
 use waiting::Due;
 use waits::Waits;
 
@@ -78,6 +78,8 @@ pub struct Queue {
     inboxes: HashSet<Vec<u8>>,
     ended: HashMap<(TeamName, Kind, Ending), u64>,
     waited: HashMap<TeamName, Waited>,
+    /// Tasks whose records are damaged, until they have their end.
+    lost: HashSet<TaskId>,
 }
 
 /// A task without an outcome.
@@ -131,12 +133,16 @@ impl Entry {
 pub struct Left {
     /// Tasks without an outcome.
     pub open: Vec<Task>,
+    /// Those among them whose records are damaged: they end.
+    pub lost: HashSet<TaskId>,
     /// How much each open cause has led to.
     pub causes: Vec<(TaskId, CauseCounts)>,
     /// Lanes that find something in their inbox, as the store names them.
     pub inboxes: HashSet<Vec<u8>>,
     /// Teams that start no turn.
     pub paused: Vec<TeamName>,
+    /// Teams that kept dying, and until when they start no turn.
+    pub resting: Vec<(TeamName, Timestamp)>,
     /// Teams that take no new work.
     pub draining: Vec<TeamName>,
     /// Which teams there are, now and later.
@@ -183,9 +189,13 @@ impl Queue {
             inboxes: left.inboxes,
             ended: HashMap::new(),
             waited: HashMap::new(),
+            lost: left.lost,
         };
         for team in &left.paused {
             queue.schedule.pause(team, true);
+        }
+        for (team, until) in &left.resting {
+            queue.schedule.rest(team, *until);
         }
         for mut task in open {
             // A lease in the row is of a process that is gone.
@@ -209,8 +219,7 @@ impl Queue {
     }
 
     fn wait(&mut self, task: Task, unwritten: Option<Writes>, stored: Option<oneshot::Sender<()>>) {
-        self.schedule
-            .push(&task.lane, task.id.clone(), task.priority);
+        self.schedule.push(&task.lane, Ticket::from(&task));
         if let Some(until) = task.not_before {
             self.schedule.hold(&task.lane, until);
         }
@@ -245,8 +254,9 @@ impl Queue {
                 task: entry.task.clone(),
             };
             ctx.spawn(committed.into_actor(self).map(|result, queue, _| {
-                if result.is_ok() {
+                if let Ok(frames) = result {
                     tell_stored(stored);
+                    queue.channel.do_send(Deliver { frames });
                     queue.listeners.waiting.do_send(waiting);
                 }
             }));
@@ -314,6 +324,9 @@ impl Actor for Queue {
     type Context = Context<Self>;
 
     fn started(&mut self, ctx: &mut Self::Context) {
+        for id in std::mem::take(&mut self.lost) {
+            self.end_lost(&id, ctx);
+        }
         self.dispatch(ctx);
     }
 }
@@ -519,7 +532,10 @@ impl Handler<Orphaned> for Queue {
                     let tasks = row.iter_mut().chain([&mut orphan]);
                     tasks.for_each(|task| task.attempts = task.attempts.saturating_sub(1));
                 }
-                if let Some(result) = result
+                // Whoever said that it is finished has said what follows.
+                let held = orphan.lease.as_ref();
+                if held.is_some_and(|lease| queue.holds(&orphan.id, lease))
+                    && let Some(result) = result
                     && result.outcome.is_none()
                     && !queue.tasks.contains_key(&result.id)
                 {

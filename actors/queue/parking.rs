@@ -2,7 +2,7 @@
 
 use actix::{Context, Handler, Message};
 
-use super::{Due, Entry, Progressed, Queue};
+use super::{Due, Entry, Progressed, Queue, schedule::Ticket};
 use crate::{
     approvals::{Resolved, record::Status},
     clock::Timestamp,
@@ -87,8 +87,7 @@ impl Queue {
             return self.wait(task, None, None);
         }
         if parked.reason.holds_lane() {
-            self.schedule
-                .push(&task.lane, task.id.clone(), task.priority);
+            self.schedule.push(&task.lane, Ticket::from(&task));
         }
         self.hold_for(&task);
         self.expect(&task);
@@ -137,12 +136,23 @@ impl Queue {
         if parked.reason.holds_lane() {
             self.schedule.unhold(&task.lane);
         } else {
-            self.schedule
-                .push(&task.lane, task.id.clone(), task.priority);
+            self.schedule.push(&task.lane, Ticket::from(&task));
         }
         self.expect(&task);
         let committed = self.store.commit(Writes::new().task(&task));
         self.deliver(committed, ctx);
+    }
+
+    /// A team that rests, or whose tasks do, after it died starts turns again.
+    fn wake(&mut self, team: &TeamName) {
+        let now = self.clock.now();
+        self.schedule.rest(team, now);
+        for Entry { task, .. } in self.tasks.values_mut() {
+            if task.lane.team == *team && task.parked.is_none() && task.not_before.take().is_some()
+            {
+                self.schedule.unhold(&task.lane);
+            }
+        }
     }
 
     /// Something was cured after a task was leased: it may have failed for what is no more.
@@ -234,7 +244,7 @@ impl Handler<Park> for Queue {
         });
         if wait.reason.holds_lane() {
             self.schedule
-                .put_back(&task.lane, task.id.clone(), task.priority, None);
+                .put_back(&task.lane, Ticket::from(&task), None);
             self.hold_for(&task);
         }
         // Its turn may not have come to show what was in the inbox.
@@ -324,6 +334,9 @@ impl Handler<SetState> for Queue {
             draining,
         } = message;
         self.schedule.pause(&team, paused);
+        if !paused && !draining {
+            self.wake(&team);
+        }
         if draining {
             self.draining_teams.insert(team);
         } else {

@@ -67,7 +67,7 @@ impl Queue {
     }
 
     /// Where a task stands, as far as the team at work has no say in it.
-    fn standing(&self, task: &Task) -> Option<Placement> {
+    pub(super) fn standing(&self, task: &Task) -> Option<Placement> {
         if self.schedule.is_paused(&task.lane.team) {
             return Some(Placement::Waiting(WaitReason::Paused));
         }

@@ -1,15 +1,21 @@
-//! Schedule: which waiting task runs next. Fair between teams, serial within a lane.
+//! Schedule: which waiting task runs next. Fair between teams and between the people of a team, serial
+//! within a lane.
 
 use std::{
-    collections::{BTreeSet, HashMap, VecDeque},
+    collections::{BTreeMap, BTreeSet, HashMap, VecDeque},
+    sync::Arc,
     time::Duration,
 };
 
 use crate::{
     clock::{Timestamp, millis},
     ids::{TaskId, TeamName, TopicId},
-    task::{Lane, Priority},
+    task::{Lane, Priority, Task},
 };
+
+/// A turn counts as the last one of its person and of its lane for so many starts of its team. Whoever
+/// had none of them goes first, and has waited longest once as many others were started.
+const REMEMBERED_STARTS: u64 = 1_000;
 
 /// How much may wait and run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -52,11 +58,34 @@ impl Full {
     }
 }
 
+/// A task as the schedule knows it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Ticket {
+    /// Which.
+    pub task: TaskId,
+    /// How soon.
+    pub priority: Priority,
+    /// Who is behind it.
+    pub person: Arc<str>,
+}
+
+impl From<&Task> for Ticket {
+    fn from(task: &Task) -> Self {
+        Self {
+            task: task.id.clone(),
+            priority: task.priority,
+            person: task.caused_by().person().into(),
+        }
+    }
+}
+
 /// The waiting tasks of all teams.
 ///
 /// Among teams with work, the next slot goes to the one with the smallest virtual time. A team is
 /// charged for the time its turns ran, and one that was idle starts at the present minimum: it can
-/// neither save up nor be starved.
+/// neither save up nor be starved. Within a team it goes to the person who has waited longest since
+/// their last turn, and of their lanes to the one that has: so however many topics one person fills, another
+/// waits for the next free slot only.
 #[derive(Debug)]
 pub struct Schedule {
     limits: Limits,
@@ -78,8 +107,13 @@ pub struct Schedule {
 struct TeamWork {
     virtual_time: u64,
     lanes: HashMap<Option<TopicId>, LaneWork>,
-    /// Lanes that could start a turn now, by the place of their first task.
-    ready: BTreeSet<(Place, Option<TopicId>)>,
+    people: HashMap<Arc<str>, Person>,
+    /// People with a lane that could start a turn now.
+    ready: BTreeSet<(Rank, Arc<str>)>,
+    /// Counts turns that were started.
+    starts: u64,
+    /// The last of them in each lane.
+    lane_starts: HashMap<Option<TopicId>, u64>,
     rests_until: Option<Timestamp>,
     /// An operator stopped it.
     paused: bool,
@@ -92,14 +126,135 @@ impl TeamWork {
     fn is_ready(&self) -> bool {
         !self.ready.is_empty() && self.rests_until.is_none() && !self.paused
     }
+
+    /// Changes a lane and keeps its place among those of its person.
+    fn change_lane(&mut self, topic: &Option<TopicId>, change: impl FnOnce(&mut LaneWork)) {
+        let last_start = self.lane_starts.get(topic).copied().unwrap_or_default();
+        let work = self.lanes.entry(topic.clone()).or_default();
+        change(work);
+        let after = work.startable().map(|first| {
+            let since = first.since.max(last_start);
+            let rank = (first.place.priority, since, first.place.arrival);
+            (first.ticket.person.clone(), rank, first.since)
+        });
+        let before = std::mem::replace(&mut work.ready_as, after.clone());
+        if work.is_empty() {
+            self.lanes.remove(topic);
+        }
+        if before == after {
+            return;
+        }
+        if let Some((person, rank, since)) = before {
+            self.change_person(&person, |person| {
+                person.ready.remove(&(rank, since, topic.clone()));
+            });
+        }
+        if let Some((person, rank, since)) = after {
+            self.change_person(&person, |person| {
+                person.ready.insert((rank, since, topic.clone()));
+            });
+        }
+    }
+
+    /// Changes a person and keeps their place among those of the team.
+    fn change_person(&mut self, name: &Arc<str>, change: impl FnOnce(&mut Person)) {
+        let person = self.people.entry(name.clone()).or_default();
+        change(person);
+        let after = person.rank();
+        let before = std::mem::replace(&mut person.ready_as, after);
+        if before != after {
+            if let Some(rank) = before {
+                self.ready.remove(&(rank, name.clone()));
+            }
+            if let Some(rank) = after {
+                self.ready.insert((rank, name.clone()));
+            }
+        }
+    }
+
+    /// A turn of a person starts in a lane.
+    fn start(&mut self, name: &Arc<str>, topic: &Option<TopicId>) {
+        self.starts += 1;
+        let number = self.starts;
+        self.lane_starts.insert(topic.clone(), number);
+        self.change_person(name, |person| person.last_start = number);
+        if number.is_multiple_of(REMEMBERED_STARTS) {
+            let forgotten = number - REMEMBERED_STARTS;
+            let lanes = &self.lanes;
+            self.lane_starts
+                .retain(|topic, start| *start > forgotten || lanes.contains_key(topic));
+            self.people
+                .retain(|_, person| person.last_start > forgotten || !person.ready.is_empty());
+        }
+    }
 }
 
-/// Where a task stands among those of its team: priority, then arrival.
-type Place = (Priority, u64);
+/// Where a task stands in its lane: by urgency, then by round, then by age.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Place {
+    priority: Priority,
+    /// Each person has one task in a round. A topic has no rounds: what is said in it keeps its order.
+    round: u64,
+    arrival: u64,
+}
+
+/// Where a lane or a person stands: priority, the start since which they wait, arrival.
+type Rank = (Priority, u64, u64);
+
+/// Someone with work for a team.
+#[derive(Debug, Default)]
+struct Person {
+    /// The number of their last turn that was started.
+    last_start: u64,
+    /// Their lanes that could start a turn now, each with the start since which its first task counts as
+    /// waiting.
+    ready: BTreeSet<(Rank, u64, Option<TopicId>)>,
+    /// Their place in the team.
+    ready_as: Option<Rank>,
+}
+
+impl Person {
+    fn rank(&self) -> Option<Rank> {
+        let ((priority, _, arrival), since, _) = self.ready.first()?;
+        Some((*priority, self.last_start.max(*since), *arrival))
+    }
+}
+
+/// A waiting task.
+#[derive(Debug)]
+struct Waiting {
+    place: Place,
+    ticket: Ticket,
+    /// The start of its team since which it counts as waiting.
+    since: u64,
+}
+
+/// Rounds in which each person has one task.
+#[derive(Debug, Default)]
+struct Rounds {
+    /// That of the task that was started last.
+    present: u64,
+    /// The last in which each person has one.
+    last: HashMap<Arc<str>, u64>,
+}
+
+impl Rounds {
+    /// The round of the next task of a person.
+    fn next_of(&mut self, person: &Arc<str>) -> u64 {
+        let next = self.last.get(person).map_or(0, |last| last + 1);
+        let round = next.max(self.present);
+        self.last.insert(person.clone(), round);
+        round
+    }
+}
 
 #[derive(Debug, Default)]
 struct LaneWork {
-    waiting: VecDeque<(Place, TaskId)>,
+    waiting: VecDeque<Waiting>,
+    /// Of each class of urgency.
+    rounds: BTreeMap<Priority, Rounds>,
+    /// Its person, its place among their lanes, and since when its first task counts as waiting.
+    ready_as: Option<(Arc<str>, Rank, u64)>,
     running: bool,
     /// How many calls of the running turn wait for other work: it holds no slot meanwhile.
     lent: usize,
@@ -107,12 +262,21 @@ struct LaneWork {
 }
 
 impl LaneWork {
-    /// The place of the task that could start now.
-    fn startable(&self) -> Option<Place> {
+    /// The task that could start now.
+    fn startable(&self) -> Option<&Waiting> {
         if self.running || self.held_until.is_some() {
             return None;
         }
-        self.waiting.front().map(|(place, _)| *place)
+        self.waiting.front()
+    }
+
+    fn rounds(&mut self, priority: Priority) -> &mut Rounds {
+        self.rounds.entry(priority).or_default()
+    }
+
+    fn place_of(&self, task: &TaskId) -> Option<usize> {
+        let mut waiting = self.waiting.iter();
+        waiting.position(|waiting| waiting.ticket.task == *task)
     }
 
     fn is_empty(&self) -> bool {
@@ -158,12 +322,27 @@ impl Schedule {
     }
 
     /// A task arrives behind those of its lane that are as urgent.
-    pub fn push(&mut self, lane: &Lane, task: TaskId, priority: Priority) {
+    pub fn push(&mut self, lane: &Lane, ticket: Ticket) {
         self.arrivals += 1;
-        let place = (priority, self.arrivals);
+        let arrival = self.arrivals;
+        let since = self.waits_since(&lane.team);
+        let has_rounds = lane.topic.is_none();
         self.change(lane, |work| {
-            let behind = work.waiting.partition_point(|(other, _)| *other < place);
-            work.waiting.insert(behind, (place, task));
+            let place = Place {
+                priority: ticket.priority,
+                round: match has_rounds {
+                    true => work.rounds(ticket.priority).next_of(&ticket.person),
+                    false => 0,
+                },
+                arrival,
+            };
+            let behind = work.waiting.partition_point(|other| other.place < place);
+            let waiting = Waiting {
+                place,
+                ticket,
+                since,
+            };
+            work.waiting.insert(behind, waiting);
         });
         self.count_waiting(&lane.team, 1);
     }
@@ -185,19 +364,25 @@ impl Schedule {
             })?
             .clone();
         let team = self.teams.get_mut(&name)?;
-        let topic = team.ready.first()?.1.clone();
+        let person = team.people.get(&team.ready.first()?.1)?;
+        let topic = person.ready.first()?.2.clone();
         let lane = Lane { team: name, topic };
         self.floor = self.floor.max(virtual_time);
         let mut started = None;
         self.change(&lane, |work| {
             started = work.waiting.pop_front();
+            if let Some(Waiting { place, .. }) = &started {
+                work.rounds(place.priority).present = place.round;
+            }
             work.running = true;
         });
+        let Ticket { task, person, .. } = started?.ticket;
+        self.change_team(&lane.team, |team| team.start(&person, &lane.topic));
         self.count_waiting(&lane.team, -1);
         self.count_running(&lane.team, 1);
         // Something is charged at once, so that equals take turns while both only start.
         self.charge(&lane.team, 1);
-        started.map(|(_, task)| (lane, task))
+        Some((lane, task))
     }
 
     /// The running turn of a lane is over.
@@ -263,24 +448,32 @@ impl Schedule {
 
     /// A task that was taken waits again, first in its lane of those that are as urgent. The lane rests
     /// until then.
-    pub fn put_back(
-        &mut self,
-        lane: &Lane,
-        task: TaskId,
-        priority: Priority,
-        not_before: Option<Timestamp>,
-    ) {
+    pub fn put_back(&mut self, lane: &Lane, ticket: Ticket, not_before: Option<Timestamp>) {
         self.arrivals += 1;
         let arrival = self.arrivals;
+        let since = self.waits_since(&lane.team);
         self.change(lane, |work| {
-            let more_urgent = |((other, _), _): &(Place, TaskId)| *other < priority;
+            let priority = ticket.priority;
+            let more_urgent = |other: &Waiting| other.place.priority < priority;
             let behind = work.waiting.partition_point(more_urgent);
-            let next = work.waiting.get(behind).map(|(place, _)| *place);
-            let first = match next {
-                Some((other, first)) if other == priority => first.saturating_sub(1),
-                _ => arrival,
+            let next = work.waiting.get(behind).map(|next| next.place);
+            let place = match next {
+                Some(first) if first.priority == priority => Place {
+                    arrival: first.arrival.saturating_sub(1),
+                    ..first
+                },
+                _ => Place {
+                    priority,
+                    round: work.rounds(priority).present,
+                    arrival,
+                },
             };
-            work.waiting.insert(behind, ((priority, first), task));
+            let waiting = Waiting {
+                place,
+                ticket,
+                since,
+            };
+            work.waiting.insert(behind, waiting);
         });
         self.count_waiting(&lane.team, 1);
         if let Some(until) = not_before {
@@ -321,7 +514,7 @@ impl Schedule {
     pub fn take(&mut self, lane: &Lane, task: &TaskId) -> bool {
         let mut taken = None;
         self.change(lane, |work| {
-            let place = work.waiting.iter().position(|(_, id)| id == task);
+            let place = work.place_of(task);
             if let (true, Some(place)) = (work.running, place) {
                 taken = work.waiting.remove(place);
             }
@@ -339,7 +532,7 @@ impl Schedule {
         let mut removed = false;
         let mut held = None;
         self.change(lane, |work| {
-            if let Some(place) = work.waiting.iter().position(|(_, id)| id == task) {
+            if let Some(place) = work.place_of(task) {
                 work.waiting.remove(place);
                 removed = true;
                 if place == 0 {
@@ -359,7 +552,10 @@ impl Schedule {
     /// The waiting tasks of a lane, first come first.
     pub fn waiting_in(&self, lane: &Lane) -> Vec<TaskId> {
         self.lane(lane)
-            .map(|work| work.waiting.iter().map(|(_, id)| id.clone()).collect())
+            .map(|work| {
+                let waiting = work.waiting.iter();
+                waiting.map(|waiting| waiting.ticket.task.clone()).collect()
+            })
             .unwrap_or_default()
     }
 
@@ -368,7 +564,7 @@ impl Schedule {
         let Some(work) = self.lane(lane) else {
             return 0;
         };
-        let waiting = work.waiting.iter().take_while(|(_, id)| id != task).count();
+        let waiting = work.place_of(task).unwrap_or(work.waiting.len());
         waiting + usize::from(work.running)
     }
 
@@ -431,6 +627,12 @@ impl Schedule {
         }
     }
 
+    /// The start of a team since which a task counts as waiting that comes now.
+    fn waits_since(&self, team: &TeamName) -> u64 {
+        let starts = self.teams.get(team).map_or(0, |team| team.starts);
+        starts.saturating_sub(REMEMBERED_STARTS)
+    }
+
     fn charge(&mut self, name: &TeamName, time: u64) {
         self.change_team(name, |team| team.virtual_time += time);
     }
@@ -442,22 +644,7 @@ impl Schedule {
             if team.lanes.is_empty() {
                 team.virtual_time = team.virtual_time.max(floor);
             }
-            let work = team.lanes.entry(lane.topic.clone()).or_default();
-            let before = work.startable();
-            change(work);
-            let after = work.startable();
-            let empty = work.is_empty();
-            if before != after {
-                if let Some(place) = before {
-                    team.ready.remove(&(place, lane.topic.clone()));
-                }
-                if let Some(place) = after {
-                    team.ready.insert((place, lane.topic.clone()));
-                }
-            }
-            if empty {
-                team.lanes.remove(&lane.topic);
-            }
+            team.change_lane(&lane.topic, change);
         });
     }
 

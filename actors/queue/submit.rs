@@ -14,6 +14,7 @@ use crate::{
     clock::{Timestamp, millis},
     ids::{TaskId, TeamName},
     notice::{Notice, NoticeKind},
+    room::DISK_FULL,
     store::{journal, reads::OpenWork, records::Writes},
     task::{Code, Ending, Kind, Lane, Task, WaitReason},
 };
@@ -76,6 +77,9 @@ pub enum Refusal {
     /// Too much waits.
     #[error("{0} tasks wait already; try again later")]
     QueueFull(usize),
+    /// The disk has no room for new work.
+    #[error("{DISK_FULL}")]
+    DiskFull,
     /// The team is being shut down.
     #[error("the team is being shut down and takes no new work")]
     TeamDraining,
@@ -278,6 +282,9 @@ impl Handler<Submit> for Queue {
             Some(Ok(replaced)) => replaced,
             Some(Err(submission)) => return self.answer_with_signs(submission),
         };
+        if self.store.room().is_full() {
+            return answer(self, Err(Refusal::DiskFull));
+        }
         if let Err(full) = self.schedule.admits(&task.lane) {
             return answer(self, Err(Refusal::QueueFull(full.waiting())));
         }

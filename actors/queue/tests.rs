@@ -10,14 +10,16 @@ use crate::{
     budget::Ledger,
     channel::Channel,
     closing,
-    doubles::disk::Disk,
+    doubles::disk::{Disk, Mounted},
     ids::{Entropy, LeaseId},
+    org::{record::TeamRecord, tree::Tree},
     store::Store,
     task::Outcome,
     usage::Usage,
 };
 
 mod guards;
+mod promises;
 
 /// Keeps what the queue says.
 #[derive(Clone, Default)]
@@ -107,8 +109,16 @@ struct Setting {
     clock: Arc<Still>,
 }
 
+/// There is the main team alone.
+fn view() -> OrgView {
+    OrgView::new(Tree::new([TeamRecord::main(Timestamp(0))]))
+}
+
 fn set_up(limits: Limits) -> Setting {
-    let storage = Disk::default().mount(None);
+    set_up_on(Disk::default().mount(None), limits)
+}
+
+fn set_up_on(storage: Arc<Mounted>, limits: Limits) -> Setting {
     let store = Store::start(
         &Arbiter::current(),
         storage,
@@ -137,7 +147,10 @@ fn set_up(limits: Limits) -> Setting {
         ids,
         limits,
         listeners,
-        Left::default(),
+        Left {
+            teams: view(),
+            ..Left::default()
+        },
     );
     Setting {
         queue: queue.start(),
@@ -229,7 +242,7 @@ async fn orphans_wait_again_once() {
     for _ in 0..2 {
         setting.queue.do_send(Orphaned {
             team: "main".into(),
-            pause: Duration::from_secs(1),
+            pause: Duration::from_secs(600),
             uncounted: false,
         });
     }

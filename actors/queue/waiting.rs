@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use actix::{ActorFutureExt, AsyncContext, Context, WrapFuture};
 
-use super::{ACK_AFTER, Entry, Queue, parking, tell_stored};
+use super::{ACK_AFTER, Entry, Queue, parking, placing::Placement, tell_stored};
 use crate::{
     channel::Deliver,
     clock::Timestamp,
@@ -47,6 +47,15 @@ impl Queue {
         self.end_for(id, ending, code, None, ctx);
     }
 
+    /// Ends a task whose record is damaged: whoever asked for it is told that it is lost.
+    pub(super) fn end_lost(&mut self, id: &TaskId, ctx: &mut Context<Self>) {
+        if let Some(entry) = self.tasks.get(id) {
+            self.schedule.remove(&entry.task.lane.clone(), id);
+        }
+        let reason = "its record was damaged in the store and it is lost; please ask for it again";
+        self.end_for(id, Ending::Dead, Code::Internal, Some(reason), ctx);
+    }
+
     /// The same, for a reason that whoever asked for it is told.
     pub(super) fn end_for(
         &mut self,
@@ -75,6 +84,7 @@ impl Queue {
                 ),
                 None => "the deadline passed before its turn came".to_owned(),
             }),
+            _ if reason.is_some() => reason.map(ToOwned::to_owned),
             _ => Some(format!(
                 "given up after {} attempts: the process or the team stopped each time",
                 task.attempts
@@ -118,9 +128,31 @@ impl Queue {
         }));
     }
 
+    /// What a task waits for that is not simply behind others of its lane, for whoever sent it.
+    fn waits_for(&self, task: &Task) -> Option<&'static str> {
+        if let Some(parked) = &task.parked {
+            return Some(parked.reason.words());
+        }
+        if task.not_before.is_some() {
+            return Some("the last attempt failed, the next one follows");
+        }
+        if let Some(Placement::Waiting(reason)) = self.standing(task) {
+            return Some(reason.words());
+        }
+        if self.draining {
+            return Some("the service stops, and goes on with it at its next start");
+        }
+        let is_first = self.schedule.ahead_of(&task.lane, &task.id) == 0;
+        is_first.then_some("as many turns as may run at once are running")
+    }
+
     /// A waiting task is told that it waits.
     pub(super) fn acknowledge(&mut self, id: &TaskId, ctx: &mut Context<Self>) {
         let now = self.clock.now();
+        let waits_for = self
+            .tasks
+            .get(id)
+            .and_then(|entry| self.waits_for(&entry.task));
         let Some(entry) = self.tasks.get_mut(id) else {
             return;
         };
@@ -132,10 +164,12 @@ impl Queue {
             return;
         };
         let ahead = self.schedule.ahead_of(&task.lane, id) as u64;
-        let mut ack = closing::ack(task, message, "", ahead);
-        let topic = source.topic.as_ref().map_or("main", |topic| &topic.name);
-        ack.content = match task.not_before {
-            Some(_) => "Waiting: the last attempt failed, the next one follows.".to_owned(),
+        // 0 is a message whose turn runs.
+        let mut ack = closing::ack(task, message, "", ahead.max(1));
+        let team = task.lane.team.as_str();
+        let topic = source.topic.as_ref().map_or(team, |topic| &topic.name);
+        ack.content = match waits_for {
+            Some(reason) => format!("Waiting: {reason}."),
             None => format!("Queued behind {ahead} message(s) in \"{topic}\"."),
         };
         task.acked = true;

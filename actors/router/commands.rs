@@ -3,7 +3,10 @@
 use actix::Context;
 
 use super::{
-    Router, main_lane,
+    Router,
+    intake::Destination,
+    main_lane,
+    managing::ChangeTopic,
     verdicts::{self, Verdict},
 };
 use crate::{
@@ -14,7 +17,7 @@ use crate::{
     task::{Kind, TopicRef},
 };
 
-/// A command. Other words behind a slash are ordinary messages.
+/// A command: a message that begins with a slash and a word.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Command {
     Help,
@@ -23,8 +26,14 @@ pub(super) enum Command {
     Close(Option<String>),
     Stop(Option<String>),
     Compact(Option<String>),
-    /// Without the words that it should begin with.
+    /// Gives the topic another name.
+    Rename(String),
+    /// The next message opens a topic.
     New,
+    /// How much the model thinks.
+    Think,
+    /// A word that is none.
+    Unknown(String),
     /// About what waits for a person.
     Verdict(Verdict),
 }
@@ -40,14 +49,24 @@ pub(super) fn parse(content: &str) -> Option<Command> {
     }
     let topic = (!rest.is_empty()).then(|| rest.to_owned());
     match (word.to_ascii_lowercase().as_str(), &topic) {
-        ("/help", None) => Some(Command::Help),
-        ("/topics", None) => Some(Command::Topics),
+        ("/help", _) => Some(Command::Help),
+        ("/topics", _) => Some(Command::Topics),
         ("/close", _) => Some(Command::Close(topic)),
         ("/compact", _) => Some(Command::Compact(topic)),
         ("/new" | "/reset", None) => Some(Command::New),
+        ("/rename", _) => Some(Command::Rename(rest.to_owned())),
         ("/stop" | "/abort", _) => Some(Command::Stop(topic)),
+        ("/think" | "/t", _) => Some(Command::Think),
+        _ if is_command(word) => Some(Command::Unknown(word.to_owned())),
         _ => None,
     }
+}
+
+/// A slash and a word: a path has more slashes.
+fn is_command(word: &str) -> bool {
+    let name = word.strip_prefix('/').unwrap_or_default();
+    let of_name = |letter: char| letter.is_ascii_alphanumeric() || "-_".contains(letter);
+    name.starts_with(|first: char| first.is_ascii_alphabetic()) && name.chars().all(of_name)
 }
 
 /// The words that a new topic is to begin with, whatever they are about.
@@ -59,8 +78,9 @@ pub(super) fn begins_anew(content: &str) -> Option<&str> {
 }
 
 const HELP: &str = "Commands:\n\
-    /new <message> begins a new topic with a message.\n\
+    /new [message] begins a new topic with a message; without one, with the next.\n\
     /topics lists the topics of this channel.\n\
+    /rename <name> gives the topic another name.\n\
     /close [topic] ends a topic and what runs in it.\n\
     /stop [topic] stops the running turn of a topic.\n\
     /compact [topic] summarises what was said in a topic, after its running turn.\n\
@@ -77,16 +97,58 @@ impl Router {
             Command::Verdict(verdict) => return self.judge_by(verdict, message, ctx),
             Command::Compact(topic) => return self.compact_topic(topic, message, ctx),
             Command::Help => (HELP.to_owned(), Writes::new()),
-            Command::New => {
-                let how =
-                    "Say what it is about: `/new <message>` begins a new topic with that message.";
-                (how.to_owned(), Writes::new())
+            Command::New => self.expect_new_topic(&channel),
+            Command::Rename(name) => self.rename_topic(&message, &name),
+            Command::Think => {
+                let answer = "`/think` is not available with this engine: the model thinks as much as its profile says.";
+                (answer.to_owned(), Writes::new())
+            }
+            Command::Unknown(word) => {
+                let answer = format!(
+                    "There is no command `{word}`, so nobody was told. To say it to the team, begin with another word.\n\n{HELP}"
+                );
+                (answer, Writes::new())
             }
             Command::Topics => (self.describe_topics(&channel), Writes::new()),
             Command::Close(topic) => self.close_topic(&channel, topic.as_deref()),
             Command::Stop(topic) => (self.stop_topic(&channel, topic.as_deref()), Writes::new()),
         };
         self.respond(&message, answer, writes, ctx);
+    }
+
+    /// The next message of a channel opens a topic, also after a restart.
+    fn expect_new_topic(&mut self, channel: &ChannelId) -> (String, Writes) {
+        let Some(conversation) = self.conversations.get_mut(channel) else {
+            return (String::new(), Writes::new());
+        };
+        conversation.row.begins_anew = true;
+        let answer = "Your next message begins a new topic.".to_owned();
+        (answer, Writes::new().channel(channel, &conversation.row))
+    }
+
+    /// Gives the topic of a message another name, or the one used last.
+    fn rename_topic(&mut self, message: &Undecided, name: &str) -> (String, Writes) {
+        if name.is_empty() {
+            let answer = "Say the name: `/rename <name>`.".to_owned();
+            return (answer, Writes::new());
+        }
+        let topic = match self.find_topic(&message.channel, message.topic.as_deref()) {
+            Ok(topic) => topic,
+            Err(answer) => return (answer, Writes::new()),
+        };
+        let change = ChangeTopic {
+            channel: message.channel.clone(),
+            topic,
+            name: Some(name.to_owned()),
+            closed: None,
+        };
+        match self.change_topic(&change) {
+            Ok((topic, writes)) => (
+                format!("The topic is called \"{}\" now.", topic.name),
+                writes,
+            ),
+            Err(error) => (format!("The topic keeps its name: {error}."), Writes::new()),
+        }
     }
 
     fn describe_topics(&self, channel: &ChannelId) -> String {
@@ -189,7 +251,10 @@ impl Router {
                 .ok_or_else(|| "There are no open topics.".to_owned())
         });
         match known {
-            Ok(topic) => self.enqueue(&channel, message, topic, Kind::Compact, Writes::new()),
+            Ok(topic) => {
+                let to = Destination::Topic(topic);
+                self.enqueue(&channel, message, to, Kind::Compact, Writes::new());
+            }
             Err(answer) => self.respond(&message, answer, Writes::new(), ctx),
         }
     }

@@ -8,6 +8,7 @@ use super::{
     topics::{Topic, Topics},
 };
 use crate::{
+    channel_type::ChannelType,
     clock::Timestamp,
     identities::Owner,
     ids::{MessageId, TaskId, TopicId},
@@ -24,7 +25,10 @@ pub(super) struct Conversation {
     pub(super) stored: bool,
     /// Who writes.
     pub(super) sender: Sender,
-    pub(super) connection: Option<u64>,
+    /// The connection that they write over.
+    pub(super) speaking: Option<u64>,
+    /// Who writes over each connection.
+    pub(super) connections: HashMap<u64, Sender>,
     /// Who opened it over a connection: they may take up an earlier one instead.
     pub(super) owner: Option<Owner>,
     pub(super) topics: Topics,
@@ -62,8 +66,12 @@ impl Conversation {
         Self {
             row,
             stored: false,
+            speaking: connection,
+            connections: connection
+                .map(|connection| (connection, sender.clone()))
+                .into_iter()
+                .collect(),
             sender,
-            connection,
             owner: None,
             topics: Topics::default(),
             stored_topics: HashMap::new(),
@@ -103,6 +111,19 @@ impl Conversation {
         }
     }
 
+    /// Someone speaks over one of the connections.
+    pub(super) fn speaks(&mut self, connection: u64) {
+        if let Some(sender) = self.connections.get(&connection) {
+            self.sender = sender.clone();
+            self.speaking = Some(connection);
+        }
+    }
+
+    /// What is said is told to all connections of the channel.
+    pub(super) fn is_shared(&self) -> bool {
+        matches!(self.row.channel_type, ChannelType::Ws | ChannelType::Cli)
+    }
+
     /// Notes whose it is. Returns whether only a name was known, and the row is to be stored.
     pub(super) fn claim(&mut self, owner: Owner) -> bool {
         let former = self.row.grant.replace(owner.grant);
@@ -127,7 +148,7 @@ impl Conversation {
 
     /// Nobody is connected and nothing is to be done: the store knows the rest.
     pub(super) fn can_be_put_away(&self) -> bool {
-        self.connection.is_none() && self.work.is_empty() && self.deciding.is_empty()
+        self.connections.is_empty() && self.work.is_empty() && self.deciding.is_empty()
     }
 
     /// Counts work of a topic up or down.

@@ -60,28 +60,19 @@ impl Sender {
         (self.channel_type.clone(), self.id.clone())
     }
 
-    fn cause(
-        &self,
-        channel: &ChannelId,
-        label: Label,
-        linked: Option<PrincipalId>,
-    ) -> Option<Cause> {
+    fn cause(&self, label: Label, linked: Option<PrincipalId>) -> Cause {
         if self.is_operator {
-            return Some(Cause::Operator {
+            return Cause::Operator {
                 name: self.id.clone(),
-            });
+            };
         }
-        let channel_type = self.channel_type.to_string();
         let principal = self.asserted_by.clone().or(linked);
-        let guest = label == Label::Untrusted;
-        // What the channel's id tells need not be written down.
-        let is_plain = channel_type == channel.channel_type() && principal.is_none() && !guest;
-        (!is_plain).then(|| Cause::Sender {
-            channel_type,
+        Cause::Sender {
+            channel_type: self.channel_type.to_string(),
             id: self.id.clone(),
-            guest,
+            guest: label == Label::Untrusted,
             principal: principal.map(|principal| principal.to_string()),
-        })
+        }
     }
 }
 
@@ -95,7 +86,7 @@ pub struct Identify(pub Arc<dyn Identities>);
 pub(super) struct Passed {
     pub(super) admission: Admission,
     pub(super) label: Label,
-    pub(super) cause: Option<Cause>,
+    pub(super) cause: Cause,
 }
 
 impl Router {
@@ -138,7 +129,7 @@ impl Router {
                     asserted_by: sender.asserted_by.clone(),
                 },
                 label,
-                cause: sender.cause(channel, label, linked),
+                cause: sender.cause(label, linked),
             });
         }
         let row = self.row(channel, sender, decision);
@@ -243,8 +234,10 @@ impl Router {
                 let refusal = ErrorBody::refusal("not_authorized", "Not authorized.");
                 self.settle(channel, id, Err(refusal));
             }
+            let conversation = self.conversations.get(channel);
             return self.to.channel.do_send(HangUp {
                 channel: channel.clone(),
+                connection: conversation.and_then(|conversation| conversation.speaking),
                 closing: Closing::Denied,
             });
         }

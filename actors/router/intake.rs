@@ -12,21 +12,40 @@ use super::{
     saying::Accepted,
 };
 use crate::{
-    channel::{Deliver, outbox},
+    channel::{Deliver, Said, outbox},
     clock::millis,
     closing,
-    event::{Ack, Body, ErrorBody, Frame},
-    ids::{ChannelId, MessageId, TopicId},
+    event::{Ack, Body, ErrorBody, Frame, Progress, ProgressKind},
+    ids::{ChannelId, MessageId, TeamKey, TopicId},
     live::facts,
     queue::{ACK_AFTER, Enqueue, schedule::Full},
+    room::DISK_FULL,
     scheduler::{heard::Heard, records::TriggerRows},
     storage::{Storage, StorageError},
     store::{
         reads,
         records::{MessageRow, Undecided, Writes, digest},
     },
-    task::{Kind, Source, Task, TopicRef},
+    task::{Kind, Lane, Source, Task, TopicRef},
 };
+
+/// What stands on a message beside its words and its topic.
+pub(super) struct Envelope {
+    /// Its sender's name for it.
+    pub(super) id: Option<MessageId>,
+    /// Another channel that hears of the work.
+    pub(super) notify: Option<ChannelId>,
+    /// Whose it is; none is the main team.
+    pub(super) team: Option<TeamKey>,
+}
+
+/// Where a message becomes work.
+pub(super) enum Destination {
+    /// In a topic of the main team.
+    Topic(TopicRef),
+    /// In the one lane of another team.
+    Team(TeamKey),
+}
 
 impl Router {
     /// A message comes in.
@@ -35,14 +54,14 @@ impl Router {
         channel: &ChannelId,
         content: String,
         topic: Option<String>,
-        (id, notify): (Option<MessageId>, Option<ChannelId>),
+        Envelope { id, notify, team }: Envelope,
         ctx: &mut Context<Self>,
     ) {
         let now = self.to.clock.now();
         let Some(conversation) = self.conversations.get(channel) else {
             return;
         };
-        let sender = conversation.sender.clone();
+        let (sender, speaking) = (conversation.sender.clone(), conversation.speaking);
         let rate = self.settings.rate;
         let bucket = self
             .buckets
@@ -64,7 +83,8 @@ impl Router {
             conversation.known.get(id).cloned()
         });
         let named = id.is_some();
-        let anew = commands::begins_anew(&content).map(str::to_owned);
+        let anew = commands::begins_anew(&content).filter(|_| team.is_none());
+        let anew = anew.map(str::to_owned);
         let (content, topic, anew) = match anew {
             Some(words) => (words, None, true),
             None => (content, topic, false),
@@ -77,22 +97,46 @@ impl Router {
             topic,
             at: now,
             acked: false,
+            told: false,
             named,
             admission: Some(passed.admission),
             label: passed.label,
-            cause: passed.cause,
+            cause: Some(passed.cause),
             notify,
         };
         if let Some(known) = known {
             return self.repeated(channel, &message, known, ctx);
         }
+        if let Some(connection) = speaking {
+            self.to.channel.do_send(Said {
+                channel: channel.clone(),
+                connection,
+                message: message.id.clone(),
+            });
+        }
         if let Some(command) = commands::parse(&message.content).filter(|_| !anew) {
             return self.obey(command, message, ctx);
         }
-        let arrival = Arrival {
+        if self.to.store.room().is_full() {
+            let refusal = ErrorBody {
+                message_id: named.then(|| message.id.clone()),
+                ..ErrorBody::refusal("disk_full", DISK_FULL)
+            };
+            return self.refuse(channel, refusal);
+        }
+        if let Some(team) = team {
+            let to = Destination::Team(team);
+            return self.enqueue(channel, message, to, Kind::Chat, Writes::new());
+        }
+        let mut arrival = Arrival {
             message,
             asked: false,
         };
+        let conversation = self.conversations.get(channel);
+        let anew = anew || conversation.is_some_and(|found| found.row.begins_anew);
+        if anew {
+            arrival.message.topic = None;
+        }
         match anew {
             true => self.begin_anew(channel, arrival, ctx),
             false => self.arrive(channel, arrival, ctx),
@@ -105,6 +149,13 @@ impl Router {
         let resolution = self.with_request(channel, &arrival, |topics, request| {
             topics.choose(new, request)
         });
+        if let (Resolution::New { .. }, Some(conversation)) =
+            (&resolution, self.conversations.get_mut(channel))
+            && std::mem::take(&mut conversation.row.begins_anew)
+        {
+            let writes = Writes::new().channel(channel, &conversation.row);
+            return self.become_task(channel, arrival, resolution, writes, ctx);
+        }
         self.resolved(channel, arrival, resolution, ctx);
     }
 
@@ -178,10 +229,10 @@ impl Router {
     }
 
     /// Stores a message whose topic takes time.
-    fn set_aside(&mut self, channel: &ChannelId, arrival: Arrival, ctx: &mut Context<Self>) {
-        let writes = self
-            .accept(channel, &arrival.message, None)
-            .undecided(&arrival.message);
+    fn set_aside(&mut self, channel: &ChannelId, mut arrival: Arrival, ctx: &mut Context<Self>) {
+        let writes = self.accept(channel, &arrival.message, None);
+        arrival.message.told = true;
+        let writes = writes.undecided(&arrival.message);
         let message = arrival.message.clone();
         if let Some(conversation) = self.conversations.get_mut(channel) {
             conversation.deciding.push_back(arrival);
@@ -189,7 +240,8 @@ impl Router {
         let committed = self.to.store.commit(writes);
         let named = channel.clone();
         ctx.spawn(committed.into_actor(self).map(move |result, router, ctx| {
-            if result.is_ok() {
+            if let Ok(frames) = result {
+                router.to.channel.do_send(Deliver { frames });
                 router.decide(&named, ctx);
             }
         }));
@@ -345,24 +397,41 @@ impl Router {
             id: topic.id,
             name: topic.name,
         };
-        self.enqueue(channel, message, topic, Kind::Chat, writes);
+        self.enqueue(
+            channel,
+            message,
+            Destination::Topic(topic),
+            Kind::Chat,
+            writes,
+        );
     }
 
-    /// Stores a message as work of a topic.
+    /// Stores a message as work of a lane.
     pub(super) fn enqueue(
         &mut self,
         channel: &ChannelId,
         message: Undecided,
-        topic: TopicRef,
+        to: Destination,
         kind: Kind,
         writes: Writes,
     ) {
+        let (lane, generation, topic) = match to {
+            Destination::Topic(topic) => (main_lane(topic.id.clone()), 1, Some(topic)),
+            Destination::Team(TeamKey { name, generation }) => {
+                let lane = Lane {
+                    team: name,
+                    topic: None,
+                };
+                (lane, generation, None)
+            }
+        };
         let task = Task {
             kind,
+            generation,
             source: Some(Source {
                 channel: channel.clone(),
                 message: Some(message.id.clone()),
-                topic: Some(topic.clone()),
+                topic: topic.clone(),
                 notify: message.notify.clone(),
             }),
             acked: message.acked,
@@ -371,13 +440,13 @@ impl Router {
             admission: message.admission.clone(),
             ..Task::new(
                 self.to.ids.task(),
-                main_lane(topic.id.clone()),
+                lane,
                 message.content.clone(),
                 message.sender.clone(),
                 message.at,
             )
         };
-        if let Some(conversation) = self.conversations.get_mut(channel) {
+        if let (Some(conversation), Some(topic)) = (self.conversations.get_mut(channel), &topic) {
             conversation.count(&topic.id, 1, 0);
         }
         let mut writes = writes.and(self.accept(channel, &message, Some(&task)));
@@ -391,7 +460,7 @@ impl Router {
         let accepted = Accepted {
             message: message.id.clone(),
             task: Some(task.id.clone()),
-            topic: Some(topic.id),
+            topic: topic.map(|topic| topic.id),
             reply: None,
         };
         self.to.queue.do_send(Enqueue { task, writes });
@@ -429,6 +498,9 @@ impl Router {
         if !conversation.stored {
             conversation.stored = true;
             writes = writes.channel(channel, &conversation.row);
+        }
+        if conversation.is_shared() && !message.told {
+            writes = writes.frame(channel, user_message(message));
         }
         // Nobody can send a message again whose name we made.
         if !message.named {
@@ -633,6 +705,18 @@ impl Router {
                 router.to.channel.do_send(Deliver { frames });
             }
         }));
+    }
+}
+
+/// A message, for the other connections of its channel.
+fn user_message(message: &Undecided) -> Frame {
+    Frame {
+        topic: None,
+        ts: message.at,
+        body: Body::Progress(Progress {
+            message_id: Some(message.id.clone()),
+            ..Progress::new(ProgressKind::UserMessage, message.content.clone())
+        }),
     }
 }
 

@@ -45,7 +45,10 @@ pub enum NotChanged {
 }
 
 impl Router {
-    fn change_topic(&mut self, change: &ChangeTopic) -> Result<(Topic, Writes), NotChanged> {
+    pub(super) fn change_topic(
+        &mut self,
+        change: &ChangeTopic,
+    ) -> Result<(Topic, Writes), NotChanged> {
         let now = self.to.clock.now();
         let rules = self.settings.topics;
         let Some(conversation) = self.conversations.get_mut(&change.channel) else {

@@ -13,7 +13,7 @@ use actix::{
 use crate::{
     approvals::{self, Approvals},
     channel::{
-        Attach, Channel, Deliver, Detach, HangUp, Tell,
+        Attach, Channel, Deliver, Detach, HangUp, Reply, Tell,
         socket::{Closing, Socket},
     },
     channel_type::ChannelType,
@@ -63,6 +63,7 @@ pub mod words;
 use conversation::{Arrival, Conversation, Known};
 use gate::Sender;
 use grants::Grants;
+use intake::Envelope;
 use rate::{Bucket, Rate};
 use topics::Topics;
 use trust::Policy;
@@ -100,6 +101,8 @@ pub struct Close {
 pub struct Receive {
     /// The channel.
     pub channel: ChannelId,
+    /// The connection that they said it over.
+    pub connection: u64,
     /// What.
     pub inbound: Inbound,
 }
@@ -161,6 +164,8 @@ pub struct Settings {
     pub rate: Rate,
     /// Of who is let in.
     pub trust: Policy,
+    /// A channel is kept this long after it was last used, with its topics.
+    pub channels_kept: Duration,
 }
 
 /// What the router goes on with after a restart.
@@ -168,6 +173,8 @@ pub struct Settings {
 pub struct Recovered {
     /// Tasks without an outcome.
     pub tasks: Vec<Task>,
+    /// Those among them whose records are damaged, for the queue to end.
+    pub lost: HashSet<TaskId>,
     /// Messages without a topic.
     pub undecided: Vec<Undecided>,
     /// The channels of both.
@@ -302,6 +309,14 @@ impl Router {
         }));
     }
 
+    /// The channel that a connection speaks for. One that ended before it knew that it had resumed
+    /// another names its first.
+    fn spoken_for_by(&self, connection: u64) -> Option<ChannelId> {
+        let mut conversations = self.conversations.iter();
+        let found = conversations.find(|(_, found)| found.connections.contains_key(&connection));
+        found.map(|(channel, _)| channel.clone())
+    }
+
     fn put_away_if_idle(&mut self, channel: &ChannelId) {
         if self
             .conversations
@@ -402,6 +417,10 @@ impl Handler<Close> for Router {
             channel,
             connection,
         } = close;
+        let channel = match self.conversations.get(&channel) {
+            Some(found) if found.connections.contains_key(&connection) => channel,
+            _ => self.spoken_for_by(connection).unwrap_or(channel),
+        };
         self.to.channel.do_send(Detach {
             channel: channel.clone(),
             connection,
@@ -410,10 +429,10 @@ impl Handler<Close> for Router {
         let Some(conversation) = self.conversations.get_mut(&channel) else {
             return;
         };
-        if conversation.connection != Some(connection) {
+        let was_there = conversation.connections.remove(&connection).is_some();
+        if !was_there || !conversation.connections.is_empty() {
             return;
         }
-        conversation.connection = None;
         if conversation.stored {
             conversation.row.last_seen = now;
             let writes = Writes::new().channel(&channel, &conversation.row);
@@ -426,7 +445,15 @@ impl Handler<Close> for Router {
 impl Handler<Receive> for Router {
     type Result = ();
 
-    fn handle(&mut self, Receive { channel, inbound }: Receive, ctx: &mut Self::Context) {
+    fn handle(&mut self, receive: Receive, ctx: &mut Self::Context) {
+        let Receive {
+            channel,
+            connection,
+            inbound,
+        } = receive;
+        if let Some(conversation) = self.conversations.get_mut(&channel) {
+            conversation.speaks(connection);
+        }
         match inbound {
             Inbound::Message {
                 content,
@@ -434,14 +461,31 @@ impl Handler<Receive> for Router {
                 id,
                 notify,
             } => {
-                self.receive(&channel, content, topic, (id, notify), ctx);
+                let envelope = Envelope {
+                    id,
+                    notify,
+                    team: None,
+                };
+                self.receive(&channel, content, topic, envelope, ctx);
             }
             Inbound::TopicList => self.list_topics(&channel),
             Inbound::Cancel { topic, queued } => self.cancel(&channel, topic, queued, ctx),
             Inbound::Malformed(error, closing) => {
-                self.refuse(&channel, error);
+                self.to.channel.do_send(Reply {
+                    channel: channel.clone(),
+                    connection,
+                    frame: Frame {
+                        topic: None,
+                        ts: self.to.clock.now(),
+                        body: Body::Error(error),
+                    },
+                });
                 if let Some(closing) = closing {
-                    self.to.channel.do_send(HangUp { channel, closing });
+                    self.to.channel.do_send(HangUp {
+                        channel,
+                        connection: Some(connection),
+                        closing,
+                    });
                 }
             }
         }
@@ -475,11 +519,12 @@ impl Handler<Progressed> for Router {
                 false => (task, -1, 0),
             },
         };
-        let (Some(source), Some(topic)) = (&task.source, &task.lane.topic) else {
+        let Some(channel) = task.source.as_ref().map(|source| source.channel.clone()) else {
             return;
         };
-        let channel = source.channel.clone();
-        if let Some(conversation) = self.conversations.get_mut(&channel) {
+        if let Some(conversation) = self.conversations.get_mut(&channel)
+            && let Some(topic) = &task.lane.topic
+        {
             conversation.count(topic, queued, running);
             if matches!(progressed, Progressed::Ended { .. }) {
                 conversation.topics.touch(topic, self.to.clock.now());

@@ -4,7 +4,10 @@ use actix::{ActorFutureExt, AsyncContext, Context, Handler, WrapFuture};
 
 use super::{Conversation, Resume, Router};
 use crate::{
-    channel::{Adopt, outbox, socket::Item},
+    channel::{
+        Adopt, MOST_CONNECTIONS, outbox,
+        socket::{Closing, Item},
+    },
     event::ErrorBody,
     store::{
         reads::{self, ChannelHistory},
@@ -51,16 +54,20 @@ impl Router {
             let error = "`last_seq` is above the newest frame of that channel";
             return self.refuse(&fresh, ErrorBody::refusal("bad_resume", error));
         }
+        let shared = self.conversations.get(&channel);
+        if shared.is_some_and(|shared| shared.connections.len() >= MOST_CONNECTIONS) {
+            return socket.tell(Item::Close(Closing::Crowded));
+        }
         let Some(mine) = self.conversations.remove(&fresh) else {
             return;
         };
+        let connection = socket.connection();
         match (self.conversations.get_mut(&channel), history) {
             (Some(conversation), _) => {
-                conversation.connection = mine.connection;
-                conversation.sender = mine.sender;
+                conversation.connections.insert(connection, mine.sender);
             }
             (None, Some(history)) => {
-                let resumed = Conversation::from_history(history, mine.sender, mine.connection);
+                let resumed = Conversation::from_history(history, mine.sender, Some(connection));
                 self.conversations.insert(channel.clone(), resumed);
             }
             (None, None) => {}
@@ -96,11 +103,13 @@ impl Handler<Resume> for Router {
                 .await
         };
         ctx.spawn(read.into_actor(self).map(move |found, router, ctx| {
-            let (history, newest) = found.unwrap_or_else(|error| {
-                tracing::error!(channel = %resume.channel, %error, "channel cannot be read");
-                (None, 0)
-            });
-            router.resume(resume, history, newest, ctx);
+            match found {
+                Ok((history, newest)) => router.resume(resume, history, newest, ctx),
+                Err(error) => {
+                    tracing::error!(channel = %resume.channel, %error, "channel cannot be read");
+                    resume.socket.tell(Item::Close(Closing::Internal));
+                }
+            }
         }));
     }
 }

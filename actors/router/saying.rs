@@ -5,11 +5,11 @@ use std::time::Duration;
 use actix::{ActorFutureExt, Context, Handler, Message, ResponseActFuture, WrapFuture};
 use tokio::sync::oneshot;
 
-use super::{Conversation, Router, gate::Sender, topics::Topic};
+use super::{Conversation, Router, gate::Sender, intake::Envelope, topics::Topic};
 use crate::{
     event::{ErrorBody, TopicState},
     identities::Owner,
-    ids::{ChannelId, MessageId, TaskId, TopicId},
+    ids::{ChannelId, MessageId, TaskId, TeamKey, TopicId},
     store::{
         reads,
         records::{ChannelRow, Writes},
@@ -30,6 +30,8 @@ pub struct Say {
     pub sender: Sender,
     /// What.
     pub content: String,
+    /// To which team; none is the main one. It is the caller's to see that there is one.
+    pub team: Option<TeamKey>,
     /// In which topic.
     pub topic: Option<Wanted>,
     /// The name of the message.
@@ -95,6 +97,7 @@ impl Router {
             owner,
             sender,
             content,
+            team,
             topic,
             id,
             notify,
@@ -111,9 +114,8 @@ impl Router {
             let error = "you have no such channel";
             return Err(ErrorBody::refusal("unknown_channel", error).into());
         };
-        if conversation.connection.is_none() {
-            conversation.sender = sender;
-        }
+        conversation.sender = sender;
+        conversation.speaking = None;
         // Nobody is connected, and yet the channel is in use.
         let was_long_ago = now.since(conversation.row.last_seen) >= SEEN_STORED;
         if was_long_ago {
@@ -129,7 +131,12 @@ impl Router {
             Some(Wanted::Name(name)) => Some(self.topic_named(&channel, &name)?.to_string()),
         };
         self.waiters.insert((channel.clone(), id.clone()), waiter);
-        self.receive(&channel, content, topic, (Some(id), notify), ctx);
+        let envelope = Envelope {
+            id: Some(id),
+            notify,
+            team,
+        };
+        self.receive(&channel, content, topic, envelope, ctx);
         Ok(())
     }
 

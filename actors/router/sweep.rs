@@ -6,21 +6,67 @@ use actix::{ActorFutureExt, AsyncContext, Context, WrapFuture};
 
 use super::Router;
 use crate::{
-    channel::{Forget, undelivered},
+    channel::{
+        Forget,
+        outbox::{self, Outbox},
+        undelivered,
+    },
     clock::Timestamp,
-    ids::ChannelId,
-    storage::StorageError,
-    store::{StoreHandle, reads, records::Writes},
+    ids::{ChannelId, Ids},
+    notice::Notice,
+    storage::{Storage, StorageError},
+    store::{
+        StoreHandle, reads,
+        records::{ChannelRow, Writes},
+    },
 };
 
 /// How often it is done.
 pub(super) const EVERY: Duration = Duration::from_secs(60 * 60);
-/// Interactions, message ids and unused channels are kept this long.
+/// Interactions and message ids are kept this long.
 const KEPT: Duration = Duration::from_secs(24 * 60 * 60);
 /// At least so many of a channel's newest message ids stay known.
 const KNOWN: usize = 10_000;
 /// Records that are removed in one commit.
 const SLICE: usize = 500;
+
+/// What is beyond the bounds of the outbox of a channel that nobody uses.
+struct Excess {
+    channel: ChannelId,
+    ordinals: Vec<u64>,
+    /// For the operator, if some of it nobody had.
+    told: Option<Notice>,
+}
+
+impl Excess {
+    fn of(
+        storage: &dyn Storage,
+        channel: ChannelId,
+        row: &ChannelRow,
+        ids: &Ids,
+        now: Timestamp,
+    ) -> Result<Option<Self>, StorageError> {
+        let frames = reads::outbox(storage, &channel)?;
+        let mut outbox = Outbox::default();
+        for stored in &frames {
+            outbox.keep(stored.ordinal, stored.bytes, &stored.frame);
+        }
+        let ordinals = outbox.excess(now);
+        if ordinals.is_empty() {
+            return Ok(None);
+        }
+        let gone = frames
+            .iter()
+            .filter(|stored| ordinals.contains(&stored.ordinal));
+        let gone = gone.map(|stored| &stored.frame);
+        let told = undelivered::notice(&channel, Some(row), gone, ids.notice(), now);
+        Ok(Some(Self {
+            channel,
+            ordinals,
+            told,
+        }))
+    }
+}
 
 impl Router {
     pub(super) fn sweep(&mut self, ctx: &mut Context<Self>) {
@@ -31,33 +77,60 @@ impl Router {
         self.forget_messages(now, ctx);
         self.note_presence(now, ctx);
         let store = self.to.store.clone();
-        let before = now - KEPT;
+        let ids = self.to.ids.clone();
+        let forgotten = now - self.settings.channels_kept;
         let read = async move {
             store
                 .read(move |storage| {
-                    let rows = reads::old_interactions(storage, before)?;
+                    let rows = reads::old_interactions(storage, now - KEPT)?;
                     let channels = reads::channels(storage)?;
-                    let unused = channels
+                    let idle = channels
                         .into_iter()
-                        .filter(|(_, row)| row.last_seen < before)
-                        .map(|(channel, _)| channel)
-                        .collect::<Vec<_>>();
-                    Ok((rows, unused))
+                        .filter(|(_, row)| row.last_seen + outbox::MOST_AGE < now);
+                    let (unused, kept): (Vec<_>, Vec<_>) =
+                        idle.partition(|(_, row)| row.last_seen < forgotten);
+                    let mut excess = Vec::new();
+                    for (channel, row) in kept {
+                        excess.extend(Excess::of(storage, channel, &row, &ids, now)?);
+                    }
+                    Ok((rows, unused, excess))
                 })
                 .await
         };
         ctx.spawn(
             read.into_actor(self)
                 .map(move |found, router, ctx| match found {
-                    Ok((rows, unused)) => {
+                    Ok((rows, unused, excess)) => {
                         router.forget_keys(rows, ctx);
-                        for channel in unused {
+                        for (channel, _) in unused {
                             router.forget_channel(channel, ctx);
+                        }
+                        for excess in excess {
+                            router.drop_excess(excess, ctx);
                         }
                     }
                     Err(error) => tracing::error!(%error, "old records cannot be looked up"),
                 }),
         );
+    }
+
+    /// Frames that nobody came for in time go, and the operator is told.
+    fn drop_excess(&self, excess: Excess, ctx: &mut Context<Self>) {
+        let Excess {
+            channel,
+            ordinals,
+            told,
+        } = excess;
+        // Whoever uses it meanwhile looks after its outbox.
+        if self.conversations.contains_key(&channel) {
+            return;
+        }
+        let writes = Writes::new().drop_frames(&channel, ordinals);
+        let writes = match &told {
+            Some(notice) => writes.notice(notice),
+            None => writes,
+        };
+        self.commit(writes, ctx);
     }
 
     fn forget_messages(&mut self, now: Timestamp, ctx: &mut Context<Self>) {
@@ -88,7 +161,7 @@ impl Router {
     fn note_presence(&mut self, now: Timestamp, ctx: &mut Context<Self>) {
         let mut writes = Writes::new();
         for (channel, conversation) in &mut self.conversations {
-            if conversation.stored && conversation.connection.is_some() {
+            if conversation.stored && !conversation.connections.is_empty() {
                 conversation.row.last_seen = now;
                 writes = writes.channel(channel, &conversation.row);
             }

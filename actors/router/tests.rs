@@ -4,4 +4,5 @@
 mod commands;
 mod gate;
 mod intake;
+mod room;
 mod topic;

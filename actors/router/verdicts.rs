@@ -21,6 +21,8 @@ use crate::{
 pub(super) enum Verdict {
     List,
     Approve(String, Resolution),
+    /// By whoever caused it, since nobody else could.
+    ApproveAlone(String),
     Deny(String, String),
     Answer(String, String),
     /// Not the whole command: this is how it goes.
@@ -28,6 +30,8 @@ pub(super) enum Verdict {
 }
 
 const APPROVE: &str = "Say /approve <id>: it lets one call run, once; /approve <id> <n>: as many like it. /approvals lists what waits.";
+/// Confirms the short id before it.
+const ALONE: &str = "alone";
 const DENY: &str = "Say /deny <id> <why>: the team reads why. /approvals lists what waits.";
 const ANSWER: &str = "Say /answer <id> <text>. /approvals lists what waits.";
 const NOT_AUTHORIZED: &str = "Not authorized.";
@@ -41,6 +45,7 @@ pub(super) fn parse(word: &str, rest: &str) -> Option<Verdict> {
     let (id, more) = (id.to_owned(), more.to_owned());
     Some(match word {
         "/approvals" if rest.is_empty() => Verdict::List,
+        "/approve" if more == ALONE && !id.is_empty() => Verdict::ApproveAlone(id),
         "/approve" => match uses(&more) {
             Some(resolution) if !id.is_empty() => Verdict::Approve(id, resolution),
             _ => Verdict::Misspelt(APPROVE),
@@ -93,11 +98,18 @@ impl Router {
             Verdict::List => self.list_waiting(message, ctx),
             Verdict::Approve(which, resolution) => {
                 let choice = (Choice::Approve, resolution);
-                self.decide_on(which, choice, None, by, message, ctx);
+                self.decide_on(which, choice, None, None, by, message, ctx);
+            }
+            Verdict::ApproveAlone(which) => {
+                let choice = (Choice::Approve, Resolution::Once);
+                let typed = Some(which.clone());
+                self.decide_on(which, choice, None, typed, by, message, ctx);
             }
             Verdict::Deny(which, note) => {
                 let choice = (Choice::Deny, Resolution::Once);
-                self.decide_on(which, choice, Some(note), by, message, ctx);
+                // Nothing runs by it: the id in the command is enough.
+                let typed = Some(which.clone());
+                self.decide_on(which, choice, Some(note), typed, by, message, ctx);
             }
             Verdict::Answer(question, text) => {
                 let answer = self.to.approvals.send(Reply {
@@ -117,11 +129,13 @@ impl Router {
         }
     }
 
+    #[expect(clippy::too_many_arguments, reason = "they are the parts of one word")]
     fn decide_on(
         &mut self,
         which: String,
         (choice, resolution): (Choice, Resolution),
         note: Option<String>,
+        confirm: Option<String>,
         by: Decider,
         message: Undecided,
         ctx: &mut Context<Self>,
@@ -138,6 +152,7 @@ impl Router {
                 resolution,
                 digest: None,
                 note,
+                confirm,
                 by,
                 via,
             },
@@ -169,7 +184,7 @@ impl Router {
     fn refused(&self, verdict: &Verdict, by: &Decider, message: &Undecided) -> Writes {
         let (action, target) = match verdict {
             Verdict::List | Verdict::Misspelt(_) => ("approval.list", ""),
-            Verdict::Approve(which, _) | Verdict::Deny(which, _) => {
+            Verdict::Approve(which, _) | Verdict::ApproveAlone(which) | Verdict::Deny(which, _) => {
                 ("approval.decide", which.as_str())
             }
             Verdict::Answer(which, _) => ("question.answer", which.as_str()),
@@ -208,6 +223,9 @@ fn told_of_decision(decided: Result<Approval, NotDecided>) -> String {
         Err(NotDecided::NotFound) => {
             "Nothing with that id waits. /approvals lists what does.".to_owned()
         }
+        Err(NotDecided::Unconfirmed(short_id)) => format!(
+            "You caused this, its risk is high, and nobody else could decide. Say /approve {short_id} {ALONE}."
+        ),
         Err(refusal) => sentence(&refusal.to_string()),
     }
 }

@@ -232,6 +232,7 @@ impl Scheduler {
         run.decision = match refusal {
             submit::Refusal::TeamDraining => Decision::NotActive,
             submit::Refusal::Runaway(_) => Decision::RateLimited,
+            submit::Refusal::DiskFull => Decision::DiskFull,
             _ => Decision::QueueFull,
         };
         run.reason = Some(refusal.to_string());
@@ -251,6 +252,7 @@ impl Scheduler {
         self.last.insert(run.trigger.clone(), run.clone());
         Err(match refusal {
             submit::Refusal::Runaway(why) => Refusal::Runaway(why),
+            submit::Refusal::DiskFull => Refusal::DiskFull,
             refusal => Refusal::QueueFull(refusal.to_string()),
         })
     }

@@ -12,7 +12,7 @@ use crate::{
     clock::Timestamp,
     ids::{Ids, RunId, TaskId},
     notice::{Notice, NoticeKind},
-    task::{self, Kind, Label, Lane, OnResult, Options, Source, Task},
+    task::{self, Firing, Kind, Label, Lane, OnResult, Options, Source, Task},
 };
 
 /// A team and subagent get so many tasks from triggers …
@@ -164,7 +164,7 @@ pub fn fire(
         Overlap::Go => None,
         Overlap::Replace(old) => Some(old),
     };
-    let task = work(trigger, event, now, ids.task());
+    let task = work(trigger, event, now, ids.task(), run.id.clone());
     if !by_hand {
         trigger.last_fired_at = Some(now);
         if policy != OverlapPolicy::Allow {
@@ -238,7 +238,7 @@ pub fn skipped_row(
     }
 }
 
-fn work(trigger: &Trigger, event: Event, now: Timestamp, id: TaskId) -> Task {
+fn work(trigger: &Trigger, event: Event, now: Timestamp, id: TaskId, run: RunId) -> Task {
     let definition = &trigger.definition;
     let lane = Lane {
         team: trigger.team.name.clone(),
@@ -259,6 +259,10 @@ fn work(trigger: &Trigger, event: Event, now: Timestamp, id: TaskId) -> Task {
             cycle: trigger.system.and_then(SystemKind::cycle),
         },
         label: event.label.max(trigger.cursors_label),
+        firing: Some(Firing {
+            run,
+            webhook: event.cause == Cause::Webhook,
+        }),
         cause: Some(event.principal),
         deadline_at: now + definition.deadline,
         ..Task::new(id, lane, event.body, from, now)

@@ -12,6 +12,7 @@ use crate::{
     clock::{Clock, Timestamp},
     ids::{Ids, RunId, TaskId, TeamKey, TriggerId},
     queue::{Queue, causes::Runaway, keep::Keep},
+    room::DISK_FULL,
     store::{StoreError, StoreHandle, records::Writes},
 };
 
@@ -129,6 +130,9 @@ pub enum Refusal {
     /// Too much waits.
     #[error("{0}")]
     QueueFull(String),
+    /// The disk has no room for new work.
+    #[error("{DISK_FULL}")]
+    DiskFull,
     /// One cause leads to too much.
     #[error(transparent)]
     Runaway(Runaway),
@@ -147,6 +151,7 @@ impl Refusal {
             Self::NameReserved(_) => "name_reserved",
             Self::Limit { .. } => "limit_triggers",
             Self::QueueFull(_) => "queue_full",
+            Self::DiskFull => "disk_full",
             Self::Runaway(why) => why.code(),
             Self::Stopping => "draining",
         }

@@ -12,8 +12,9 @@ use crate::{
     live::facts,
     storage::{Order, Storage, StorageError},
     store::{
+        damage::{one, row},
         reads,
-        records::{EdgeKey, Writes, after_prefix, decode},
+        records::{EdgeKey, Writes, after_prefix},
     },
     task::Task,
 };
@@ -202,12 +203,7 @@ fn all<T: DeserializeOwned>(storage: &dyn Storage, prefix: &[u8]) -> Result<Vec<
     let mut rows = Vec::new();
     let end = after_prefix(prefix);
     storage.scan(prefix, &end, Order::Rising, &mut |key, value| {
-        match value.and_then(|value| decode(key, value)) {
-            Ok(row) => rows.push(row),
-            Err(error) => {
-                tracing::error!(%error, "a record of a trigger is left out; it stays in the store as it is");
-            }
-        }
+        rows.extend(row::<T>(storage, key, value));
         ControlFlow::Continue(())
     })?;
     Ok(rows)
@@ -221,7 +217,7 @@ pub fn each_trigger(
     let start = EdgeKey::prefix(TRIGGER);
     let end = after_prefix(&start);
     storage.scan(&start, &end, Order::Rising, &mut |key, value| {
-        if let Ok(trigger) = value.and_then(|value| decode(key, value)) {
+        if let Some(trigger) = row(storage, key, value) {
             visit(trigger);
         }
         ControlFlow::Continue(())
@@ -230,9 +226,7 @@ pub fn each_trigger(
 
 /// A trigger by its name among all.
 pub fn trigger(storage: &dyn Storage, name: &str) -> Result<Option<Trigger>, StorageError> {
-    let key = EdgeKey::new(TRIGGER, name).bytes();
-    let value = storage.get(&key)?;
-    value.map(|value| decode(&key, &value)).transpose()
+    one(storage, &EdgeKey::new(TRIGGER, name).bytes())
 }
 
 /// The first key of a trigger's runs, and the one after the last. Their keys rise with time.
@@ -263,7 +257,7 @@ pub fn runs(
         return Ok(rows);
     }
     storage.scan(&start, &end, Order::Falling, &mut |key, value| {
-        rows.extend(value.and_then(|value| decode(key, value)).ok());
+        rows.extend(row::<Run>(storage, key, value));
         match rows.len() < most {
             true => ControlFlow::Continue(()),
             false => ControlFlow::Break(()),
@@ -283,7 +277,7 @@ fn since(
     let end = after_prefix(&prefix(RUN, &format!("{team}/{id}/")));
     let mut rows = Vec::new();
     storage.scan(&start, &end, Order::Rising, &mut |key, value| {
-        rows.extend(value.and_then(|value| decode(key, value)).ok());
+        rows.extend(row::<Run>(storage, key, value));
         ControlFlow::Continue(())
     })?;
     Ok(rows)
@@ -291,11 +285,7 @@ fn since(
 
 /// What came with a run from outside.
 pub fn payload(storage: &dyn Storage, run: &RunId) -> Result<Option<String>, StorageError> {
-    let key = EdgeKey::new(PAYLOAD, run.as_str()).bytes();
-    storage
-        .get(&key)?
-        .map(|value| decode(&key, &value))
-        .transpose()
+    one(storage, &EdgeKey::new(PAYLOAD, run.as_str()).bytes())
 }
 
 /// What the keys of all runs begin with.

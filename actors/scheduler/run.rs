@@ -70,6 +70,8 @@ pub enum Decision {
     Cooldown,
     /// Nothing: too much waits already.
     QueueFull,
+    /// Nothing: the disk has no room for new work.
+    DiskFull,
     /// Nothing: the trigger is off.
     NotActive,
     /// Nothing: the team rests.
@@ -96,6 +98,7 @@ impl Decision {
             Self::RateLimited => "rate_limited",
             Self::Cooldown => "cooldown",
             Self::QueueFull => "queue_full",
+            Self::DiskFull => "disk_full",
             Self::NotActive => "not_active",
             Self::TeamPaused => "team_paused",
             Self::MissedSkipped => "missed_skipped",

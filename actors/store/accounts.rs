@@ -5,9 +5,9 @@ use std::ops::ControlFlow;
 use serde::de::DeserializeOwned;
 
 use super::{
-    reads::{one, task},
-    records::{self, decode},
-    scan_prefix,
+    damage::{one, row},
+    reads::task,
+    records, scan_prefix,
 };
 use crate::{
     budget::{Caller, Cost, Day, SpentRow, Tally},
@@ -129,7 +129,7 @@ fn tallies(
         let parts = named.and_then(|name| name.split_once('\0'));
         if let Some((day, rest)) = parts
             && let Ok(day) = day.parse()
-            && let Ok(tally) = value.and_then(|value| decode(key, value))
+            && let Some(tally) = row(storage, key, value)
         {
             visit(day, rest, tally);
         }
@@ -147,7 +147,7 @@ pub fn costs(storage: &dyn Storage) -> Result<Vec<Cost>, StorageError> {
     let mut costs = Vec::new();
     let prefix = records::costs_prefix();
     scan_prefix(storage, &prefix, Order::Rising, &mut |key, value| {
-        costs.extend(value.and_then(|value| decode(key, value)).ok());
+        costs.extend(row::<Cost>(storage, key, value));
         ControlFlow::Continue(())
     })?;
     Ok(costs)
@@ -162,7 +162,7 @@ fn of_day<T: DeserializeOwned>(
     let mut rows = Vec::new();
     scan_prefix(storage, &prefix, Order::Rising, &mut |key, value| {
         let team = String::from_utf8_lossy(&key[prefix.len()..]).into_owned();
-        if let Ok(row) = value.and_then(|value| decode(key, value)) {
+        if let Some(row) = row(storage, key, value) {
             rows.push((records::team_of(&team), row));
         }
         ControlFlow::Continue(())

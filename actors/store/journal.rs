@@ -3,8 +3,11 @@
 use std::{ops::ControlFlow, time::Duration};
 
 use super::{
-    reads::one,
-    records::{Interaction, began_key, decode, interaction_prefix, journal_prefix, summary_key},
+    damage::{one, report, row},
+    reads,
+    records::{
+        Interaction, Said, began_key, decode, interaction_prefix, journal_prefix, summary_key,
+    },
     scan_prefix, sessions,
 };
 use crate::{
@@ -13,7 +16,7 @@ use crate::{
     history::{Compaction, Fact, HistoryEvent, Meta, Origin},
     ids::{CallId, ChannelId, TaskId, TeamName, TopicId, TurnId},
     storage::{Order, Storage, StorageError},
-    task::{Lane, Task},
+    task::{Kind, Lane, Source, Task},
 };
 
 /// What a lane needs before its first turn.
@@ -27,19 +30,29 @@ pub struct LaneHistory {
     pub summary: Option<Line>,
 }
 
-/// The end of a lane's journal, and what was last said in its channel.
+/// The end of a lane's journal, and what a turn on a task is shown of what was said before it.
+///
+/// A topic is one conversation, with a summary of what is older. The one lane of another team serves
+/// everyone: a turn there is shown the turns that the same message led to.
 pub fn lane(
     storage: &dyn Storage,
-    lane: &Lane,
-    generation: u32,
-    channel: Option<&ChannelId>,
+    task: &Task,
     not_before: Timestamp,
     most: usize,
 ) -> Result<LaneHistory, StorageError> {
+    let (lane, generation) = (&task.lane, task.generation);
     let newest = newest(storage, lane, generation)?;
     let last = newest.as_ref().and_then(|events| events.last());
     let next_seq = last.map_or(1, |event| event.seq + 1);
     let began = began(storage, lane, generation)?;
+    let not_before = began.map_or(not_before, |began| began.max(not_before));
+    let Some(topic) = &lane.topic else {
+        return Ok(LaneHistory {
+            next_seq,
+            recent: of_root(storage, task, not_before, most)?,
+            summary: None,
+        });
+    };
     let summary = summary(storage, lane, generation)?;
     let summary = summary.and_then(|(at, compaction)| {
         Some(Line {
@@ -49,16 +62,10 @@ pub fn lane(
             label: compaction.label,
         })
     });
-    let not_before = began.map_or(not_before, |began| began.max(not_before));
-    let recent = match channel {
-        Some(channel) => recent(
-            storage,
-            channel,
-            &lane.team,
-            lane.topic.as_ref(),
-            not_before,
-            most,
-        )?,
+    let recent = match &task.source {
+        Some(Source { channel, .. }) => {
+            recent(storage, channel, &lane.team, topic, not_before, most)?
+        }
         None => Vec::new(),
     };
     Ok(LaneHistory {
@@ -66,6 +73,53 @@ pub fn lane(
         recent,
         summary,
     })
+}
+
+/// What a lane said and was told in turns that the same message led to as a task, oldest first.
+fn of_root(
+    storage: &dyn Storage,
+    task: &Task,
+    not_before: Timestamp,
+    most: usize,
+) -> Result<Vec<Line>, StorageError> {
+    // A message that leads to its first task has led to nothing before.
+    if task.lineage.is_none() {
+        return Ok(Vec::new());
+    }
+    let root = reads::task(storage, task.root())?;
+    let since = root.map_or(not_before, |root| root.created_at.max(not_before));
+    let ended = reads::ended_tasks(
+        storage,
+        since,
+        most,
+        |ended| ended.team == task.lane.team,
+        |other| {
+            other.lane == task.lane
+                && other.generation == task.generation
+                && other.root() == task.root()
+                && other.kind != Kind::Compact
+        },
+    )?;
+    let said = ended.iter().rev().flat_map(|ended| {
+        let outcome = ended.outcome.as_ref();
+        let answer = outcome.filter(|outcome| !outcome.text.is_empty());
+        [
+            Some(Said::new(
+                ended.created_at,
+                Speaker::Person(ended.from.clone()),
+                &ended.body,
+                ended.label,
+            )),
+            answer.map(|outcome| {
+                let team = ended.lane.team.as_str().to_owned();
+                let speaker = Speaker::Team(team);
+                Said::new(outcome.finished_at, speaker, &outcome.text, ended.label)
+            }),
+        ]
+        .map(|said| said.map(|said| said.into_line(Some(&ended.id))))
+    });
+    let mut lines: Vec<Line> = said.flatten().collect();
+    Ok(lines.split_off(lines.len().saturating_sub(most)))
 }
 
 /// When the conversation of a lane was last begun anew.
@@ -114,7 +168,7 @@ fn recent(
     storage: &dyn Storage,
     channel: &ChannelId,
     team: &TeamName,
-    topic: Option<&TopicId>,
+    topic: &TopicId,
     not_before: Timestamp,
     most: usize,
 ) -> Result<Vec<Line>, StorageError> {
@@ -124,14 +178,13 @@ fn recent(
         &interaction_prefix(channel),
         Order::Falling,
         &mut |key, value| {
-            let Ok(row) = value.and_then(|value| decode::<Interaction>(key, value)) else {
+            let Some(row) = row::<Interaction>(storage, key, value) else {
                 return ControlFlow::Continue(());
             };
             if row.at < not_before || lines.len() >= most {
                 return ControlFlow::Break(());
             }
-            let elsewhere = topic.is_some() && row.topic.is_some() && row.topic.as_ref() != topic;
-            if elsewhere || row.trust_decision.is_some() {
+            if row.topic.as_ref() != Some(topic) || row.trust_decision.is_some() {
                 return ControlFlow::Continue(());
             }
             let task = row.task;
@@ -237,6 +290,9 @@ pub struct Trail {
     pub tools: Vec<String>,
     /// The addresses that they were called with.
     pub urls: Vec<String>,
+    /// The tool whose result first held something from outside, and the address it was called with. None if
+    /// the work itself came from outside.
+    pub tainted_by: Option<(String, Option<String>)>,
 }
 
 /// The trail of a call by its idempotency key; none if the journal does not hold it.
@@ -286,6 +342,7 @@ fn walk(
         &mut |key, value| match value.and_then(|value| decode(key, value)) {
             Ok(events) => visit(events),
             Err(error) => {
+                report(storage, key, &error);
                 damaged = Some(error);
                 ControlFlow::Break(())
             }
@@ -318,6 +375,7 @@ fn of_turn(rows: Vec<Vec<HistoryEvent>>, turn: Option<&TurnId>) -> Vec<HistoryEv
 fn follow(events: impl Iterator<Item = HistoryEvent>, call: &str) -> Option<Trail> {
     let mut trail = Trail::default();
     let mut under_way: Vec<(CallId, Option<String>)> = Vec::new();
+    let mut is_believed = true;
     for event in events {
         if holds(&event, call) {
             trail.seq = event.seq;
@@ -328,12 +386,19 @@ fn follow(events: impl Iterator<Item = HistoryEvent>, call: &str) -> Option<Trai
                 let url = args.get("url").and_then(|url| url.as_str());
                 under_way.push((id, url.map(str::to_owned)));
             }
-            Fact::ToolResult { id, name, .. } => {
+            Fact::User { label, .. } => is_believed &= label.is_trusted(),
+            Fact::ToolResult {
+                id, name, taints, ..
+            } => {
+                let of_call = under_way.iter().find(|(called, _)| *called == id);
+                let url = of_call.and_then(|(_, url)| url.clone());
+                if taints && is_believed {
+                    is_believed = false;
+                    trail.tainted_by = Some((name.clone(), url.clone()));
+                }
                 if !trail.tools.contains(&name) {
                     trail.tools.push(name);
                 }
-                let of_call = under_way.iter().find(|(called, _)| *called == id);
-                let url = of_call.and_then(|(_, url)| url.clone());
                 trail
                     .urls
                     .extend(url.filter(|url| !trail.urls.contains(url)));

@@ -6,6 +6,7 @@ use std::{
         Arc, OnceLock,
         atomic::{AtomicBool, Ordering},
     },
+    time::{Duration, Instant},
 };
 
 use actix::{Actor, Addr, AsyncContext, Context, Handler, Message};
@@ -15,12 +16,15 @@ use crate::{
     event::Frame,
     ids::{ChannelId, LeaseId, MAIN, TaskId},
     live::{Publisher, event::Event},
+    room::Room,
     storage::{Batch, Order, Storage, StorageError},
 };
 
 pub mod accounts;
 mod acked;
 pub mod alongside;
+pub mod check;
+pub mod damage;
 pub mod journal;
 pub mod reads;
 pub mod records;
@@ -30,7 +34,7 @@ pub mod sessions;
 mod tests;
 pub mod trust;
 
-use records::{Write, Writes};
+use records::{Unwritable, Write, Writes};
 use redact::Redactor;
 
 /// A group holds at most this many requests …
@@ -41,6 +45,8 @@ const GROUP_BYTES: usize = 1024 * 1024;
 const LOOKED_AT: usize = 64;
 /// A single request above this is refused rather than stalling everyone.
 const LARGEST_COMMIT: usize = 16 * 1024 * 1024;
+/// How long a group waits for room on the disk before it is tried again.
+const ROOM_PAUSE: Duration = Duration::from_millis(250);
 
 /// Writes that become durable together, or not at all.
 #[derive(Debug, Message)]
@@ -59,6 +65,22 @@ struct PublishTo(Publisher);
 #[derive(Debug, Message)]
 #[rtype(result = "()")]
 struct Flush;
+
+/// The group that found no room is due again.
+#[derive(Debug, Message)]
+#[rtype(result = "()")]
+struct TryAgain;
+
+/// A group of requests as it goes to the disk.
+struct Group {
+    batch: Batch,
+    answers: Vec<(
+        oneshot::Sender<Result<Vec<Numbered>, StoreError>>,
+        Result<Vec<Numbered>, StoreError>,
+    )>,
+    told: Vec<Event>,
+    began: Instant,
+}
 
 /// A frame that is now in its channel's outbox.
 #[derive(Clone, Debug, PartialEq)]
@@ -81,6 +103,9 @@ pub enum StoreError {
     /// The request is larger than the store takes. Nothing was written.
     #[error("{0} bytes are more than one commit may hold")]
     TooLarge(usize),
+    /// A row of it does not serialise. Nothing was written.
+    #[error(transparent)]
+    Unwritable(#[from] Unwritable),
     /// The store went away before the record was safe. It may or may not be there.
     #[error("the store stopped before the record was safe")]
     Gone,
@@ -93,6 +118,7 @@ pub struct StoreHandle {
     storage: Arc<dyn Storage>,
     redactor: Arc<OnceLock<Arc<dyn Redactor>>>,
     failed: Arc<AtomicBool>,
+    room: Room,
 }
 
 impl StoreHandle {
@@ -109,6 +135,11 @@ impl StoreHandle {
     /// The last commit could be made. Waits for nothing.
     pub fn is_usable(&self) -> bool {
         !self.failed.load(Ordering::Relaxed)
+    }
+
+    /// Whether there is room for new work. Whoever makes some asks first.
+    pub fn room(&self) -> &Room {
+        &self.room
     }
 
     /// From now on this publisher tells of what became durable.
@@ -168,7 +199,7 @@ impl std::fmt::Debug for StoreHandle {
 pub type OnFailure = Box<dyn Fn(&StorageError) + Send>;
 
 /// Told of each group: how many requests it held and how long it took.
-pub type OnGroup = Box<dyn Fn(usize, std::time::Duration) + Send>;
+pub type OnGroup = Box<dyn Fn(usize, Duration) + Send>;
 
 /// The one writer. It blocks while it writes, so it lives alone on its arbiter.
 pub struct Store {
@@ -180,6 +211,8 @@ pub struct Store {
     failed: Arc<AtomicBool>,
     waiting: Vec<Commit>,
     waiting_bytes: usize,
+    /// The group that found no room on the disk. Those behind it wait.
+    held: Option<Group>,
     /// Leases that this process granted and that are still good.
     leases: HashMap<TaskId, LeaseId>,
     /// The newest ordinal of each channel's outbox.
@@ -206,6 +239,7 @@ impl Store {
             failed: failed.clone(),
             waiting: Vec::new(),
             waiting_bytes: 0,
+            held: None,
             leases: HashMap::new(),
             heads: HashMap::new(),
         };
@@ -214,38 +248,59 @@ impl Store {
             storage,
             redactor,
             failed,
+            room: Room::default(),
         }
     }
 
-    fn flush(&mut self) {
-        let group = std::mem::take(&mut self.waiting);
-        self.waiting_bytes = 0;
-        if group.is_empty() {
+    fn flush(&mut self, ctx: &mut Context<Self>) {
+        if self.held.is_some() || self.waiting.is_empty() {
             return;
         }
-        let began = std::time::Instant::now();
-        let requests = group.len();
-        let mut batch = Batch::default();
-        let mut answers = Vec::with_capacity(requests);
-        let mut told: Vec<Event> = Vec::new();
-        for Commit { mut writes, reply } in group {
+        let requests = std::mem::take(&mut self.waiting);
+        self.waiting_bytes = 0;
+        let mut group = Group {
+            batch: Batch::default(),
+            answers: Vec::with_capacity(requests.len()),
+            told: Vec::new(),
+            began: Instant::now(),
+        };
+        for Commit { mut writes, reply } in requests {
             let outcome = match self.admit(&writes) {
                 Ok(()) => {
-                    told.append(&mut writes.told);
-                    match self.apply(writes, &mut batch) {
+                    group.told.append(&mut writes.told);
+                    match self.apply(writes, &mut group.batch) {
                         Ok(numbered) => Ok(numbered),
                         Err(error) => return self.fail(&error),
                     }
                 }
                 Err(refusal) => Err(refusal),
             };
-            answers.push((reply, outcome));
+            group.answers.push((reply, outcome));
         }
-        if !batch.changes.is_empty()
-            && let Err(error) = self.storage.commit(&batch)
-        {
-            return self.fail(&error);
+        self.write(group, ctx);
+    }
+
+    /// Makes a group durable, and answers. One that finds no room is kept and tried again: nobody was
+    /// answered yet, and what it holds must not be lost.
+    fn write(&mut self, group: Group, ctx: &mut Context<Self>) {
+        if !group.batch.changes.is_empty() {
+            match self.storage.commit(&group.batch) {
+                Ok(()) => {}
+                Err(StorageError::Full) => {
+                    self.held = Some(group);
+                    ctx.notify_later(TryAgain, ROOM_PAUSE);
+                    return;
+                }
+                Err(error) => return self.fail(&error),
+            }
         }
+        let Group {
+            answers,
+            told,
+            began,
+            ..
+        } = group;
+        let requests = answers.len();
         // Before the answers: whoever has one may ask for all that has happened so far.
         if let Some(live) = &self.live {
             live.publish_all(told);
@@ -263,6 +318,10 @@ impl Store {
             && self.leases.get(task) != Some(lease)
         {
             return Err(StoreError::LeaseLost(task.clone()));
+        }
+        if let Some(unwritable) = &writes.unwritable {
+            tracing::error!(error = %unwritable, "a commit is refused");
+            return Err(unwritable.clone().into());
         }
         let size = writes.size();
         if size > LARGEST_COMMIT {
@@ -365,7 +424,7 @@ impl Handler<Commit> for Store {
         self.waiting_bytes += commit.writes.size();
         self.waiting.push(commit);
         if self.waiting.len() >= GROUP_REQUESTS || self.waiting_bytes >= GROUP_BYTES {
-            self.flush();
+            self.flush(ctx);
         }
     }
 }
@@ -381,8 +440,19 @@ impl Handler<PublishTo> for Store {
 impl Handler<Flush> for Store {
     type Result = ();
 
-    fn handle(&mut self, Flush: Flush, _: &mut Self::Context) {
-        self.flush();
+    fn handle(&mut self, Flush: Flush, ctx: &mut Self::Context) {
+        self.flush(ctx);
+    }
+}
+
+impl Handler<TryAgain> for Store {
+    type Result = ();
+
+    fn handle(&mut self, TryAgain: TryAgain, ctx: &mut Self::Context) {
+        if let Some(group) = self.held.take() {
+            self.write(group, ctx);
+            self.flush(ctx);
+        }
     }
 }
 

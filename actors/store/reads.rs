@@ -9,9 +9,10 @@ use serde::{Deserialize, de::DeserializeOwned};
 
 use super::{
     acked,
+    damage::{one, report, row},
     records::{
         self, ChannelRow, ERRORS, EndedTask, Interaction, MessageRow, Said, TeamError, Undecided,
-        channel_key, decode, finished_key, interaction_prefix, message_prefix, number_at_end,
+        channel_key, finished_key, interaction_prefix, message_prefix, number_at_end,
         outbox_prefix, task_key, task_prefix, topic_prefix, undecided_prefix,
     },
     scan_prefix,
@@ -33,28 +34,20 @@ use crate::{
     task::{Kind, Lane, Parked, Source, Task},
 };
 
-/// What a scan found: rows that can be read, and complaints about those that cannot.
+/// What a scan found. Records that cannot be read are reported.
 #[derive(Debug)]
 pub struct Found<T> {
     /// Rows in the order of the scan.
     pub rows: Vec<T>,
-    /// Damaged records, left where they are.
-    pub damaged: Vec<StorageError>,
 }
 
 fn collect<T: DeserializeOwned>(
     storage: &dyn Storage,
     prefix: &[u8],
 ) -> Result<Found<T>, StorageError> {
-    let mut found = Found {
-        rows: Vec::new(),
-        damaged: Vec::new(),
-    };
+    let mut found = Found { rows: Vec::new() };
     scan_prefix(storage, prefix, Order::Rising, &mut |key, value| {
-        match value.and_then(|value| decode(key, value)) {
-            Ok(row) => found.rows.push(row),
-            Err(error) => found.damaged.push(error),
-        }
+        found.rows.extend(row::<T>(storage, key, value));
         ControlFlow::Continue(())
     })?;
     Ok(found)
@@ -68,8 +61,8 @@ pub fn open_tasks(storage: &dyn Storage) -> Result<Found<Task>, StorageError> {
 /// A task, open or finished.
 pub fn task(storage: &dyn Storage, id: &TaskId) -> Result<Option<Task>, StorageError> {
     for key in [task_key(id), finished_key(id)] {
-        if let Some(value) = storage.get(&key)? {
-            return decode(&key, &value).map(Some);
+        if let Some(task) = one(storage, &key)? {
+            return Ok(Some(task));
         }
     }
     Ok(None)
@@ -104,16 +97,15 @@ pub fn channel(
     id: &ChannelId,
 ) -> Result<Option<ChannelHistory>, StorageError> {
     let key = channel_key(id);
-    let Some(value) = storage.get(&key)? else {
+    let Some(opened) = one(storage, &key)? else {
         return Ok(None);
     };
-    let row = decode(&key, &value)?;
     let topics = collect(storage, &topic_prefix(id))?.rows;
     let prefix = message_prefix(id);
     let mut messages = Vec::new();
     scan_prefix(storage, &prefix, Order::Rising, &mut |key, value| {
         let id = String::from_utf8_lossy(&key[prefix.len()..]).into_owned();
-        if let Ok(row) = value.and_then(|value| decode(key, value)) {
+        if let Some(row) = row(storage, key, value) {
             messages.push((MessageId::from(id), row));
         }
         ControlFlow::Continue(())
@@ -129,7 +121,7 @@ pub fn channel(
         })
         .collect();
     Ok(Some(ChannelHistory {
-        row,
+        row: opened,
         topics,
         messages,
         said,
@@ -172,8 +164,9 @@ pub fn outbox(storage: &dyn Storage, id: &ChannelId) -> Result<Vec<StoredFrame>,
         &outbox_prefix(id),
         Order::Rising,
         &mut |key, value| {
-            if let Ok(stored) = value.and_then(|value| acked::frames(key, value)) {
-                frames.extend(stored);
+            match value.and_then(|value| acked::frames(key, value)) {
+                Ok(stored) => frames.extend(stored),
+                Err(error) => report(storage, key, &error),
             }
             ControlFlow::Continue(())
         },
@@ -214,7 +207,7 @@ pub fn team_errors(storage: &dyn Storage) -> Result<HashMap<String, TeamError>, 
     scan_prefix(storage, &prefix, Order::Rising, &mut |key, value| {
         let name = String::from_utf8_lossy(key.get(prefix.len()..).unwrap_or_default());
         // One that cannot be read is not missed.
-        if let Ok(error) = value.and_then(|value| decode::<TeamError>(key, value)) {
+        if let Some(error) = row::<TeamError>(storage, key, value) {
             errors.insert(name.into_owned(), error);
         }
         ControlFlow::Continue(())
@@ -234,7 +227,7 @@ pub fn inbox(
         &records::inbox_prefix(lane, generation),
         Order::Rising,
         &mut |key, value| {
-            let event = value.and_then(|value| decode(key, value)).ok();
+            let event = row(storage, key, value);
             events.extend(number_at_end(key).zip(event));
             ControlFlow::Continue(())
         },
@@ -290,7 +283,7 @@ pub fn causes<T: DeserializeOwned>(
     let mut rows = Vec::new();
     scan_prefix(storage, &prefix, Order::Rising, &mut |key, value| {
         let root = String::from_utf8_lossy(&key[prefix.len()..]).into_owned();
-        if let Ok(row) = value.and_then(|value| decode(key, value)) {
+        if let Some(row) = row(storage, key, value) {
             rows.push((TaskId::from(root), row));
         }
         ControlFlow::Continue(())
@@ -309,9 +302,7 @@ pub fn old_interactions(
         &records::interactions_prefix(),
         Order::Rising,
         &mut |key, value| {
-            let old = value
-                .and_then(|value| decode::<Interaction>(key, value))
-                .is_ok_and(|row| row.at < before);
+            let old = row::<Interaction>(storage, key, value).is_some_and(|row| row.at < before);
             if old {
                 keys.push(key.to_vec());
             }
@@ -341,11 +332,8 @@ pub fn notices_after(
         Some(id) => [records::notice_key(id), vec![0]].concat(),
         None => prefix,
     };
-    storage.scan(&start, &end, Order::Rising, &mut |key, value| match value
-        .and_then(|value| decode(key, value))
-    {
-        Ok(notice) => visit(notice),
-        Err(_) => ControlFlow::Continue(()),
+    storage.scan(&start, &end, Order::Rising, &mut |key, value| {
+        row(storage, key, value).map_or(ControlFlow::Continue(()), &mut *visit)
     })
 }
 
@@ -417,7 +405,7 @@ fn each<T: DeserializeOwned>(
     visit: &mut dyn FnMut(T),
 ) -> Result<(), StorageError> {
     scan_prefix(storage, prefix, Order::Rising, &mut |key, value| {
-        if let Ok(row) = value.and_then(|value| decode(key, value)) {
+        if let Some(row) = row(storage, key, value) {
             visit(row);
         }
         ControlFlow::Continue(())
@@ -432,7 +420,7 @@ pub fn notices(storage: &dyn Storage) -> Result<Vec<Notice>, StorageError> {
         &records::notices_prefix(),
         Order::Rising,
         &mut |key, value| {
-            notices.extend(value.and_then(|value| decode(key, value)).ok());
+            notices.extend(row::<Notice>(storage, key, value));
             ControlFlow::Continue(())
         },
     )?;
@@ -513,23 +501,9 @@ pub fn audits(
     visit: &mut dyn FnMut(Audit) -> ControlFlow<()>,
 ) -> Result<(), StorageError> {
     let prefix = records::audits_prefix();
-    scan_prefix(
-        storage,
-        &prefix,
-        Order::Falling,
-        &mut |key, value| match value.and_then(|value| decode(key, value)) {
-            Ok(audit) => visit(audit),
-            Err(_) => ControlFlow::Continue(()),
-        },
-    )
-}
-
-pub(super) fn one<T: DeserializeOwned>(
-    storage: &dyn Storage,
-    key: &[u8],
-) -> Result<Option<T>, StorageError> {
-    let value = storage.get(key)?;
-    value.map(|value| decode(key, &value)).transpose()
+    scan_prefix(storage, &prefix, Order::Falling, &mut |key, value| {
+        row(storage, key, value).map_or(ControlFlow::Continue(()), &mut *visit)
+    })
 }
 
 /// The records that the ids under a prefix name.
@@ -539,14 +513,12 @@ fn marked<Id: DeserializeOwned, T: DeserializeOwned>(
     key: impl Fn(&Id) -> Vec<u8>,
 ) -> Result<Found<T>, StorageError> {
     let ids: Found<Id> = collect(storage, marks)?;
-    let mut found = Found {
-        rows: Vec::new(),
-        damaged: ids.damaged,
-    };
+    let mut found = Found { rows: Vec::new() };
     for id in &ids.rows {
         match one(storage, &key(id)) {
             Ok(row) => found.rows.extend(row),
-            Err(error) => found.damaged.push(error),
+            Err(StorageError::Damaged { .. }) => {}
+            Err(error) => return Err(error),
         }
     }
     Ok(found)
@@ -625,11 +597,7 @@ pub fn answer<T: DeserializeOwned>(
     storage: &dyn Storage,
     call: &str,
 ) -> Result<Option<T>, StorageError> {
-    let key = records::answer_key(call);
-    storage
-        .get(&key)?
-        .map(|value| decode(&key, &value))
-        .transpose()
+    one(storage, &records::answer_key(call))
 }
 
 /// A task without an outcome, as far as it is needed to count.
@@ -670,7 +638,7 @@ pub fn topics(
         let name = std::str::from_utf8(&key[prefix.len()..]).ok();
         let channel = name.and_then(|name| name.rsplit_once('\0'));
         if let Some((channel, _)) = channel
-            && let Ok(topic) = value.and_then(|value| decode(key, value))
+            && let Some(topic) = row(storage, key, value)
         {
             visit(channel.into(), topic);
         }
@@ -684,7 +652,7 @@ pub fn channels(storage: &dyn Storage) -> Result<Vec<(ChannelId, ChannelRow)>, S
     let mut rows = Vec::new();
     scan_prefix(storage, &prefix, Order::Rising, &mut |key, value| {
         let id = String::from_utf8_lossy(&key[prefix.len()..]).into_owned();
-        if let Ok(row) = value.and_then(|value| decode(key, value)) {
+        if let Some(row) = row(storage, key, value) {
             rows.push((ChannelId::from(id), row));
         }
         ControlFlow::Continue(())

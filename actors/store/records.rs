@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use serde::{Serialize, de::DeserializeOwned};
 
+use super::damage::Quarantined;
 use crate::{
     approvals::{
         question::{Question, QuestionStatus},
@@ -64,6 +65,18 @@ pub struct Writes {
     pub(super) list: Vec<Write>,
     /// What is true once it is durable.
     pub(super) told: Vec<Event>,
+    /// The first row that could not be put into a record: the commit is refused for it.
+    pub(super) unwritable: Option<Unwritable>,
+}
+
+/// A row that does not serialise.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("record {key} cannot be written: {reason}")]
+pub struct Unwritable {
+    /// Its key, made readable.
+    pub key: String,
+    /// What is wrong with it.
+    pub reason: String,
 }
 
 impl Writes {
@@ -74,7 +87,7 @@ impl Writes {
 
     /// Nothing was added.
     pub fn is_empty(&self) -> bool {
-        self.list.is_empty()
+        self.list.is_empty() && self.unwritable.is_none()
     }
 
     /// The commit is made only while this lease is good.
@@ -88,6 +101,7 @@ impl Writes {
         debug_assert!(other.guard.is_none());
         self.list.extend(other.list);
         self.told.extend(other.told);
+        self.unwritable = self.unwritable.or(other.unwritable);
         self
     }
 
@@ -151,13 +165,15 @@ impl Writes {
 
     /// A frame for a channel's outbox. The store numbers it.
     pub fn frame(self, channel: &ChannelId, frame: Frame) -> Self {
-        let value = encode(&frame);
         let told = facts::frame(channel, &frame);
-        self.tell_all(told).with(Write::Frame {
-            channel: channel.clone(),
-            frame: Arc::new(frame),
-            value,
-        })
+        match encode(&frame) {
+            Ok(value) => self.tell_all(told).with(Write::Frame {
+                channel: channel.clone(),
+                frame: Arc::new(frame),
+                value,
+            }),
+            Err(error) => self.refused(&outbox_prefix(channel), &error),
+        }
     }
 
     /// Events of a session, whose `seq` go on from one another.
@@ -264,12 +280,14 @@ impl Writes {
 
     /// What the calls for a task have come to, once it has ended: with the order of ends.
     pub fn ended_calls(self, task: &Task, tally: &Tally) -> Self {
-        let mut value = ended_mark(task.kind).to_vec();
-        value.extend(encode(tally));
-        self.with(Write::Put {
-            key: ended_key(task),
-            value,
-        })
+        let (key, mut value) = (ended_key(task), ended_mark(task.kind).to_vec());
+        match encode(tally) {
+            Ok(tally) => {
+                value.extend(tally);
+                self.with(Write::Put { key, value })
+            }
+            Err(error) => self.refused(&key, &error),
+        }
     }
 
     /// What the calls for a task that has not ended have come to, as of this day.
@@ -318,6 +336,16 @@ impl Writes {
             .tell(facts::notice(notice))
     }
 
+    /// A copy of a damaged record.
+    pub(crate) fn quarantined(self, record: &[u8], copy: &Quarantined) -> Self {
+        self.put(quarantine_key(record), copy)
+    }
+
+    /// What an inbox shows in place of an event that is damaged.
+    pub(crate) fn lost_event(self, key: &[u8], event: &InboxEvent) -> Self {
+        self.put(key.to_vec(), event)
+    }
+
     /// An approval. Those that wait are found without reading the others.
     pub fn approval(self, approval: &Approval) -> Self {
         let open = approval_mark(&approval.id);
@@ -354,6 +382,13 @@ impl Writes {
     pub fn team(self, record: &TeamRecord) -> Self {
         self.put(team_key(&record.name, record.generation), record)
             .tell(facts::team(record))
+    }
+
+    /// What went wrong last in a team that is gone is of no use to anyone.
+    pub(crate) fn forget_error(self, team: &TeamKey) -> Self {
+        self.with(Write::Delete {
+            key: error_key(team),
+        })
     }
 
     /// The answer to a tool call, for when the same call is made again.
@@ -449,8 +484,19 @@ impl Writes {
     }
 
     pub(super) fn put<T: Serialize>(self, key: Vec<u8>, row: &T) -> Self {
-        let value = encode(row);
-        self.with(Write::Put { key, value })
+        match encode(row) {
+            Ok(value) => self.with(Write::Put { key, value }),
+            Err(error) => self.refused(&key, &error),
+        }
+    }
+
+    /// A commit that cannot be put together is not made.
+    fn refused(mut self, key: &[u8], error: &serde_json::Error) -> Self {
+        self.unwritable.get_or_insert_with(|| Unwritable {
+            key: printable(key),
+            reason: error.to_string(),
+        });
+        self
     }
 
     fn with(mut self, write: Write) -> Self {
@@ -460,7 +506,10 @@ impl Writes {
 
     /// The changes, for a storage that no store runs on. Frames are not among them: only a store
     /// numbers them.
-    pub fn batch(self) -> Batch {
+    pub fn batch(self) -> Result<Batch, StorageError> {
+        if let Some(unwritable) = self.unwritable {
+            return Err(StorageError::Write(unwritable.to_string()));
+        }
         let change = |write| match write {
             Write::Put { key, value } => Some((key, Some(value))),
             Write::Delete { key } => Some((key, None)),
@@ -469,9 +518,9 @@ impl Writes {
             | Write::ForgetChannel { .. }
             | Write::LookAgain { .. } => None,
         };
-        Batch {
+        Ok(Batch {
             changes: self.list.into_iter().filter_map(change).collect(),
-        }
+        })
     }
 
     /// Roughly the bytes that this will write.
@@ -491,17 +540,15 @@ impl Writes {
 /// Room for a row of usual length.
 const ROW: usize = 1024;
 
-/// A record as stored. The types above have no map keys or values that JSON cannot hold.
-fn encode<T: Serialize>(row: &T) -> Vec<u8> {
+/// A record as stored.
+fn encode<T: Serialize>(row: &T) -> serde_json::Result<Vec<u8>> {
     // Most rows fit, so that they are written without being moved.
     let mut value = Vec::with_capacity(ROW);
-    match serde_json::to_writer(&mut value, row) {
-        Ok(()) => value,
-        Err(_) => Vec::new(),
-    }
+    serde_json::to_writer(&mut value, row)?;
+    Ok(value)
 }
 
-/// A record as read.
+/// A record as read. Readers of a store use `damage::row` and `damage::one`, which report what cannot be read.
 pub fn decode<T: DeserializeOwned>(key: &[u8], value: &[u8]) -> Result<T, StorageError> {
     serde_json::from_slice(value).map_err(|error| StorageError::Damaged {
         key: printable(key),

@@ -131,6 +131,12 @@ const SPINE: &[Texts] = &[
         names: &[],
     },
     Texts {
+        kind: "quarantine",
+        owner: Owner::Main,
+        fields: &["text"],
+        names: &[],
+    },
+    Texts {
         kind: "apr",
         owner: Owner::At("/team/name"),
         fields: &["arguments", "summary", "diff"],
@@ -141,6 +147,12 @@ const SPINE: &[Texts] = &[
         owner: Owner::At("/team/name"),
         fields: &["question", "options", "answer/text", "answer/selected"],
         names: &["source/topic/name"],
+    },
+    Texts {
+        kind: "audit",
+        owner: Owner::At("/call/team"),
+        fields: &["call/arguments", "call/result"],
+        names: &[],
     },
     Texts {
         kind: "edge\0trigger",

@@ -5,7 +5,8 @@ use std::ops::ControlFlow;
 use serde::Deserialize;
 
 use super::{
-    records::{self, decode, journal_prefix, number_at_end},
+    damage::row,
+    records::{self, journal_prefix, number_at_end},
     scan_prefix,
 };
 use crate::{
@@ -98,7 +99,7 @@ pub fn session(
         let mut found = None;
         let prefix = journal_prefix(lane, generation);
         scan_prefix(storage, &prefix, order, &mut |key, value| {
-            found = value.and_then(|value| decode(key, value)).ok();
+            found = row(storage, key, value);
             ControlFlow::Break(())
         })?;
         Ok(found)
@@ -135,14 +136,12 @@ pub fn journal(
     if start >= end {
         return Ok(());
     }
-    storage.scan(&start, &end, order, &mut |key, value| match value
-        .and_then(|value| decode::<Vec<HistoryEvent>>(key, value))
-    {
-        Ok(mut events) => {
-            events.retain(|event| after < event.seq && event.seq < before);
-            visit(events)
-        }
-        Err(_) => ControlFlow::Continue(()),
+    storage.scan(&start, &end, order, &mut |key, value| {
+        let Some(mut events) = row::<Vec<HistoryEvent>>(storage, key, value) else {
+            return ControlFlow::Continue(());
+        };
+        events.retain(|event| after < event.seq && event.seq < before);
+        visit(events)
     })
 }
 

@@ -300,6 +300,34 @@ async fn a_request_that_is_too_large_is_refused_alone() {
     assert_eq!(taken.await, Ok(Vec::new()));
 }
 
+/// SC-101: a commit that cannot be put together is not made, and takes no other with it.
+#[actix::test]
+async fn a_row_that_does_not_serialise_refuses_its_commit_alone() {
+    let opened = open(&Disk::default(), None);
+    let bad = std::collections::HashMap::from([((1, 2), 3)]);
+    let key = |name| EdgeKey::new("test", name);
+
+    let refused = row("before").and(Writes::new().edge(&key("bad"), &bad));
+    let at_rest = refused.clone().batch();
+    let refused = opened.store.commit(refused);
+    let taken = opened.store.commit(row("small"));
+
+    assert!(matches!(at_rest, Err(StorageError::Write(_))));
+    let refused = refused.await.unwrap_err();
+    assert_eq!(
+        refused.to_string(),
+        format!(
+            "record {} cannot be written: key must be a string",
+            records::printable(&key("bad").bytes())
+        )
+    );
+    assert_eq!(taken.await, Ok(Vec::new()));
+    for name in ["before", "bad"] {
+        assert_eq!(opened.storage.get(&key(name).bytes()).unwrap(), None);
+    }
+    assert_eq!(opened.failures.load(Ordering::Relaxed), 0);
+}
+
 /// SC-103: after a failed commit nothing is answered and nothing more is written.
 #[actix::test]
 async fn a_failing_storage_ends_the_store() {
@@ -341,4 +369,39 @@ fn no_id_reaches_into_the_keys_of_another() {
     // The keys of other ids are what they were.
     let plain = records::message_key(&own, &"m-1".into());
     assert_eq!(plain, b"msg\0api:ann\0m-1");
+}
+
+/// SC-115: a full disk refuses nobody and loses nothing: what was handed in is written, in its order, once
+/// there is room again.
+#[actix::test]
+async fn a_group_that_finds_no_room_is_written_when_there_is_some() {
+    tokio::time::pause();
+    let opened = open(&Disk::default(), None);
+    let channel = ChannelId::from("ch-1");
+    opened.storage.fill(true);
+
+    let first = tokio::spawn(
+        opened
+            .store
+            .commit(Writes::new().frame(&channel, frame("one"))),
+    );
+    tokio::time::sleep(Duration::from_secs(5)).await;
+    let second = tokio::spawn(
+        opened
+            .store
+            .commit(Writes::new().frame(&channel, frame("two"))),
+    );
+    tokio::time::sleep(Duration::from_secs(5)).await;
+    let answered = [first.is_finished(), second.is_finished()];
+    opened.storage.fill(false);
+    let ordinals = [
+        first.await.unwrap().unwrap(),
+        second.await.unwrap().unwrap(),
+    ]
+    .map(|numbered| numbered[0].ordinal);
+
+    assert_eq!((answered, ordinals), ([false, false], [1, 2]));
+    assert_eq!(opened.failures.load(Ordering::Relaxed), 0);
+    assert!(opened.store.is_usable());
+    assert_eq!(opened.storage.commits(), 2);
 }

@@ -3,6 +3,7 @@
 use std::ops::ControlFlow;
 
 use super::{
+    damage::{report, row},
     records::{Writes, after_prefix, decode, finished_prefix, join, prefix, task_prefix},
     scan_prefix,
 };
@@ -44,6 +45,7 @@ pub fn grants(storage: &dyn Storage) -> Result<Grants, StorageError> {
         match value.and_then(|value| decode(key, value)) {
             Ok(grant) => grants.put(grant),
             Err(error) => {
+                report(storage, key, &error);
                 tracing::error!(%error, "a grant cannot be read: its sender is not let in; revoke it or grant it anew");
                 match grantee(&key[prefix.len()..]) {
                     Some(grantee) => grants.put_damaged(grantee),
@@ -100,13 +102,13 @@ pub fn each_decision(
         ControlFlow::Continue(())
     };
     storage.scan(&start, &end, Order::Rising, &mut |key, value| {
-        show(value.and_then(|value| decode(key, value)).ok())
+        show(row(storage, key, value))
     })?;
     if filter.allowed != Some(false) {
         for prefix in [task_prefix(), finished_prefix()] {
             scan_prefix(storage, &prefix, Order::Rising, &mut |key, value| {
-                let trace = value.and_then(|value| decode::<Trace>(key, value));
-                show(trace.ok().and_then(Trace::into_row))
+                let trace = row::<Trace>(storage, key, value);
+                show(trace.and_then(Trace::into_row))
             })?;
         }
     }

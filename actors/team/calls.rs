@@ -2,6 +2,7 @@
 
 use actix::{ActorFutureExt, AsyncContext, Context, WrapFuture};
 use tokio::{task::JoinError, time::Instant};
+use tracing::Instrument;
 
 use super::{Spoke, Team, holds, lanes::Call, turn::Input};
 use crate::{
@@ -52,7 +53,9 @@ impl Team {
             });
         });
         let engine = running.brief.engine.clone();
-        let call = actix::spawn(async move { engine.run(request, events).await });
+        let span = running.span();
+        let call = async move { engine.run(request, events).await };
+        let call = actix::spawn(call.instrument(span));
         running.model = Some(Call::of(&call));
         let (topic, turn) = (topic.clone(), turn.clone());
         ctx.spawn(call.into_actor(self).map(move |joined, team, ctx| {
@@ -145,6 +148,7 @@ impl Team {
         }
         let cx = CallContext {
             approved: approval.map(|approval| approval.secrets.clone()),
+            approved_by: approval.and_then(|approval| approval.resolved_by.clone()),
             caller: running.caller.clone(),
             label: running.turn.label(),
             turn: turn.clone(),
@@ -156,7 +160,9 @@ impl Team {
         let (id, name) = (call.id.clone(), call.name.clone());
         let tools = running.brief.tools.clone();
         let began = Instant::now();
-        let task = actix::spawn(async move { tools.run(call, cx).await });
+        let span = running.span();
+        let task = async move { tools.run(call, cx).await };
+        let task = actix::spawn(task.instrument(span));
         running.tools.insert(id.clone(), Call::of(&task));
         self.tool_runs(topic, turn, &id, &name);
         let (topic, turn) = (topic.clone(), turn.clone());
@@ -188,10 +194,13 @@ impl Team {
         began: Instant,
         ctx: &mut Context<Self>,
     ) {
+        let took = began.elapsed();
         if let Some(running) = self.lanes.running(topic, turn) {
             running.tools.remove(&id);
+            for want in &mut running.wants {
+                want.hear_late(&id, &reply, took);
+            }
         }
-        let took = began.elapsed();
         self.hear(topic, turn, Input::Called { id, reply, took }, ctx);
     }
 

@@ -13,6 +13,7 @@ use super::{
 };
 use crate::{
     approvals::record::Approval,
+    audit::{Audit, CallAudit, Decision, TOOL_CALL, beginning},
     briefing::{Hindrance, Line, Speaker},
     budget::{Caller, Tally},
     channel::Deliver,
@@ -28,6 +29,7 @@ use crate::{
         records::{Said, Writes},
     },
     task::{Code, Ending, Kind, Lane, Outcome, Source, Task, Wait, WaitReason},
+    tool::ToolFault,
     usage::Usage,
 };
 
@@ -418,6 +420,9 @@ impl Team {
                 writes = writes.summarised(&task.lane, task.generation, event.seq);
             }
         }
+        for audit in events.iter().filter_map(|event| call_audit(running, event)) {
+            writes = writes.audit(&audit);
+        }
         let calls = events.iter().filter_map(|event| called(&self.name, event));
         for (caller, usage) in calls {
             if let Some((tally, own)) = self.recipe.ledger.count(&caller, usage, day) {
@@ -468,7 +473,9 @@ impl Team {
     ) {
         let frames = match result {
             Ok(frames) => frames,
-            Err(StoreError::TooLarge(bytes)) => return self.too_large(topic, turn, bytes, ctx),
+            Err(error @ (StoreError::TooLarge(_) | StoreError::Unwritable(_))) => {
+                return self.refused(topic, turn, &error, ctx);
+            }
             Err(error) => {
                 // The task is someone else's, or the process is ending: this turn is void.
                 tracing::warn!(team = %self.name, %turn, %error, "turn abandoned");
@@ -517,7 +524,7 @@ impl Team {
                 if charge.task.kind == Kind::Compact {
                     // The next turn reads what stands for it now.
                     lane.memory = None;
-                } else if let Some(memory) = &mut lane.memory {
+                } else if let (Some(memory), Some(_)) = (&mut lane.memory, topic) {
                     let lines = std::mem::take(&mut ended.lines);
                     lines.into_iter().for_each(|line| memory.remember(line));
                 }
@@ -573,11 +580,11 @@ impl Team {
     }
 
     /// A record that the store does not take ends the turn; nothing of it was written.
-    fn too_large(
+    fn refused(
         &mut self,
         topic: &Option<TopicId>,
         turn: &TurnId,
-        bytes: usize,
+        error: &StoreError,
         ctx: &mut Context<Self>,
     ) {
         let Some(running) = self.lanes.running(topic, turn) else {
@@ -585,7 +592,7 @@ impl Team {
         };
         running.committing = false;
         running.wants.clear();
-        let end = running.turn.refused_by_store(bytes);
+        let end = running.turn.refused_by_store(error);
         self.end(topic, turn, Vec::new(), end, ctx);
     }
 
@@ -654,6 +661,49 @@ fn called<'a>(team: &TeamName, event: &'a HistoryEvent) -> Option<(Caller, &'a U
         }
         _ => None,
     }
+}
+
+/// The line of the audit for a call that an event tells the end of.
+fn call_audit(running: &Running, event: &HistoryEvent) -> Option<Audit> {
+    let Fact::ToolResult {
+        id,
+        name,
+        content,
+        fault,
+        duration_ms,
+        rule,
+        approved,
+        ..
+    } = &event.fact
+    else {
+        return None;
+    };
+    let (turn, task) = (&event.turn, &running.charge.task);
+    let decision = Decision::of(*fault, *approved);
+    let check = |fault: ToolFault| fault.as_str().to_owned();
+    let refused_by = fault.filter(|_| decision == Decision::Refuse).map(check);
+    Some(Audit {
+        // A turn has no two results of one call: written again, it is the same line.
+        id: format!("{turn}-{id}"),
+        at: event.timestamp,
+        actor: format!("team:{}", task.lane.team).into(),
+        action: TOOL_CALL.to_owned(),
+        target: name.clone(),
+        from: task.id.to_string(),
+        outcome: fault.map_or("ok", ToolFault::as_str).to_owned(),
+        call: Some(Box::new(CallAudit {
+            team: task.lane.team.clone(),
+            task: task.id.clone(),
+            turn: turn.clone(),
+            tool: name.clone(),
+            decision,
+            rule: rule.clone().or(refused_by),
+            duration_ms: *duration_ms,
+            ok: fault.is_none(),
+            arguments: beginning(&running.turn.arguments_of(id).unwrap_or_default()),
+            result: beginning(content),
+        })),
+    })
 }
 
 fn outcome(end: &End, usage: Usage, now: Timestamp) -> Outcome {

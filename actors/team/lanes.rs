@@ -23,7 +23,7 @@ use crate::{
     budget::{Cost, Near, Overdrawn, Reservation, SpentRow},
     clock::Timestamp,
     history::{Fact, HistoryEvent, Meta},
-    ids::{ApprovalId, CallId, LeaseId, TopicId, TurnId},
+    ids::{ApprovalId, CallId, LeaseId, TaskId, TopicId, TurnId},
     inbox::InboxEvent,
     task::{Kind, Label, Task},
     tool::{Caller, Checked, ToolCall, ToolReply},
@@ -55,6 +55,7 @@ pub(super) struct LaneState {
 pub(super) struct Memory {
     /// The `seq` of the next event.
     pub(super) next_seq: u64,
+    /// What was said lately, in a topic.
     pub(super) recent: VecDeque<Line>,
     /// What stands for all before that.
     pub(super) summary: Option<Line>,
@@ -226,6 +227,12 @@ impl Running {
             .check(call, &self.caller, self.turn.label())
     }
 
+    /// Whose work it is, for the log of what runs elsewhere: a panic there has nothing else to go by.
+    pub(super) fn span(&self) -> tracing::Span {
+        let task = &self.charge.task;
+        tracing::error_span!("turn", team = %task.lane.team, task = %task.id)
+    }
+
     /// The results of calls are durable.
     pub(super) fn settle_calls(&mut self) {
         for (call, tool) in std::mem::take(&mut self.settling) {
@@ -270,6 +277,16 @@ impl Lanes {
             }
             _ => false,
         }
+    }
+
+    /// What is being worked on.
+    pub(super) fn tasks(&self) -> Vec<TaskId> {
+        let tasks = self.lanes.values().filter_map(|lane| match &lane.work {
+            Work::Preparing { charge, .. } => Some(charge.task.id.clone()),
+            Work::Running(running) => Some(running.charge.task.id.clone()),
+            _ => None,
+        });
+        tasks.collect()
     }
 
     pub(super) fn are_idle(&self) -> bool {

@@ -97,6 +97,8 @@ pub struct Exited {
     pub team: TeamName,
     /// Which of its lives.
     pub incarnation: u64,
+    /// What it was working on.
+    pub tasks: Vec<TaskId>,
 }
 
 /// An engine says something about a running step.
@@ -413,11 +415,12 @@ impl Actor for Team {
     }
 
     fn stopped(&mut self, _: &mut Self::Context) {
-        // Also runs while a panic unwinds, so it does nothing else.
+        // Also runs while a panic unwinds, so it does nothing that could panic again.
         if !self.leaving {
             self.supervisor.do_send(Exited {
                 team: self.name.clone(),
                 incarnation: self.incarnation,
+                tasks: self.lanes.tasks(),
             });
         }
     }
@@ -460,7 +463,7 @@ impl Handler<Waiting> for Team {
         let Some(running) = self.lanes.any_running(&task.lane.topic) else {
             return;
         };
-        let behind = running.caller.cause.clone();
+        let behind = running.caller.audience();
         let mode = match task.may_steer(&behind) && running.reads_messages() {
             true => running.brief.queue_mode,
             false => QueueMode::Queue,

@@ -44,6 +44,13 @@ pub(super) fn read(
     now: Timestamp,
     most: usize,
 ) -> Result<Result<Past, String>, StorageError> {
+    if lane.topic.is_none() {
+        return Ok(Err(
+            "There is nothing to compact: this team does not work in topics, so that each of its turns is \
+             shown only what its own message led to."
+                .to_owned(),
+        ));
+    }
     let earlier = crate::store::journal::summary(storage, lane, generation)?;
     if let Some((at, _)) = &earlier
         && now.since(*at) < PAUSE
@@ -238,6 +245,8 @@ mod tests {
             duration_ms: 0,
             truncated: false,
             taints: true,
+            rule: None,
+            approved: false,
         };
         [call, result]
     }

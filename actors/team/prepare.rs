@@ -41,6 +41,8 @@ struct Prepared {
     memory: Option<Memory>,
     journal: Vec<HistoryEvent>,
     inbox: Vec<(u64, InboxEvent)>,
+    /// More is in the inbox, for others.
+    others: bool,
     approvals: HashMap<ApprovalId, Approval>,
     brief: Brief,
     /// What is to be summarised, if that is the task; else why it cannot be.
@@ -96,7 +98,9 @@ impl Team {
         };
         let now = self.recipe.clock.now();
         let label = task.label;
-        let remembered = lane.memory.as_ref();
+        let is_known = lane.memory.is_some();
+        // Only a topic is one conversation: what another lane shows depends on the task.
+        let remembered = lane.memory.as_ref().filter(|_| topic.is_some());
         let conversation = remembered.map(|memory| memory.conversation(now, label));
         let ancestors = self.recipe.view.now().ancestors(self.name.as_str());
         let store = self.recipe.store.clone();
@@ -106,21 +110,10 @@ impl Team {
             let (conversation, withheld) = match conversation {
                 Some(conversation) => conversation,
                 None => {
-                    let (lane, channel) = (
-                        task.lane.clone(),
-                        task.source.as_ref().map(|source| source.channel.clone()),
-                    );
-                    let generation = task.generation;
+                    let of = task.clone();
                     let history = store
                         .read(move |storage| {
-                            journal::lane(
-                                storage,
-                                &lane,
-                                generation,
-                                channel.as_ref(),
-                                now - RECENT_AGE,
-                                RECENT_LINES,
-                            )
+                            journal::lane(storage, &of, now - RECENT_AGE, RECENT_LINES)
                         })
                         .await?;
                     let loaded = Memory {
@@ -129,7 +122,7 @@ impl Team {
                         summary: history.summary,
                     };
                     let conversation = loaded.conversation(now, label);
-                    memory = Some(loaded);
+                    memory = (!is_known).then_some(loaded);
                     conversation
                 }
             };
@@ -158,13 +151,17 @@ impl Team {
                     .await?
             };
             // A turn that goes on has been shown what there was.
-            let inbox = if inbox && journal.is_empty() && task.kind != Kind::Compact {
+            let (inbox, others): (Vec<_>, Vec<_>) = if inbox
+                && journal.is_empty()
+                && task.kind != Kind::Compact
+            {
                 let (lane, generation) = (task.lane.clone(), task.generation);
-                store
-                    .read(move |storage| reads::inbox(storage, &lane, generation))
-                    .await?
+                let events = store.read(move |storage| reads::inbox(storage, &lane, generation));
+                let audience = task.audience();
+                let is_shown = |(_, event): &(u64, InboxEvent)| event.is_for(&task.lane, &audience);
+                events.await?.into_iter().partition(is_shown)
             } else {
-                Vec::new()
+                (Vec::new(), Vec::new())
             };
             let compacts =
                 (task.kind == Kind::Compact).then(|| (task.lane.clone(), task.generation));
@@ -208,6 +205,7 @@ impl Team {
                 memory,
                 journal,
                 inbox,
+                others: !others.is_empty(),
                 approvals,
                 brief,
                 past,
@@ -388,6 +386,7 @@ impl Team {
         let Prepared {
             journal,
             inbox,
+            others,
             approvals,
             brief,
             past,
@@ -402,6 +401,7 @@ impl Team {
         let began = charge.began;
         let own_limit = task.options.turn_timeout_ms.map(Duration::from_millis);
         let limit = own_limit.unwrap_or(brief.turn_timeout);
+        let limit = limit.saturating_sub(time_of(&journal));
         let until_deadline = task.deadline_at.since(now).min(limit);
         let ack_due = Instant::now() + (task.created_at + ACK_AFTER).since(now);
         let cancel = CancellationToken::new();
@@ -424,7 +424,7 @@ impl Team {
             let (numbers, events): (Vec<u64>, Vec<InboxEvent>) = inbox.into_iter().unzip();
             let can_read = tools.specs().iter().any(|spec| spec.name == READER);
             let shown = inbox::show(&events, can_read);
-            unseen = shown.count < events.len();
+            unseen = others || shown.count < events.len();
             seen = numbers.into_iter().take(shown.count).collect();
             kept = events.into_iter().next().filter(|_| shown.is_cut);
             turn.begin(start, &shown)
@@ -526,6 +526,20 @@ impl Team {
             }),
         }
     }
+}
+
+/// How long a turn was at work before, in all: what passed between two leases does not count.
+fn time_of(journal: &[HistoryEvent]) -> Duration {
+    let mut time = Duration::ZERO;
+    let mut since = None;
+    for event in journal {
+        if matches!(event.fact, Fact::TurnStart { .. }) {
+            since = Some(event.timestamp);
+        } else if let Some(last) = since.replace(event.timestamp) {
+            time += event.timestamp.since(last);
+        }
+    }
+    time
 }
 
 /// The decisions that a turn waited for.

@@ -2,6 +2,8 @@
 #![allow(clippy::unwrap_used)]
 
 mod approvals;
+mod audit;
+mod bounds;
 mod compaction;
 mod conversation;
 mod crash;
@@ -10,6 +12,7 @@ mod failure;
 mod holding;
 mod life;
 mod modes;
+mod privacy;
 mod stalls;
 mod stop;
 mod texts;

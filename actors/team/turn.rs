@@ -8,13 +8,13 @@ use super::past::Past;
 use crate::{
     approvals::record::Execution,
     clock::Timestamp,
-    engine::{EngineFailure, Message, Paid, StepReply, ToolOutput},
+    engine::{Block, EngineFailure, Message, Paid, StepReply, ToolOutput},
     event::Progress,
     history::{Fact, Origin, Trigger},
     ids::{ApprovalId, CallId, TaskId, TurnId},
     inbox::Shown,
     task::{Code, Ending, Label, Task, Wait, WaitReason},
-    tool::{Asking, Checked, Stow, ToolCall, ToolReply},
+    tool::{Args, Asking, Checked, Stow, ToolCall, ToolReply},
     usage::Usage,
 };
 
@@ -124,6 +124,13 @@ impl Want {
             self,
             Self::CallModel | Self::Summarise(_) | Self::CallTool { .. }
         )
+    }
+
+    /// An end that waits for its tools takes in what one of them said when it was stopped.
+    pub fn hear_late(&mut self, call: &CallId, reply: &ToolReply, took: Duration) {
+        if let Self::End(facts, _) = self {
+            telling::hear_late(facts, call, reply, took);
+        }
     }
 }
 
@@ -359,6 +366,22 @@ impl Turn {
     pub fn approval_of(&self, call: &CallId) -> Option<&ApprovalId> {
         let slot = self.calls.iter().find(|slot| slot.call.id == *call)?;
         slot.approval.as_ref()
+    }
+
+    /// The arguments of a call of a late step, as text.
+    pub fn arguments_of(&self, call: &CallId) -> Option<String> {
+        let messages = self.conversation.messages();
+        let mut blocks = messages.iter().rev().flat_map(|message| match message {
+            Message::Assistant(blocks) => blocks.as_slice(),
+            _ => &[],
+        });
+        blocks.find_map(|block| match block {
+            Block::Call(found) if found.id == *call => Some(match &found.args {
+                Args::Json(args) => args.to_string(),
+                Args::Unreadable { unreadable, .. } => unreadable.clone(),
+            }),
+            _ => None,
+        })
     }
 
     fn key_at(&self, place: usize) -> String {

@@ -125,6 +125,13 @@ impl Talk {
         self.until(|frame| frame["kind"] == kind).await;
     }
 
+    /// Says something so often that it waits behind itself, and waits for nothing.
+    pub(crate) async fn flood(&mut self, content: &str, times: usize) {
+        for _ in 0..times {
+            self.send(content).await;
+        }
+    }
+
     async fn send(&mut self, content: &str) {
         let frame = json!({ "content": content }).to_string();
         let sent = self.stream.send(Message::text(frame)).await;

@@ -10,8 +10,11 @@ mod delegate;
 #[path = "../../tests/it/delegations.rs"]
 #[allow(dead_code)]
 mod delegations;
+mod fairness;
+mod isolation;
 mod lists;
 mod overhead;
+mod page;
 mod process;
 mod queue;
 #[path = "../../tests/it/racer.rs"]
@@ -23,7 +26,14 @@ mod report;
 #[allow(dead_code)]
 mod service;
 mod start;
+mod stops;
 mod streams;
+#[path = "../../tests/it/kill_switch.rs"]
+#[allow(dead_code)]
+mod switch;
+#[path = "../../tests/it/webdriver.rs"]
+#[allow(dead_code)]
+mod webdriver;
 
 use mimalloc::MiMalloc;
 use report::Report;
@@ -50,15 +60,19 @@ fn main() {
     if wanted.first().is_some_and(|first| first == start::ARGUMENT) {
         return start::serve(&wanted[1..]);
     }
-    let sections: [(&str, Section); 8] = [
+    let sections: [(&str, Section); 12] = [
         ("queue", queue::measure),
         ("chat", chat::measure),
         ("delegate", delegate::measure),
+        ("fairness", fairness::measure),
         ("overhead", overhead::measure),
         ("start", start::measure),
         ("streams", streams::measure),
         ("lists", lists::measure),
+        ("stops", stops::measure),
+        ("isolation", isolation::measure),
         ("racer", racer::measure),
+        ("page", page::measure),
     ];
     let mut report = Report::default();
     for (name, measure) in sections {

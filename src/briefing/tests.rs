@@ -12,12 +12,13 @@ use std::{
 use futures_util::future::BoxFuture;
 use hivewright_actors::{
     briefing::{Assignment, Brief, BriefError, Briefing, Line, Speaker},
-    budget::{Days, Ledger, Spent},
+    budget::{Caps, Days, Ledger, Spent},
     classifier::Classifier,
     clock::{Clock, Timestamp},
     ids::{Ids, TeamKey},
     meter::Unmetered,
-    store::StoreHandle,
+    storage::Storage,
+    store::{StoreHandle, records::Writes},
     task::{Code, Ending, Label, Lane, Options, Task, TopicRef},
     tool::{Args, CallContext, Caller, ToolCall, ToolFault, ToolReply},
 };
@@ -25,7 +26,7 @@ use serde_json::{Value, json};
 use tempfile::TempDir;
 use tokio_util::sync::CancellationToken;
 
-use super::{Sources, Turns, till::Till};
+use super::{Sources, Turns, last_caps::LastCaps, till::Till};
 use crate::{
     changes::Changes,
     days::ZoneDays,
@@ -47,6 +48,7 @@ use crate::{
         live::Live,
         references::Environment,
     },
+    taint::Taint,
     tools::{
         self,
         agent::{AgentFailure, AgentReply, AgentRunner, Order},
@@ -86,6 +88,8 @@ mod cycles;
 
 struct Place {
     _folder: TempDir,
+    disk: Arc<doubles::Disk>,
+    make: Box<dyn Fn(LastCaps) -> Turns>,
     changes: Changes,
     store: StoreHandle,
     home: Home,
@@ -120,33 +124,45 @@ fn place() -> Place {
     );
     let sessions = Arc::new(Sessions::default());
     let bench = doubles::Bench::new();
-    let memory = bench.memory;
+    let memory = bench.memory.clone();
     let ids = Ids::new(Arc::new(Randomness));
     let changes = Changes::new(home.clone(), Arc::new(WallClock), ids);
-    let store = bench.store;
+    let store = bench.store.clone();
     changes.connect(store.clone());
     let ledger = Ledger::default();
-    let turns = Turns::new(Sources {
-        live: Live::new(home.clone(), environment),
-        home: home.clone(),
-        engines: Engines::new(client::build().unwrap(), RetryPolicy::default()),
-        toolbox: tools::all(),
-        rules: Rulebook::default(),
-        memory: memory.clone(),
-        changes: changes.clone(),
-        sandbox: Arc::new(sandbox),
-        agents: Some(sessions.clone()),
-        demo: Arc::default(),
-        secrets: Secrets::default(),
-        vault: Vault::absent(),
-        till: Till {
-            ledger: ledger.clone(),
-            days: Arc::new(ZoneDays(jiff::tz::TimeZone::UTC)),
-            meter: Arc::new(Unmetered),
-        },
-    });
+    let make: Box<dyn Fn(LastCaps) -> Turns> = {
+        let (home, memory, changes) = (home.clone(), memory.clone(), changes.clone());
+        let (ledger, sessions) = (ledger.clone(), sessions.clone());
+        let sandbox = Arc::new(sandbox);
+        Box::new(move |last_caps| {
+            Turns::new(Sources {
+                live: Live::new(home.clone(), Environment::fixed([])),
+                home: home.clone(),
+                engines: Engines::new(client::build().unwrap(), RetryPolicy::default()),
+                toolbox: tools::all(),
+                rules: Rulebook::default(),
+                memory: memory.clone(),
+                changes: changes.clone(),
+                taint: Taint::default(),
+                sandbox: sandbox.clone(),
+                agents: Some(sessions.clone()),
+                demo: Arc::default(),
+                secrets: Secrets::default(),
+                vault: Vault::absent(),
+                till: Till {
+                    ledger: ledger.clone(),
+                    days: Arc::new(ZoneDays(jiff::tz::TimeZone::UTC)),
+                    meter: Arc::new(Unmetered),
+                },
+                last_caps,
+            })
+        })
+    };
+    let turns = make(last_caps(&*bench.disk, &store));
     let place = Place {
         _folder: folder,
+        disk: bench.disk,
+        make,
         changes,
         store,
         home,
@@ -159,7 +175,18 @@ fn place() -> Place {
     place
 }
 
+fn last_caps(disk: &dyn Storage, store: &StoreHandle) -> LastCaps {
+    let last_caps = LastCaps::open(disk).unwrap();
+    last_caps.connect(store.clone());
+    last_caps
+}
+
 impl Place {
+    /// The turns of the next process.
+    fn restarted(&self) -> Turns {
+        (self.make)(last_caps(&*self.disk, &self.store))
+    }
+
     fn write(&self, path: &str, text: &str) {
         let path = self.home.team("scouts").join(path);
         fs::create_dir_all(path.parent().unwrap()).unwrap();
@@ -258,6 +285,7 @@ async fn call(brief: &Brief, tool: &str, args: Value) -> ToolReply {
         key: "turn:1:0".to_owned(),
         rerun: false,
         approved: None,
+        approved_by: None,
         cancel: CancellationToken::new(),
     };
     brief.tools.run(call, cx).await
@@ -698,16 +726,10 @@ async fn a_cap_in_money_needs_prices_of_all_that_may_answer() {
     assert!(place.brief_as(Options::default(), false).await.is_ok());
 }
 
-/// SE-141, OR-24: a broken file above allows nothing.
-#[actix::test]
-async fn a_team_below_a_broken_file_has_no_budget() {
-    let place = place();
-    let main = place.home.team("main");
-    fs::create_dir_all(&main).unwrap();
-    fs::write(main.join("config.yaml"), "budgets: {usd_per_dya: 1}\n").unwrap();
-    let assignment = |ancestors| Assignment {
+fn assignment(team: &str, ancestors: &[&str]) -> Assignment {
+    Assignment {
         lane: Lane {
-            team: "scouts".into(),
+            team: team.into(),
             topic: None,
         },
         generation: 1,
@@ -715,17 +737,68 @@ async fn a_team_below_a_broken_file_has_no_budget() {
         reports: false,
         conversation: Vec::new(),
         withheld: 0,
-        ancestors,
+        ancestors: ancestors.iter().map(|name| (*name).into()).collect(),
         options: Options::default(),
         inner: false,
+    }
+}
+
+/// SE-141, OR-24: a fault in a file stops its own team; below it the last good budget counts, also for a
+/// process that has never seen the file good.
+#[actix::test]
+async fn a_team_below_a_broken_file_goes_on_under_the_last_good_budget() {
+    let place = place();
+    let main = place.home.team("main");
+    fs::create_dir_all(&main).unwrap();
+    let write = |text: &str| fs::write(main.join("config.yaml"), text).unwrap();
+    write("budgets: {tokens_per_day: 1000}\n");
+    place
+        .turns
+        .brief(assignment("scouts", &["main"]))
+        .await
+        .unwrap();
+    write("budgets: {tokens_per_dya: 5000}\n");
+    let capped = Caps {
+        tokens_per_day: Some(1000),
+        ..Caps::default()
     };
 
-    let error = place.turns.brief(assignment(vec!["main".into()])).await;
+    let below = place.turns.brief(assignment("scouts", &["main"])).await;
+    let own = place.turns.brief(assignment("main", &[])).await;
+    place.store.commit(Writes::new()).await.unwrap();
+    let restarted = place.restarted();
+    let after = restarted.brief(assignment("scouts", &["main"])).await;
+
+    for brief in [below, after] {
+        let line = brief.unwrap().budget;
+        assert_eq!(
+            *line,
+            [("scouts".into(), Caps::default()), ("main".into(), capped)]
+        );
+    }
+    let error = own.err().unwrap();
+    assert_eq!(error.code, Code::ConfigError);
+    assert!(
+        error.message.contains("tokens_per_dya"),
+        "{}",
+        error.message
+    );
+}
+
+/// OR-24: what a file allowed that was never good is not known, and no fault is read as a yes.
+#[actix::test]
+async fn a_team_below_a_file_that_was_never_good_has_no_budget() {
+    let place = place();
+    let main = place.home.team("main");
+    fs::create_dir_all(&main).unwrap();
+    fs::write(main.join("config.yaml"), "budgets: {usd_per_dya: 1}\n").unwrap();
+
+    let error = place.turns.brief(assignment("scouts", &["main"])).await;
 
     let error = error.err().unwrap();
     assert_eq!(error.code, Code::ConfigError);
     assert!(error.message.contains("usd_per_dya"), "{}", error.message);
-    assert!(place.turns.brief(assignment(Vec::new())).await.is_ok());
+    assert!(place.turns.brief(assignment("scouts", &[])).await.is_ok());
 }
 
 /// SE-139: a question about a topic is a call of the main team.

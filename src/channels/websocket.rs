@@ -94,6 +94,7 @@ pub fn upgrade(
         resuming: None,
         fragments: None,
         verdict,
+        closed: false,
         last_sign: Instant::now(),
     };
     let mut response = WsResponseBuilder::new(connection, request, payload)
@@ -120,6 +121,8 @@ struct Connection {
     fragments: Option<Fragments>,
     /// Why the client is not listened to any more.
     verdict: Verdict,
+    /// Our close frame was sent: it is the last one, and answers that of the client too.
+    closed: bool,
     last_sign: Instant,
 }
 
@@ -130,7 +133,10 @@ enum Fragments {
 }
 
 impl Connection {
-    fn close(&self, code: CloseCode, reason: &str, ctx: &mut WebsocketContext<Self>) {
+    fn close(&mut self, code: CloseCode, reason: &str, ctx: &mut WebsocketContext<Self>) {
+        if std::mem::replace(&mut self.closed, true) {
+            return;
+        }
         ctx.close(Some(CloseReason {
             code,
             description: Some(reason.to_owned()),
@@ -141,6 +147,7 @@ impl Connection {
     fn say(&self, inbound: Inbound) {
         self.router.do_send(Receive {
             channel: self.channel.clone(),
+            connection: self.socket.connection(),
             inbound,
         });
     }
@@ -267,7 +274,7 @@ impl Connection {
     fn check_signs_of_life(&mut self, ctx: &mut WebsocketContext<Self>) {
         if self.last_sign.elapsed() >= SILENCE {
             self.close(CloseCode::Other(4408), "no sign of life", ctx);
-        } else {
+        } else if !self.closed {
             ctx.ping(b"");
         }
     }
@@ -308,6 +315,9 @@ impl Actor for Connection {
 
 impl StreamHandler<Item> for Connection {
     fn handle(&mut self, item: Item, ctx: &mut Self::Context) {
+        if self.closed {
+            return;
+        }
         match item {
             Item::Frame(text) => {
                 let scrubber = self.secrets.everything();
@@ -326,7 +336,8 @@ impl StreamHandler<Item> for Connection {
                     Closing::Shutdown => (CloseCode::Away, "the service stops"),
                     Closing::Slow => (CloseCode::Again, "too many frames wait"),
                     Closing::CredentialEnded => (CloseCode::Other(4401), "credential ended"),
-                    Closing::TakenOver => (CloseCode::Other(4409), "resumed elsewhere"),
+                    Closing::Crowded => (CloseCode::Again, "too many connections of this channel"),
+                    Closing::Internal => (CloseCode::Error, "the channel cannot be read"),
                     Closing::TooBig => (CloseCode::Size, "frame too large"),
                     Closing::BadText => (CloseCode::Invalid, "invalid UTF-8"),
                     Closing::Reconnect => (CloseCode::Restart, "connect again"),
@@ -341,6 +352,13 @@ impl StreamHandler<Item> for Connection {
 impl StreamHandler<Result<Message, ProtocolError>> for Connection {
     fn handle(&mut self, message: Result<Message, ProtocolError>, ctx: &mut Self::Context) {
         self.last_sign = Instant::now();
+        if self.closed {
+            // What comes behind our close frame is only read for the client's own.
+            if let Ok(Message::Close(_)) | Err(_) = message {
+                ctx.stop();
+            }
+            return;
+        }
         match message {
             Ok(Message::Text(text)) => self.text(&text),
             Ok(Message::Binary(_)) => self.refuse(Refusal::binary_frame()),
@@ -348,6 +366,7 @@ impl StreamHandler<Result<Message, ProtocolError>> for Connection {
             Ok(Message::Ping(data)) => ctx.pong(&data),
             Ok(Message::Pong(_) | Message::Nop) => {}
             Ok(Message::Close(reason)) => {
+                self.closed = true;
                 ctx.close(reason);
                 ctx.stop();
             }

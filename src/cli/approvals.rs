@@ -66,6 +66,9 @@ pub(super) enum Action {
         /// A word for the record
         #[arg(long)]
         note: Option<String>,
+        /// Its six letters again, if you caused it, its risk is high and nobody else could decide
+        #[arg(long, value_name = "SHORT_ID")]
+        confirm: Option<String>,
     },
     /// Keep a call from running; the team reads why
     #[command(
@@ -132,7 +135,12 @@ pub(super) async fn run(arguments: Arguments, context: &Context) -> Result<(), F
             screen.write(&shown(&answer)?);
             Ok(())
         }
-        Action::Approve { id, uses, note } => {
+        Action::Approve {
+            id,
+            uses,
+            note,
+            confirm: typed,
+        } => {
             let found = look(&service, &id).await?;
             let (grant, question) = match &uses {
                 None => (String::new(), "Approve this, once?".to_owned()),
@@ -143,12 +151,14 @@ pub(super) async fn run(arguments: Arguments, context: &Context) -> Result<(), F
                 }
             };
             confirm(context, &(shown(&found)? + &grant), &question)?;
-            let word = json!({"decision": "approve", "uses": uses, "note": note});
+            let word = json!({"decision": "approve", "uses": uses, "note": note, "confirm": typed});
             decide(&service, &found, word, screen).await
         }
         Action::Deny { id, note } => {
             let found = look(&service, &id).await?;
-            let word = json!({"decision": "deny", "note": note});
+            // Nothing runs by it: that they named it is enough.
+            let named = &found["data"]["short_id"];
+            let word = json!({"decision": "deny", "note": note, "confirm": named});
             decide(&service, &found, word, screen).await
         }
         Action::Grants { team } => grants::list(&service, context, team).await,
@@ -187,7 +197,8 @@ async fn decide(
         return screen.document(&answer);
     }
     let row = read(&answer)?;
-    screen.remark(&format!("{} is {}", row.short_id, row.status));
+    let alone = if row.alone { ", alone" } else { "" };
+    screen.remark(&format!("{} is {}{alone}", row.short_id, row.status));
     Ok(())
 }
 
@@ -217,6 +228,8 @@ struct Row {
     digest: String,
     status: String,
     resolved_by: Option<String>,
+    #[serde(default)]
+    alone: bool,
     note: Option<String>,
     created_at: Option<String>,
     expires_at: Option<String>,
@@ -268,7 +281,8 @@ fn shown(answer: &Value) -> Result<String, Failure> {
         format!("digest     {}", row.digest),
     ];
     if let Some(by) = &row.resolved_by {
-        lines.push(format!("decided    by {by}"));
+        let alone = if row.alone { ", alone" } else { "" };
+        lines.push(format!("decided    by {by}{alone}"));
     }
     if let Some(note) = &row.note {
         lines.push(format!("note       {note}"));

@@ -15,7 +15,8 @@ use super::{
 #[derive(Debug, PartialEq, Args)]
 #[command(after_help = "Examples:\n  \
     hivewright audit --since 24h\n  \
-    hivewright audit --actor ci --action tasks.cancel")]
+    hivewright audit --actor ci --action tasks.cancel\n  \
+    hivewright audit --team ops --tool bash --decision deny")]
 pub(super) struct Arguments {
     /// Only what they did: the name of a token, or `operator`
     #[arg(long, value_name = "NAME")]
@@ -23,6 +24,19 @@ pub(super) struct Arguments {
     /// Only this, such as tokens.create, or all of a kind, such as tokens
     #[arg(long)]
     action: Option<String>,
+    /// Only tool calls of this team
+    #[arg(long)]
+    team: Option<String>,
+    /// Only calls of this tool
+    #[arg(long)]
+    tool: Option<String>,
+    /// Only tool calls on which this was decided: allow, approve, deny, approval_denied,
+    /// approval_expired, refuse
+    #[arg(long)]
+    decision: Option<String>,
+    /// Only up to a date, or up to so long ago
+    #[arg(long)]
+    until: Option<String>,
     /// Only since a date such as 2026-01-31T12:00:00Z, or since so long ago, such as 24h
     #[arg(long)]
     since: Option<String>,
@@ -36,6 +50,10 @@ pub(super) async fn run(arguments: Arguments, context: &Context) -> Result<(), F
     let fields = [
         ("actor", arguments.actor),
         ("action", arguments.action),
+        ("team", arguments.team),
+        ("tool", arguments.tool),
+        ("decision", arguments.decision),
+        ("until", arguments.until),
         ("since", arguments.since),
         ("limit", Some(arguments.limit.to_string())),
     ];
@@ -55,18 +73,48 @@ struct Row {
     target: String,
     from: String,
     outcome: String,
+    #[serde(default)]
+    call: Option<Call>,
+}
+
+#[derive(Debug, Deserialize)]
+struct Call {
+    decision: String,
+    rule: Option<String>,
+    arguments: String,
+}
+
+impl Row {
+    /// What was done to what: of a tool call, with the beginning of its arguments.
+    fn of(&self) -> String {
+        match &self.call {
+            Some(call) => format!("{} {}", self.target, call.arguments),
+            None => self.target.clone(),
+        }
+    }
+
+    fn end(&self) -> String {
+        let Some(call) = &self.call else {
+            return self.outcome.clone();
+        };
+        match &call.rule {
+            Some(rule) => format!("{} by {rule}, {}", call.decision, self.outcome),
+            None => format!("{}, {}", call.decision, self.outcome),
+        }
+    }
 }
 
 fn listed(answer: &Value) -> Result<String, Failure> {
     let rows: Vec<Row> = data(answer)?;
     let rows = rows.into_iter().map(|row| {
+        let (of, end) = (row.of(), row.end());
         [
             row.at.as_deref().map(moment).unwrap_or_default(),
             row.actor,
             row.action,
-            row.target,
+            of,
             row.from,
-            row.outcome,
+            end,
         ]
     });
     Ok(table(["AT", "WHO", "WHAT", "OF", "FROM", "OUTCOME"], rows))

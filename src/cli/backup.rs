@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 use serde::Deserialize;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::{
     Context,
@@ -14,7 +14,7 @@ use super::{
     service::{Service, data},
     stopped::{self, Stopped},
 };
-use crate::storage::backup::{create, create_at};
+use crate::storage::backup::{create, create_at, move_to, refuse_existing};
 
 /// Tells of every step of a job.
 const PROGRESS: &str = "job.progress";
@@ -27,11 +27,15 @@ const PROGRESS: &str = "job.progress";
     hivewright backup\n  \
     hivewright backup /mnt/usb/hive.tar.zst")]
 pub(super) struct Arguments {
-    /// The file to make; otherwise one in the folder of regular backups, where the newest seven stay
+    /// The file to make, which must not exist; otherwise one in the folder of regular backups, where the
+    /// newest seven stay
     pub(super) file: Option<PathBuf>,
 }
 
 pub(super) async fn run(arguments: Arguments, context: &Context) -> Result<(), Failure> {
+    if let Some(file) = &arguments.file {
+        refuse_existing(file)?;
+    }
     let file = match Service::if_running(context)? {
         Some(service) => ask_for(&service, arguments.file, context).await?,
         None => tokio::select! {
@@ -100,20 +104,40 @@ struct Job {
     message: String,
 }
 
-/// Lets the running service make it.
+/// Lets the running service make it among its own, and takes it to its place: the service writes nowhere
+/// else, whoever asks.
 async fn ask_for(
     service: &Service,
     file: Option<PathBuf>,
     context: &Context,
 ) -> Result<PathBuf, Failure> {
+    let Some(file) = file else {
+        return await_made(service, &json!({}), context).await;
+    };
+    let bits = getrandom::u64().map_err(|error| Failure::system("no random number", error))?;
+    let wish = json!({"name": format!("moving-{bits:016x}")});
+    let made = await_made(service, &wish, context).await?;
+    blocking(move || match move_to(&made, &file) {
+        Ok(()) => Ok(file),
+        Err(error) => {
+            let kept = made.display();
+            Err(Failure::failed(format!(
+                "{error}; the backup stays in `{kept}`"
+            )))
+        }
+    })
+    .await
+}
+
+async fn await_made(
+    service: &Service,
+    wish: &Value,
+    context: &Context,
+) -> Result<PathBuf, Failure> {
     let gauge = Gauge::new(context.screen, "backup");
-    // The service does not know where we are.
-    let file = file.map(std::path::absolute).transpose();
-    let file = file.map_err(|error| Failure::system("the file has no place", error))?;
-    let wish = json!({"file": file});
     // It listens before there is a job, so that no step of it is missed.
     let mut follower = Follower::open(context, [("types", PROGRESS.to_owned())]).await?;
-    let Accepted { job_id } = data(&service.post("/api/v1/backups", &wish).await?)?;
+    let Accepted { job_id } = data(&service.post("/api/v1/backups", wish).await?)?;
     let path = format!("/api/v1/jobs/{job_id}");
     let mut interrupted = std::pin::pin!(tokio::signal::ctrl_c());
     loop {

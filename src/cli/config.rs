@@ -57,7 +57,7 @@ async fn show(field: Option<&str>, changed: bool, context: &Context) -> Result<(
         None => {
             let report = load::check(&context.home, &context.environment);
             json!({"data": {
-                "fields": effective::fields(&context.home),
+                "fields": effective::fields(&context.home, &context.environment),
                 "problems": listed(&report.problems.0),
                 "warnings": listed(&report.warnings),
             }})

@@ -1,17 +1,25 @@
 //! Words for another team than the main one: what they became is read once it has ended.
 
+use std::cell::RefCell;
+
 use serde_json::{Value, json};
 
 use super::{
     Context,
+    delegated::Delegated,
     events::{Follower, Step},
     failure::Failure,
 };
 
 const PATH: &str = "/api/v1/messages";
 
-/// Says something to a team, and prints the answer.
-pub(super) async fn run(team: &str, content: &str, context: &Context) -> Result<(), Failure> {
+/// Says something to a team, and prints the answer and what came of it further.
+pub(super) async fn run(
+    team: &str,
+    content: &str,
+    task: &RefCell<Option<String>>,
+    context: &Context,
+) -> Result<(), Failure> {
     let fields = [("types", "task.changed"), ("team", team)];
     let fields = fields.map(|(name, value)| (name, value.to_owned()));
     // Opened before anything is said, so that the end is not missed.
@@ -20,6 +28,7 @@ pub(super) async fn run(team: &str, content: &str, context: &Context) -> Result<
     let said = follower.service().post(PATH, &wish).await?;
     let id = said["data"]["message_id"].as_str().unwrap_or_default();
     let path = format!("{PATH}/{id}");
+    *task.borrow_mut() = Some(id.to_owned());
     loop {
         match follower.next().await? {
             Step::Event { data, .. } if data["task_id"] != id => continue,
@@ -28,7 +37,10 @@ pub(super) async fn run(team: &str, content: &str, context: &Context) -> Result<
         let answer = follower.read(async |service| service.get(&path).await);
         let answer = answer.await?;
         if answer["data"]["reply"].is_object() {
-            return tell(&answer, context);
+            let told = tell(&answer, context);
+            let mut delegated = Delegated::new(context);
+            delegated.below(id);
+            return told.and(delegated.finish(None).await);
         }
     }
 }

@@ -3,8 +3,8 @@
 use std::collections::BTreeSet;
 
 use hivewright_actors::{
-    event::{Body, ErrorBody, Progress, Response},
-    ids::{MessageId, TopicId},
+    event::{Body, ErrorBody, Progress, ProgressKind, Response},
+    ids::{MessageId, TaskId, TopicId},
 };
 
 use super::line::{Incoming, Words};
@@ -30,6 +30,8 @@ pub(super) struct Exchange {
     id: MessageId,
     accepted: bool,
     forgotten: bool,
+    /// What it became, as far as that is known.
+    task: Option<TaskId>,
     /// The topics in which something was heard of it.
     topics: BTreeSet<TopicId>,
     /// Those in which it has ended; no topic is that of a refusal.
@@ -43,6 +45,7 @@ impl Exchange {
             id: words.id.clone(),
             accepted: false,
             forgotten: false,
+            task: None,
             topics: BTreeSet::new(),
             ended: BTreeSet::new(),
         }
@@ -51,6 +54,11 @@ impl Exchange {
     /// The service has it.
     pub(super) fn is_accepted(&self) -> bool {
         self.accepted
+    }
+
+    /// The task that it became.
+    pub(super) fn task(&self) -> Option<&TaskId> {
+        self.task.as_ref()
     }
 
     /// It has ended wherever something was heard of it.
@@ -69,6 +77,7 @@ impl Exchange {
     pub(super) fn take<'a>(&mut self, frame: &'a Incoming) -> Option<Heard<'a>> {
         let heard = match &frame.body {
             Body::Ack(ack) if ack.message_id == self.id => {
+                self.task = ack.task_id.clone().or(self.task.take());
                 let over = |status: &&str| !matches!(*status, "queued" | "running");
                 if let Some(status) = ack.status.as_deref().filter(over) {
                     // Its end was sent once and is not kept any more, or it would have come first.
@@ -80,6 +89,8 @@ impl Exchange {
                     Heard::Accepted(words)
                 }
             }
+            // It is told to other connections of the channel, and again after a break.
+            Body::Progress(progress) if progress.kind == ProgressKind::UserMessage => return None,
             Body::Progress(progress) if progress.message_id.as_ref() == Some(&self.id) => {
                 Heard::Progress(progress)
             }

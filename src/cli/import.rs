@@ -117,7 +117,10 @@ fn import(
     let stopped = match arguments.dry_run && !stopped::has_store(context) {
         // There is nothing that a look at it could find, and it is not made for a look.
         true => None,
-        false => Some(Stopped::open(context, &|progress| gauge.storage(progress)).map_err(busy)?),
+        false => Some(
+            Stopped::open(context, &|progress| gauge.storage(progress))
+                .map_err(|error| busy(error.into()))?,
+        ),
     };
     let settings = load::load(&context.home, &context.environment)?;
     let channels = match settings.channels {
@@ -125,7 +128,7 @@ fn import(
         ChannelsState::Closed(_) => Default::default(),
     };
     let zone = settings.config.timezone;
-    let zone = zone.unwrap_or_else(|| Zone::of_machine(&context.environment));
+    let zone = zone.unwrap_or_else(|| Zone::of_machine(&context.environment).0);
     let now = WallClock.now();
     let plan = import
         .plan(Goal {

@@ -275,10 +275,6 @@ fn closed(frame: Option<CloseFrame>) -> Ended {
             Exit::NotAllowed,
             "the service ended the connection: this sender is kept out; an operator sees why with `hivewright trust audit`",
         )),
-        Some(4409) => Ended::ForGood(Failure::new(
-            Exit::Conflict,
-            "the conversation was taken over by another connection",
-        )),
         Some(1009) => Ended::ForGood(Failure::failed(
             "the message is too large: 1 MiB is the most",
         )),

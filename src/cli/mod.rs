@@ -17,6 +17,7 @@ mod changes;
 mod chat;
 mod completions;
 mod config;
+mod delegated;
 mod doctor;
 mod errand;
 mod events;
@@ -198,11 +199,11 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
         Ok(cli) => cli,
         Err(error) => {
             // Nobody is left to tell if this fails.
-            let _gone = error.print();
-            return if error.use_stderr() {
-                Exit::Usage.code().into()
-            } else {
-                ExitCode::SUCCESS
+            let printed = error.print();
+            return match (error.use_stderr(), printed) {
+                (true, _) => Exit::Usage.code().into(),
+                (false, Err(_)) => Exit::Failed.code().into(),
+                (false, Ok(())) => ExitCode::SUCCESS,
             };
         }
     };
@@ -213,7 +214,10 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
         ..
     } = cli.everywhere;
     let screen = Screen::new(json, quiet, no_color);
-    match Context::new(cli.everywhere, screen).and_then(|context| dispatch(cli.command, context)) {
+    let ended = Context::new(cli.everywhere, screen)
+        .and_then(|context| dispatch(cli.command, context))
+        .and_then(|()| screen::written());
+    match ended {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => {
             report(&failure, screen);

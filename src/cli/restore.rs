@@ -1,6 +1,13 @@
 //! `hivewright restore`: a backup becomes the store and the folders again.
 
-use std::path::PathBuf;
+use std::{
+    path::PathBuf,
+    pin::pin,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+};
 
 use clap::Args;
 use serde_json::json;
@@ -12,9 +19,15 @@ use super::{
     progress::Gauge,
 };
 use crate::{
+    machine::WallClock,
     service::backup_home,
     settings::load,
-    storage::restore::{Restored, restore, restore_newest},
+    storage::{
+        self, IsStopped,
+        lost::Lost,
+        restore::{Restored, look, restore_newest_unless, restore_unless},
+    },
+    vault::{Vault, master::KeyFiles},
 };
 
 /// Put a backup back into use, with the service stopped
@@ -42,12 +55,21 @@ pub(super) async fn run(arguments: Arguments, context: &Context) -> Result<(), F
         None => context.command("restore --newest"),
     };
     let cloned = context.clone();
-    let restored = tokio::select! {
-        restored = blocking(move || work(&arguments, &cloned)) => restored?,
-        _ = tokio::signal::ctrl_c() => return Err(Failure::new(
-            Exit::Interrupted,
-            format!("stopped before it was finished; {again} begins again"),
-        )),
+    let stopped = Arc::new(AtomicBool::new(false));
+    let is_stopped = stopped.clone();
+    let mut working = pin!(blocking(move || {
+        work(&arguments, &cloned, &|| is_stopped.load(Ordering::Relaxed))
+    }));
+    let (restored, key) = tokio::select! {
+        restored = &mut working => restored?,
+        _ = tokio::signal::ctrl_c() => {
+            // It ends where nothing is changed yet, or when all is: nowhere in between.
+            stopped.store(true, Ordering::Relaxed);
+            working.await.map_err(|failure| Failure::new(
+                Exit::Interrupted,
+                format!("{}; {again} begins again", failure.message),
+            ))?
+        }
     };
     let screen = context.screen;
     if screen.json {
@@ -56,6 +78,14 @@ pub(super) async fn run(arguments: Arguments, context: &Context) -> Result<(), F
             "created": restored.manifest.created,
             "records": restored.manifest.records,
             "kept": restored.kept,
+            "vault": key,
+            "lost": restored.lost.as_ref().map(|lost| json!({
+                "until": lost.until,
+                "commits": lost.commits,
+                "records": lost.records,
+                "list": lost.list,
+                "unread": lost.unread,
+            })),
         }}));
     }
     screen.say(&format!(
@@ -67,11 +97,52 @@ pub(super) async fn run(arguments: Arguments, context: &Context) -> Result<(), F
     for path in &restored.kept {
         screen.remark(&format!("what was there before is in {}", path.display()));
     }
+    if let Some(key) = key {
+        screen.remark(&key);
+    }
+    if let Some(lost) = &restored.lost {
+        for line in tell_lost(lost, &restored.manifest.created) {
+            screen.say(&line);
+        }
+    }
     screen.remark(&format!("next: {}", context.command("serve")));
     Ok(())
 }
 
-fn work(arguments: &Arguments, context: &Context) -> Result<Restored, Failure> {
+/// What was not recovered, for a person.
+fn tell_lost(lost: &Lost, since: &str) -> Vec<String> {
+    let until = lost.until.as_deref().unwrap_or("the end");
+    let mut lines = vec![format!(
+        "not recovered: what was stored after {since}, until {until}"
+    )];
+    if let Some(reason) = &lost.unread {
+        lines.push(format!(
+            "  the store that was set aside cannot be read: {reason}"
+        ));
+    }
+    if let Some(commits) = lost.commits {
+        lines.push(format!("  {commits} commits cannot be read there either"));
+    }
+    let kinds = lost
+        .records
+        .iter()
+        .map(|(kind, count)| format!("{count} {kind}"));
+    let kinds: Vec<String> = kinds.collect();
+    if let Some(list) = &lost.list {
+        lines.push(format!(
+            "  newer records there: {}; {} lists them",
+            kinds.join(", "),
+            list.display()
+        ));
+    }
+    lines
+}
+
+fn work(
+    arguments: &Arguments,
+    context: &Context,
+    is_stopped: IsStopped<'_>,
+) -> Result<(Restored, Option<String>), Failure> {
     context.home.prepare()?;
     let _lock = context.home.lock().map_err(|error| {
         let mut failure = Failure::from(error);
@@ -84,12 +155,31 @@ fn work(arguments: &Arguments, context: &Context) -> Result<Restored, Failure> {
     let home = backup_home(&context.home, &config);
     let gauge = Gauge::new(context.screen, "restore");
     let progress = |progress| gauge.storage(progress);
-    match &arguments.file {
-        Some(file) if !file.exists() => Err(Failure::new(
-            Exit::NotFound,
-            format!("there is no file `{}`", file.display()),
+    let restored = match &arguments.file {
+        Some(file) if !file.exists() => {
+            return Err(Failure::new(
+                Exit::NotFound,
+                format!("there is no file `{}`", file.display()),
+            ));
+        }
+        Some(file) => restore_unless(file, &home, arguments.force, &progress, is_stopped)?,
+        None => restore_newest_unless(&home, &progress, is_stopped)?,
+    };
+    Ok((restored, tell_key(context, &home)))
+}
+
+/// Which key opens the restored vault, if that is not the one in use.
+fn tell_key(context: &Context, home: &storage::Home) -> Option<String> {
+    let storage = look(home).ok()?;
+    let files = KeyFiles::new(&context.home.secrets(), &context.environment);
+    let vault = Vault::peek(&storage, files, Arc::new(WallClock)).ok()?;
+    let health = vault.health();
+    match (health.locked, health.replaced_key) {
+        _ if health.entries == 0 => None,
+        (Some(locked), _) => Some(format!("its vault is locked: {locked}")),
+        (None, Some(key)) => Some(format!(
+            "its vault is from before a rotation and opens with the replaced key `{key}`"
         )),
-        Some(file) => Ok(restore(file, &home, arguments.force, &progress)?),
-        None => Ok(restore_newest(&home, &progress)?),
+        (None, None) => None,
     }
 }

@@ -24,6 +24,24 @@ pub(super) struct Screen {
     pub(super) bar: bool,
 }
 
+/// Why results could not be written, the first time.
+static FAULT: OnceLock<io::Error> = OnceLock::new();
+
+/// Why results could not be written, if they could not.
+pub(super) fn fault() -> Option<&'static io::Error> {
+    FAULT.get()
+}
+
+/// All results were written. A reader that has gone away has seen enough.
+pub(super) fn written() -> Result<(), Failure> {
+    match fault() {
+        Some(fault) if fault.kind() != io::ErrorKind::BrokenPipe => {
+            Err(Failure::system("the output cannot be written", fault))
+        }
+        _ => Ok(()),
+    }
+}
+
 /// The columns of the terminal that results go to.
 static WIDTH: OnceLock<usize> = OnceLock::new();
 
@@ -93,15 +111,19 @@ impl Screen {
 
     /// A piece of the result, shown at once.
     pub(super) fn write(&self, text: &str) {
-        let mut out = io::stdout().lock();
-        // A reader that has gone away has seen enough.
-        let _gone = out.write_all(text.as_bytes()).and_then(|()| out.flush());
+        self.put(text.as_bytes());
     }
 
-    /// A line of a result that goes on, shown at once. False if nobody reads it any more.
+    /// A line of a result that goes on, shown at once. False if it cannot be written any more.
     pub(super) fn follow(&self, line: &str) -> bool {
+        self.put(format!("{line}\n").as_bytes())
+    }
+
+    /// A piece of the result as it is. What cannot be written is an error at the end of the command.
+    pub(super) fn put(&self, bytes: &[u8]) -> bool {
         let mut out = io::stdout().lock();
-        writeln!(out, "{line}").and_then(|()| out.flush()).is_ok()
+        let written = out.write_all(bytes).and_then(|()| out.flush());
+        written.map_err(|fault| FAULT.set(fault)).is_ok()
     }
 
     /// The whole result, as one document on one line.

@@ -1,16 +1,19 @@
 //! `hivewright send`: says one thing and prints the answer.
 
 use std::{
+    cell::RefCell,
     io::{self, Read},
     time::Duration,
 };
 
 use clap::Args;
-use hivewright_actors::ids::MAIN;
+use hivewright_actors::{event::ProgressKind, ids::MAIN};
 use tokio::time::timeout;
 
 use super::{
-    Context, errand,
+    Context,
+    delegated::{Delegated, goes_on, interrupted},
+    errand,
     exchange::{Exchange, Heard},
     failure::{Exit, Failure},
     line::Words,
@@ -18,7 +21,9 @@ use super::{
     transcript::{Print, plain},
 };
 
-/// Say one thing to a team and print the answer
+/// Say one thing to a team, and print the answer and the results of the work that it leads to
+///
+/// It stays until all of that has ended. Work that fails is exit code 1.
 #[derive(Debug, PartialEq, Args)]
 #[command(after_help = "Examples:\n  \
     hivewright send \"What is new?\"\n  \
@@ -46,20 +51,22 @@ pub(super) async fn run(arguments: Arguments, context: &Context) -> Result<(), F
         wait,
     } = arguments;
     let content = words(text).await?;
+    // The task that the message became, for whoever stops waiting.
+    let task = RefCell::new(None);
     let answering = async {
         match team.filter(|team| team != MAIN) {
             Some(_) if topic.is_some() => {
                 let message = "only the main team works in topics; leave `--topic` out";
                 Err(Failure::new(Exit::Usage, message))
             }
-            Some(team) => errand::run(&team, &content, context).await,
+            Some(team) => errand::run(&team, &content, &task, context).await,
             None => {
                 let words = Words {
                     id: message_id()?,
                     content,
                     topic,
                 };
-                answer(words, context).await
+                answer(words, &task, context).await
             }
         }
     };
@@ -68,25 +75,21 @@ pub(super) async fn run(arguments: Arguments, context: &Context) -> Result<(), F
             None => answering.await,
             Some(seconds) => timeout(Duration::from_secs(seconds), answering)
                 .await
-                .unwrap_or_else(|_| Err(too_late(seconds))),
+                .unwrap_or_else(|_| Err(too_late(seconds, task.borrow().as_deref(), context))),
         }
     };
     tokio::select! {
         ended = limited => ended,
-        _ = tokio::signal::ctrl_c() => Err(Failure::new(
-            Exit::Interrupted,
-            "stopped waiting; what was accepted goes on",
-        )),
+        _ = tokio::signal::ctrl_c() => Err(interrupted(task.borrow().as_deref(), context)),
     }
 }
 
-fn too_late(seconds: u64) -> Failure {
-    Failure::new(
-        Exit::TimedOut,
-        format!(
-            "no answer within {seconds} s; what was accepted goes on, its answer will be in the history"
-        ),
-    )
+fn too_late(seconds: u64, task: Option<&str>, context: &Context) -> Failure {
+    let message = format!(
+        "no answer within {seconds} s, or not all of it; {}",
+        goes_on(task, context)
+    );
+    Failure::new(Exit::TimedOut, message)
 }
 
 /// What to say, which may stand on standard input.
@@ -119,10 +122,17 @@ pub(super) fn message_id() -> Result<hivewright_actors::ids::MessageId, Failure>
     Ok(format!("cli-{bits:016x}").into())
 }
 
-async fn answer(words: Words, context: &Context) -> Result<(), Failure> {
+async fn answer(
+    words: Words,
+    task: &RefCell<Option<String>>,
+    context: &Context,
+) -> Result<(), Failure> {
     let screen = context.screen;
     let mut link = Link::open(context).await?;
     let mut exchange = Exchange::new(&words);
+    let mut delegated = Delegated::new(context);
+    // Whatever comes of a message beside its answer comes of a tool.
+    let mut used_tools = false;
     let mut failure = None;
     link.say(words);
     while !exchange.is_over() {
@@ -143,8 +153,25 @@ async fn answer(words: Words, context: &Context) -> Result<(), Failure> {
             }
         };
         let Some(heard) = exchange.take(&frame) else {
+            delegated.hear(&frame, &raw).await;
             continue;
         };
+        if let Some(id) = exchange.task() {
+            *task.borrow_mut() = Some(id.to_string());
+        }
+        match &heard {
+            Heard::Progress(progress) => used_tools |= progress.kind == ProgressKind::ToolCall,
+            Heard::Answer(response) => {
+                used_tools |= response.joined_task_id.is_some();
+                let task = response
+                    .joined_task_id
+                    .as_ref()
+                    .or(response.task_id.as_ref());
+                task.into_iter().for_each(|task| delegated.below(task));
+            }
+            Heard::Error(error) => error.task_id.iter().for_each(|task| delegated.below(task)),
+            Heard::Accepted(_) | Heard::Forgotten(_) => {}
+        }
         if screen.json && matches!(heard, Heard::Answer(_)) {
             screen.say(&raw);
         }
@@ -157,7 +184,11 @@ async fn answer(words: Words, context: &Context) -> Result<(), Failure> {
             }
         }
     }
-    failure.map_or(Ok(()), Err)
+    let further = match used_tools {
+        true => delegated.finish(Some(&mut link)).await,
+        false => Ok(()),
+    };
+    failure.map_or(further, Err)
 }
 
 /// An accepted message whose channel is gone.

@@ -1,6 +1,6 @@
 //! The running service, as a command finds and asks it.
 
-use std::{fs, io, path::Path, time::Duration};
+use std::{fs, io, os::unix::fs::MetadataExt, path::Path, sync::Arc, time::Duration};
 
 use reqwest::{Client, Method, RequestBuilder, Response, StatusCode, Url, header};
 use rustix::{
@@ -14,7 +14,9 @@ use super::{
     Context,
     failure::{Exit, Failure, chain},
 };
-use crate::settings::{home::Home, network::is_private_url, secret::Secret};
+use crate::settings::{
+    home::Home, network::is_private_url, secret::Secret, socket_path::SocketPath,
+};
 
 /// The most rows of one answer.
 const MOST_ROWS: &str = "200";
@@ -32,6 +34,8 @@ pub(super) struct Notice {
     pub(super) url: String,
 }
 
+/// The service, behind its Unix socket.
+const LOCAL: &str = "http://localhost/";
 /// Where the service leaves its notice.
 const NOTICE: &str = "service.json";
 
@@ -39,28 +43,60 @@ const NOTICE: &str = "service.json";
 ///
 /// What a killed service left behind is none: someone else may listen there by now, and would be
 /// shown the token.
-pub(super) fn notice(home: &Home) -> Option<Notice> {
-    if !is_locked(home) {
-        return None;
+pub(super) fn notice(home: &Home) -> Result<Option<Notice>, Failure> {
+    if !is_locked(home)? {
+        return Ok(None);
     }
-    let text = fs::read(home.run().join(NOTICE)).ok()?;
-    serde_json::from_slice(&text).ok()
+    match fs::read(home.run().join(NOTICE)) {
+        Ok(text) => Ok(serde_json::from_slice(&text).ok()),
+        Err(error) if is_foreign(&error) => Err(foreign(home)),
+        Err(_) => Ok(None),
+    }
 }
 
 /// Whether a process has the run dir. Nothing is changed to find out.
-fn is_locked(home: &Home) -> bool {
-    let Ok(file) = fs::File::open(home.run().join("lock")) else {
-        return false;
-    };
-    flock(&file, FlockOperation::NonBlockingLockShared) == Err(Errno::WOULDBLOCK)
+fn is_locked(home: &Home) -> Result<bool, Failure> {
+    match fs::File::open(home.run().join("lock")) {
+        Ok(file) => {
+            Ok(flock(&file, FlockOperation::NonBlockingLockShared) == Err(Errno::WOULDBLOCK))
+        }
+        Err(error) if is_foreign(&error) => Err(foreign(home)),
+        Err(_) => Ok(false),
+    }
+}
+
+/// Somebody else's folder or file is in the way.
+pub(super) fn is_foreign(error: &io::Error) -> bool {
+    error.kind() == io::ErrorKind::PermissionDenied
+}
+
+/// The run dir is of another user: whether a service runs there is not ours to know.
+pub(super) fn foreign(home: &Home) -> Failure {
+    let mut folders = home.run().ancestors();
+    let owner = folders.find_map(|folder| fs::metadata(folder).ok());
+    let whose = owner.map_or(String::new(), |found| {
+        format!(" and belongs to the user with number {}", found.uid())
+    });
+    Failure::new(
+        Exit::NotAllowed,
+        format!(
+            "the service's folder `{}` is not yours{whose}; run this as that user, \
+             or name the service with `--url` and a token with `--token-file`",
+            home.run().display()
+        ),
+    )
 }
 
 /// The service, and the credential to show it.
 #[derive(Clone, Debug)]
 pub(super) struct Service {
     client: Client,
+    /// Under which people reach it.
     url: Url,
+    /// Where requests go: the same, unless they go through its Unix socket.
+    base: Url,
     token: Secret,
+    _socket: Option<Arc<SocketPath>>,
     /// What to do if it does not answer.
     remedy: String,
 }
@@ -72,21 +108,29 @@ impl Service {
             Some(_) => "see whether it runs there".to_owned(),
             None => format!("{} starts it", context.command("serve")),
         };
-        let address = match &context.url {
-            Some(url) => url.clone(),
-            None => match notice(&context.home) {
-                Some(notice) => notice.url,
+        let (address, socket) = match &context.url {
+            Some(url) => (url.clone(), None),
+            None => match notice(&context.home)? {
+                Some(notice) => (notice.url, SocketPath::existing(&context.home)),
                 None => return Err(not_reachable("the service is not running", &remedy)),
             },
         };
-        let url = base(&address)?;
+        let (url, base) = match &socket {
+            Some(_) => (parsed(&address)?, parsed(LOCAL)?),
+            None => {
+                let url = base(&address)?;
+                (url.clone(), url)
+            }
+        };
         let token = read_token(context)?;
-        let client = client(&url)
+        let client = client(&base, socket.as_ref())
             .map_err(|error| Failure::system("the HTTP client cannot be set up", chain(&error)))?;
         Ok(Self {
             client,
             url,
+            base,
             token,
+            _socket: socket.map(Arc::new),
             remedy,
         })
     }
@@ -94,7 +138,7 @@ impl Service {
     /// The service of the home, if one runs there or was named. Otherwise the caller may work on
     /// the store itself.
     pub(super) fn if_running(context: &Context) -> Result<Option<Self>, Failure> {
-        if context.url.is_none() && notice(&context.home).is_none() {
+        if context.url.is_none() && notice(&context.home)?.is_none() {
             return Ok(None);
         }
         Self::find(context).map(Some)
@@ -229,7 +273,7 @@ impl Service {
         path: &str,
         fields: impl IntoIterator<Item = (&'static str, String)>,
     ) -> Url {
-        let mut url = self.url.clone();
+        let mut url = self.base.clone();
         url.set_path(path);
         let mut fields = fields.into_iter().peekable();
         if fields.peek().is_some() {
@@ -240,7 +284,7 @@ impl Service {
 
     fn request(&self, method: Method, path: &str) -> Result<RequestBuilder, Failure> {
         let url = self
-            .url
+            .base
             .join(path)
             .map_err(|error| Failure::system(format!("`{path}` is no address"), error))?;
         let request = self.client.request(method, url);
@@ -324,7 +368,7 @@ fn not_reachable(what: &str, remedy: &str) -> Failure {
 /// The address without a path. A token never goes over a foreign network in the clear.
 fn base(text: &str) -> Result<Url, Failure> {
     let usage = |what: &str| Failure::new(Exit::Usage, format!("`{text}` {what}"));
-    let url = Url::parse(text).map_err(|_| usage("is no URL such as http://127.0.0.1:8080"))?;
+    let url = parsed(text)?;
     match url.scheme() {
         "https" => Ok(url),
         "http" if is_private_url(text) => Ok(url),
@@ -335,8 +379,15 @@ fn base(text: &str) -> Result<Url, Failure> {
     }
 }
 
+fn parsed(text: &str) -> Result<Url, Failure> {
+    Url::parse(text).map_err(|_| {
+        let message = format!("`{text}` is no URL such as http://127.0.0.1:8080");
+        Failure::new(Exit::Usage, message)
+    })
+}
+
 /// Follows no redirect and uses no proxy: either would carry the token elsewhere.
-fn client(url: &Url) -> reqwest::Result<Client> {
+fn client(url: &Url, socket: Option<&SocketPath>) -> reqwest::Result<Client> {
     // An error means that a provider is installed already.
     let _ = rustls::crypto::ring::default_provider().install_default();
     let mut builder = Client::builder()
@@ -348,6 +399,9 @@ fn client(url: &Url) -> reqwest::Result<Client> {
     if url.scheme() == "http" {
         // Reading the machine's certificates would take longer than most commands.
         builder = builder.tls_certs_only([]);
+    }
+    if let Some(socket) = socket {
+        builder = builder.unix_socket(socket.path());
     }
     builder.build()
 }

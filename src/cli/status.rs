@@ -18,7 +18,7 @@ use crate::settings::units::about;
 
 /// What is told of anything that the overview counts.
 const KINDS: &str = "team.changed,task.changed,trigger.changed,channel.changed,approval.changed,\
-                     question.changed,inbox.changed,usage.changed,drain";
+                     question.changed,inbox.changed,usage.changed,config.reloaded,config.invalid,drain";
 /// What changes within this time is shown at once.
 const TOGETHER: Duration = Duration::from_millis(250);
 
@@ -91,6 +91,7 @@ fn timeless(overview: &Value) -> Value {
     if let Some(fields) = overview.as_object_mut() {
         fields.remove("uptime_s");
         fields.remove("store_bytes");
+        fields.remove("free_bytes");
     }
     overview
 }
@@ -102,10 +103,13 @@ struct Overview {
     uptime_s: u64,
     version: String,
     store_bytes: Option<u64>,
+    disk: String,
+    free_bytes: Option<u64>,
     teams: Counts,
     tasks: Counts,
     triggers: Counts,
     channels: Vec<Channel>,
+    settings_error: Option<String>,
     approvals_open: Option<u64>,
     questions_open: Option<u64>,
     inbox_unread: Option<u64>,
@@ -157,6 +161,11 @@ impl Overview {
         if !channels.is_empty() {
             rows.push(("channels", channels.join(", ")));
         }
+        if let Some(error) = &self.settings_error {
+            let fault = screen.paint(Tone::Bad, "fault");
+            let lines: Vec<_> = error.lines().collect();
+            rows.push(("settings", format!("{fault}: {}", lines.join("; "))));
+        }
         let waiting = [
             (self.approvals_open, "approvals"),
             (self.questions_open, "questions"),
@@ -171,6 +180,18 @@ impl Overview {
         }
         if let Some(bytes) = self.store_bytes {
             rows.push(("store", about(bytes)));
+        }
+        if let Some(free) = self.free_bytes {
+            let free = format!("{} free", about(free));
+            let disk = match self.disk.as_str() {
+                "full" => format!(
+                    "{}, {free}: no new work is taken in until there is room",
+                    screen.paint(Tone::Bad, "full")
+                ),
+                "low" => format!("{}, {free}", screen.paint(Tone::Doubtful, "low")),
+                _ => free,
+            };
+            rows.push(("disk", disk));
         }
         if let Some(spend) = self.spend_today_usd {
             rows.push(("spent today", format!("{spend:.2} USD")));
@@ -234,9 +255,11 @@ mod tests {
     fn the_overview_fits_on_one_screen() {
         let answer = json!({"data": {
             "uptime_s": 93_784, "version": "0.1.0", "store_bytes": 3_355_443,
+            "disk": "full", "free_bytes": 1_048_576,
             "teams": {"total": 2, "active": 1, "paused": 0, "degraded": 1},
             "tasks": {"queued": 1, "running": 2, "waiting": 0},
             "channels": [{"type": "ws", "state": "on", "connected": 3}, {"type": "discord", "state": "off", "error": "no token"}],
+            "settings_error": "config.yaml:1:1: log: no\nproviders.yaml:2:1: x: no",
             "approvals_open": 1, "inbox_unread": 4, "spend_today_usd": 0.126, "drain": false, "extra": true,
         }});
 
@@ -249,8 +272,10 @@ service          running, version 0.1.0, up 1 d 2 h, http://127.0.0.1:8080/
 teams            2 total, 1 active, 1 degraded, 0 paused
 tasks            1 queued, 2 running, 0 waiting
 channels         ws on (3 connected), discord off (no token)
+settings         fault: config.yaml:1:1: log: no; providers.yaml:2:1: x: no
 waiting for you  1 approvals, 4 unread notices
 store            3.2 MiB
+disk             full, 1.0 MiB free: no new work is taken in until there is room
 spent today      0.13 USD
 ";
         assert_eq!(text, expected);

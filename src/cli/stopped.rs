@@ -1,8 +1,8 @@
 //! The store of a service that is stopped, for commands that work on it directly.
 
-use super::{Context, failure::Failure};
+use super::Context;
 use crate::{
-    service::backup_home,
+    service::{backup_home, error::ServiceError},
     settings::{config, home::Lock, load},
     storage::{
         self, OnProgress, open,
@@ -21,7 +21,8 @@ pub(super) struct Stopped {
 
 impl Stopped {
     /// Opens the store of a home in which no service runs. May block.
-    pub(super) fn open(context: &Context, progress: OnProgress<'_>) -> Result<Self, Failure> {
+    pub(super) fn open(context: &Context, progress: OnProgress<'_>) -> Result<Self, ServiceError> {
+        open::check_disk(&context.home.store())?;
         context.home.prepare()?;
         let lock = context.home.lock()?;
         let config = load::load_config(&context.home, &context.environment)?.0;

@@ -2,6 +2,8 @@
 
 #![allow(clippy::unwrap_used, clippy::panic)]
 
+use std::{any::TypeId, path::PathBuf};
+
 use clap::{CommandFactory, error::ErrorKind};
 
 use super::*;
@@ -83,6 +85,51 @@ fn the_help_of_each_command_has_an_example() {
         }
     }
     check(&Cli::command(), "hivewright");
+}
+
+/// SC-05: a command that takes a path or an address stands in the table of what callers name.
+#[test]
+fn what_commands_take_stands_in_the_table_of_bounds() {
+    const SECURITY: &str = include_str!("../../docs/security.md");
+    fn check(command: &clap::Command, top: &str, table: &str, seen: &mut usize) {
+        for argument in command.get_arguments() {
+            let is_path = argument.get_value_parser().type_id() == TypeId::of::<PathBuf>();
+            if !is_path && argument.get_id() != "url" {
+                continue;
+            }
+            let name = match argument.get_long() {
+                Some(long) => format!("--{long}"),
+                None => "FILE".to_owned(),
+            };
+            let whose = if argument.is_global_set() {
+                "every command"
+            } else {
+                top
+            };
+            let row = table
+                .lines()
+                .find(|row| row.contains(whose) && row.contains(&name));
+            assert!(
+                row.is_some(),
+                "`{whose}` takes `{name}`: not in docs/security.md"
+            );
+            *seen += 1;
+        }
+        for inner in command.get_subcommands() {
+            let top = match top {
+                "every command" => format!("`hivewright {}`", inner.get_name()),
+                top => top.to_owned(),
+            };
+            check(inner, &top, table, seen);
+        }
+    }
+    let (_, table) = SECURITY.split_once("\n## What callers name\n").unwrap();
+    let table = table.split("\n## ").next().unwrap();
+    let mut seen = 0;
+
+    check(&Cli::command(), "every command", table, &mut seen);
+
+    assert!(seen >= 8, "{seen}");
 }
 
 /// OP-81

@@ -10,7 +10,7 @@ use super::{
     Context,
     backup::blocking,
     failure::{Exit, Failure},
-    screen::Screen,
+    screen::{self, Screen},
     service::{Service, data, token_path},
     stopped::Stopped,
     table::{self, moment},
@@ -63,6 +63,9 @@ pub(super) enum Action {
     Revoke {
         /// Its id or name
         id: String,
+        /// Also the tokens that it made, and those that they made
+        #[arg(long)]
+        minted: bool,
     },
     /// Replace the operator token; the new one is in its file
     #[command(after_help = "Example:\n  hivewright token rotate-operator")]
@@ -79,12 +82,31 @@ pub(super) async fn run(arguments: Arguments, context: &Context) -> Result<(), F
         (_, Some(service)) => ask(&action, &service, context).await?,
         // A link leads to a running service.
         (Action::Link, None) => ask(&action, &Service::find(context)?, context).await?,
-        (_, None) => {
-            let (action, context) = (action.clone(), context.clone());
-            blocking(move || stopped(&action, &context)).await?
-        }
+        (_, None) => work_on_store(&action, context).await?,
     };
-    show(&action, &document, context.screen)
+    show(&action, &document, context.screen)?;
+    match (&action, screen::fault()) {
+        (Action::Create { .. }, Some(fault)) => {
+            let id = text(&document, "id")?.to_owned();
+            let minted = false;
+            let revoke = Action::Revoke { id, minted };
+            match Service::if_running(context)? {
+                Some(service) => ask(&revoke, &service, context).await?,
+                None => work_on_store(&revoke, context).await?,
+            };
+            Err(Failure::system(
+                "the token could not be shown, and was revoked",
+                fault,
+            ))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Does it on the store of a service that is stopped, on a thread of its own.
+async fn work_on_store(action: &Action, context: &Context) -> Result<Value, Failure> {
+    let (action, context) = (action.clone(), context.clone());
+    blocking(move || stopped(&action, &context)).await
 }
 
 /// Lets the service do it.
@@ -103,9 +125,10 @@ async fn ask(action: &Action, service: &Service, context: &Context) -> Result<Va
             service.post("/api/v1/tokens", &wish).await
         }
         Action::List => service.list("/api/v1/tokens").await,
-        Action::Revoke { id } => {
+        Action::Revoke { id, minted } => {
             let path = format!("/api/v1/tokens/{id}");
-            service.act(Method::DELETE, &path).await?;
+            let minted = [("minted", minted.to_string())];
+            service.delete(&path, minted).await?;
             Ok(json!({"data": {"revoked": id}}))
         }
         Action::RotateOperator => {
@@ -152,8 +175,8 @@ fn stopped(action: &Action, context: &Context) -> Result<Value, Failure> {
             let rows: Vec<_> = grants.map(tokens::Row::from).collect();
             json!({"data": rows, "total": rows.len()})
         }
-        Action::Revoke { id } => {
-            offline::revoke(storage, id)?;
+        Action::Revoke { id, minted } => {
+            offline::revoke(storage, id, *minted)?;
             json!({"data": {"revoked": id}})
         }
         Action::RotateOperator => {
@@ -188,7 +211,7 @@ fn show(action: &Action, document: &Value, screen: Screen) -> Result<(), Failure
             screen.remark("keep it safe: it is not shown again");
         }
         Action::List => screen.write(&table(document)?),
-        Action::Revoke { id } => screen.remark(&format!("revoked {id}")),
+        Action::Revoke { id, .. } => screen.remark(&format!("revoked {id}")),
         Action::RotateOperator => {
             let file = text(document, "file")?;
             screen.remark(&format!("the new operator token is in {file}"));
@@ -211,6 +234,12 @@ struct Row {
     scopes: Vec<String>,
     expires_at: Option<String>,
     last_used_at: Option<String>,
+    minted_by: Option<MintedBy>,
+}
+
+#[derive(Debug, Deserialize)]
+struct MintedBy {
+    name: String,
 }
 
 fn table(answer: &Value) -> Result<String, Failure> {
@@ -223,9 +252,10 @@ fn table(answer: &Value) -> Result<String, Failure> {
             row.scopes.join(","),
             or_never(row.expires_at),
             or_never(row.last_used_at),
+            row.minted_by.map(|by| by.name).unwrap_or_default(),
         ]
     });
-    let heading = ["ID", "NAME", "SCOPES", "EXPIRES", "LAST USED"];
+    let heading = ["ID", "NAME", "SCOPES", "EXPIRES", "LAST USED", "MADE BY"];
     Ok(table::table(heading, rows))
 }
 
@@ -240,13 +270,13 @@ mod tests {
     fn tokens_are_listed_in_columns() {
         let answer = json!({"data": [
             {"id": "operator", "name": "operator", "scopes": ["read", "chat"], "created_at": 1, "expires_at": null, "last_used_at": "2026-11-14T23:46:40.000Z"},
-            {"id": "t-1", "name": "ci", "scopes": ["chat"], "expires_at": "2026-11-16T03:33:20.000Z", "last_used_at": null},
+            {"id": "t-1", "name": "ci", "scopes": ["chat"], "expires_at": "2026-11-16T03:33:20.000Z", "last_used_at": null, "minted_by": {"id": "operator", "name": "operator"}},
         ], "total": 2});
 
         let expected = "\
-ID        NAME      SCOPES     EXPIRES               LAST USED
+ID        NAME      SCOPES     EXPIRES               LAST USED             MADE BY
 operator  operator  read,chat  never                 2026-11-14 23:46 UTC
-t-1       ci        chat       2026-11-16 03:33 UTC  never
+t-1       ci        chat       2026-11-16 03:33 UTC  never                 operator
 ";
         assert_eq!(table(&answer).unwrap(), expected);
     }

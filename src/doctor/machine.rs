@@ -1,8 +1,8 @@
 //! The machine: who can read what, the sandbox, the disk, the clock.
 
 use std::{
-    fs,
-    os::unix::fs::PermissionsExt,
+    fs, io,
+    os::unix::fs::{DirBuilderExt, PermissionsExt},
     path::{Path, PathBuf},
     time::{Duration, SystemTime},
 };
@@ -64,7 +64,17 @@ pub async fn sandbox(home: &Home, config: Option<&Config>) -> Vec<Finding> {
         }
     };
     let sandbox = config.map_or_else(config::Sandbox::default, |config| config.sandbox.clone());
-    let scratch = scratch();
+    let scratch = match scratch() {
+        Ok(scratch) => scratch,
+        Err(error) => {
+            let message = format!("was not tried, since no folder can be made for it: {error}");
+            return vec![Finding::error(
+                id,
+                message,
+                "make room for temporary files, or set TMPDIR",
+            )];
+        }
+    };
     let settings = SandboxSettings {
         launcher,
         memory: sandbox.memory,
@@ -74,18 +84,33 @@ pub async fn sandbox(home: &Home, config: Option<&Config>) -> Vec<Finding> {
             .filter(|path| path.exists())
             .collect(),
     };
-    let reports = Sandbox::new(settings).await.probe().await;
+    let sandbox = Sandbox::new(settings).await;
+    let reports = sandbox.probe().await;
+    let groups = groups(id, sandbox.groups());
     // Left behind, it would be an empty folder among temporary ones.
     let _left = tokio::fs::remove_dir_all(&scratch).await;
-    reports
-        .into_iter()
-        .map(|report| layer(id, report))
-        .collect()
+    let layers = reports.into_iter().map(|report| layer(id, report));
+    layers.chain([groups]).collect()
 }
 
-/// A folder of our own: the service empties the one it uses.
-fn scratch() -> PathBuf {
-    std::env::temp_dir().join(format!("hivewright-doctor-{}", std::process::id()))
+/// Commands are bounded without control groups too, so their absence is no fault.
+fn groups(id: &'static str, found: Result<String, &str>) -> Finding {
+    let message = match found {
+        Ok(bounds) => format!("control group: {bounds}"),
+        Err(reason) => format!(
+            "control group: none ({reason}); limits of each process and a sweep bound commands"
+        ),
+    };
+    Finding::ok(id, message)
+}
+
+/// A new folder of our own: the service empties the one it uses. Nobody can guess its name, so nobody can
+/// have put anything in its place.
+fn scratch() -> io::Result<PathBuf> {
+    let bits = getrandom::u64().map_err(io::Error::other)?;
+    let path = std::env::temp_dir().join(format!("hivewright-doctor-{bits:016x}"));
+    fs::DirBuilder::new().mode(0o700).create(&path)?;
+    Ok(path)
 }
 
 fn layer(id: &'static str, report: LayerReport) -> Finding {
@@ -157,7 +182,26 @@ fn time(now: SystemTime, newest: Option<SystemTime>) -> Finding {
 
 #[cfg(test)]
 mod tests {
+    #![allow(clippy::unwrap_used)]
+
     use super::*;
+
+    /// SC-56: in a folder that all users share, a name that can be guessed is another's to take.
+    #[test]
+    fn the_folder_of_the_self_test_is_new_private_and_not_to_be_guessed() {
+        let folders = [scratch(), scratch()].map(Result::unwrap);
+
+        let modes = folders.each_ref().map(|folder| {
+            let found = fs::metadata(folder).unwrap();
+            fs::remove_dir(folder).unwrap();
+            found.permissions().mode() & 0o777
+        });
+
+        assert_eq!(modes, [0o700; 2]);
+        assert_ne!(folders[0], folders[1]);
+        let pid = std::process::id().to_string();
+        assert!(folders.iter().all(|folder| !folder.ends_with(&pid)));
+    }
 
     /// OP-76
     #[test]

@@ -1,14 +1,15 @@
 //! What could be wrong with an installation: each finding says what to do.
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 pub mod machine;
 pub mod models;
 pub mod settings;
+pub mod store;
 
 /// How good a thing is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, ToSchema)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[schema(as = FindingState)]
 #[serde(rename_all = "snake_case")]
 pub enum State {

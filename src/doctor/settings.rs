@@ -8,6 +8,7 @@ use crate::settings::{
     problem::Problem,
     providers::Providers,
     references::Environment,
+    zone::Zone,
 };
 
 const ID: &str = "settings";
@@ -32,6 +33,17 @@ pub fn check(home: &Home, environment: &Environment) -> Settings {
     }));
     let config = load::load_config(home, environment);
     let config = config.ok().map(|(config, _)| config);
+    if config
+        .as_ref()
+        .is_none_or(|config| config.timezone.is_none())
+        && let Some(fault) = Zone::of_machine(environment).1
+    {
+        findings.push(Finding::warn(
+            ID,
+            fault,
+            "give a name such as `Europe/Berlin`",
+        ));
+    }
     if let Some(config) = &config
         && let Err(exposed) = config.server.check_exposure()
     {
@@ -67,4 +79,26 @@ pub fn check(home: &Home, environment: &Environment) -> Settings {
 fn error(problem: &Problem) -> Finding {
     let fix = format!("edit {} at line {}", problem.file, problem.line);
     Finding::error(ID, problem.to_string(), fix)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::settings::tests::place;
+
+    /// OR-08: a variable that is not understood is told, unless the file says what counts.
+    #[test]
+    fn a_wrong_time_zone_of_the_machine_is_told() {
+        let place = place();
+        let nowhere = Environment::fixed([("TZ", "Europe/Berlim")]);
+        let told = || {
+            let found = check(&place.home, &nowhere).findings;
+            let told = found.iter().map(|finding| format!("{finding:?}"));
+            told.filter(|told| told.contains("TZ")).count()
+        };
+
+        assert_eq!(told(), 1);
+        place.write(&place.home.config_file(), "timezone: Europe/Berlin\n");
+        assert_eq!(told(), 0);
+    }
 }

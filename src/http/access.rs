@@ -215,13 +215,51 @@ pub(super) fn is_token(text: &str) -> bool {
     text.contains("hwo_") || text.contains("hwt_")
 }
 
+/// The most times that a query is decoded to find a token in it.
+const MOST_LAYERS: usize = 4;
+
+/// A text without its percent encoding, however often it was encoded.
+pub(super) fn decoded(text: &str) -> String {
+    let mut text = text.to_owned();
+    for _ in 0..MOST_LAYERS {
+        let plain = decoded_once(&text);
+        if plain == text {
+            break;
+        }
+        text = plain;
+    }
+    text
+}
+
+fn decoded_once(text: &str) -> String {
+    let mut pieces = text.split('%');
+    let mut bytes = pieces.next().unwrap_or_default().as_bytes().to_vec();
+    for piece in pieces {
+        let code = piece
+            .get(..2)
+            .filter(|code| code.bytes().all(|byte| byte.is_ascii_hexdigit()));
+        match code.and_then(|code| u8::from_str_radix(code, 16).ok()) {
+            Some(byte) => {
+                bytes.push(byte);
+                bytes.extend_from_slice(&piece.as_bytes()[2..]);
+            }
+            None => {
+                bytes.push(b'%');
+                bytes.extend_from_slice(piece.as_bytes());
+            }
+        }
+    }
+    String::from_utf8_lossy(&bytes).into_owned()
+}
+
 /// A query that holds a credential, by the name of a field or by its look.
 pub(super) fn has_token(query: &str) -> bool {
     const NAMES: [&str; 4] = ["token", "access_token", "api_key", "authorization"];
     let fields = query.split('&').filter(|field| !field.is_empty());
     fields.into_iter().any(|field| {
         let (name, value) = field.split_once('=').unwrap_or((field, ""));
+        let (name, value) = (decoded(name), decoded(value));
         NAMES.iter().any(|secret| name.eq_ignore_ascii_case(secret))
-            || [name, value].into_iter().any(is_token)
+            || [name, value].iter().any(|text| is_token(text))
     })
 }

@@ -72,7 +72,8 @@ pub(super) fn resources() -> Vec<Resource> {
                         "`digest` repeats what was shown: if the call has changed since, nothing is \
                          decided. A note reaches the team. With `uses` the approval is good for more \
                          calls than this one: those that equal the row's `grant` in everything. \
-                         `always` needs the scope `admin` too.",
+                         `always` needs the scope `admin` too. At high risk whoever caused the call does not \
+                         decide, unless nobody else could: then `confirm` repeats its short id.",
                     )
                     .refuses(&[409, 422])
                     .recorded()
@@ -130,6 +131,8 @@ pub(super) struct Row {
     votes: Vec<Vote>,
     resolved_by: Option<String>,
     resolved_via: Option<String>,
+    /// Whoever caused it decided, since nobody else could.
+    alone: bool,
     note: Option<String>,
     created_at: Option<String>,
     expires_at: Option<String>,
@@ -191,6 +194,7 @@ impl Row {
             votes,
             resolved_by: approval.resolved_by,
             resolved_via: approval.resolved_via,
+            alone: approval.alone,
             note: approval.note,
             created_at: json::date(approval.created_at),
             expires_at: json::date(approval.expires_at),
@@ -243,6 +247,9 @@ struct Verdict {
     #[serde(default)]
     #[schema(max_length = 2000)]
     note: Option<String>,
+    /// The short id, typed by whoever caused the call and decides since nobody else could.
+    #[serde(default)]
+    confirm: Option<String>,
 }
 
 #[derive(Deserialize, ToSchema)]
@@ -270,6 +277,9 @@ struct Item {
     #[serde(default)]
     #[schema(max_length = 2000)]
     note: Option<String>,
+    /// The short id, typed by whoever caused the call and decides since nobody else could.
+    #[serde(default)]
+    confirm: Option<String>,
 }
 
 /// What came of several decisions.
@@ -398,6 +408,7 @@ async fn decide_several(
             digest: item.digest,
             uses: item.uses,
             note: item.note,
+            confirm: item.confirm,
         };
         let decided = say(&state, &caller, via, item.id.clone(), verdict).await;
         let (status, approval, error) = batch::told(decided);
@@ -444,6 +455,7 @@ async fn say(
         resolution,
         digest: Some(verdict.digest),
         note: verdict.note,
+        confirm: verdict.confirm,
         by: Decider::new(caller.principal.id().clone()),
         via: via.to_owned(),
     };
@@ -469,6 +481,7 @@ fn refused(refusal: NotDecided) -> ApiError {
         NotDecided::NotGrantable(NotGrantable::TooMany) => conflict("conflict", message),
         NotDecided::NotGrantable(_) => ApiError::unfit("uses", message),
         NotDecided::NotAllowed => ApiError::new(StatusCode::FORBIDDEN, "forbidden", message),
+        NotDecided::Unconfirmed(_) => conflict("unconfirmed", message).about("confirm"),
         other => ApiError::internal(other),
     }
 }

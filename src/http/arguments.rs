@@ -15,8 +15,10 @@ use super::{
     auth::{principal::Principal, scope::Scope},
     error::ApiError,
     json,
+    limits::Running,
     operation::{Draft, Needs},
     query::Query,
+    record::Target,
     routes,
 };
 
@@ -85,10 +87,16 @@ rights! {
 pub(super) struct Caller<R> {
     pub(super) principal: Principal,
     pub(super) query: Query,
+    target: Target,
     right: PhantomData<R>,
 }
 
 impl<R> Caller<R> {
+    /// Tells the audit what this is about, where the path does not.
+    pub(super) fn names(&self, what: impl Into<String>) {
+        self.target.name(what.into());
+    }
+
     /// They may act on this team.
     pub(super) fn reaches(&self, team: &str) -> bool {
         let teams = self.principal.teams();
@@ -127,6 +135,20 @@ impl<R: Right> FromRequest for Caller<R> {
     }
 }
 
+/// Counts a request of a token, once, and refuses what is too much.
+pub(super) fn within_limits(
+    state: &State,
+    request: &HttpRequest,
+    principal: &Principal,
+) -> Result<(), ApiError> {
+    if !request.extensions().contains::<Running>() {
+        let now = state.access.auth.now();
+        let running = state.limits.admit(principal.grant(), now)?;
+        request.extensions_mut().insert(running);
+    }
+    Ok(())
+}
+
 fn caller<R: Right>(request: &HttpRequest) -> Result<Caller<R>, ApiError> {
     let state = request.app_data::<web::Data<State>>();
     let state = state.ok_or_else(|| ApiError::internal("no state"))?;
@@ -134,13 +156,13 @@ fn caller<R: Right>(request: &HttpRequest) -> Result<Caller<R>, ApiError> {
         Needs::Nothing | Needs::Login => state.access.principal(request)?,
         Needs::Scope(scope) => state.access.require(request, scope)?,
     };
-    let running = state
-        .limits
-        .admit(principal.grant(), state.access.auth.now())?;
-    request.extensions_mut().insert(running);
+    within_limits(state, request, &principal)?;
+    let target = Target::default();
+    request.extensions_mut().insert(target.clone());
     Ok(Caller {
         principal,
         query: query(request)?,
+        target,
         right: PhantomData,
     })
 }

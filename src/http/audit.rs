@@ -2,14 +2,15 @@
 
 use actix_web::web;
 use hivewright_actors::{
-    audit::Audit,
-    store::{reads, records::decode},
+    audit::{Audit, CallAudit, Decision},
+    store::{damage::row, reads},
 };
 use serde::Serialize;
 use utoipa::ToSchema;
 
 use super::{
     State,
+    approvals::words,
     arguments::{Admin, Caller},
     error::ApiError,
     json, listing,
@@ -17,6 +18,7 @@ use super::{
     reply::{Clean, Rows},
     routes::{Resource, at},
 };
+use crate::vocabulary;
 
 pub(super) fn resources() -> Vec<Resource> {
     vec![
@@ -30,7 +32,15 @@ pub(super) fn resources() -> Vec<Resource> {
                                 "action",
                                 "Only this, such as `tokens.create`, or all of a kind, such as `tokens`.",
                             ),
+                            Field::text("team", "Only tool calls of this team."),
+                            Field::text("tool", "Only calls of this tool."),
+                            Field::word(
+                                "decision",
+                                || words(&Decision::ALL),
+                                "Only tool calls on which this was decided.",
+                            ),
                             Field::moment("since", "Not before."),
+                            Field::moment("until", "Not after."),
                             Field::text("q", "Only with this in who, what, on what or the outcome."),
                         ]
                     },
@@ -52,6 +62,45 @@ struct Row {
     target: String,
     from: String,
     outcome: String,
+    /// The tool call that it tells of, if it tells of one.
+    call: Option<Call>,
+}
+
+/// A tool call as a line shows it.
+#[derive(Serialize, ToSchema)]
+#[schema(as = AuditCall)]
+struct Call {
+    team: String,
+    task_id: String,
+    turn: String,
+    tool: String,
+    #[schema(schema_with = vocabulary::of::<Decision>)]
+    decision: Decision,
+    /// The operator's rule, or the check that refused.
+    rule: Option<String>,
+    duration_ms: u64,
+    ok: bool,
+    /// The first 200 characters.
+    arguments: String,
+    /// The first 200 characters.
+    result: String,
+}
+
+impl From<CallAudit> for Call {
+    fn from(call: CallAudit) -> Self {
+        Self {
+            team: call.team.to_string(),
+            task_id: call.task.to_string(),
+            turn: call.turn.to_string(),
+            tool: call.tool,
+            decision: call.decision,
+            rule: call.rule,
+            duration_ms: call.duration_ms,
+            ok: call.ok,
+            arguments: call.arguments,
+            result: call.result,
+        }
+    }
 }
 
 impl From<Audit> for Row {
@@ -64,6 +113,7 @@ impl From<Audit> for Row {
             target: audit.target,
             from: audit.from,
             outcome: audit.outcome,
+            call: audit.call.map(|call| Call::from(*call)),
         }
     }
 }
@@ -79,12 +129,18 @@ async fn list(
         query.text("action").map(str::to_owned),
     );
     let word = query.text("q").map(str::to_lowercase);
-    let since = query.moment("since", state.access.auth.now());
+    let now = state.access.auth.now();
+    let (since, until) = (query.moment("since", now), query.moment("until", now));
+    let (team, tool) = (
+        query.text("team").map(str::to_owned),
+        query.text("tool").map(str::to_owned),
+    );
+    let decision = query.word("decision", &Decision::ALL);
     let page = query.page()?;
     let found = state.spine.store.read(move |storage| {
         let (start, end) = reads::audits_since(since.unwrap_or_default());
         listing::scan(storage, start, end, &page, |key, value| {
-            let audit: Audit = decode(key, value).ok()?;
+            let audit: Audit = row(storage, key, Ok(value))?;
             // `approval` means all that is done with approvals.
             let of_kind = |wanted: &String| {
                 let rest = audit.action.strip_prefix(wanted.as_str());
@@ -102,9 +158,20 @@ async fn list(
                 let mut parts = [actor.as_str(), action, target, from, outcome].into_iter();
                 parts.any(|part| part.to_lowercase().contains(word))
             };
-            let is_wanted = actor
-                .as_ref()
-                .is_none_or(|name| audit.actor.as_str() == name)
+            let of_call = |wanted: &dyn Fn(&CallAudit) -> bool| {
+                audit.call.as_ref().is_some_and(|call| wanted(call))
+            };
+            let is_wanted = until.is_none_or(|end| audit.at <= end)
+                && team
+                    .as_ref()
+                    .is_none_or(|name| of_call(&|call| call.team.as_str() == name))
+                && tool
+                    .as_ref()
+                    .is_none_or(|name| of_call(&|call| call.tool == *name))
+                && decision.is_none_or(|wanted| of_call(&|call| call.decision == wanted))
+                && actor
+                    .as_ref()
+                    .is_none_or(|name| audit.actor.as_str() == name)
                 && action.as_ref().is_none_or(of_kind)
                 && word.as_ref().is_none_or(holds);
             is_wanted.then(|| Row::from(audit))

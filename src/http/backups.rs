@@ -17,12 +17,13 @@ use super::{
     reply::{Accepted, Rows},
     routes::{Resource, at},
 };
+use crate::storage::backup::BackupName;
 
 /// Makes backups and knows those that are kept. All of it blocks.
 pub trait Backups: Send + Sync + 'static {
-    /// Makes one: in the file, or where backups go. Returns the file, or why there is none. Takes
-    /// long, reports how far it is, and leaves nothing behind if it is cancelled.
-    fn make(&self, file: Option<PathBuf>, work: &Work) -> Result<PathBuf, String>;
+    /// Makes one where backups go, under this name or as a regular one. Returns the file, or why there is
+    /// none. Takes long, reports how far it is, and leaves nothing behind if it is cancelled.
+    fn make(&self, name: Option<BackupName>, work: &Work) -> Result<PathBuf, String>;
 
     /// Those that are where backups go, newest first. There are never many.
     fn list(&self) -> io::Result<Vec<Backup>>;
@@ -52,10 +53,11 @@ pub(super) fn resources() -> Vec<Resource> {
             .post(
                 Operation::new("Makes a backup, as a job that goes on after the answer.")
                     .description(
-                        "`file` is an absolute path; without it the backup goes where all go.",
+                        "It goes where all go, and replaces nothing there. One with a `name` stays until it is \
+                         deleted by hand; of those without, the newest seven stay.",
                     )
                     .refuses(&[409])
-                    .example("{}"),
+                    .example(r#"{"name": "before-the-move"}"#),
                 create,
             ),
     ]
@@ -64,9 +66,13 @@ pub(super) fn resources() -> Vec<Resource> {
 #[derive(Deserialize, ToSchema)]
 #[schema(as = NewBackup)]
 struct Wish {
-    /// Where it goes: an absolute path.
-    #[schema(value_type = Option<String>)]
-    file: Option<PathBuf>,
+    /// 1 to 64 of `A-Z a-z 0-9 . _ -`, the first a letter or digit; not `hivewright-…`.
+    #[schema(
+        min_length = 1,
+        max_length = 64,
+        pattern = "^[A-Za-z0-9][A-Za-z0-9._-]*$"
+    )]
+    name: Option<String>,
 }
 
 /// Work that goes on.
@@ -104,20 +110,20 @@ async fn list(state: web::Data<State>, caller: Caller<Admin>) -> Result<Rows<Row
 async fn create(
     state: web::Data<State>,
     caller: Caller<Admin>,
-    Json(Wish { file }): Json<Wish>,
+    Json(Wish { name }): Json<Wish>,
 ) -> Result<Accepted<Started>, ApiError> {
     caller.all_teams()?;
-    if file.as_ref().is_some_and(|file| !file.is_absolute()) {
-        return Err(ApiError::invalid_field(
-            "file",
-            "expected an absolute path: the service does not know where you are",
-        ));
-    }
+    let named = |name: String| {
+        BackupName::new(&name).ok_or_else(|| ApiError::invalid_field("name", BackupName::FORM))
+    };
+    let wished = name.clone().unwrap_or_default();
+    let name = name.map(named).transpose()?;
     let backups = state.backups.clone();
     let job = state.jobs.start("backup", move |work| {
-        let file = backups.make(file, work)?;
+        let file = backups.make(name, work)?;
         Ok(file.display().to_string())
     });
     let id = job.ok_or_else(|| ApiError::conflict("a backup is being made already"))?;
+    caller.names(format!("{id} {wished}").trim_end());
     Ok(Accepted(Started { job_id: id }))
 }

@@ -16,6 +16,7 @@ use super::{
     routes::{Resource, at},
     teams::acting::Nothing,
 };
+use crate::settings::channels::WebSocket;
 
 pub(super) fn resources() -> Vec<Resource> {
     vec![
@@ -47,7 +48,7 @@ pub(super) struct Channel {
 
 /// All of them, with so many connections.
 pub(super) fn all(state: &State, connected: usize) -> Vec<Channel> {
-    let is_on = state.service.has_websocket();
+    let is_on = state.service.websocket() != WebSocket::Off;
     vec![Channel {
         kind: "ws",
         state: if is_on { "on" } else { "off" },

@@ -38,6 +38,7 @@ pub(super) fn resources() -> Vec<Resource> {
         ),
         at("/api/v1/config/validate").post(
             Operation::new("Tries out a settings file, and writes nothing.")
+                .description("References are checked for their form, and not followed.")
                 .secret()
                 .example(r#"{"file": "config", "content": "server:\n  port: 8080\n"}"#),
             validate,
@@ -130,7 +131,7 @@ async fn show(
     caller.all_teams()?;
     let (fields, report) = looking(&state, |files| {
         let report = load::check(&files.home, &files.environment);
-        (effective::fields(&files.home), report)
+        (effective::fields(&files.home, &files.environment), report)
     })
     .await?;
     let settings = Settings {
@@ -172,7 +173,7 @@ async fn validate(
     caller.all_teams()?;
     let file = file(&draft.file)?;
     let found = looking(&state, move |files| {
-        load::validate(&files.home, &files.environment, &file, &draft.content)
+        load::validate(&files.home, &file, &draft.content)
     });
     let problems = found.await?.err().unwrap_or_default();
     let tried = Tried {
@@ -223,7 +224,7 @@ struct TeamConfig {
 fn read_team(files: &Files, secrets: &Secrets, team: &str) -> std::io::Result<TeamConfig> {
     let content = replace::text(&files.home.team_file(team))?;
     let file = File::Team(team.to_owned());
-    let found = load::validate(&files.home, &files.environment, &file, &content);
+    let found = load::validate(&files.home, &file, &content);
     Ok(TeamConfig {
         revision: sha256(content.as_bytes()).chars().take(16).collect(),
         team: team.to_owned(),
@@ -233,7 +234,7 @@ fn read_team(files: &Files, secrets: &Secrets, team: &str) -> std::io::Result<Te
     })
 }
 
-fn known(state: &State, team: &str) -> Result<String, ApiError> {
+pub(super) fn known(state: &State, team: &str) -> Result<String, ApiError> {
     match state.service.team(team) {
         Some(key) => Ok(key.name.to_string()),
         None => Err(ApiError::not_found(format!("there is no team `{team}`"))),
@@ -269,6 +270,7 @@ async fn put_team(
     caller.team(&name)?;
     let team = known(&state, &name)?;
     let secrets = state.secrets.clone();
+    let of_some_teams = caller.principal.teams().is_some();
     let written = looking(&state, move |files| {
         let file = File::Team(team.clone());
         let (path, beside) = (files.home.team_file(&team), files.home.teams());
@@ -280,13 +282,19 @@ async fn put_team(
             );
             return Err(ApiError::unfit("content", reason));
         }
-        load::validate(&files.home, &files.environment, &file, &content)
+        load::validate(&files.home, &file, &content)
             .map_err(|problems| refused(&secrets, problems))?;
+        if of_some_teams && load::gains_folders(&files.home, &team, &before, &content) {
+            return Err(ApiError::other_team().about("content"));
+        }
         replace(&path, &beside, &content).map_err(ApiError::internal)?;
         read_team(files, &secrets, &team).map_err(ApiError::internal)
     })
-    .await?;
-    Ok(Clean::new(&state.secrets, Data(written?)))
+    .await??;
+    let path = state.files.home.team_file(&name);
+    let kept = state.taint.operator_wrote(path).await;
+    kept.map_err(ApiError::internal)?;
+    Ok(Clean::new(&state.secrets, Data(written)))
 }
 
 /// A mark that a shown text has in place of a value of the file, and that would be written instead.

@@ -2,7 +2,7 @@
 
 use std::{net::IpAddr, sync::Arc};
 
-use actix_web::{HttpRequest, dev::Extensions};
+use actix_web::{HttpRequest, dev::Extensions, http::StatusCode, rt::net::UnixStream};
 use dashmap::DashMap;
 
 use super::{error::ApiError, origin::Gate};
@@ -23,7 +23,25 @@ struct Counted {
     connections: Connections,
 }
 
+/// A connection through the Unix socket by a user who is neither ours nor root.
+#[derive(Debug)]
+struct OtherUser;
+
+/// The socket is for commands of the user whose service it is; root may read everything anyway.
+fn is_user(peer: Option<u32>, own: u32) -> bool {
+    peer.is_some_and(|peer| peer == own || peer == 0)
+}
+
 impl Connections {
+    /// For the server's `on_connect`: notes that a connection of the Unix socket is somebody else's, as
+    /// the kernel knows them.
+    pub fn check_user(&self, stream: &UnixStream, data: &mut Extensions) {
+        let peer = stream.peer_cred().ok().map(|peer| peer.uid());
+        if !is_user(peer, rustix::process::geteuid().as_raw()) {
+            data.insert(OtherUser);
+        }
+    }
+
     /// For the server's `on_connect`: counts a connection as long as the data lives that belongs
     /// to it.
     pub fn count(&self, peer: IpAddr, data: &mut Extensions) {
@@ -60,6 +78,13 @@ impl Counted {
 
 /// Refuses a request on a connection that is one too many. Proxies speak for many.
 pub(super) fn check(request: &HttpRequest, gate: &Gate) -> Result<(), ApiError> {
+    if request.conn_data::<OtherUser>().is_some() {
+        return Err(ApiError::new(
+            StatusCode::FORBIDDEN,
+            "forbidden",
+            "this socket is for the user that the service runs as",
+        ));
+    }
     match request.conn_data::<Counted>() {
         Some(counted) if counted.is_too_many() && !gate.is_proxy(counted.peer) => Err(
             ApiError::rate_limited("this address has too many connections open"),
@@ -73,6 +98,15 @@ mod tests {
     #![allow(clippy::unwrap_used)]
 
     use super::*;
+
+    #[test]
+    fn the_unix_socket_is_for_its_own_user_and_root() {
+        assert!(is_user(Some(1000), 1000));
+        assert!(is_user(Some(0), 1000));
+        assert!(!is_user(Some(1001), 1000));
+        assert!(!is_user(Some(1000), 0));
+        assert!(!is_user(None, 1000));
+    }
 
     /// SC-74
     #[test]

@@ -1,6 +1,7 @@
 //! `/api/v1/doctor`: what could be wrong with the installation.
 
 use actix_web::web;
+use hivewright_actors::storage::Storage;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
@@ -13,7 +14,10 @@ use super::{
     reply::{Clean, Data},
     routes::{Resource, at},
 };
-use crate::doctor::{Finding, machine, models, settings};
+use crate::{
+    doctor::{Finding, machine, models, settings, store},
+    settings::channels::WebSocket,
+};
 
 pub(super) fn resources() -> Vec<Resource> {
     vec![
@@ -26,7 +30,8 @@ pub(super) fn resources() -> Vec<Resource> {
                 Operation::new("Says what could be wrong, and looks closer if that is wanted.")
                     .description(
                         "With `deep` each model is asked a question, which costs money and needs the \
-                         scope `operate` too.",
+                         scope `operate` too. With `store` every record of the store is read, which takes a \
+                         moment and needs that scope too; the service goes on meanwhile.",
                     )
                     .example(r#"{"deep": false}"#),
                 look_closely,
@@ -40,6 +45,9 @@ struct Wish {
     /// Asks each model a question.
     #[serde(default)]
     deep: bool,
+    /// Reads every record of the store.
+    #[serde(default)]
+    store: bool,
 }
 
 /// What was found.
@@ -54,23 +62,27 @@ async fn look(
     caller: Caller<Read>,
 ) -> Result<Clean<Data<Report>>, ApiError> {
     caller.all_teams()?;
-    examined(&state, false).await
+    examined(&state, false, false).await
 }
 
 /// A deep look asks each model a question, which costs money.
 async fn look_closely(
     state: web::Data<State>,
     caller: Caller<Read>,
-    Json(Wish { deep }): Json<Wish>,
+    Json(Wish { deep, store }): Json<Wish>,
 ) -> Result<Clean<Data<Report>>, ApiError> {
     caller.all_teams()?;
-    if deep && !caller.principal.may(Scope::Operate) {
+    if (deep || store) && !caller.principal.may(Scope::Operate) {
         return Err(ApiError::forbidden(Scope::Operate));
     }
-    examined(&state, deep).await
+    examined(&state, deep, store).await
 }
 
-async fn examined(state: &web::Data<State>, deep: bool) -> Result<Clean<Data<Report>>, ApiError> {
+async fn examined(
+    state: &web::Data<State>,
+    deep: bool,
+    whole_store: bool,
+) -> Result<Clean<Data<Report>>, ApiError> {
     let files = state.clone();
     let looked = tokio::task::spawn_blocking(move || {
         let (home, environment) = (&files.files.home, &files.files.environment);
@@ -86,6 +98,11 @@ async fn examined(state: &web::Data<State>, deep: bool) -> Result<Clean<Data<Rep
     let mut checks = vec![service(state), channels(state)];
     checks.extend(settings.findings);
     checks.extend(of_machine);
+    if whole_store {
+        let read = |storage: &dyn Storage| store::read_all(storage, &|_| {});
+        let found = state.spine.store.read(read).await;
+        checks.extend(found.map_err(ApiError::internal)?);
+    }
     checks.push(vault(state));
     checks.extend(models::check(settings.providers, deep, &|_, _| {}).await);
     if deep {
@@ -113,8 +130,16 @@ fn channels(state: &State) -> Finding {
     let id = "channels";
     match state.service.channels_fault() {
         Some(fault) => Finding::error(id, fault, "mend `config/channels.yaml`"),
-        None if state.service.has_websocket() => Finding::ok(id, "WebSocket is on"),
-        None => Finding::ok(id, "WebSocket is off"),
+        None => {
+            let found = match state.service.websocket() {
+                WebSocket::On => "WebSocket is on",
+                WebSocket::Loopback => {
+                    "WebSocket is on for this machine alone: there is no `config/channels.yaml`"
+                }
+                WebSocket::Off => "WebSocket is off",
+            };
+            Finding::ok(id, found)
+        }
     }
 }
 

@@ -9,6 +9,7 @@ use actix_web::{
         header::{self, HeaderName},
     },
 };
+use hivewright_actors::room::DISK_FULL;
 use serde::Serialize;
 use serde_json::{Value, json};
 use utoipa::ToSchema;
@@ -110,6 +111,11 @@ impl ApiError {
                 "no valid credential; log in or send `Authorization: Bearer …`",
             )
         }
+    }
+
+    /// The disk has no room for new work.
+    pub fn disk_full() -> Self {
+        Self::new(StatusCode::SERVICE_UNAVAILABLE, "disk_full", DISK_FULL)
     }
 
     /// The credential does not allow it.

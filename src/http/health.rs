@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use actix::MailboxError;
 use actix_web::{Either, HttpRequest, HttpResponse, http::header::ContentType, web};
-use hivewright_actors::{channel::CountConnections, queue::Count, scheduler::manage};
+use hivewright_actors::{channel::CountConnections, queue::Count, room::Space, scheduler::manage};
 use serde::Serialize;
 use utoipa::ToSchema;
 
@@ -30,7 +30,9 @@ pub(super) fn resources() -> Vec<Resource> {
                 .description(
                     "It can, unless a commit to the store failed or it is about to stop. With a login the \
                      answer also says how its parts are: `ok`, `error`, `locked` (the vault), `demo` (no \
-                     model is configured) or `slow` (no answer in time).",
+                     model is configured) or `slow` (no answer in time). `disk` is told to everyone when there \
+                     is little room (`low`) or too little for new work (`full`): what was accepted goes on, so \
+                     the service stays ready.",
                 ),
             show_ready,
         ),
@@ -48,6 +50,9 @@ struct Readiness {
     ready: bool,
     #[serde(skip_serializing_if = "Option::is_none")]
     checks: Option<Checks>,
+    /// Room on the disk, if there is not enough: `low`, or `full`, where no new work is taken in.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    disk: Option<&'static str>,
     /// Why the vault is locked.
     #[serde(skip_serializing_if = "Option::is_none")]
     vault: Option<String>,
@@ -63,6 +68,7 @@ struct Checks {
     channels: &'static str,
     providers: &'static str,
     drain: &'static str,
+    disk: &'static str,
 }
 
 /// Counts for monitors.
@@ -107,9 +113,11 @@ async fn show_ready(
 ) -> Result<Either<Bare<Readiness>, Unavailable<Readiness>>, ApiError> {
     let service = &state.service;
     let (store, draining) = (state.spine.store.is_usable(), service.is_draining());
+    let space = state.spine.store.room().space();
     let mut readiness = Readiness {
         ready: store && !draining,
         checks: None,
+        disk: (space != Space::Enough).then_some(space.as_str()),
         vault: None,
     };
     if state.access.principal(&request).is_ok() {
@@ -135,6 +143,7 @@ async fn show_ready(
                 (None, false) => "ok",
             },
             drain: word(!draining),
+            disk: space.as_str(),
         });
     }
     Ok(match readiness.ready {

@@ -26,12 +26,15 @@ use dashmap::DashSet;
 use hivewright_actors::{
     clock::Timestamp,
     storage::{Order, Storage, StorageError},
-    store::records::{EdgeKey, Writes, decode},
+    store::{
+        damage::one,
+        records::{EdgeKey, Writes},
+    },
 };
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
-use super::{State, auth::principal::Principal, error::ApiError, json, routes};
+use super::{State, arguments, auth::principal::Principal, error::ApiError, json, routes};
 
 const KEY: HeaderName = HeaderName::from_static("idempotency-key");
 const REPLAYED: HeaderName = HeaderName::from_static("idempotency-replayed");
@@ -99,6 +102,9 @@ pub(super) async fn pass<B: MessageBody + 'static>(
     let Ok(principal) = state.access.principal(request.request()) else {
         return Ok(next.call(request).await?.map_into_boxed_body());
     };
+    if let Err(refusal) = arguments::within_limits(&state, request.request(), &principal) {
+        return Ok(request.error_response(refusal));
+    }
     let body = match read(&mut request).await {
         Ok(body) => body,
         Err(refusal) => return Ok(request.error_response(refusal)),
@@ -294,11 +300,10 @@ fn place(at: Timestamp, name: &str) -> EdgeKey {
 fn find(storage: &dyn Storage, name: &str, now: Timestamp) -> Result<Option<Row>, StorageError> {
     for at in [now, now - KEPT] {
         let key = place(at, name).bytes();
-        if let Some(value) = storage.get(&key)? {
-            let row: Row = decode(&key, &value)?;
-            if now.since(row.at) < KEPT {
-                return Ok(Some(row));
-            }
+        if let Some(row) = one::<Row>(storage, &key)?
+            && now.since(row.at) < KEPT
+        {
+            return Ok(Some(row));
         }
     }
     Ok(None)

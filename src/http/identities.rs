@@ -106,7 +106,10 @@ async fn link(
         .map_err(|(field, reason)| ApiError::invalid_field(field, reason))?;
     let by = &caller.principal;
     let link = state.identities.link(who, &wish.token, by).await?;
-    Ok(Created(Row::new(link, true)))
+    let row = Row::new(link, true);
+    let (kind, sender) = (&wish.channel_type, &wish.sender_id);
+    caller.names(format!("{} {kind}:{sender} {}", row.id, wish.token));
+    Ok(Created(row))
 }
 
 async fn unlink(

@@ -6,6 +6,7 @@ use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD};
 use hivewright_actors::{
     clock::Timestamp,
     storage::{Order, Storage, StorageError},
+    store::damage::report,
 };
 use serde::Serialize;
 use serde_json::{Value, json};
@@ -106,6 +107,7 @@ pub(super) fn scan<T>(
     };
     let mut total = 0;
     storage.scan(&start, &end, order, &mut |key, value| {
+        let value = value.inspect_err(|error| report(storage, key, error));
         let row = value.ok().and_then(|value| read(key, value));
         total += usize::from(row.is_some());
         match total > MOST_COUNTED {

@@ -101,7 +101,7 @@ async fn list(state: web::Data<State>, caller: Caller<Read>) -> Result<Clean<Row
     let found = state.spine.store.read(move |storage| {
         let (start, end) = keeper::since(since.unwrap_or_default());
         listing::scan(storage, start, end, &page, |key, value| {
-            let (id, line) = keeper::line(key, value)?;
+            let (id, line) = keeper::line(storage, key, value)?;
             let says = |text: &String| {
                 let whole = format!("{} {} {}", line.target, line.message, json!(line.fields));
                 whole.to_lowercase().contains(text.as_str())

@@ -1,5 +1,7 @@
 //! `/api/v1/memories`: what teams remember, for operators.
 
+use std::collections::HashMap;
+
 use actix_web::{Either, web};
 use hivewright_actors::{
     clock::Timestamp,
@@ -27,6 +29,7 @@ use crate::{
         chain::{Draft, Edit, Verdict},
         date,
         entry::{Actor, Entry, Key, Remark, Review},
+        inject::Injection,
         kind::Kind,
         provenance::Provenance,
         reading::{Browse, Found, Sort},
@@ -80,13 +83,13 @@ pub(super) fn resources() -> Vec<Resource> {
             bring_back,
         ),
         at("/api/v1/memories/{id}/review").post(
-            Operation::new("Approves a memory that waits for a person, or rejects it.")
+            Operation::new("Approves a memory that waits for a person, in other words if need be, or rejects it.")
                 .refuses(&[409])
-                .example(r#"{"decision": "approve"}"#),
+                .example(r#"{"decision": "approve", "content": "We are in Hamburg."}"#),
             decide,
         ),
         at("/api/v1/memories/{id}/pin").post(
-            Operation::new("Keeps a memory in every prompt, or no longer.")
+            Operation::new("Puts a memory before others of its type in prompts, or no longer.")
                 .refuses(&[409])
                 .example(r#"{"pinned": true}"#),
             set_pin,
@@ -153,6 +156,10 @@ struct Row {
     updated_by: Actor,
     created_at: Option<String>,
     updated_at: Option<String>,
+    /// Whether the next prompt holds it, and if not, why.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(schema_with = vocabulary::of::<Injection>)]
+    injection: Option<Injection>,
     /// The version that a proposal would replace.
     #[serde(skip_serializing_if = "Option::is_none")]
     current: Option<Current>,
@@ -216,6 +223,7 @@ impl Row {
             updated_by: entry.updated_by.clone(),
             created_at: json::date(entry.created_at),
             updated_at: json::date(entry.updated_at),
+            injection: None,
             current: None,
             unchanged: None,
         }
@@ -272,6 +280,8 @@ enum Decision {
 #[schema(as = MemoryReview)]
 struct Decided {
     decision: Decision,
+    /// Approves it in these words instead of its own.
+    content: Option<String>,
     note: Option<String>,
 }
 
@@ -289,6 +299,8 @@ struct Decisions {
 struct Item {
     id: String,
     decision: Decision,
+    /// Approves it in these words instead of its own.
+    content: Option<String>,
     note: Option<String>,
 }
 
@@ -358,6 +370,12 @@ async fn list(state: web::Data<State>, caller: Caller<Read>) -> Result<Rows<Row>
         true => json!(offset.saturating_add(page.limit)),
         false => json!([last.entry.updated_at.0, last.entry.id]),
     });
+    let mut injections = HashMap::new();
+    for team in found.rows.iter().map(|found| &found.entry.team) {
+        if !injections.contains_key(team) {
+            injections.insert(team.clone(), state.memory.injections(team).await?);
+        }
+    }
     let shown = |found: Found| {
         let snippet = match searched {
             true => found.snippet.as_str(),
@@ -366,6 +384,7 @@ async fn list(state: web::Data<State>, caller: Caller<Read>) -> Result<Rows<Row>
         Row {
             snippet: Some(snippet.to_owned()),
             score: searched.then_some(found.score),
+            injection: (injections.get(&found.entry.team)).map(|all| all.of(&found.entry)),
             ..Row::of(&found.entry)
         }
     };
@@ -418,6 +437,7 @@ async fn create(
     };
     let saved = state.memory.save(draft).await?;
     let row = Row::whole(&saved.entry);
+    caller.names(format!("{} {}", row.id, wish.team));
     Ok(match saved.unchanged {
         false => Either::Left(Created(row)),
         true => Either::Right(Data(Row {
@@ -443,8 +463,10 @@ async fn show(
             id: active.id.clone(),
             content: active.content.clone(),
         });
+    let injections = state.memory.injections(&entry.team).await?;
     Ok(Data(Row {
         current,
+        injection: Some(injections.of(entry)),
         ..Row::whole(entry)
     }))
 }
@@ -536,8 +558,18 @@ async fn decide_several(
 ) -> Result<Data<AllReviewed>, ApiError> {
     batch::check(&items)?;
     let mut answers = Vec::with_capacity(items.len());
-    for Item { id, decision, note } in items {
-        let decided = Decided { decision, note };
+    for item in items {
+        let Item {
+            id,
+            decision,
+            content,
+            note,
+        } = item;
+        let decided = Decided {
+            decision,
+            content,
+            note,
+        };
         let reviewed = review(&state, &caller, web::Path::from(id.clone()), decided).await;
         let (status, memory, error) = batch::told(reviewed);
         answers.push(Reviewed {
@@ -554,15 +586,25 @@ async fn review(
     state: &web::Data<State>,
     caller: &Caller<Operate>,
     id: web::Path<String>,
-    Decided { decision, note }: Decided,
+    decided: Decided,
 ) -> Result<Row, ApiError> {
+    let Decided {
+        decision,
+        content,
+        note,
+    } = decided;
     let id = reached(state, caller, id).await?;
-    let verdict = match decision {
-        Decision::Approve => Verdict::Approve,
-        Decision::Reject => Verdict::Reject,
-    };
     let by = operator(&caller.principal);
-    let reviewed = state.memory.review(&id, verdict, note, by).await?;
+    let memory = &state.memory;
+    let reviewed = match (decision, content) {
+        (Decision::Approve, Some(content)) => memory.correct(&id, content, note, by).await?,
+        (Decision::Approve, None) => memory.review(&id, Verdict::Approve, note, by).await?,
+        (Decision::Reject, None) => memory.review(&id, Verdict::Reject, note, by).await?,
+        (Decision::Reject, Some(_)) => {
+            let reason = "what is rejected is not put into other words";
+            return Err(ApiError::invalid_field("content", reason));
+        }
+    };
     Ok(Row::whole(&reviewed))
 }
 

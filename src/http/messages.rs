@@ -6,15 +6,19 @@ use actix_web::{Either, HttpRequest, http::StatusCode, web};
 use hivewright_actors::{
     channel_type::ChannelType,
     event::ErrorBody,
-    ids::{ChannelId, MAIN, MessageId, TaskId, TopicId},
+    ids::{ChannelId, MAIN, MessageId, TaskId, TeamKey, TopicId},
     live::{
         event::{Data as Details, Kind as Told},
         watch::{Filter, Watch},
     },
-    queue::placing::{Place, Placement},
+    org::record::TeamState,
+    queue::{
+        placing::{Place, Placement},
+        submit::Refusal,
+    },
     router::saying::{self, Say, Wanted},
     store::{reads, records::Writes},
-    task::{Kind, Options, Priority, Task},
+    task::Task,
 };
 use serde::{Deserialize, Serialize};
 use tokio::time::Instant;
@@ -30,8 +34,8 @@ use super::{
     operation::{Field, Operation},
     reply::{Accepted, Clean, Data},
     routes::{Resource, at},
-    tasks::giving::{self, LONGEST, Work},
-    teams::parts,
+    tasks::giving::{self, LONGEST},
+    teams::{acting, parts},
 };
 
 /// Nobody waits longer for an answer, in seconds.
@@ -236,9 +240,7 @@ async fn send(
     let notify = giving::source_channel(&state, &upgrade.principal, &request).await?;
     // Opened before anything is said, so that nothing is missed.
     let mut fate = Fate::new(&state);
-    if words.team.as_deref().is_some_and(|team| team != MAIN) {
-        return to_team(&state, &upgrade, words, notify, &mut fate, until).await;
-    }
+    let team = other_team(&state, &upgrade, &words)?;
     let message = parts(&state)?.ids.message();
     let own = match upgrade.channel_type {
         ChannelType::Cli => "cli".into(),
@@ -259,6 +261,7 @@ async fn send(
         owner: upgrade.principal.owner(),
         sender,
         content: state.secrets.scrub_known(words.content.trim()),
+        team,
         topic: topic.or(words.topic.map(Wanted::Name)),
         id: message.clone(),
         notify,
@@ -287,15 +290,15 @@ async fn send(
     Ok(answer(&state, row, waits))
 }
 
-/// Words for another team than the main one, which only operators have.
-async fn to_team(
-    state: &web::Data<State>,
+/// Another team than the main one that words are for, which only operators may talk to.
+fn other_team(
+    state: &State,
     upgrade: &Upgrade,
-    words: Words,
-    notify: Option<ChannelId>,
-    fate: &mut Fate,
-    until: Instant,
-) -> Result<Sent, ApiError> {
+    words: &Words,
+) -> Result<Option<TeamKey>, ApiError> {
+    let Some(name) = words.team.as_deref().filter(|name| *name != MAIN) else {
+        return Ok(None);
+    };
     if !upgrade.principal.may(Scope::Operate) {
         return Err(ApiError::forbidden(Scope::Operate));
     }
@@ -303,21 +306,13 @@ async fn to_team(
         let reason = "only the main team works in topics";
         return Err(ApiError::invalid_field("topic", reason));
     }
-    let work = Work {
-        team: words.team.unwrap_or_default().into(),
-        kind: Kind::Message,
-        body: state.secrets.scrub_known(words.content.trim()),
-        priority: Priority::Normal,
-        deadline: None,
-        options: Options::default(),
-        source: notify,
-    };
-    let id = giving::give(state, &upgrade.principal, work, "content").await?;
-    let placement = placement(state, &id).await?;
-    let task = fate.of(&id, words.wait_s > 0, until).await?;
-    let message = MessageId::from(id.as_str());
-    let row = Row::new(message, None, Some(&task)).placed(placement.or(begun(&task)));
-    Ok(answer(state, row, words.wait_s > 0))
+    let tree = parts(state)?.view.now();
+    let unknown = || ApiError::not_found(format!("there is no team `{name}`"));
+    let team = tree.get(name).ok_or_else(unknown)?;
+    match team.state {
+        TeamState::Draining => Err(acting::refused(&Refusal::TeamDraining.into())),
+        _ => Ok(Some(team.key())),
+    }
 }
 
 /// The end is told to those who waited for it; others hear that it was taken in.
@@ -421,6 +416,7 @@ fn refused(error: ErrorBody) -> ApiError {
         "unknown_channel" => ApiError::not_found(message).about("channel_id"),
         "draining" => ApiError::draining(),
         "internal" => ApiError::internal(message),
+        "disk_full" => ApiError::disk_full(),
         "topic_queue_full" | "team_queue_full" | "queue_full" => {
             ApiError::new(StatusCode::SERVICE_UNAVAILABLE, "queue_full", message)
         }

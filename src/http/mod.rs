@@ -65,6 +65,7 @@ mod topics;
 mod triggers;
 mod trust;
 pub mod ui;
+mod untrusted_files;
 mod usage;
 mod vault;
 pub mod webhooks;
@@ -81,7 +82,8 @@ use routes::Resource;
 
 use crate::{
     changes::Changes, logging::Secrets, memory::Memory, rulebook::Rulebook,
-    teams::equipment::Equipment, tools::org::office::Office, triggers::desk::Desk, vault::Vault,
+    settings::channels::WebSocket, taint::Taint, teams::equipment::Equipment,
+    tools::org::office::Office, triggers::desk::Desk, vault::Vault,
 };
 
 /// For the server's `client_request_timeout`: the header has to be there by then.
@@ -103,8 +105,8 @@ pub trait Service: Send + Sync + 'static {
     fn is_demo(&self) -> bool;
     /// It is about to stop.
     fn is_draining(&self) -> bool;
-    /// Clients may open WebSockets.
-    fn has_websocket(&self) -> bool;
+    /// Who may open a WebSocket.
+    fn websocket(&self) -> WebSocket;
     /// What is wrong with the channels, until it is cured.
     fn channels_fault(&self) -> Option<String> {
         None
@@ -123,6 +125,10 @@ pub trait Service: Send + Sync + 'static {
     }
     /// How large the store is. May block.
     fn store_bytes(&self) -> u64;
+    /// How many bytes are free on its disk. May block.
+    fn free_bytes(&self) -> Option<u64> {
+        None
+    }
     /// How many teams there are. May block.
     fn teams(&self) -> usize;
     /// The living team of a name.
@@ -144,6 +150,8 @@ pub struct State {
     pub memory: Memory,
     /// What teams changed about themselves.
     pub changes: Changes,
+    /// Which files untrusted turns wrote.
+    pub taint: Taint,
     /// What the operator allows, denies or wants to be asked for.
     pub rules: Rulebook,
     /// Judges calls that nobody makes.
@@ -212,6 +220,7 @@ fn table() -> Vec<Resource> {
         teams::resources(),
         tasks::resources(),
         changes::resources(),
+        untrusted_files::resources(),
         memories::resources(),
         vault::resources(),
         backups::resources(),

@@ -41,10 +41,17 @@ pub(super) struct Overview {
     /// No model is configured: a script answers.
     demo: bool,
     store_bytes: u64,
+    /// Room on the disk: `ok`, `low`, or `full`, where no new work is taken in.
+    disk: &'static str,
+    /// Bytes free on the disk.
+    free_bytes: Option<u64>,
     teams: Teams,
     tasks: Tasks,
     triggers: Triggers,
     channels: Vec<Channel>,
+    /// What is wrong with the settings files. What they said before counts meanwhile.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    settings_error: Option<String>,
     approvals_open: usize,
     questions_open: usize,
     pub(super) inbox_unread: usize,
@@ -133,18 +140,23 @@ pub(super) async fn gathered(
     let connected = ask(channel.await)?;
     let triggers = triggers(state).await?;
     let service = state.service.clone();
-    let bytes = tokio::task::spawn_blocking(move || service.store_bytes());
-    let store_bytes = bytes.await.map_err(ApiError::internal)?;
+    let bytes = tokio::task::spawn_blocking(move || (service.store_bytes(), service.free_bytes()));
+    let (store_bytes, free_bytes) = bytes.await.map_err(ApiError::internal)?;
     let parts = parts(state)?;
     Ok(Overview {
         uptime_s: state.started.elapsed().as_secs(),
         version: super::VERSION,
         demo: state.service.is_demo(),
         store_bytes,
+        disk: state.spine.store.room().space().as_str(),
+        free_bytes,
         teams: teams(state, &stored.tree).await?,
         tasks: stored.tasks(),
         triggers,
         channels: channels::all(state, connected),
+        settings_error: (state.service.settings_fault())
+            .or_else(|| state.service.providers_fault())
+            .map(|fault| state.secrets.scrub(&fault)),
         approvals_open: stored.approvals.len(),
         questions_open: stored.questions.len(),
         inbox_unread: stored.unread,

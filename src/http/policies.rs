@@ -149,7 +149,7 @@ struct Explained {
     decision: &'static str,
     /// The rule that made it.
     rule: Option<String>,
-    /// Where there is none: `no_matching_rule` or `default`.
+    /// Where there is none: `no_matching_rule`, `default`, or `allowed_tools` of the team.
     reason: Option<&'static str>,
     class: &'static str,
     /// Why a person is asked.
@@ -264,6 +264,7 @@ fn explained(judged: Judgement) -> Explained {
         By::Rule(id) => (Some(id), None),
         By::NoMatchingRule => (None, Some("no_matching_rule")),
         By::Default => (None, Some("default")),
+        By::ToolList => (None, Some("allowed_tools")),
     };
     Explained {
         decision,

@@ -238,6 +238,7 @@ fn refused(refusal: NotAnswered) -> ApiError {
         NotAnswered::Refused(Refusal::QueueFull(_)) => {
             ApiError::new(StatusCode::SERVICE_UNAVAILABLE, "queue_full", message)
         }
+        NotAnswered::Refused(Refusal::DiskFull) => ApiError::disk_full(),
         NotAnswered::Refused(_) => conflict("conflict", message),
         other => ApiError::internal(other),
     }

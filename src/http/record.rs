@@ -1,6 +1,10 @@
-//! The record of requests that change something: who asked for what, from where, and what came of it.
+//! The record of requests that change something, or were denied: who asked for what, from where, and what
+//! came of it.
 
-use std::sync::{Mutex, PoisonError};
+use std::{
+    collections::HashMap,
+    sync::{Arc, Mutex, PoisonError},
+};
 
 use actix_web::{
     HttpMessage, HttpRequest,
@@ -18,21 +22,41 @@ use hivewright_actors::{
 
 use super::{State, access, error::ApiError, origin::is_change, routes};
 
-/// Whoever has not logged in makes no more lines than this.
-const OF_STRANGERS: Rate = Rate {
+/// The most characters of a name that a line holds.
+const LONGEST_TARGET: usize = 256;
+/// Whoever has not logged in makes no more lines than this, nor does a principal whose reads are denied.
+const AT_MOST: Rate = Rate {
     per_minute: 30,
     burst: 30,
 };
 
-/// Keeps strangers from filling the store.
+/// Keeps strangers, and those who only look, from filling the store.
 #[derive(Debug, Default)]
-pub struct Strangers(Mutex<Option<Bucket>>);
+pub struct Strangers(Mutex<HashMap<Option<PrincipalId>, Bucket>>);
 
 impl Strangers {
-    fn admit(&self, now: Timestamp) -> bool {
-        let mut bucket = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let bucket = bucket.get_or_insert_with(|| Bucket::new(OF_STRANGERS, now));
+    /// There is room for a line of somebody; none is all strangers together.
+    fn admit(&self, who: Option<&PrincipalId>, now: Timestamp) -> bool {
+        let mut buckets = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let bucket = buckets.entry(who.cloned());
+        let bucket = bucket.or_insert_with(|| Bucket::new(AT_MOST, now));
         bucket.take(now).is_ok()
+    }
+}
+
+/// What a request is about, as far as its path does not say it: the name of what was made.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Target(Arc<Mutex<String>>);
+
+impl Target {
+    /// Says it, in place of what was said before.
+    pub(super) fn name(&self, what: String) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = what;
+    }
+
+    fn get(&self) -> String {
+        let named = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        named.chars().take(LONGEST_TARGET).collect()
     }
 }
 
@@ -44,7 +68,7 @@ pub(super) fn acts_as(request: &HttpRequest, who: &PrincipalId) {
     request.extensions_mut().insert(ActsAs(who.clone()));
 }
 
-/// Writes down a request that was to change something, before it is answered.
+/// Writes down a request that was to change something or was denied, before it is answered.
 pub(super) async fn write(
     state: &State,
     request: &HttpRequest,
@@ -52,10 +76,13 @@ pub(super) async fn write(
     status: StatusCode,
 ) -> Result<(), ApiError> {
     let is_api = request.path().starts_with("/api/v1/");
-    let operation = routes::operation(request).filter(|_| is_api && is_change(request.method()));
-    let Some(operation) = operation else {
+    let is_read = !is_change(request.method());
+    let Some(operation) = routes::operation(request).filter(|_| is_api) else {
         return Ok(());
     };
+    if is_read && !is_denied(request, status) {
+        return Ok(());
+    }
     if operation.recorded && status.is_success() {
         return Ok(());
     }
@@ -67,7 +94,7 @@ pub(super) async fn write(
     };
     let who = who.or_else(logged_in);
     let now = state.access.auth.now();
-    if who.is_none() && !state.strangers.admit(now) {
+    if (who.is_none() || is_read) && !state.strangers.admit(who.as_ref(), now) {
         return Ok(());
     }
     let route = request.match_pattern().unwrap_or_default();
@@ -80,13 +107,16 @@ pub(super) async fn write(
             false => excerpt::line(value, 128),
         })
         .collect();
+    let named = request.extensions().get::<Target>().map(Target::get);
+    let parts = [values.join("/"), named.unwrap_or_default()];
+    let parts: Vec<String> = parts.into_iter().filter(|part| !part.is_empty()).collect();
     let from = state.access.gate.client(request);
     let audit = Audit {
         id: format!("{:016x}", getrandom::u64().map_err(ApiError::internal)?),
         at: now,
         actor: who.unwrap_or_else(|| PrincipalId::from("nobody")),
         action: action(request.method(), &route),
-        target: values.join("/"),
+        target: parts.join(" "),
         from: match from {
             Some(address) => format!("api {address}"),
             None => "api".to_owned(),
@@ -95,9 +125,16 @@ pub(super) async fn write(
             true => "ok".to_owned(),
             false => status.as_u16().to_string(),
         },
+        call: None,
     };
     let written = state.spine.store.commit(Writes::new().audit(&audit)).await;
     written.map(drop).map_err(ApiError::internal)
+}
+
+/// A read was denied. That nobody is logged in is what a page asks first, and no denial.
+fn is_denied(request: &HttpRequest, status: StatusCode) -> bool {
+    let asks_who = request.path() == "/api/v1/session" && status == StatusCode::UNAUTHORIZED;
+    [StatusCode::UNAUTHORIZED, StatusCode::FORBIDDEN].contains(&status) && !asks_who
 }
 
 /// Such as `tasks.cancel`, `tokens.create` or `session.delete`.
@@ -108,6 +145,7 @@ fn action(method: &Method, route: &str) -> String {
         Method::PUT => "set",
         Method::PATCH => "update",
         Method::DELETE => "delete",
+        Method::GET | Method::HEAD => "read",
         _ if words == ["pause"] || words == ["resume"] => "",
         _ if words.len() == 1 && !route.ends_with('}') => "create",
         _ => "",
@@ -122,10 +160,10 @@ pub(super) async fn exposed(state: &State, query: &str) {
     let values = query.split('&').map(|field| field.rsplit('=').next());
     let holder = values
         .flatten()
-        .find_map(|value| state.access.auth.token(value));
+        .find_map(|value| state.access.auth.token(&access::decoded(value)));
     let Some(holder) = holder else { return };
     let now = state.access.auth.now();
-    let (Ok(bits), true) = (getrandom::u64(), state.strangers.admit(now)) else {
+    let (Ok(bits), true) = (getrandom::u64(), state.strangers.admit(None, now)) else {
         return;
     };
     let cure = match holder.is_operator() {
@@ -178,6 +216,7 @@ mod tests {
             (Method::PATCH, "/api/v1/teams/{name}", "teams.update"),
             (Method::POST, "/api/v1/session", "session.create"),
             (Method::POST, "/api/v1/pause", "pause"),
+            (Method::GET, "/api/v1/tokens", "tokens.read"),
             (Method::POST, "/api/v1/approvals/{id}", "approvals"),
         ] {
             assert_eq!(action(&method, route), name, "{method} {route}");

@@ -7,13 +7,13 @@ use hivewright_actors::{
     clock::Timestamp,
     excerpt,
     ids::{TaskId, TeamName},
-    org::Bootstrap,
+    org::{Bootstrap, record::TeamState, tree::Tree},
     queue::submit::{Submission, Submit},
     store::{
         reads,
         records::{EndedTask, Writes},
     },
-    task::{Cause, Ending, Kind, Priority, Source, Task},
+    task::{Cause, Ending, Kind, Priority, Source, Task, WaitReason},
     usage::Usage,
 };
 use serde::{Deserialize, Serialize};
@@ -184,6 +184,8 @@ struct Outcome {
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     truncated: bool,
     error: Option<Fault>,
+    /// The person behind it is told of this end in their channel.
+    notified: bool,
     finished_at: Option<String>,
     duration_ms: u64,
     #[schema(schema_with = vocabulary::of::<Usage>)]
@@ -221,8 +223,18 @@ struct Retried {
     state: &'static str,
 }
 
+/// What an open task waits for, if it is not simply its turn.
+fn waits_for(task: &Task, tree: &Tree) -> Option<WaitReason> {
+    if let Some(parked) = &task.parked {
+        return Some(parked.reason);
+    }
+    let is_waiting = task.outcome.is_none() && task.lease.is_none();
+    let team = tree.get(task.lane.team.as_str()).filter(|_| is_waiting)?;
+    (team.state == TeamState::Paused).then_some(WaitReason::Paused)
+}
+
 impl Row {
-    fn of(task: Task, whole: bool) -> Self {
+    fn of(task: Task, whole: bool, tree: &Tree) -> Self {
         let rest = format!("GET /api/v1/tasks/{}", task.id);
         let cut = |text: &str, most: usize| match whole {
             true => text.to_owned(),
@@ -240,6 +252,8 @@ impl Row {
                 result: cut(&outcome.text, SHOWN),
                 truncated: outcome.truncated,
                 error,
+                notified: task.is_notified(outcome)
+                    && (task.source.as_ref()).is_some_and(|source| source.message.is_none()),
                 finished_at: json::date(outcome.finished_at),
                 duration_ms: u64::try_from(took.as_millis()).unwrap_or(u64::MAX),
                 usage: outcome.usage,
@@ -249,7 +263,7 @@ impl Row {
         Self {
             body: cut(&task.body, BEGINNING),
             state,
-            wait_reason: task.parked.as_ref().map(|parked| parked.reason.as_str()),
+            wait_reason: waits_for(&task, tree).map(WaitReason::as_str),
             created_at: json::date(task.created_at),
             not_before: task.not_before.and_then(json::date),
             deadline_at: json::date(task.deadline_at),
@@ -372,6 +386,7 @@ async fn list(state: web::Data<State>, caller: Caller<Read>) -> Result<Rows<Row>
     let teams = caller.principal.teams();
     let wanted = Wanted::read(&caller.query, teams, parts.clock.now());
     let page = caller.query.page()?;
+    let tree = parts.view.now();
     let rows = parts.store.read(move |storage| {
         let mut gathering = Gathering::new(&page);
         reads::each_open_task(storage, &mut |task| {
@@ -394,7 +409,7 @@ async fn list(state: web::Data<State>, caller: Caller<Read>) -> Result<Rows<Row>
         }
         gathering.rows(&page, |id| {
             let task = reads::task(storage, &TaskId::from(id))?;
-            Ok(task.map(|task| Row::of(task, false)))
+            Ok(task.map(|task| Row::of(task, false, &tree)))
         })
     });
     rows.await.map_err(ApiError::internal)
@@ -415,7 +430,8 @@ async fn show(
     caller: Caller<Read>,
     id: web::Path<String>,
 ) -> Result<Clean<Data<Whole>>, ApiError> {
-    let task = find(&caller, parts(&state)?, &id).await?;
+    let parts = parts(&state)?;
+    let task = find(&caller, parts, &id).await?;
     let Below {
         mut children,
         more_children,
@@ -427,7 +443,7 @@ async fn show(
         children,
         more_children,
         tree,
-        row: Row::of(task, true),
+        row: Row::of(task, true, &parts.view.now()),
     };
     Ok(Clean::new(&state.secrets, Data(shown)))
 }

@@ -11,12 +11,12 @@ use super::{
     arguments::{Admin, Caller, Json},
     auth::{
         registry::{DEFAULT_EXPIRY, NewToken},
-        rows::{Grant, Kind},
+        rows::{Grant, Kind, MintedBy},
         scope::{Scope, Scopes},
     },
     error::ApiError,
     json, listing,
-    operation::Operation,
+    operation::{Field, Operation},
     reply::{Created, Done, Rows},
     routes::{Resource, at},
     teams::acting::Nothing,
@@ -35,7 +35,8 @@ pub(super) fn resources() -> Vec<Resource> {
                 Operation::new("Makes a token, whose text is shown this once.")
                     .description(
                         "Nobody gives a scope or a team that they do not have themselves. `expires` is \
-                         a duration such as `90d`, which is usual, or `never`.",
+                         a duration such as `90d`, which is usual, or `never`; it ends with the token that made \
+                         it in any case.",
                     )
                     .refuses(&[409])
                     .secret()
@@ -50,6 +51,14 @@ pub(super) fn resources() -> Vec<Resource> {
         ),
         at("/api/v1/tokens/{id}").delete(
             Operation::new("Revokes a token, named by its id or name, and all that it opened.")
+                .query(
+                    const {
+                        &[Field::flag(
+                            "minted",
+                            "Also the tokens that it made, and those that they made.",
+                        )]
+                    },
+                )
                 .refuses(&[409]),
             revoke,
         ),
@@ -73,9 +82,23 @@ pub struct Row {
     expires_at: Option<String>,
     /// About when.
     last_used_at: Option<String>,
+    /// The token that made it; null if that is not known.
+    minted_by: Option<MintedBy>,
     /// Shown once, to whoever made it.
     #[serde(skip_serializing_if = "Option::is_none")]
     token: Option<String>,
+}
+
+impl Row {
+    /// For the audit: which token, and what it may do.
+    fn described(&self) -> String {
+        let scopes: Vec<_> = self.scopes.iter().map(Scope::as_str).collect();
+        let teams = self.teams.as_ref().map(|teams| teams.join(","));
+        let teams = teams
+            .map(|teams| format!(" for {teams}"))
+            .unwrap_or_default();
+        format!("{} {} {}{teams}", self.id, self.name, scopes.join(","))
+    }
 }
 
 impl From<Grant> for Row {
@@ -89,6 +112,7 @@ impl From<Grant> for Row {
             created_at: json::date(grant.created_at),
             expires_at: grant.expires_at.and_then(json::date),
             last_used_at: grant.last_used_at.and_then(json::date),
+            minted_by: grant.minted_by,
             token: None,
         }
     }
@@ -131,6 +155,7 @@ async fn create(
     let expires_in = expiry(wish.expires.as_deref()).ok_or_else(|| {
         ApiError::invalid_field("expires", "expected a duration such as 90d, or `never`")
     })?;
+    caller.names(&wish.name);
     let wish = NewToken {
         name: wish.name,
         scopes: wish.scopes,
@@ -139,6 +164,7 @@ async fn create(
     };
     let minted = state.access.auth.mint(wish, &caller.principal).await?;
     let mut row = Row::from(minted.row);
+    caller.names(row.described());
     row.token = Some(minted.text.expose().to_owned());
     Ok(Created(row))
 }
@@ -153,7 +179,11 @@ async fn revoke(
     if meant.is_some_and(|grant| !is_within(&grant, &caller)) {
         return Err(ApiError::not_found("there is no such token"));
     }
-    state.access.auth.revoke(&id, &caller.principal).await?;
+    let with_minted = caller.query.flag("minted").unwrap_or_default();
+    let auth = &state.access.auth;
+    let ended = auth.revoke(&id, with_minted, &caller.principal).await?;
+    let ended: Vec<_> = ended.iter().map(|id| id.as_str()).collect();
+    caller.names(ended.join(" "));
     Ok(Done)
 }
 

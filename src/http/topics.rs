@@ -4,6 +4,7 @@ use std::{collections::HashMap, time::Duration};
 
 use actix_web::{http::StatusCode, web};
 use hivewright_actors::{
+    channel_type::ChannelType,
     clock::Timestamp,
     event::TopicState,
     ids::{ChannelId, MAIN, TopicId},
@@ -11,6 +12,7 @@ use hivewright_actors::{
         managing::{ChangeTopic, NotChanged},
         topics::Topic as Row,
     },
+    storage::Storage,
     store::reads::{self, OpenWork},
     task::Lane,
 };
@@ -131,7 +133,7 @@ impl Standing {
         row.state(self.now, busy, self.idle_after)
     }
 
-    fn shown(&self, channel: ChannelId, row: Row) -> Topic {
+    fn shown(&self, channel: ChannelId, channel_type: ChannelType, row: Row) -> Topic {
         let (queued, running) = self.work.get(&row.id).copied().unwrap_or_default();
         let lane = Lane {
             team: MAIN.into(),
@@ -139,7 +141,7 @@ impl Standing {
         };
         Topic {
             state: self.state(&row),
-            channel_type: channel.channel_type().to_owned(),
+            channel_type: channel_type.to_string(),
             channel_id: channel,
             name: row.name,
             created_at: json::date(row.created_at),
@@ -152,18 +154,45 @@ impl Standing {
     }
 }
 
+/// The types of channels, as they are stored. The topics of a channel stand beside each other, so that one
+/// is remembered.
+struct ChannelTypes<'a> {
+    storage: &'a dyn Storage,
+    last: Option<(ChannelId, ChannelType)>,
+}
+
+impl ChannelTypes<'_> {
+    fn of(&mut self, channel: &ChannelId) -> ChannelType {
+        if let Some((last, found)) = &self.last
+            && last == channel
+        {
+            return found.clone();
+        }
+        // Topics are stored with their channel; one that cannot be read is shown all the same.
+        let row = reads::channel_row(self.storage, channel).ok().flatten();
+        let found = row.map(|row| row.channel_type).unwrap_or_default();
+        self.last = Some((channel.clone(), found.clone()));
+        found
+    }
+}
+
 /// The wanted part of all topics. Holds no more of them than the page.
 async fn part(
     state: &State,
     standing: Standing,
     page: Page,
-    wanted: impl Fn(&ChannelId, &Row, TopicState) -> bool + Send + 'static,
+    wanted: impl Fn((&ChannelId, &ChannelType), &Row, TopicState) -> bool + Send + 'static,
 ) -> Result<Rows<Topic>, ApiError> {
     let rows = state.spine.store.read(move |storage| {
         let name = |channel: &ChannelId, row: &Row| format!("{channel}\0{}", row.id);
         let mut gathering = Gathering::new(&page);
+        let mut types = ChannelTypes {
+            storage,
+            last: None,
+        };
         reads::topics(storage, &mut |channel, row| {
-            if wanted(&channel, &row, standing.state(&row)) {
+            let of = (&channel, &types.of(&channel));
+            if wanted(of, &row, standing.state(&row)) {
                 let value = match page.sort.field {
                     "name" => row.name.clone().into(),
                     "created_at" => row.created_at.0.into(),
@@ -179,7 +208,8 @@ async fn part(
         })?;
         reads::topics(storage, &mut |channel, row| {
             if let Some(place) = found.get_mut(&name(&channel, &row)) {
-                *place = Some(standing.shown(channel, row));
+                let channel_type = types.of(&channel);
+                *place = Some(standing.shown(channel, channel_type, row));
             }
         })?;
         let data = places.data.iter().filter_map(|id| found.remove(id)?);
@@ -235,9 +265,9 @@ async fn list(state: web::Data<State>, caller: Caller<Read>) -> Result<Rows<Topi
     let page = query.page()?;
     let open = open_work(&state).await?;
     let by = Standing::new(&state, &open);
-    let rows = part(&state, by, page, move |of, topic, state| {
+    let rows = part(&state, by, page, move |(of, channel_type), topic, state| {
         let is_there =
-            |channel: &String| of.as_str() == channel || of.channel_type() == channel.as_str();
+            |channel: &String| of.as_str() == channel || channel_type.to_string() == *channel;
         let is_named = |words: &String| topic.name.to_lowercase().contains(words.as_str());
         channel.as_ref().is_none_or(is_there)
             && words.as_ref().is_none_or(is_named)
@@ -252,9 +282,14 @@ async fn known(state: &web::Data<State>, id: &str) -> Result<Topic, ApiError> {
     let (standing, wanted) = (Standing::new(state, &open), TopicId::from(id));
     let found = state.spine.store.read(move |storage| {
         let mut found = None;
+        let mut types = ChannelTypes {
+            storage,
+            last: None,
+        };
         reads::topics(storage, &mut |channel, row| {
             if row.id == wanted {
-                found = Some(standing.shown(channel, row));
+                let channel_type = types.of(&channel);
+                found = Some(standing.shown(channel, channel_type, row));
             }
         })?;
         Ok(found)

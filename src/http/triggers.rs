@@ -13,7 +13,7 @@ use hivewright_actors::{
         run::{Cause, Run},
         trigger::Trigger,
     },
-    store::records::decode,
+    store::damage::row,
     task,
 };
 use serde::Deserialize;
@@ -224,6 +224,7 @@ impl From<DeskError> for ApiError {
                 StatusCode::CONFLICT
             }
             "queue_full" => return Self::rate_limited(message),
+            "disk_full" => return Self::disk_full(),
             "busy" => return Self::draining(),
             // It may have begun before.
             "draining" => return Self::draining().unsure(),
@@ -326,6 +327,7 @@ async fn create(
     let author = Author::Operator(caller.principal.id().as_str());
     let team = desk.team(&author, &team)?;
     let made = desk.create(&author, team, &form, enable, false).await?;
+    caller.names(made.id.as_str());
     Ok(Created(with_times(desk, &made, show::trigger(&made))))
 }
 
@@ -477,7 +479,7 @@ async fn history(
     let (start, end) = records::runs_range(&team, &trigger, before);
     let rows = state.spine.store.read(move |storage| {
         listing::scan(storage, start, end, &page, |key, value| {
-            let run: Run = decode(key, value).ok()?;
+            let run: Run = row(storage, key, Ok(value))?;
             Some(show::run(&run))
         })
     });

@@ -193,8 +193,11 @@ async fn grant(
         level: level.unwrap_or_default(),
         by: caller.principal.id().to_string(),
     });
-    let granted = answered(granted.timeout(PATIENCE).await)?;
-    Ok(Created(Row::from(granted)))
+    let row = Row::from(answered(granted.timeout(PATIENCE).await)?);
+    let (kind, sender) = (&wish.channel_type, &wish.sender_id);
+    let level = wish.trust_level.as_deref().unwrap_or("trusted");
+    caller.names(format!("{} {kind}:{sender} {level}", row.id));
+    Ok(Created(row))
 }
 
 fn level(name: &str) -> Result<Level, ApiError> {

@@ -77,7 +77,10 @@ pub(super) fn resources() -> Vec<Resource> {
             )
             .put(
                 Operation::new("Sets an entry, or changes what it may be used for.")
-                    .description("What is set is a secret unless `secret` is false.")
+                    .description(
+                        "What is set is a secret unless `secret` is false. With `create` it is refused if there \
+                         is such an entry; without, what is not given stays as it was.",
+                    )
                     .refuses(&[409])
                     .example(r#"{"value": "…", "hosts": ["api.example.org"]}"#),
                 set,
@@ -178,6 +181,9 @@ struct Wish {
     /// The hosts that it may be sent to.
     hosts: Option<Vec<String>>,
     note: Option<String>,
+    /// Refuse, if there is such an entry.
+    #[serde(default)]
+    create: bool,
 }
 
 /// An entry that was set.
@@ -229,6 +235,7 @@ impl Wish {
             tools: self.tools,
             hosts: self.hosts,
             note: self.note,
+            create: self.create,
         })
     }
 }
@@ -385,7 +392,7 @@ async fn show_audit(
     let (start, end) = wanted.range();
     let rows = state.spine.store.read(move |storage| {
         listing::scan(storage, start, end, &page, |key, value| {
-            let row = AuditRow::read(key, value)?;
+            let row = AuditRow::read(storage, key, value)?;
             (wanted.takes(&row) && seen(&row)).then(|| Act::from(row))
         })
     });

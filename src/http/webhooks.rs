@@ -116,6 +116,9 @@ async fn receive(
         .await
         .map_err(|_| ApiError::too_slow())??;
     proof.check(desk, &hook, &body, now)?;
+    if state.spine.store.room().is_full() {
+        return Err(ApiError::disk_full());
+    }
     let filtered = filter(desk, &hook.webhook, &content_type, &body)?;
     let call = Call {
         trigger: hook.id.clone(),
@@ -128,6 +131,7 @@ async fn receive(
     let answer = match answer.map_err(ApiError::internal)? {
         Ok(answer) => answer,
         Err(Refusal::QueueFull(reason)) => return Err(ApiError::rate_limited(reason)),
+        Err(Refusal::DiskFull) => return Err(ApiError::disk_full()),
         Err(Refusal::NotFound) => return Err(ApiError::not_found("there is no such webhook")),
         Err(_) => return Err(ApiError::draining()),
     };

@@ -7,7 +7,8 @@ use hivewright_actors::{
     storage::{Order, Storage, StorageError},
     store::{
         StoreHandle,
-        records::{EdgeKey, Writes, after_prefix, decode},
+        damage::row,
+        records::{EdgeKey, Writes, after_prefix},
     },
 };
 use serde_json::Map;
@@ -76,9 +77,9 @@ pub fn since(moment: Timestamp) -> (Vec<u8>, Vec<u8>) {
 }
 
 /// A line and its name, from its row.
-pub fn line(key: &[u8], value: &[u8]) -> Option<(String, Line)> {
+pub fn line(storage: &dyn Storage, key: &[u8], value: &[u8]) -> Option<(String, Line)> {
     let name = key.strip_prefix(EdgeKey::prefix(KIND).as_slice())?;
-    let line = decode(key, value).ok()?;
+    let line = row(storage, key, Ok(value))?;
     Some((String::from_utf8_lossy(name).into_owned(), line))
 }
 
@@ -135,13 +136,13 @@ mod tests {
         let times = [5, 999, 1_000, 20_000_000_000];
         for (number, at) in (1..).zip(times) {
             let writes = Writes::new().edge(&key(Timestamp(at), number), &line(at));
-            storage.commit(&writes.batch()).unwrap();
+            storage.commit(&writes.batch().unwrap()).unwrap();
         }
 
         let (start, end) = since(Timestamp(6));
         let mut seen = Vec::new();
         let mut see = |key: &[u8], value: Result<&[u8], StorageError>| {
-            let (_, line) = super::line(key, value.unwrap()).unwrap();
+            let (_, line) = super::line(&*storage, key, value.unwrap()).unwrap();
             seen.push(line.at.0);
             ControlFlow::Continue(())
         };

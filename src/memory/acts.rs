@@ -13,7 +13,9 @@ use hivewright_actors::{
 use super::{
     Changed, Memory, Slot,
     book::Book,
-    chain::{Act, Chain, Change, Deletion, Draft, Edit, Saving, Verdict, check_reason},
+    chain::{
+        Act, Chain, Change, Deletion, Draft, Edit, Saving, Verdict, check_content, check_reason,
+    },
     entry::{Actor, Entry, Key, MOST_ENTRIES},
     error::MemoryError,
     kind::Kind,
@@ -143,6 +145,24 @@ impl Memory {
         check_reason("note", note.as_deref())?;
         self.act_on(id, by, move |chain, act, id| {
             chain.review(id, verdict, note, act)
+        })
+        .await
+    }
+
+    /// Approves a pending version in other words.
+    pub async fn correct(
+        &self,
+        id: &MemoryId,
+        content: String,
+        note: Option<String>,
+        by: Actor,
+    ) -> Result<Entry, MemoryError> {
+        check_content(&content)?;
+        check_reason("note", note.as_deref())?;
+        let place = self.place(id).await?;
+        self.refuse_secret(&place.team, &content)?;
+        self.act_on(id, by, move |chain, act, id| {
+            chain.correct(id, content, note, act)
         })
         .await
     }

@@ -42,7 +42,7 @@ impl Card {
             version: entry.version,
             kind: entry.kind,
             expires_at: entry.expires_at,
-            candidate: entry.is_injected().then(candidate),
+            candidate: entry.kept_out().is_none().then(candidate),
         }
     }
 }

@@ -82,7 +82,7 @@ impl Edit {
     }
 }
 
-fn check_content(content: &str) -> Result<(), MemoryError> {
+pub(super) fn check_content(content: &str) -> Result<(), MemoryError> {
     match content.len() {
         1..=LONGEST_CONTENT => Ok(()),
         bytes => Err(MemoryError::Content(bytes)),
@@ -334,6 +334,33 @@ impl Chain {
             entry.pinned = active.pinned;
         }
         self.replace(entry, act)
+    }
+
+    /// Approves a pending version in other words: those of the person are a version of their own, and what
+    /// was written stays in the chain.
+    pub(super) fn correct(
+        &self,
+        id: &MemoryId,
+        content: String,
+        note: Option<String>,
+        act: &Act,
+    ) -> Result<Change, MemoryError> {
+        if self.get(id)?.content == content {
+            return self.review(id, Verdict::Approve, note, act);
+        }
+        let rejected = self.review(id, Verdict::Reject, note.clone(), act)?.entry;
+        let active = self.active();
+        let mut entry = self.new_version(act, active, &rejected.key, &rejected.team);
+        entry.content = content;
+        entry.kind = rejected.kind;
+        entry.expires_at = rejected.expires_at;
+        entry.supersede_reason = Some(format!("review of {id} in other words"));
+        entry.review = Review::Approved;
+        entry.reviewed = Some(act.remark(note));
+        let mut change = self.replace(entry, act)?;
+        change.put.retain(|former| former.id != *id);
+        change.put.insert(0, rejected);
+        Ok(change)
     }
 
     /// Puts the active version before others in prompts, or no longer.

@@ -9,7 +9,7 @@ use hivewright_actors::{
 };
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error as _};
 
-use super::{error::MemoryError, kind::Kind, provenance::Provenance};
+use super::{error::MemoryError, inject::Injection, kind::Kind, provenance::Provenance};
 
 /// The longest key, in characters.
 pub const LONGEST_KEY: usize = 128;
@@ -122,9 +122,14 @@ impl Entry {
         !self.active && self.review == Review::Pending && self.ended.is_none()
     }
 
-    /// It may go into prompts by itself.
-    pub fn is_injected(&self) -> bool {
-        self.active && self.kind.is_injected() && !self.is_untrusted()
+    /// Why it never goes into prompts by itself as it is; none if it may.
+    pub(super) fn kept_out(&self) -> Option<Injection> {
+        match self {
+            _ if !self.active => Some(Injection::Inactive),
+            _ if self.is_untrusted() => Some(Injection::Review),
+            _ if !self.kind.is_injected() => Some(Injection::Type),
+            _ => None,
+        }
     }
 
     /// Nobody has said that it can be believed.

@@ -2,12 +2,13 @@
 //!
 //! The same entries give the same bytes, so that a provider's prompt cache holds.
 
-use std::{cmp::Reverse, fmt::Write};
+use std::{cmp::Reverse, collections::HashMap, fmt::Write};
 
 use hivewright_actors::{clock::Timestamp, ids::MemoryId};
+use serde::Serialize;
 
 use super::{
-    entry::{Key, beginning},
+    entry::{Entry, Key, beginning},
     kind::Kind,
 };
 
@@ -57,6 +58,54 @@ pub(super) struct Chosen {
 pub(super) struct Choice {
     pub(super) chosen: Vec<Chosen>,
     pub(super) left_out: usize,
+}
+
+/// Whether an entry is in prompts, and why not.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, schemars::JsonSchema)]
+#[serde(tag = "state", rename_all = "snake_case")]
+pub enum Injection {
+    /// All of it is.
+    Whole,
+    /// Its beginning is.
+    Cut {
+        /// So many characters.
+        shown: usize,
+        /// Of so many.
+        of: usize,
+    },
+    /// No: others of its type that are pinned or newer, and other types, take the room.
+    NoRoom,
+    /// No: entries of its type are only searched for.
+    Type,
+    /// No: it waits for a person, or was rejected.
+    Review,
+    /// No: it is not the version in use.
+    Inactive,
+}
+
+/// What prompts hold of a team's entries.
+#[derive(Clone, Debug, Default)]
+pub struct Injections(HashMap<MemoryId, Injection>);
+
+impl Injections {
+    pub(super) fn of_choice(choice: &Choice) -> Self {
+        let shown = choice.chosen.iter().map(|chosen| {
+            let (shown, of) = (chosen.characters, chosen.candidate.characters);
+            let injection = match shown < of {
+                true => Injection::Cut { shown, of },
+                false => Injection::Whole,
+            };
+            (chosen.candidate.id.clone(), injection)
+        });
+        Self(shown.collect())
+    }
+
+    /// Whether this entry is among it.
+    pub fn of(&self, entry: &Entry) -> Injection {
+        let chosen = || self.0.get(&entry.id).copied();
+        let kept_out = entry.kept_out().or_else(chosen);
+        kept_out.unwrap_or(Injection::NoRoom)
+    }
 }
 
 /// Room for entries and their characters.

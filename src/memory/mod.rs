@@ -32,7 +32,7 @@ pub mod date;
 pub(crate) mod doubles;
 pub mod entry;
 pub mod error;
-mod inject;
+pub mod inject;
 pub mod kind;
 pub mod provenance;
 mod rate;

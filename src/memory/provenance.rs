@@ -58,13 +58,13 @@ impl Origin {
 pub struct Provenance {
     /// The kind of source.
     pub origin: Origin,
-    /// The exact source: a sender, a team, a token.
+    /// The exact source: a sender, a team, a token, a tool, an address, the run of a trigger.
     #[serde(default, rename = "ref", skip_serializing_if = "Option::is_none")]
     pub source: Option<String>,
     /// The task that saved it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub task_id: Option<TaskId>,
-    /// The session whose journal tells of it.
+    /// The session whose journal tells of it, such as `ops~2:main`. Entries of earlier versions have another form.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub session_id: Option<String>,
     /// The event of that journal which holds the call.
@@ -110,10 +110,7 @@ impl Provenance {
         };
         Self {
             task_id: Some(caller.task.clone()),
-            session_id: Some(match &caller.lane.topic {
-                Some(topic) => format!("{}/{topic}", caller.lane.team),
-                None => caller.lane.team.to_string(),
-            }),
+            session_id: Some(caller.lane.session_id(caller.team.generation)),
             call: Some(call.to_owned()),
             sender,
             subagent: caller.subagent.clone(),
@@ -129,7 +126,14 @@ impl Provenance {
         urls.truncate(MOST_READ);
         let mut tools = trail.tools;
         tools.truncate(MOST_READ);
+        let (origin, source) = match trail.tainted_by {
+            Some((_, Some(url))) if url.len() <= LONGEST_URL => (Origin::Web, Some(url)),
+            Some((tool, _)) => (Origin::Tool, Some(tool)),
+            None => (self.origin, self.source),
+        };
         Self {
+            origin,
+            source,
             event_seq: Some(trail.seq),
             tools,
             urls,
@@ -164,7 +168,11 @@ fn source(caller: &Caller) -> (Origin, Option<String>) {
             Cause::Operator { name } => (Origin::Operator, Some(name.clone())),
             Cause::System => (Origin::System, None),
         },
-        Kind::Trigger | Kind::Bootstrap => (Origin::System, Some(caller.task.to_string())),
+        Kind::Trigger | Kind::Bootstrap => match &caller.firing {
+            Some(firing) if firing.webhook => (Origin::Webhook, Some(firing.run.to_string())),
+            Some(firing) => (Origin::System, Some(firing.run.to_string())),
+            None => (Origin::System, Some(caller.task.to_string())),
+        },
         _ => {
             // The last of the path is the turn's own task.
             let path = &caller.lineage.path;
@@ -177,9 +185,11 @@ fn source(caller: &Caller) -> (Origin, Option<String>) {
 
 #[cfg(test)]
 mod tests {
+    #![allow(clippy::unwrap_used)]
+
     use hivewright_actors::{
         clock::Timestamp,
-        task::{Lane, Task},
+        task::{Firing, Lane, Task},
     };
 
     use super::*;
@@ -206,7 +216,7 @@ mod tests {
             origin: Origin::User,
             source: Some("discord:42".to_owned()),
             task_id: Some("task-1".into()),
-            session_id: Some("main/t-1".to_owned()),
+            session_id: Some("main:t-1".to_owned()),
             event_seq: None,
             call: Some("turn-1:2:0".to_owned()),
             sender: Some("42".to_owned()),
@@ -223,6 +233,7 @@ mod tests {
     fn delegated_work_comes_from_the_team_that_gave_it() {
         let above = task("main", None);
         let mut below = task("ops", None);
+        below.generation = 2;
         below.id = "task-2".into();
         below.kind = Kind::Delegate;
         below.lineage = Some(above.lineage_below());
@@ -233,6 +244,62 @@ mod tests {
             (found.origin, found.source.as_deref()),
             (Origin::Team, Some("main"))
         );
-        assert_eq!(found.session_id.as_deref(), Some("ops"));
+        assert_eq!(found.session_id.as_deref(), Some("ops~2:main"));
+    }
+
+    /// MV-12: work that a request from outside started names its run, and a schedule is none of that.
+    #[test]
+    fn the_work_of_a_trigger_names_its_run() {
+        for (webhook, origin) in [(true, Origin::Webhook), (false, Origin::System)] {
+            let mut task = task("ops", None);
+            task.kind = Kind::Trigger;
+            task.firing = Some(Firing {
+                run: "run-1".into(),
+                webhook,
+            });
+
+            let found = Provenance::in_turn(&Caller::of(&task), "k", Label::Untrusted);
+
+            assert_eq!(
+                (found.origin, found.source.as_deref()),
+                (origin, Some("run-1"))
+            );
+        }
+    }
+
+    /// MV-12: what was read first of what nobody vouches for is where the words come from.
+    #[test]
+    fn what_made_a_turn_doubtful_is_its_source() {
+        let url = "https://example.org/a".to_owned();
+        for (read, expected) in [
+            (None, (Origin::User, "ws:ann")),
+            (Some(("web_fetch", Some(&url))), (Origin::Web, url.as_str())),
+            (Some(("mcp.git.log", None)), (Origin::Tool, "mcp.git.log")),
+        ] {
+            let mut task = task("main", None);
+            task.cause = Some(Cause::sender("ws", "ann"));
+            let trail = Trail {
+                tainted_by: read.map(|(tool, url)| (tool.to_owned(), url.cloned())),
+                ..Trail::default()
+            };
+
+            let found = Provenance::in_turn(&Caller::of(&task), "k", Label::Untrusted);
+            let found = found.after(trail);
+
+            assert_eq!(
+                (found.origin, found.source.as_deref()),
+                (expected.0, Some(expected.1))
+            );
+        }
+    }
+
+    /// MV-12: entries of earlier versions are still read.
+    #[test]
+    fn an_entry_with_an_older_session_is_read() {
+        let text = r#"{"origin":"user","session_id":"main/t-1","label":"trusted"}"#;
+
+        let found: Provenance = serde_json::from_str(text).unwrap();
+
+        assert_eq!(found.session_id.as_deref(), Some("main/t-1"));
     }
 }

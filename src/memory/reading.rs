@@ -18,7 +18,7 @@ use super::{
     book::is_found,
     entry::{Entry, Key, Review},
     error::MemoryError,
-    inject::{choose, lay_out},
+    inject::{Injections, choose, lay_out},
     kind::Kind,
     rows,
     search::{Hit, Index, SNIPPET, order, snippet},
@@ -196,6 +196,14 @@ impl Memory {
             redactions,
         });
         Ok(text)
+    }
+
+    /// What the next prompt of a team holds of its entries: the same choice that [`Memory::injected`] lays out.
+    pub async fn injections(&self, team: &TeamKey) -> Result<Injections, MemoryError> {
+        let slot = self.slot(team);
+        let shelf = &mut *slot.shelf.lock().await;
+        let book = self.filled(team, &slot, shelf).await?;
+        Ok(Injections::of_choice(&choose(book.candidates())))
     }
 
     /// How many active entries a team has.

@@ -7,6 +7,7 @@ use hivewright_actors::{
     live::event::{self, Event},
     storage::{Order, Storage, StorageError},
     store::{
+        damage::{one, row},
         records::{EdgeKey, Writes, after_prefix, decode},
         redact::{Owner, Texts},
     },
@@ -113,9 +114,7 @@ pub(super) fn writes(change: &Change) -> Writes {
 
 /// Where a version is found.
 pub(super) fn place(storage: &dyn Storage, id: &MemoryId) -> Result<Option<Place>, StorageError> {
-    let key = place_key(id).bytes();
-    let value = storage.get(&key)?;
-    value.map(|value| decode(&key, &value)).transpose()
+    one(storage, &place_key(id).bytes())
 }
 
 /// One version.
@@ -125,9 +124,7 @@ pub(super) fn entry(
     key: &Key,
     version: u32,
 ) -> Result<Option<Entry>, StorageError> {
-    let key = entry_key(team, key, version).bytes();
-    let value = storage.get(&key)?;
-    value.map(|value| decode(&key, &value)).transpose()
+    one(storage, &entry_key(team, key, version).bytes())
 }
 
 /// All versions of a key.
@@ -160,9 +157,8 @@ fn each(
 ) -> Result<(), StorageError> {
     let end = after_prefix(prefix);
     storage.scan(prefix, &end, Order::Rising, &mut |key, value| {
-        match value.and_then(|value| decode(key, value)) {
-            Ok(entry) => visit(entry),
-            Err(error) => tracing::error!(%error, "a memory cannot be read and is left out"),
+        if let Some(entry) = row(storage, key, value) {
+            visit(entry);
         }
         ControlFlow::Continue(())
     })
@@ -205,8 +201,8 @@ pub(super) fn keys(storage: &dyn Storage, team: &TeamKey) -> Result<Vec<Vec<u8>>
     let end = after_prefix(&prefix);
     storage.scan(&prefix, &end, Order::Rising, &mut |key, value| {
         keys.push(key.to_vec());
-        let entry = value.and_then(|value| decode::<Entry>(key, value));
-        keys.extend(entry.ok().map(|entry| place_key(&entry.id).bytes()));
+        let entry = row::<Entry>(storage, key, value);
+        keys.extend(entry.map(|entry| place_key(&entry.id).bytes()));
         ControlFlow::Continue(())
     })?;
     Ok(keys)

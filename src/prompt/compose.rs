@@ -20,6 +20,7 @@ use super::{
 };
 use crate::{
     settings::home::Home,
+    taint::Taint,
     teams::equipment::{Item, OPERATOR, PROGRAM},
 };
 
@@ -85,6 +86,8 @@ pub struct Composed {
     pub prompt_hash: String,
     /// Rule files that were left out, and why.
     pub warnings: Vec<String>,
+    /// Files that were left out since somebody may have changed them who may not.
+    pub suspects: Vec<String>,
 }
 
 /// Why there is no prompt.
@@ -118,6 +121,7 @@ struct Inner {
     shared: Mutex<Arc<str>>,
     /// What was last told to each team before its turn's own part.
     told: DashMap<TeamName, Arc<Told>>,
+    taint: Taint,
 }
 
 /// The parts of a prompt that stay the same until a file changes, with what they were made from.
@@ -143,24 +147,43 @@ struct Tiers {
 }
 
 impl Tiers {
-    fn warnings(&self) -> impl Iterator<Item = &String> {
+    fn all(&self) -> impl Iterator<Item = &Tier> {
         let lineage = self.lineage.iter().map(|(_, tier)| tier);
         let all = [&self.organisation].into_iter().chain(lineage);
-        all.chain([&self.own]).flat_map(|tier| &tier.warnings)
+        all.chain([&self.own])
+    }
+
+    fn warnings(&self) -> impl Iterator<Item = &String> {
+        self.all().flat_map(|tier| &tier.warnings)
+    }
+
+    fn suspects(&self) -> impl Iterator<Item = &String> {
+        self.all().flat_map(|tier| &tier.suspects)
     }
 }
 
 impl Prompts {
     /// Prompts from the rules of this home.
     pub fn new(home: Home) -> Self {
+        Self::with_taint(home, Taint::default())
+    }
+
+    /// The same without what untrusted turns wrote.
+    pub fn with_taint(home: Home, taint: Taint) -> Self {
         Self(Arc::new(Inner {
             system: rules::system(),
-            files: Files::default(),
-            shelf: Shelf::new(home.clone()),
+            files: Files::new(taint.clone()),
+            shelf: Shelf::new(home.clone(), taint.clone()),
             shared: Mutex::new("".into()),
             told: DashMap::new(),
             home,
+            taint,
         }))
+    }
+
+    /// Which files untrusted turns wrote.
+    pub fn taint(&self) -> &Taint {
+        &self.0.taint
     }
 
     /// What a team can load and be now. Unchanged files are only looked at. Blocks.
@@ -215,6 +238,8 @@ impl Inner {
         let warnings = self.system.warnings.iter().chain(tiers.warnings());
         let warnings = warnings.chain(&request.cast.library.warnings);
         let warnings = warnings.cloned().collect();
+        let suspects = tiers.suspects().chain(&request.cast.library.suspects);
+        let suspects = suspects.cloned().collect();
         let told = self.told(request, &workspace, tiers)?;
         let system = SystemPrompt {
             shared: told.shared.clone(),
@@ -230,6 +255,7 @@ impl Inner {
             system: Arc::new(system),
             prompt_hash: told.hash.clone(),
             warnings,
+            suspects,
         })
     }
 

@@ -16,7 +16,10 @@ use rustix::{
     io::Errno,
 };
 
-use crate::settings::file_cache::Stamp;
+use crate::{
+    settings::file_cache::Stamp,
+    taint::{Taint, seen::Seen},
+};
 
 /// What the files of a folder are read as.
 pub(super) trait Text: Sized + Eq {
@@ -57,6 +60,8 @@ pub(super) struct Found<T> {
     pub(super) texts: Vec<Arc<T>>,
     /// Files that were left out, and why.
     pub(super) warnings: Vec<String>,
+    /// Files that somebody may have changed who may not, and why.
+    pub(super) suspects: Vec<String>,
 }
 
 impl<T> Clone for Found<T> {
@@ -64,6 +69,7 @@ impl<T> Clone for Found<T> {
         Self {
             texts: self.texts.clone(),
             warnings: self.warnings.clone(),
+            suspects: self.suspects.clone(),
         }
     }
 }
@@ -73,6 +79,7 @@ impl<T> Default for Found<T> {
         Self {
             texts: Vec::new(),
             warnings: Vec::new(),
+            suspects: Vec::new(),
         }
     }
 }
@@ -122,25 +129,36 @@ struct Kept<T> {
 #[derive(Debug)]
 struct Whole<T> {
     folder: Stamp,
+    /// Of the labels of files.
+    version: u64,
     /// What its files looked like; none could not be seen.
     files: Vec<(PathBuf, Option<Stamp>)>,
     found: Found<T>,
 }
 
 impl<T> Whole<T> {
-    fn is_current(&self, folder: Stamp, links: Links) -> bool {
+    fn is_current(&self, folder: Stamp, version: u64, links: Links) -> bool {
         let mut files = self.files.iter();
-        self.folder == folder && files.all(|(file, seen)| links.stamp(file).ok() == *seen)
+        self.folder == folder
+            && self.version == version
+            && files.all(|(file, seen)| links.stamp(file).ok() == *seen)
     }
 }
 
 /// What was read, by folder. All calls may block.
 #[derive(Debug)]
-pub(super) struct Files<T>(DashMap<PathBuf, Arc<Kept<T>>>);
+pub(super) struct Files<T> {
+    kept: DashMap<PathBuf, Arc<Kept<T>>>,
+    taint: Taint,
+}
 
-impl<T> Default for Files<T> {
-    fn default() -> Self {
-        Self(DashMap::new())
+impl<T> Files<T> {
+    /// Leaves out what untrusted turns wrote.
+    pub(super) fn new(taint: Taint) -> Self {
+        Self {
+            kept: DashMap::new(),
+            taint,
+        }
     }
 }
 
@@ -152,15 +170,16 @@ impl<T: Text> Files<T> {
     pub(super) fn read(&self, parent: &Path, name: &str, links: Links) -> Found<T> {
         let path = parent.join(name);
         let seen = links.stamp(&path);
-        let before = self.0.get(&path).map(|kept| kept.clone());
+        let version = self.taint.version();
+        let before = self.kept.get(&path).map(|kept| kept.clone());
         let whole = before.as_ref().and_then(|kept| kept.whole.as_ref());
         if let (Some(whole), Ok(seen)) = (whole, seen)
-            && whole.is_current(seen, links)
+            && whole.is_current(seen, version, links)
         {
             return whole.found.clone();
         }
         let opened = seen.and_then(|seen| {
-            let folder = Folder::open(parent, name, links)?;
+            let folder = Folder::open(parent, name, links, &self.taint)?;
             let names = folder.names(T::INSIDE)?;
             Ok((seen, folder, names))
         });
@@ -179,11 +198,12 @@ impl<T: Text> Files<T> {
                 let (found, texts) = folder.read(names, known.unwrap_or(&Texts::new()));
                 let whole = is_settled.then(|| Whole {
                     folder: seen,
+                    version,
                     files,
                     found: found.clone(),
                 });
                 // Replaced as a whole, so that files which are gone don't fill the memory.
-                self.0.insert(path, Arc::new(Kept { texts, whole }));
+                self.kept.insert(path, Arc::new(Kept { texts, whole }));
                 found
             }
             Err(Errno::NOENT) => Found::default(),
@@ -201,30 +221,33 @@ pub(super) fn source<T: Text>(
     name: &str,
     links: Links,
     file: &str,
+    taint: &Taint,
 ) -> io::Result<String> {
-    let folder = Folder::open(parent, name, links)?;
+    let folder = Folder::open(parent, name, links, taint)?;
     let (_, source) = folder.read_file(file, T::LIMITS.file)?;
     Ok(source)
 }
 
 /// An open folder.
-struct Folder {
+struct Folder<'a> {
     handle: OwnedFd,
     path: PathBuf,
     links: Links,
+    taint: &'a Taint,
 }
 
 const FOLDER: OFlags = OFlags::RDONLY
     .union(OFlags::DIRECTORY)
     .union(OFlags::CLOEXEC);
 
-impl Folder {
-    fn open(parent: &Path, name: &str, links: Links) -> Result<Self, Errno> {
+impl<'a> Folder<'a> {
+    fn open(parent: &Path, name: &str, links: Links, taint: &'a Taint) -> Result<Self, Errno> {
         let above = openat(CWD, parent, FOLDER, Mode::empty())?;
         Ok(Self {
             handle: openat(&above, name, FOLDER | links.open_flags(), Mode::empty())?,
             path: parent.join(name),
             links,
+            taint,
         })
     }
 
@@ -270,6 +293,10 @@ impl Folder {
                     continue;
                 }
             };
+            if let Some(reason) = self.suspicion(&name, &seen) {
+                found.suspects.push(self.left_out(&name, &reason));
+                continue;
+            }
             if total + size(&seen) > limits.total {
                 let reason = format!("{} are larger than {}", limits.all, kib(limits.total));
                 found.warnings.push(self.left_out(&name, &reason));
@@ -335,6 +362,24 @@ impl Folder {
         statat(folder, name, self.links.look_flags()).map_err(|error| error.to_string())
     }
 
+    /// Why somebody may have changed a file who may not.
+    fn suspicion(&self, name: &str, seen: &Stat) -> Option<&'static str> {
+        if self.links == Links::Followed {
+            return None;
+        }
+        if seen.st_nlink > 1 {
+            return Some("has more than one hard link; copy it, and put the copy in its place");
+        }
+        if self.taint.is_quiet() {
+            return None;
+        }
+        let folder = self.path.canonicalize().ok()?;
+        let seen = Seen::path(&folder.join(name)).ok()?;
+        let is_labelled = self.taint.holds(&folder.join(name), &seen);
+        is_labelled
+            .then_some("was written or changed by an untrusted turn; accept it, or write it anew")
+    }
+
     fn inner(&self, name: &str) -> Result<OwnedFd, Errno> {
         let flags = FOLDER | self.links.open_flags();
         openat(&self.handle, name, flags, Mode::empty())
@@ -351,6 +396,9 @@ impl Folder {
         let seen = fstat(&file)?;
         if FileType::from_raw_mode(seen.st_mode) != FileType::RegularFile {
             return Err(io::Error::other("is not a regular file"));
+        }
+        if let Some(reason) = self.suspicion(name, &seen) {
+            return Err(io::Error::other(reason));
         }
         let mut bytes = Vec::new();
         File::from(file).take(largest + 1).read_to_end(&mut bytes)?;
@@ -369,7 +417,7 @@ impl Folder {
 
 fn stamp(seen: &Stat) -> Stamp {
     let modified = (seen.st_mtime, seen.st_mtime_nsec as i64);
-    Stamp::new(modified, size(seen), seen.st_ino)
+    Stamp::new(modified, size(seen), seen.st_ino, seen.st_nlink as u64)
 }
 
 fn size(seen: &Stat) -> u64 {
@@ -419,7 +467,7 @@ mod tests {
     fn every_change_in_a_folder_is_seen() {
         let home = tempfile::tempdir().unwrap();
         let folder = home.path().join("texts");
-        let files = Files::<Words>::default();
+        let files = Files::<Words>::new(Taint::default());
         let read = || {
             let found = files.read(home.path(), "texts", Links::Refused);
             let words = found.texts.iter().map(|text| text.0.clone());
@@ -427,7 +475,7 @@ mod tests {
         };
         let is_whole = || {
             files
-                .0
+                .kept
                 .get(&folder)
                 .is_some_and(|kept| kept.whole.is_some())
         };

@@ -18,6 +18,7 @@ use super::{
 };
 use crate::{
     settings::home::Home,
+    taint::Taint,
     teams::equipment::{OPERATOR, PROGRAM},
 };
 
@@ -38,13 +39,14 @@ pub(super) struct Shelf {
     /// The same library as long as nothing changes.
     libraries: DashMap<TeamName, Arc<Library>>,
     bodies: Arc<Mutex<Bodies>>,
+    taint: Taint,
 }
 
 /// The texts of skills in use, by file, with what they were read as.
 type Bodies = HashMap<PathBuf, (Arc<Skill>, Arc<str>)>;
 
 impl Shelf {
-    pub(super) fn new(home: Home) -> Self {
+    pub(super) fn new(home: Home, taint: Taint) -> Self {
         let shipped = SHIPPED.iter().filter_map(|(name, source)| {
             let place = Place { name, file: name };
             Skill::parse(&place, source).ok().map(Arc::new)
@@ -52,10 +54,11 @@ impl Shelf {
         Self {
             shipped: shipped.collect(),
             home,
-            skills: Files::default(),
-            subagents: Files::default(),
+            skills: Files::new(taint.clone()),
+            subagents: Files::new(taint.clone()),
             libraries: DashMap::new(),
             bodies: Arc::default(),
+            taint,
         }
     }
 
@@ -152,7 +155,10 @@ pub struct Library {
     subagents: BTreeMap<String, Arc<Subagent>>,
     /// Files that were left out or should be looked at, and why.
     pub warnings: Vec<String>,
+    /// Files that somebody may have changed who may not, and why.
+    pub suspects: Vec<String>,
     bodies: Arc<Mutex<Bodies>>,
+    taint: Taint,
 }
 
 impl Library {
@@ -161,7 +167,9 @@ impl Library {
             skills: BTreeMap::new(),
             subagents: BTreeMap::new(),
             warnings: Vec::new(),
+            suspects: Vec::new(),
             bodies: shelf.bodies.clone(),
+            taint: shelf.taint.clone(),
             seen: Seen {
                 own: Found::default(),
                 operator: Found::default(),
@@ -178,6 +186,8 @@ impl Library {
         library
             .warnings
             .extend(seen.subagents.warnings.iter().cloned());
+        let suspects = seen.own.suspects.iter().chain(&seen.subagents.suspects);
+        library.suspects.extend(suspects.cloned());
         for subagent in &seen.subagents.texts {
             library.employ(subagent);
         }
@@ -306,7 +316,7 @@ impl Library {
         {
             return Ok(body.clone());
         }
-        let source = folder::source::<Skill>(parent, SKILLS, links, &skill.file)?;
+        let source = folder::source::<Skill>(parent, SKILLS, links, &skill.file, &self.taint)?;
         let text: Arc<str> = body(&source).into();
         let mut bodies = self.bodies();
         if bodies.len() >= KEPT {

@@ -21,9 +21,12 @@ use super::{
     folder::Text,
     rules::Rule,
 };
-use crate::settings::{
-    home::{Flags, Home},
-    references::Environment,
+use crate::{
+    settings::{
+        home::{Flags, Home},
+        references::Environment,
+    },
+    taint::{Taint, Worker},
 };
 
 mod roles;
@@ -475,6 +478,76 @@ async fn links_in_the_folders_of_a_team_are_not_followed() {
 
     assert!(system.team.contains("Good.") && !system.team.contains("sesame"));
     assert_eq!(warnings.len(), 2, "{warnings:?}");
+}
+
+/// SC-42: whoever has a second name of a rule can change it, so it is not read, and the operator is told.
+#[tokio::test]
+async fn a_rule_with_a_second_name_is_not_read() {
+    let place = place();
+    let folder = place.home.team("scouts");
+    place.team_rule("scouts", "team-rules/good.md", "Good.");
+    place.team_rule("scouts", "team-rules/shared.md", "Shared.");
+    place.team_rule("scouts", "skills/greet/SKILL.md", "Say hello.");
+    place.team_rule("scouts", "subagents/scout.md", "You look around.");
+    for (file, name) in [
+        ("team-rules/good.md", "one"),
+        ("team-rules/shared.md", "two"),
+        ("skills/greet/SKILL.md", "three"),
+        ("subagents/scout.md", "four"),
+    ] {
+        age(&folder.join(file));
+        // It is kept, and must not be kept on.
+        place.compose("scouts").await;
+        if file != "team-rules/good.md" {
+            fs::hard_link(folder.join(file), folder.join(name)).unwrap();
+        }
+    }
+
+    let composed = place.compose("scouts").await;
+    let library = place.prompts.library(&"scouts".into());
+
+    assert!(composed.system.team.contains("Good.") && !composed.system.team.contains("Shared."));
+    assert!(library.skill("greet").is_none() && library.subagents().next().is_none());
+    assert!(composed.suspects[0].contains("team-rules/shared.md: has more than one hard link"));
+    assert_eq!(library.suspects.len(), 2, "{:?}", library.suspects);
+}
+
+/// SC-20, SC-42: a rule that an untrusted turn wrote is not read until somebody accepts it.
+#[tokio::test]
+async fn a_rule_that_an_untrusted_turn_wrote_is_not_read() {
+    let mut place = place();
+    let taint = Taint::default();
+    place.prompts = Prompts::with_taint(place.home.clone(), taint.clone());
+    place.team_rule("scouts", "team-rules/planted.md", "Planted.");
+    let rule = place.home.team("scouts").join("team-rules/planted.md");
+    age(&rule);
+    let before = place.compose("scouts").await;
+    let worker = Worker {
+        team: "scouts".into(),
+        task: "task-1".into(),
+        tool: "bash".to_owned(),
+    };
+    let real = rule.canonicalize().unwrap();
+    let window = taint.begin(worker, vec![real.clone()]).await.unwrap();
+    window.label(vec![(real.clone(), None)]).await.unwrap();
+
+    let labelled = place.compose("scouts").await;
+    taint.written_anew(&real).await.unwrap();
+    let anew = place.compose("scouts").await;
+
+    let told = [before, labelled.clone(), anew].map(|one| one.system.team.contains("Planted."));
+    assert_eq!(told, [true, false, true]);
+    assert!(
+        labelled.suspects[0].contains("untrusted turn"),
+        "{:?}",
+        labelled.suspects
+    );
+}
+
+fn age(path: &Path) {
+    let file = fs::File::options().write(true).open(path).unwrap();
+    file.set_modified(SystemTime::now() - Duration::from_secs(600))
+        .unwrap();
 }
 
 #[tokio::test]

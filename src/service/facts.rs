@@ -23,8 +23,9 @@ use crate::{
         backups::{Backup, Backups},
         jobs,
     },
-    settings::{home::Home, live::Live, load},
-    storage::{self, sled::SledStorage},
+    sandbox::quota,
+    settings::{channels::WebSocket, home::Home, live::Live, load},
+    storage::{self, backup::BackupName, sled::SledStorage},
 };
 
 /// How large the store is on the disk.
@@ -53,8 +54,8 @@ impl http::Service for Facts {
         self.draining.load(Ordering::Relaxed)
     }
 
-    fn has_websocket(&self) -> bool {
-        self.channels.websocket.load(Ordering::Relaxed)
+    fn websocket(&self) -> WebSocket {
+        self.channels.websocket()
     }
 
     fn channels_fault(&self) -> Option<String> {
@@ -76,6 +77,10 @@ impl http::Service for Facts {
 
     fn store_bytes(&self) -> u64 {
         store_bytes(&self.home)
+    }
+
+    fn free_bytes(&self) -> Option<u64> {
+        quota::free(self.home.run()).ok()
     }
 
     fn teams(&self) -> usize {
@@ -103,7 +108,9 @@ impl Archive {
 }
 
 impl Backups for Archive {
-    fn make(&self, file: Option<PathBuf>, work: &jobs::Work) -> Result<PathBuf, String> {
+    fn make(&self, name: Option<BackupName>, work: &jobs::Work) -> Result<PathBuf, String> {
+        let layout = self.layout();
+        let file = name.map(|name| name.file(&layout.backups));
         let report = |step: storage::Progress| {
             work.report(jobs::Progress {
                 done: step.done,
@@ -114,7 +121,7 @@ impl Backups for Archive {
         let is_stopped = || work.is_cancelled();
         storage::backup::create_unless(
             &self.storage,
-            &self.layout(),
+            &layout,
             file.as_deref(),
             &report,
             &is_stopped,
@@ -123,16 +130,10 @@ impl Backups for Archive {
     }
 
     fn list(&self) -> io::Result<Vec<Backup>> {
-        let files = storage::backup::list(&self.layout().backups)?;
-        let known = files.into_iter().filter_map(|file| {
-            // One that is gone since has made room for a newer one.
-            let found = file.metadata().ok()?;
-            let made = found.modified().ok()?.duration_since(UNIX_EPOCH).ok()?;
-            Some(Backup {
-                bytes: found.len(),
-                made: Timestamp(millis(made)),
-                file,
-            })
+        let files = storage::backup::list_all(&self.layout().backups)?;
+        let known = files.into_iter().filter_map(|(file, bytes, made)| {
+            let made = Timestamp(millis(made.duration_since(UNIX_EPOCH).ok()?));
+            Some(Backup { file, bytes, made })
         });
         Ok(known.collect())
     }

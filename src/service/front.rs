@@ -22,7 +22,7 @@ use crate::{
     http::{
         self,
         access::Access,
-        auth::{authenticator::Authenticator, identities::Identities},
+        auth::{authenticator::Authenticator, identities::Identities, scope::Scope},
         jobs::Jobs,
         origin::Gate,
         webhooks::Callers,
@@ -52,6 +52,10 @@ impl Front {
         let auth = Authenticator::open(spine.store.clone(), clock.clone(), &ground.home.secrets())
             .await
             .map_err(|error| machine("credentials cannot be opened", error))?;
+        spine.deciders.connect({
+            let auth = auth.clone();
+            move |who, team| auth.others_may(Scope::Approve, who, team.as_str())
+        });
         let login_code = auth
             .operator_link()
             .map_err(|error| machine("a login code cannot be made", error))?;
@@ -69,6 +73,7 @@ impl Front {
             spine: spine.clone(),
             memory: workshop.memory,
             changes: workshop.changes,
+            taint: workshop.taint,
             office: workshop.office,
             rules: workshop.rules,
             explainer: Arc::new(move |team, tool, args, subject| {

@@ -1,19 +1,29 @@
-//! The ground: what everything else stands on. Folders and their lock, settings, log, sandbox, store and
-//! vault, opened in this order.
+//! The ground: what everything else stands on. Folders and their lock, settings, log, the listener for health,
+//! master key, sandbox, store and vault, opened in this order.
 
-use std::sync::{Arc, atomic::AtomicBool};
+use std::{
+    io,
+    path::Path,
+    sync::{Arc, atomic::AtomicBool},
+};
 
 use hivewright_actors::{live::boot, router, spine};
 
 use super::{
-    Options, backup_home,
+    Options, address_file, backup_home,
+    certificate::Certificate,
     error::{ServiceError, machine},
+    public_url,
+    starting::{AddressFile, Phase, Starting},
     vault,
 };
 use crate::{
     days::LocalTime,
     logging::{self, Level, Secrets, tap::Tap},
-    sandbox::process::{Sandbox, SandboxSettings},
+    sandbox::{
+        process::{Sandbox, SandboxSettings},
+        workspace,
+    },
     settings::{
         channels::Channels,
         config::{self, Config},
@@ -36,6 +46,10 @@ use crate::{
 pub(super) struct Ground {
     pub(super) home: Home,
     pub(super) lock: Lock,
+    pub(super) certificate: Option<Arc<Certificate>>,
+    /// What answers until the service does.
+    pub(super) starting: Starting,
+    pub(super) address_file: AddressFile,
     /// Variables of the process, and the secrets that settings name.
     pub(super) environment: Environment,
     /// The settings with what the command line says instead.
@@ -65,7 +79,9 @@ impl Ground {
     /// Opens everything, and reads what a former process left.
     pub(super) async fn lay(options: &Options) -> Result<(Self, router::Recovered), ServiceError> {
         let home = options.home.clone();
+        storage::open::check_disk(&home.store())?;
         home.prepare()?;
+        check_kernel(&home, workspace::can_resolve_beneath)?;
         let lock = home.lock()?;
         scaffold::ensure_main(&home)?;
         let (mut config, warnings) = load::load_config(&home, &options.environment)?;
@@ -73,8 +89,13 @@ impl Ground {
         config.server.bind = options.bind.unwrap_or(config.server.bind);
         config.server.port = options.port.unwrap_or(config.server.port);
         config.server.check_exposure()?;
+        let certificate = config.server.tls.as_ref().map(Certificate::open);
+        let certificate = certificate.transpose()?;
         let secrets = Secrets::default();
         let (tap, log) = logging::start(config.log.level.as_str(), secrets.clone());
+        let starting = Starting::open(&config.server, certificate.as_ref())?;
+        let url = public_url(&config.server, starting.address);
+        let address_file = AddressFile::write(address_file(&home), &url)?;
         let mut notices: Vec<String> = warnings.iter().map(ToString::to_string).collect();
 
         let sandbox = Sandbox::new(SandboxSettings {
@@ -83,17 +104,24 @@ impl Ground {
             scratch: home.run().join("scratch"),
             private: vec![home.store(), home.secrets()],
         });
+        // Whether there is a key is known before anything of the store is changed.
+        let keys = vault::keys(&home, &options.environment).await?;
         // Trying the sandbox takes as long as opening a small store, so neither waits for the other.
-        let (opened, sandbox) = tokio::join!(open_store(&home, &config), sandbox);
+        let (opened, sandbox) = tokio::join!(open_store(&home, &config, &starting.phase), sandbox);
+        sandbox.quota().set(config.disk);
         let (storage, recovered, boot) = opened?;
+        starting.phase.set("opening the vault");
         let open = recovered.tasks.iter().map(|task| task.id.clone()).collect();
-        let vault =
-            vault::open(&home, &options.environment, storage.clone(), open, &secrets).await?;
+        let vault = vault::open(keys, storage.clone(), open, &secrets).await?;
+        starting.phase.set("starting the teams");
         let environment = options.environment.clone().with_vault(vault.clone());
         let (channels, distrust, warnings) = load::load_channels(&home, &environment);
         notices.extend(warnings.iter().map(ToString::to_string));
         let (channels, fault) = match channels {
-            ChannelsState::Open(channels) if distrust.0.is_empty() => (channels, None),
+            ChannelsState::Open(channels) if distrust.0.is_empty() => {
+                notices.extend(channels.topics.disabled.as_ref().map(ToString::to_string));
+                (channels, None)
+            }
             ChannelsState::Open(channels) => (channels, Some(distrust)),
             ChannelsState::Closed(problems) => (Channels::closed(), Some(problems)),
         };
@@ -103,13 +131,17 @@ impl Ground {
         let live = Live::new(home.clone(), environment.clone());
         live.hold(in_file.clone(), channels.topics.profile.clone());
         let demo = learn_secrets(&live, &secrets, &mut notices).await;
-        let zone = config
-            .timezone
-            .clone()
-            .unwrap_or_else(|| Zone::of_machine(&options.environment));
+        let (machine_zone, zone_fault) = Zone::of_machine(&options.environment);
+        if config.timezone.is_none() {
+            notices.extend(zone_fault);
+        }
+        let zone = config.timezone.clone().unwrap_or(machine_zone);
         let ground = Self {
             home,
             lock,
+            certificate,
+            starting,
+            address_file,
             environment,
             config,
             in_file,
@@ -131,18 +163,30 @@ impl Ground {
     }
 }
 
+/// Refuses a kernel that cannot keep a path beneath a folder: no file of a team could be opened safely.
+fn check_kernel(home: &Home, can: fn(&Path) -> io::Result<()>) -> Result<(), ServiceError> {
+    let missing = "this kernel cannot open files beneath a folder (`openat2`), so teams' files are not safe; run \
+                   Linux 5.6 or newer, and let a container pass that system call";
+    can(home.run()).map_err(|error| machine(missing, error))
+}
+
 /// Opens the store and reads what a former process left. Blocks, so off the main thread.
 async fn open_store(
     home: &Home,
     config: &Config,
+    phase: &Phase,
 ) -> Result<(Arc<SledStorage>, router::Recovered, u64), ServiceError> {
     let layout = backup_home(home, config);
     let durability = match config.store.durability {
         config::Durability::Power => Durability::Power,
         config::Durability::Process => Durability::Process,
     };
+    let phase = phase.clone();
+    phase.set("opening the store");
     let opened = tokio::task::spawn_blocking(move || {
-        let storage = storage::open::open(&layout, durability, &|_| {})?;
+        let upgrading = |progress| phase.upgrading(progress);
+        let storage = storage::open::open(&layout, durability, &upgrading)?;
+        phase.set("reading what was left");
         let unreadable = |error| machine("the store cannot be read", error);
         let recovered = spine::recover(&storage).map_err(unreadable)?;
         let boot = boot::next(&storage).map_err(unreadable)?;
@@ -170,5 +214,32 @@ async fn learn_secrets(live: &Live, secrets: &Secrets, notices: &mut Vec<String>
             tracing::error!(%problems, "no model can be asked");
             false
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use super::*;
+    use crate::settings::home::Flags;
+
+    /// SC-63
+    #[test]
+    fn a_kernel_that_cannot_keep_paths_beneath_a_folder_is_refused() {
+        let folder = tempfile::tempdir().unwrap();
+        let flags = Flags {
+            home: Some(folder.path().to_owned()),
+            ..Flags::default()
+        };
+        let home = Home::new(&flags, &Environment::fixed([])).unwrap();
+        home.prepare().unwrap();
+
+        let here = check_kernel(&home, workspace::can_resolve_beneath);
+        let old = check_kernel(&home, |_| Err(rustix::io::Errno::NOSYS.into()));
+
+        assert!(here.is_ok(), "{here:?}");
+        let refused = old.unwrap_err().to_string();
+        assert!(refused.contains("`openat2`"), "{refused}");
     }
 }

@@ -2,7 +2,10 @@
 
 use std::{
     any::Any,
-    net::{SocketAddr, TcpListener},
+    fs, io,
+    net::TcpListener,
+    os::unix::{fs::PermissionsExt, net::UnixListener},
+    path::Path,
     sync::Arc,
     time::Duration,
 };
@@ -10,16 +13,19 @@ use std::{
 use actix_web::{
     App, HttpRequest, HttpResponse, HttpServer,
     dev::{Extensions, ServerHandle},
-    rt::net::TcpStream,
+    rt::net::{TcpStream, UnixStream},
     web,
 };
 use hivewright_actors::channel_type::ChannelType;
 
-use super::{certificate::Certificate, error::ServiceError};
+use super::{
+    certificate::Certificate,
+    error::{ServiceError, machine},
+};
 use crate::{
     channels::websocket::{self, Door, Guest},
     http::{self, connections::Connections, error::ApiError, tasks::giving},
-    settings::config::Server,
+    settings::channels::WebSocket,
 };
 
 /// A client that neither reads nor answers for this long is given up by the kernel.
@@ -29,22 +35,19 @@ const LAST_REQUESTS_S: u64 = 2;
 
 /// What answers.
 pub(super) struct Listener {
-    pub(super) address: SocketAddr,
     pub(super) server: ServerHandle,
 }
 
 impl Listener {
-    /// Listens and serves from now on.
+    /// Serves from now on, on a socket that listens.
     pub(super) fn open(
-        server: &Server,
+        listener: TcpListener,
         state: web::Data<http::State>,
         door: Door,
         certificate: Option<Arc<Certificate>>,
+        socket: Option<UnixListener>,
     ) -> Result<Self, ServiceError> {
-        let address = SocketAddr::new(server.bind, server.port);
-        let failed = |source| ServiceError::Listen { address, source };
-        let listener = TcpListener::bind(address).map_err(failed)?;
-        let address = listener.local_addr().map_err(failed)?;
+        let refused = |error| machine("the listener cannot be taken over", error);
         let door = web::Data::new(door);
         let routes = http::configure(state, move |app| {
             app.app_data(door.clone())
@@ -60,20 +63,35 @@ impl Listener {
             .on_connect(move |connection, data| {
                 if let Some(stream) = tcp_stream(connection) {
                     prepare(stream, DEAF, &connections, data);
+                } else if let Some(stream) = connection.downcast_ref::<UnixStream>() {
+                    connections.check_user(stream, data);
                 }
             });
+        let http = match socket {
+            Some(socket) => http.listen_uds(socket).map_err(refused)?,
+            None => http,
+        };
         let http = match certificate {
             Some(certificate) => http.listen_rustls_0_23(listener, certificate.settings()?),
             None => http.listen(listener),
         };
-        let server = http.map_err(failed)?.run();
+        let server = http.map_err(refused)?.run();
         let handle = server.handle();
         actix::spawn(server);
-        Ok(Self {
-            address,
-            server: handle,
-        })
+        Ok(Self { server: handle })
     }
+}
+
+/// Listens on a Unix socket of the run dir, for commands of the same user. One that a killed process
+/// left behind is replaced: the run dir is ours.
+pub(super) fn listen_locally(path: &Path) -> io::Result<UnixListener> {
+    match fs::remove_file(path) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+        _ => {}
+    }
+    let socket = UnixListener::bind(path)?;
+    fs::set_permissions(path, fs::Permissions::from_mode(0o600))?;
+    Ok(socket)
 }
 
 /// Sockets and REST share the machine with the teams.
@@ -91,11 +109,15 @@ async fn connect(
     // The operator's command line comes in this way too, and is no WebSocket channel.
     let upgrade = state.access.upgrade(&request);
     let is_cli = matches!(&upgrade, Ok(upgrade) if upgrade.channel_type == ChannelType::Cli);
-    if !is_cli && !state.service.has_websocket() {
-        return Err(ApiError::not_found(
-            "the WebSocket channel is off: see `ws.enabled` in `config/channels.yaml`",
-        )
-        .into());
+    let websocket = state.service.websocket();
+    if !is_cli && !websocket.admits(state.access.gate.client(&request)) {
+        let reason = match websocket {
+            WebSocket::Loopback => {
+                "without `config/channels.yaml` the WebSocket channel is open to this machine alone: set `ws.enabled` there"
+            }
+            _ => "the WebSocket channel is off: see `ws.enabled` in `config/channels.yaml`",
+        };
+        return Err(ApiError::not_found(reason).into());
     }
     if state.service.is_draining() {
         return Err(ApiError::draining().into());

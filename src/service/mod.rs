@@ -19,7 +19,7 @@ use hivewright_actors::{
     notice::NoticeKind,
     queue::{self, schedule::Limits},
     router::{self, rate::Rate, resolve},
-    scheduler,
+    scheduler::{self, retention::keeping::Terms},
     spine::{self, Spine, Threads},
     store::records::Writes,
     supervisor,
@@ -36,6 +36,7 @@ use crate::{
         home::{Home, Lock},
         load,
         references::Environment,
+        socket_path::SocketPath,
     },
     storage::{self, sled::SledStorage},
     tools::host::Toolbox,
@@ -45,6 +46,7 @@ use crate::{
 mod backups;
 mod certificate;
 mod cures;
+mod disk;
 pub mod error;
 mod facts;
 mod front;
@@ -52,19 +54,21 @@ mod ground;
 mod listener;
 pub mod parts;
 mod reload;
+mod starting;
 pub(crate) mod systemd;
 mod vault;
 mod workshop;
 
 use backups::RegularBackups;
-use certificate::Certificate;
 use cures::Cures;
+use disk::DiskWatch;
 use error::{ServiceError, machine};
 use front::Front;
 use ground::Ground;
-use listener::Listener;
+use listener::{Listener, listen_locally};
 use parts::{Part, Parts};
 use reload::{Dials, Reload, Running, notify};
+use starting::AddressFile;
 use workshop::Workshop;
 
 /// How long running turns have to reach their next commit point.
@@ -109,7 +113,8 @@ pub struct Service {
     pub notices: Vec<String>,
     draining: Arc<AtomicBool>,
     server: actix_web::dev::ServerHandle,
-    address_file: PathBuf,
+    _address_file: AddressFile,
+    socket: SocketPath,
     _reload: Reload,
     _cures: Cures,
     _upkeep: Upkeep,
@@ -117,7 +122,8 @@ pub struct Service {
 }
 
 impl Service {
-    /// Starts everything, in order: folders and lock, settings, store, recovery, listener.
+    /// Starts everything, in order: folders and lock, settings, the listener for health alone, master key, store,
+    /// recovery, then all that is served.
     pub async fn start(options: Options) -> Result<Self, ServiceError> {
         let (ground, recovered) = Ground::lay(&options).await?;
         let workshop = Workshop::open(&ground, options, &recovered)?;
@@ -132,7 +138,7 @@ impl Service {
             workshop.ports(&ground, on_hindrance),
             threads(),
             limits,
-            router_settings(&ground.channels),
+            router_settings(&ground.channels, config.retention),
             recovered,
         );
         let lines = ground.tap.open(workshop.publisher.clone());
@@ -152,6 +158,7 @@ impl Service {
             ground.live.clone(),
             ground.home.clone(),
             workshop.outlook.clone(),
+            workshop.last_caps.clone(),
         );
         let parts = Parts {
             store_bytes: facts::store_bytes(&ground.home),
@@ -160,16 +167,17 @@ impl Service {
             channels: &ground.channels,
             channels_fault: ground.fault.as_ref(),
             providers: ground.live.providers_held(),
-            layers: ground.sandbox.layers(),
+            sandbox: &ground.sandbox,
             spine: &spine,
             teams: load::team_names(&ground.home).len(),
             open_tasks,
         };
         let parts = parts.look().await;
         let gate = Gate::new(&config.server);
-        let certificate = config.server.tls.as_ref().map(Certificate::open);
-        let certificate = certificate.transpose()?;
+        let certificate = ground.certificate.clone();
+        let disk = watch_disk(&ground, &workshop, &spine)?;
         let dials = Dials {
+            disk,
             log: ground.log.clone(),
             gate: gate.clone(),
             sandbox: ground.sandbox.clone(),
@@ -193,12 +201,19 @@ impl Service {
         );
         let front = Front::open(&ground, workshop, &spine, &reload, gate, &draining).await?;
         let state = web::Data::new(front.state);
-        let listener = Listener::open(&config.server, state, front.door, certificate)?;
-        let url = public_url(&config.server, listener.address);
-        reload.listens_at(listener.address);
-        let address_file = address_file(&ground.home);
-        write_address(&address_file, &url)
-            .map_err(|error| machine("the address file cannot be written", error))?;
+        let socket = SocketPath::of(&ground.home)
+            .map_err(|error| machine("the run dir cannot be opened", error))?;
+        // Without it commands go by the address, which suffices where nothing stands before it.
+        let local = listen_locally(socket.path()).inspect_err(|error| {
+            tracing::warn!(%error, "commands cannot use a Unix socket");
+        });
+        let address = ground.starting.address;
+        let tcp = ground.starting.listener()?;
+        // In between, whoever connects waits: the socket goes on listening.
+        ground.starting.end().await;
+        let listener = Listener::open(tcp, state, front.door, certificate, local.ok())?;
+        let url = public_url(&config.server, address);
+        reload.listens_at(address);
         forget_replaced(backup_home(&ground.home, config));
         Ok(Self {
             spine,
@@ -210,7 +225,8 @@ impl Service {
             notices: ground.notices,
             draining,
             server: listener.server,
-            address_file,
+            _address_file: ground.address_file,
+            socket,
             _reload: reload,
             _cures: cures,
             _upkeep: upkeep,
@@ -275,7 +291,7 @@ impl Service {
         let _ = tokio::time::timeout(FAREWELL, self.nobody_is_connected()).await;
         self.spine.live.end();
         self.server.stop(true).await;
-        let _ = std::fs::remove_file(&self.address_file);
+        let _ = std::fs::remove_file(self.socket.path());
     }
 
     async fn no_turn_runs(&self) {
@@ -336,6 +352,20 @@ fn regular_backups(ground: &Ground, workshop: &Workshop, spine: &Spine) -> Regul
     )
 }
 
+/// Closes the door to new work before the disk is full, and tells the operator.
+fn watch_disk(
+    ground: &Ground,
+    workshop: &Workshop,
+    spine: &Spine,
+) -> Result<DiskWatch, ServiceError> {
+    let (store, ids) = (spine.store.clone(), workshop.ids.clone());
+    let places = vec![ground.home.run().to_owned(), ground.home.data().to_owned()];
+    let (floor, room) = (ground.config.disk.free_space, spine.store.room().clone());
+    let tell = move |text| notify(&store, &ids, NoticeKind::DiskSpace, text, Writes::new());
+    DiskWatch::start(places, floor, room, tell)
+        .map_err(|error| machine("the disk cannot be watched", error))
+}
+
 /// One thread for the store, and one per core for teams.
 fn threads() -> Threads {
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
@@ -361,7 +391,7 @@ fn team_arbiter() -> ArbiterHandle {
     arbiter.handle()
 }
 
-fn router_settings(channels: &Channels) -> router::Settings {
+fn router_settings(channels: &Channels, kept: Terms) -> router::Settings {
     router::Settings {
         topics: resolve::Settings {
             max_active: channels
@@ -377,6 +407,7 @@ fn router_settings(channels: &Channels) -> router::Settings {
             burst: channels.limits.rate.ws.burst,
         },
         trust: channels.trust.clone(),
+        channels_kept: kept.tasks,
     }
 }
 

@@ -8,7 +8,7 @@ use hivewright_actors::{
 };
 
 use crate::{
-    sandbox::process::layers::Layers,
+    sandbox::process::Sandbox,
     settings::{
         channels::{Channels, WebSocket},
         config::Durability,
@@ -50,7 +50,7 @@ pub(super) struct Parts<'a> {
     pub(super) channels: &'a Channels,
     pub(super) channels_fault: Option<&'a Problems>,
     pub(super) providers: Option<Result<Arc<Providers>, Arc<Problems>>>,
-    pub(super) layers: Layers,
+    pub(super) sandbox: &'a Sandbox,
     pub(super) spine: &'a Spine,
     pub(super) teams: usize,
     /// Tasks that a former process left.
@@ -64,7 +64,7 @@ impl Parts<'_> {
         let counts = counts.await.map_err(|error| error.to_string());
         vec![
             Part::new("store", Ok(store(self.store_bytes, self.durability))),
-            Part::new("sandbox", sandbox(self.layers)),
+            Part::new("sandbox", sandbox(self.sandbox)),
             Part::new("vault", vault(self.vault)),
             Part::new("channels", channels(self.channels, self.channels_fault)),
             Part::new("providers", providers(self.providers)),
@@ -85,14 +85,14 @@ fn store(bytes: u64, durability: Durability) -> String {
     )
 }
 
-fn sandbox(layers: Layers) -> Result<String, String> {
-    match layers.missing() {
-        Some(layer) => Err(format!(
-            "`bash` is refused: {} is missing; {}",
-            layer.as_str(),
+fn sandbox(sandbox: &Sandbox) -> Result<String, String> {
+    match sandbox.missing() {
+        Some((layer, seen)) => Err(format!(
+            "`bash` is refused: {layer} is missing ({seen}); {}",
             layer.cure()
         )),
         None => {
+            let layers = sandbox.layers();
             let namespaces = if layers.namespaces {
                 ", namespaces"
             } else {

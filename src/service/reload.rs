@@ -6,7 +6,7 @@ use std::{
     path::PathBuf,
     sync::{
         Arc, Mutex, OnceLock, PoisonError,
-        atomic::{AtomicBool, AtomicU64, Ordering},
+        atomic::{AtomicU64, Ordering},
     },
     time::Duration,
 };
@@ -35,6 +35,7 @@ use super::{
     address_file,
     backups::RegularBackups,
     certificate::{Certificate, Unfit},
+    disk::DiskWatch,
     public_url, router_settings, write_address,
 };
 use crate::{
@@ -70,8 +71,7 @@ const LOOKS_ANYWAY: Duration = Duration::from_secs(10);
 /// How the channels stand, for those who ask.
 #[derive(Debug, Default)]
 pub(super) struct Channels {
-    /// Clients may open WebSockets.
-    pub(super) websocket: AtomicBool,
+    websocket: Mutex<WebSocket>,
     /// A topic without work for this long is idle, in milliseconds.
     idle_after: AtomicU64,
     fault: Mutex<Option<String>>,
@@ -83,6 +83,12 @@ impl Channels {
     pub(super) fn fault(&self) -> Option<String> {
         let fault = self.fault.lock();
         fault.unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Who may open a WebSocket.
+    pub(super) fn websocket(&self) -> WebSocket {
+        let websocket = self.websocket.lock();
+        *websocket.unwrap_or_else(PoisonError::into_inner)
     }
 
     /// What is wrong with any of the files, until it is cured.
@@ -107,8 +113,10 @@ impl Channels {
     }
 
     fn set(&self, settings: &channels::Channels) {
-        let on = settings.ws != WebSocket::Off;
-        self.websocket.store(on, Ordering::Relaxed);
+        *self
+            .websocket
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner) = settings.ws;
         let idle_after = millis(settings.topics.idle_after);
         self.idle_after.store(idle_after, Ordering::Relaxed);
     }
@@ -163,6 +171,8 @@ pub(super) struct Dials {
     pub(super) gate: Gate,
     /// Where commands run.
     pub(super) sandbox: Arc<Sandbox>,
+    /// Watches free space.
+    pub(super) disk: DiskWatch,
     /// Makes backups.
     pub(super) backups: RegularBackups,
     /// What connections are encrypted with.
@@ -174,6 +184,8 @@ impl Reload {
     pub(super) fn start(running: Running<'_>, fault: Option<Problems>) -> Self {
         let channels = Arc::new(Channels::default());
         channels.set(running.channels);
+        let disabled = running.channels.topics.disabled.as_ref();
+        channels.set_faults(None, disabled.map(ToString::to_string));
         let secrets = Arc::new(Notify::new());
         let changed = secrets.clone();
         running.vault.on_change(move |_| changed.notify_one());
@@ -360,10 +372,15 @@ impl Watch {
         let live = self.live.clone();
         match tokio::task::spawn_blocking(move || live.set_now()).await {
             Ok(Ok(set)) => {
-                let settings = router_settings(&set.channels);
+                let settings = router_settings(&set.channels, set.config.retention);
                 self.spine.router.do_send(Reconfigure(settings));
                 self.channels.set(&set.channels);
-                self.channels.set_faults(None, None);
+                let disabled = set.channels.topics.disabled.as_ref();
+                let disabled = disabled.map(ToString::to_string);
+                if let Some(fault) = &disabled {
+                    tracing::warn!(fault, "no model is asked about topics");
+                }
+                self.channels.set_faults(None, disabled);
                 self.apply(&set.config);
                 let told = json!({ "file": FILES.join(", ") });
                 self.spine
@@ -388,7 +405,7 @@ impl Watch {
     /// Tells all who do not look for themselves. What only a restart changes is told to the operator.
     fn apply(&mut self, config: &Config) {
         let zone = config.timezone.clone();
-        let zone = zone.unwrap_or_else(|| Zone::of_machine(&self.environment));
+        let zone = zone.unwrap_or_else(|| Zone::of_machine(&self.environment).0);
         if zone != self.local.zone() {
             let timezone = zone.name().to_owned();
             self.local.set(zone);
@@ -401,6 +418,8 @@ impl Watch {
         self.dials.log.set(config.log.level.as_str());
         self.dials.gate.rename(&config.server);
         self.dials.sandbox.set_memory(config.sandbox.memory);
+        self.dials.sandbox.quota().set(config.disk);
+        self.dials.disk.set_floor(config.disk.free_space);
         self.dials.backups.set(&config.backup);
         self.tell_name(config);
         let pending = self.started.needs_restart(config);

@@ -16,7 +16,12 @@ use crate::{
     memory::SecretGuard,
     settings::{home::Home, references::Environment},
     storage::sled::SledStorage,
-    vault::{Vault, error::VaultError, master::KeyFiles, scrubbers::Scrubbers},
+    vault::{
+        Vault,
+        error::VaultError,
+        master::{KeyFiles, MasterKeys},
+        scrubbers::Scrubbers,
+    },
 };
 
 /// How often the vault lets go of credentials that nobody decides on any more.
@@ -46,19 +51,28 @@ impl SecretGuard for Guard {
     }
 }
 
+/// Reads the master keys that there are.
+pub(super) async fn keys(
+    home: &Home,
+    environment: &Environment,
+) -> Result<MasterKeys, ServiceError> {
+    no_core_dumps();
+    let files = KeyFiles::new(&home.secrets(), environment);
+    tokio::task::spawn_blocking(move || files.read())
+        .await
+        .map_err(|error| machine("the master key cannot be read", error))
+}
+
 /// Opens the vault of a store that is not yet running, and lets go of what was kept for tasks that are
 /// not open any more. From now on the log shows none of its secrets.
 pub(super) async fn open(
-    home: &Home,
-    environment: &Environment,
+    keys: MasterKeys,
     storage: Arc<SledStorage>,
     open: HashSet<TaskId>,
     secrets: &Secrets,
 ) -> Result<Vault, ServiceError> {
-    no_core_dumps();
-    let files = KeyFiles::new(&home.secrets(), environment);
     let opened = tokio::task::spawn_blocking(move || {
-        let vault = Vault::open(&*storage, files, Arc::new(WallClock))?;
+        let vault = Vault::open_with(&*storage, keys, Arc::new(WallClock))?;
         vault.release_at_rest(&*storage, &open)?;
         Ok::<_, VaultError>(vault)
     });

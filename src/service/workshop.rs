@@ -22,7 +22,7 @@ use super::{
     vault,
 };
 use crate::{
-    briefing::{Sources, Turns, till::Till},
+    briefing::{Sources, Turns, last_caps::LastCaps, till::Till},
     changes::Changes,
     engines::Engines,
     http::metrics::Metrics,
@@ -31,12 +31,16 @@ use crate::{
     providers::client,
     retention::Keeper,
     rulebook::Rulebook,
+    taint::Taint,
     teams::folders::TeamFolders,
     tools::{
         self,
         agent::session::Sessions,
         ask_operator::Line,
-        org::office::{self, Office},
+        org::{
+            belongings::Remembered,
+            office::{self, Office},
+        },
         trust::Gate,
     },
     triggers::{
@@ -53,6 +57,7 @@ pub(super) struct Workshop {
     pub(super) ids: Ids,
     pub(super) memory: Memory,
     pub(super) changes: Changes,
+    pub(super) taint: Taint,
     pub(super) rules: Rulebook,
     pub(super) office: Office,
     pub(super) desk: Desk,
@@ -65,6 +70,7 @@ pub(super) struct Workshop {
     line: Line,
     agents: Sessions,
     ledger: Ledger,
+    pub(super) last_caps: LastCaps,
     board: Board,
 }
 
@@ -85,6 +91,8 @@ impl Workshop {
         let memory = Memory::new(Arc::new(WallClock), ids.clone(), guard);
         let changes = Changes::new(ground.home.clone(), Arc::new(WallClock), ids.clone());
         let rules = Rulebook::open(ground.live.clone(), &*ground.storage).map_err(unreadable)?;
+        let last_caps = LastCaps::open(&*ground.storage).map_err(unreadable)?;
+        let taint = Taint::open(&*ground.storage).map_err(unreadable)?;
         let (gate, line) = (Gate::default(), Line::default());
         let (office, desk) = (Office::default(), Desk::default());
         let toolbox = tools::memory::add(gate.equip(options.toolbox), &memory);
@@ -97,6 +105,7 @@ impl Workshop {
         let agents = Sessions::default();
         let turns = Turns::new(Sources {
             rules: rules.clone(),
+            taint: taint.clone(),
             home: ground.home.clone(),
             live: ground.live.clone(),
             engines: Engines::new(http, options.retry).with_vault(ground.vault.clone()),
@@ -113,11 +122,13 @@ impl Workshop {
                 days: Arc::new(ground.local.clone()),
                 meter: metrics.clone(),
             },
+            last_caps: last_caps.clone(),
         });
         Ok(Self {
             ids,
             memory,
             changes,
+            taint,
             rules,
             office,
             desk,
@@ -130,6 +141,7 @@ impl Workshop {
             line,
             agents,
             ledger,
+            last_caps,
             board: Board::default(),
         })
     }
@@ -177,6 +189,9 @@ impl Workshop {
         let vault = &ground.vault;
         self.memory.connect(spine.store.clone());
         self.changes.connect(spine.store.clone());
+        self.last_caps.connect(spine.store.clone());
+        self.taint
+            .connect(spine.store.clone(), Arc::new(WallClock), self.ids.clone());
         self.rules.connect(spine.store.clone(), self.ids.clone());
         vault::attach(vault, &spine.store, &self.ids);
         // What a crash cut off.
@@ -185,10 +200,13 @@ impl Workshop {
             belongings: vec![
                 Arc::new(self.memory.clone()),
                 Arc::new(vault.clone()),
+                Arc::new(self.taint.clone()),
                 Arc::new(Inboxes(spine.store.clone())),
+                Arc::new(Remembered(spine.store.clone())),
                 Arc::new(Triggers(spine.scheduler.clone())),
                 Arc::new(Waiting(spine.approvals.clone())),
                 Arc::new(self.ledger.clone()),
+                Arc::new(self.last_caps.clone()),
             ],
         });
         self.outlook.connect(spine.store.clone());

@@ -1,13 +1,16 @@
 //! `config/channels.yaml`: how people reach the teams.
 
-use std::time::Duration;
+use std::{net::IpAddr, time::Duration};
 
 use hivewright_actors::router::trust::Policy;
+
+use serde_json::{Value as Json, json};
 
 use super::{
     config::SHORTEST,
     problem::{Problem, Problems},
     reader::{Document, Section},
+    shown::{Shown, word_of},
     trust,
 };
 
@@ -45,6 +48,17 @@ pub enum WebSocket {
     Loopback,
     /// Whoever reaches the server.
     On,
+}
+
+impl WebSocket {
+    /// Whether a client at this address may open one.
+    pub fn admits(self, client: Option<IpAddr>) -> bool {
+        match self {
+            Self::Off => false,
+            Self::Loopback => client.is_some_and(|client| client.to_canonical().is_loopback()),
+            Self::On => true,
+        }
+    }
 }
 
 /// How much may come in.
@@ -92,6 +106,8 @@ pub struct Topics {
     pub model: TopicModel,
     /// The profile of that model; none is the main team's.
     pub profile: Option<String>,
+    /// Why no model is asked, though the file wants one: a reference leads nowhere.
+    pub disabled: Option<Problem>,
 }
 
 /// When a model chooses the topic of a message.
@@ -104,6 +120,17 @@ pub enum TopicModel {
     Never,
 }
 
+const TOPIC_MODELS: [(&str, TopicModel); 2] = [
+    ("ambiguous", TopicModel::Ambiguous),
+    ("never", TopicModel::Never),
+];
+
+impl Shown for TopicModel {
+    fn shown(&self) -> Json {
+        word_of(&TOPIC_MODELS, self)
+    }
+}
+
 impl Default for Topics {
     fn default() -> Self {
         Self {
@@ -111,6 +138,7 @@ impl Default for Topics {
             idle_after: Duration::from_secs(30 * 60),
             model: TopicModel::default(),
             profile: None,
+            disabled: None,
         }
     }
 }
@@ -129,40 +157,34 @@ pub(crate) struct Read {
     pub(crate) warnings: Vec<Problem>,
 }
 
+impl Read {
+    /// What works and should not stay, unless something is disabled.
+    pub(crate) fn in_use(self) -> Result<Vec<Problem>, Problems> {
+        match self.channels.topics.disabled {
+            Some(problem) => Err(Problems(vec![problem])),
+            None => Ok(self.warnings),
+        }
+    }
+}
+
+/// What counts where the file says nothing, or where there is none.
+pub(super) fn defaults(text: Option<&str>) -> Vec<(String, Json)> {
+    let document = Document::plain("");
+    document.read(text.unwrap_or_default(), |root| read_root(root, &document));
+    let mut defaults = document.into_defaults();
+    if text.is_none() {
+        for (path, value) in &mut defaults {
+            if path == "ws.enabled" {
+                *value = json!("on this machine only");
+            }
+        }
+    }
+    defaults
+}
+
 /// Reads the file. That it is there at all means that WebSockets must be named in it.
 pub(crate) fn read(text: &str, document: Document) -> Result<Read, Problems> {
-    let mut channels = document.read(text, |root| Channels {
-        ws: root.section("ws", |ws| {
-            match ws.get("enabled", false, |field| field.boolean()) {
-                true => WebSocket::On,
-                false => WebSocket::Off,
-            }
-        }),
-        limits: root.section("limits", |limits| Limits {
-            rate: limits.section("rate", |rate| Rates {
-                ws: rate.section("ws", |ws| read_rate(ws, Rates::default().ws)),
-            }),
-        }),
-        topics: root.section("topics", |topics| {
-            let default = Topics::default();
-            Topics {
-                max_active: topics.get("max_active", default.max_active, |field| {
-                    field.integer(1..=1_000)
-                }),
-                idle_after: topics.get("idle_after", default.idle_after, |field| {
-                    field.duration(SHORTEST..=LONGEST_IDLE)
-                }),
-                model: topics.get("model", default.model, |field| {
-                    field.choice(&[
-                        ("ambiguous", TopicModel::Ambiguous),
-                        ("never", TopicModel::Never),
-                    ])
-                }),
-                profile: topics.maybe("profile", |field| field.text()),
-            }
-        }),
-        trust: trust::read(root),
-    });
+    let mut channels = document.read(text, |root| read_root(root, &document));
     let (warnings, distrust) = document.finish_but(trust::KEY)?;
     if !distrust.0.is_empty() {
         channels.trust = Policy::Unusable;
@@ -174,11 +196,48 @@ pub(crate) fn read(text: &str, document: Document) -> Result<Read, Problems> {
     })
 }
 
+fn read_root(root: &mut Section<'_>, document: &Document) -> Channels {
+    Channels {
+        ws: root.section("ws", |ws| {
+            match ws.setting("enabled", false, |field| field.boolean()) {
+                true => WebSocket::On,
+                false => WebSocket::Off,
+            }
+        }),
+        limits: root.section("limits", |limits| Limits {
+            rate: limits.section("rate", |rate| Rates {
+                ws: rate.section("ws", |ws| read_rate(ws, Rates::default().ws)),
+            }),
+        }),
+        topics: root.section("topics", |topics| {
+            let default = Topics::default();
+            let mut found = Topics {
+                max_active: topics.setting("max_active", default.max_active, |field| {
+                    field.integer(1..=1_000)
+                }),
+                idle_after: topics.setting("idle_after", default.idle_after, |field| {
+                    field.duration(SHORTEST..=LONGEST_IDLE)
+                }),
+                model: topics.setting("model", default.model, |field| field.choice(&TOPIC_MODELS)),
+                profile: topics.maybe("profile", |field| field.text()),
+                disabled: None,
+            };
+            // Which model is meant is not known: none is asked, and everything else counts.
+            if let Some(problem) = document.take_unresolved().into_iter().next() {
+                found.model = TopicModel::Never;
+                found.disabled = Some(problem);
+            }
+            found
+        }),
+        trust: trust::read(root),
+    }
+}
+
 fn read_rate(section: &mut Section<'_>, default: Rate) -> Rate {
     Rate {
-        per_minute: section.get("per_minute", default.per_minute, |field| {
+        per_minute: section.setting("per_minute", default.per_minute, |field| {
             field.integer(0..=1_000_000)
         }),
-        burst: section.get("burst", default.burst, |field| field.integer(1..=1_000_000)),
+        burst: section.setting("burst", default.burst, |field| field.integer(1..=1_000_000)),
     }
 }

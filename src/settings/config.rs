@@ -12,6 +12,8 @@ use hivewright_actors::{
     org::tree::Limits, policy::rule::Rule, scheduler::retention::keeping::Terms,
 };
 
+use serde_json::{Value as Json, json};
+
 use super::{
     error::StartError,
     field::Field,
@@ -19,6 +21,8 @@ use super::{
     policy,
     problem::{Problem, Problems},
     reader::{Document, Section},
+    shown::{Shown, Size, word_of},
+    tool_groups,
     zone::Zone,
 };
 
@@ -37,6 +41,8 @@ pub struct Config {
     pub runtime: Runtime,
     /// How many teams there may be.
     pub limits: Limits,
+    /// What they may keep on the disk.
+    pub disk: Disk,
     /// How long work may take.
     pub tasks: Tasks,
     /// What new teams are given.
@@ -112,6 +118,20 @@ impl Level {
     }
 }
 
+const LEVELS: [(&str, Level); 5] = [
+    ("trace", Level::Trace),
+    ("debug", Level::Debug),
+    ("info", Level::Info),
+    ("warn", Level::Warn),
+    ("error", Level::Error),
+];
+
+impl Shown for Level {
+    fn shown(&self) -> Json {
+        word_of(&LEVELS, self)
+    }
+}
+
 /// Where the service listens.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Server {
@@ -180,6 +200,17 @@ pub enum Durability {
     Process,
 }
 
+const DURABILITIES: [(&str, Durability); 2] = [
+    ("power", Durability::Power),
+    ("process", Durability::Process),
+];
+
+impl Shown for Durability {
+    fn shown(&self) -> Json {
+        word_of(&DURABILITIES, self)
+    }
+}
+
 /// What runs at once.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Runtime {
@@ -214,18 +245,24 @@ pub enum Sdk {
     Native,
 }
 
+const SDKS: [(&str, Sdk); 1] = [("native", Sdk::Native)];
+
+impl Shown for Sdk {
+    fn shown(&self) -> Json {
+        word_of(&SDKS, self)
+    }
+}
+
 /// The tools of a team that was given no others.
-const SPAWNED: [&str; 10] = [
+const SPAWNED: [&str; 8] = [
     "@files",
     "@shell",
-    "@web",
     "@org",
     "@triggers",
     "@memory",
     "@vault",
     "@skills",
     "@subagents",
-    "@plugins",
 ];
 
 impl Default for Defaults {
@@ -267,6 +304,24 @@ pub struct Sandbox {
 impl Default for Sandbox {
     fn default() -> Self {
         Self { memory: 1 << 30 }
+    }
+}
+
+/// What teams may keep on the disk: `limits` too, in the file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Disk {
+    /// Bytes of one workspace.
+    pub workspace: u64,
+    /// With fewer bytes free no new work is taken in. No team may take them.
+    pub free_space: u64,
+}
+
+impl Default for Disk {
+    fn default() -> Self {
+        Self {
+            workspace: 2 << 30,
+            free_space: 256 << 20,
+        }
     }
 }
 
@@ -312,6 +367,13 @@ pub(crate) fn read(
     document.finish(config)
 }
 
+/// What counts where the file says nothing.
+pub(super) fn defaults(text: &str, folder: &Path) -> Vec<(String, Json)> {
+    let document = Document::plain("");
+    document.read(text, |root| read_root(root, folder));
+    document.into_defaults()
+}
+
 /// Sections that other versions have.
 const MISSING: [&str; 5] = [
     "sessions",
@@ -323,18 +385,30 @@ const MISSING: [&str; 5] = [
 const NOT_HERE: &str = "this version does not have what it sets; leave it out";
 
 fn read_root(root: &mut Section<'_>, folder: &Path) -> Config {
+    let (limits, disk) = root.section("limits", |limits| {
+        let (count, space) = (Limits::default(), Disk::default());
+        let count = Limits {
+            children: limits.setting("max_children", count.children, |field| {
+                field.integer(1..=100)
+            }),
+            teams: limits.setting("max_teams", count.teams, |field| field.integer(1..=10_000)),
+        };
+        let mut size = |name, default, least: u64| {
+            let sized = limits.setting(name, Size(default), |field| {
+                field.size(least..=1024 << 30).map(Size)
+            });
+            sized.0
+        };
+        let space = Disk {
+            workspace: size("workspace", space.workspace, 1 << 20),
+            free_space: size("free_space", space.free_space, 16 << 20),
+        };
+        (count, space)
+    });
     Config {
         timezone: root.maybe("timezone", |field| field.parse(Zone::parse)),
         log: root.section("log", |log| Log {
-            level: log.get("level", Level::default(), |field| {
-                field.choice(&[
-                    ("trace", Level::Trace),
-                    ("debug", Level::Debug),
-                    ("info", Level::Info),
-                    ("warn", Level::Warn),
-                    ("error", Level::Error),
-                ])
-            }),
+            level: log.setting("level", Level::default(), |field| field.choice(&LEVELS)),
         }),
         server: root.section("server", |server| read_server(server, folder)),
         store: root.section("store", |store| {
@@ -349,67 +423,57 @@ fn read_root(root: &mut Section<'_>, folder: &Path) -> Config {
                 })
             });
             Store {
-                durability: store.get("durability", Durability::default(), |field| {
-                    field.choice(&[
-                        ("power", Durability::Power),
-                        ("process", Durability::Process),
-                    ])
+                durability: store.setting("durability", Durability::default(), |field| {
+                    field.choice(&DURABILITIES)
                 }),
             }
         }),
         runtime: root.section("runtime", |runtime| Runtime {
-            max_running_turns: runtime.get(
+            max_running_turns: runtime.setting(
                 "max_running_turns",
                 Runtime::default().max_running_turns,
                 |field| field.integer(1..=10_000),
             ),
         }),
-        limits: root.section("limits", |limits| {
-            let default = Limits::default();
-            Limits {
-                children: limits.get("max_children", default.children, |field| {
-                    field.integer(1..=100)
-                }),
-                teams: limits.get("max_teams", default.teams, |field| {
-                    field.integer(1..=10_000)
-                }),
-            }
-        }),
+        limits,
+        disk,
         defaults: root.section("defaults", read_defaults),
         tasks: root.section("tasks", |tasks| {
             let default = Tasks::default();
             Tasks {
-                turn_timeout: tasks.get("turn_timeout", default.turn_timeout, |field| {
+                turn_timeout: tasks.setting("turn_timeout", default.turn_timeout, |field| {
                     field.duration(SHORTEST..=LONGEST_TURN)
                 }),
-                idle_timeout: tasks.get("idle_timeout", default.idle_timeout, |field| {
+                idle_timeout: tasks.setting("idle_timeout", default.idle_timeout, |field| {
                     field.duration(SHORTEST..=LONGEST_TURN)
                 }),
             }
         }),
         approvals: root.section("approvals", |approvals| Approvals {
-            ttl: approvals.get("ttl", Approvals::default().ttl, |field| {
+            ttl: approvals.setting("ttl", Approvals::default().ttl, |field| {
                 field.duration(SHORTEST_TTL..=LONGEST_TTL)
             }),
         }),
-        policy: Arc::new(root.get("policy", Vec::new(), |field| policy::read(&field))),
+        policy: {
+            root.default_is("policy", json!([]));
+            Arc::new(root.get("policy", Vec::new(), |field| policy::read(&field)))
+        },
         sandbox: root.section("sandbox", |sandbox| {
             sandbox.retired("network_form", NOT_HERE);
-            Sandbox {
-                memory: sandbox.get("memory", Sandbox::default().memory, |field| {
-                    field.size(16 << 20..=1024 << 30)
-                }),
-            }
+            let memory = sandbox.setting("memory", Size(Sandbox::default().memory), |field| {
+                field.size(16 << 20..=1024 << 30).map(Size)
+            });
+            Sandbox { memory: memory.0 }
         }),
         retention: root.section("retention", |retention| {
             let default = Terms::default();
             Terms {
-                tasks: retention.get("tasks", default.tasks, |field| field.duration(KEPT)),
-                audit: retention.get("audit", default.audit, |field| field.duration(KEPT)),
+                tasks: retention.setting("tasks", default.tasks, |field| field.duration(KEPT)),
+                audit: retention.setting("audit", default.audit, |field| field.duration(KEPT)),
             }
         }),
         backup: root.section("backup", |backup| {
-            let every = backup.get("every", Backup::default().every, |field| {
+            let every = backup.setting("every", Backup::default().every, |field| {
                 match field.duration(Duration::ZERO..=*APART.end())? {
                     Duration::ZERO => Some(None),
                     _ => field.duration(APART).map(Some),
@@ -444,16 +508,12 @@ impl Config {
 
 fn read_defaults(defaults: &mut Section<'_>) -> Defaults {
     let default = Defaults::default();
-    let sdk = defaults.get("sdk", default.sdk, |field| {
-        field.choice(&[("native", Sdk::Native)])
-    });
-    let allowed = defaults.maybe("allowed_tools", read_tools);
-    let grantable = defaults.maybe("grantable_tools", read_tools);
-    let allowed_tools = allowed.unwrap_or(default.allowed_tools);
+    let sdk = defaults.setting("sdk", default.sdk, |field| field.choice(&SDKS));
+    let allowed_tools = defaults.setting("allowed_tools", default.allowed_tools, read_tools);
     Defaults {
         sdk,
         // Whoever narrows what teams get does not mean to leave the rest to be had for the asking.
-        grantable_tools: grantable.unwrap_or_else(|| allowed_tools.clone()),
+        grantable_tools: defaults.setting("grantable_tools", allowed_tools.clone(), read_tools),
         allowed_tools,
     }
 }
@@ -461,20 +521,24 @@ fn read_defaults(defaults: &mut Section<'_>) -> Defaults {
 /// Patterns of tools.
 pub(super) fn read_tools(field: Field<'_>) -> Option<Vec<String>> {
     field.list(|item| {
-        item.parse(|text| match text.trim_start_matches('!') {
-            "" => Err("expected the name of a tool, a pattern or a group"),
-            _ => Ok(text.to_owned()),
-        })
+        let pattern = item.parse(|text| tool_groups::check(text).map(|()| text.to_owned()))?;
+        if let Some(group) = tool_groups::future(&pattern) {
+            item.warn(format!("`{group}` has no tools yet, and gives nothing"));
+        }
+        Some(pattern)
     })
 }
 
 fn read_server(server: &mut Section<'_>, folder: &Path) -> Server {
     let default = Server::default();
+    for list in ["trusted_proxies", "allowed_origins"] {
+        server.default_is(list, json!([]));
+    }
     Server {
-        bind: server.get("bind", default.bind, |field| {
+        bind: server.setting("bind", default.bind, |field| {
             field.parse(|text| text.parse().map_err(|_| "expected an IP address"))
         }),
-        port: server.get("port", default.port, |field| field.integer(0..=65_535)),
+        port: server.setting("port", default.port, |field| field.integer(0..=65_535)),
         public_url: server.maybe("public_url", |field| field.parse(str::parse)),
         tls: server.section("tls", |tls| read_tls(tls, folder)),
         trusted_proxies: server.get("trusted_proxies", Vec::new(), |field| {
@@ -487,14 +551,14 @@ fn read_server(server: &mut Section<'_>, folder: &Path) -> Server {
 }
 
 fn read_tls(tls: &mut Section<'_>, folder: &Path) -> Option<Tls> {
-    match (path(tls, "cert", folder), path(tls, "key", folder)) {
-        (Some(cert), Some(key)) => Some(Tls { cert, key }),
-        (None, None) => None,
-        _ => {
-            tls.reject("`cert` and `key` belong together; give both or none");
-            None
-        }
+    if tls.field("cert").is_some() != tls.field("key").is_some() {
+        tls.reject("`cert` and `key` belong together; give both or none");
     }
+    let (cert, key) = (path(tls, "cert", folder), path(tls, "key", folder));
+    Some(Tls {
+        cert: cert?,
+        key: key?,
+    })
 }
 
 fn path(section: &mut Section<'_>, key: &'static str, folder: &Path) -> Option<PathBuf> {

@@ -1,12 +1,17 @@
 //! The settings that count, field by field, and where each comes from.
 
+use std::path::Path;
+
 use serde::Serialize;
 use serde_json::{Value as Json, json};
 use utoipa::ToSchema;
 
 use super::{
+    channels, config,
     home::Home,
+    references::Environment,
     yaml::{self, Node, Value},
+    zone::Zone,
 };
 use crate::vocabulary;
 
@@ -44,44 +49,54 @@ pub struct Field {
     pub line: Option<usize>,
 }
 
-/// All fields of all files. What is wrong in a file is left out. Blocks.
-pub fn fields(home: &Home) -> Vec<Field> {
+/// All fields of all files, as they are in force where a file says nothing. What is wrong in a file is left
+/// out. Blocks.
+pub fn fields(home: &Home, environment: &Environment) -> Vec<Field> {
+    let text = |path: &Path| {
+        let read = yaml::read_file(path, &path.display().to_string());
+        read.ok().flatten()
+    };
+    let [config, providers, channels] = [
+        text(&home.config_file()),
+        text(&home.providers_file()),
+        text(&home.channels_file()),
+    ];
+    let mut of_config = config::defaults(config.as_deref().unwrap_or_default(), home.data());
+    let zone = Zone::of_machine(environment).0;
+    of_config.push(("timezone".to_owned(), json!(zone.name())));
     let files = [
-        (
-            "config",
-            home.config_file(),
-            include_str!("../../config/config.yaml"),
-        ),
-        ("providers", home.providers_file(), ""),
+        ("config", config, of_config),
+        ("providers", providers, Vec::new()),
         (
             "channels",
-            home.channels_file(),
-            include_str!("../../config/channels.yaml"),
+            channels.clone(),
+            channels::defaults(channels.as_deref()),
         ),
     ];
-    let mut fields = Vec::new();
-    for (file, path, shipped) in files {
-        let name = path.display().to_string();
-        let text = yaml::read_file(&path, &name).ok().flatten();
-        fields.extend(overlaid(file, shipped, text.as_deref().unwrap_or("")));
-    }
-    fields
+    let each = files.into_iter();
+    let found = each.map(|(file, text, defaults)| overlaid(file, defaults, text.as_deref()));
+    found.flatten().collect()
 }
 
-/// The fields of a file over those that are shipped, which are the defaults.
-fn overlaid(file: &'static str, shipped: &str, text: &str) -> Vec<Field> {
-    let leaves = |text: &str, source| {
-        let root = yaml::parse(text, file, &mut Vec::new());
-        let mut fields = Vec::new();
-        collect(file, String::new(), &root, source, &mut fields);
-        fields
-    };
-    let own = leaves(text, Source::File);
+/// The fields of a file over the defaults.
+fn overlaid(file: &'static str, defaults: Vec<(String, Json)>, text: Option<&str>) -> Vec<Field> {
+    let mut own = Vec::new();
+    let root = yaml::parse(text.unwrap_or_default(), file, &mut Vec::new());
+    collect(file, String::new(), &root, &mut own);
     let is_below = |path: &str, above: &str| {
         let rest = path.strip_prefix(above);
         rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
     };
-    let mut fields = leaves(shipped, Source::Default);
+    let mut fields: Vec<Field> = defaults
+        .into_iter()
+        .map(|(path, value)| Field {
+            file,
+            path,
+            value,
+            source: Source::Default,
+            line: None,
+        })
+        .collect();
     fields.retain(|field| {
         !own.iter()
             .any(|own| is_below(&own.path, &field.path) || is_below(&field.path, &own.path))
@@ -91,7 +106,7 @@ fn overlaid(file: &'static str, shipped: &str, text: &str) -> Vec<Field> {
     fields
 }
 
-fn collect(file: &'static str, path: String, node: &Node, source: Source, fields: &mut Vec<Field>) {
+fn collect(file: &'static str, path: String, node: &Node, fields: &mut Vec<Field>) {
     match &node.value {
         Value::Null => {}
         Value::Map(entries) => {
@@ -100,15 +115,15 @@ fn collect(file: &'static str, path: String, node: &Node, source: Source, fields
                     true => entry.key.clone(),
                     false => format!("{path}.{}", entry.key),
                 };
-                collect(file, path, &entry.value, source, fields);
+                collect(file, path, &entry.value, fields);
             }
         }
         Value::List(_) | Value::Scalar { .. } => fields.push(Field {
             file,
             value: shown(&path, node),
             path,
-            source,
-            line: (source == Source::File).then_some(node.at.line),
+            source: Source::File,
+            line: Some(node.at.line),
         }),
     }
 }
@@ -139,18 +154,26 @@ fn shown(path: &str, node: &Node) -> Json {
 
 #[cfg(test)]
 mod tests {
+    #![allow(clippy::panic)]
+
     use super::*;
+    use crate::settings::tests::place;
 
     fn found(text: &str) -> Vec<(String, Json, Source)> {
-        let shipped = "server:\n  port: 8080\n  bind: here\nlist: []\n";
-        let fields = overlaid("config", shipped, text);
+        let defaults = [
+            ("server.port", json!(8080)),
+            ("server.bind", json!("here")),
+            ("list", json!([])),
+        ];
+        let defaults = defaults.map(|(path, value)| (path.to_owned(), value));
+        let fields = overlaid("config", defaults.to_vec(), Some(text));
         let row = |field: Field| (field.path, field.value, field.source);
         fields.into_iter().map(row).collect()
     }
 
     /// OP-103
     #[test]
-    fn what_is_written_goes_before_what_is_shipped() {
+    fn what_is_written_goes_before_the_defaults() {
         let fields = found("server:\n  port: 9\nlist:\n  - a: 1\n");
 
         assert_eq!(
@@ -170,5 +193,37 @@ mod tests {
 
         assert_eq!(fields[0].1, json!(HIDDEN));
         assert_eq!(fields[1].1, json!("${env:KEY}"));
+    }
+
+    /// OR-14, OP-103: a default is what counts where the file says nothing, not what the shipped file says.
+    #[test]
+    fn a_default_is_what_is_in_force() {
+        let place = place();
+        let value = |path: &str| {
+            let fields = fields(&place.home, &Environment::fixed([("TZ", "Asia/Tokyo")]));
+            let mut found = fields.into_iter().filter(|field| field.path == path);
+            let field = found
+                .next()
+                .unwrap_or_else(|| panic!("{path} is not shown"));
+            assert_eq!(field.source, Source::Default);
+            field.value
+        };
+
+        assert_eq!(value("ws.enabled"), json!("on this machine only"));
+        place.write(&place.home.channels_file(), "topics: {max_active: 7}\n");
+        assert_eq!(value("ws.enabled"), json!(false));
+        assert_eq!(value("topics.model"), json!("ambiguous"));
+        assert_eq!(value("limits.rate.ws.burst"), json!(1000));
+        place.write(
+            &place.home.config_file(),
+            "defaults: {allowed_tools: ['@files']}\n",
+        );
+        assert_eq!(value("defaults.grantable_tools"), json!(["@files"]));
+        assert_eq!(value("backup.every"), json!("1d"));
+        assert_eq!(value("sandbox.memory"), json!("1GiB"));
+        assert_eq!(value("server.bind"), json!("127.0.0.1"));
+        assert_eq!(value("log.level"), json!("info"));
+        assert_eq!(value("timezone"), json!("Asia/Tokyo"));
+        assert_eq!(value("policy"), json!([]));
     }
 }

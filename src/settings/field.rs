@@ -4,7 +4,7 @@ use std::{fmt::Display, ops::RangeInclusive, time::Duration};
 
 use super::{
     reader::{Document, Section, join},
-    references::{self, ReferenceError},
+    references::{self, ReferenceError, References},
     secret::Secret,
     units,
     yaml::{Entry, Node, Value},
@@ -113,7 +113,7 @@ impl<'a> Field<'a> {
                 for warning in expanded.warnings {
                     self.warn(warning);
                 }
-                Some((expanded.text, expanded.literal))
+                (!expanded.unknown).then_some((expanded.text, expanded.literal))
             }
             Err(ReferenceError::Malformed(reason)) => self.reject(reason),
             Err(ReferenceError::Unresolved(reason)) => {
@@ -141,15 +141,24 @@ impl<'a> Field<'a> {
         }
     }
 
-    /// Text of a certain form; `read` says what is wrong with it.
+    /// Text of a certain form; `read` says what is wrong with it, and may quote it. So nothing that it
+    /// says is told of a value that a reference led to.
     pub(crate) fn parse<T, E: Display>(
         &self,
         read: impl FnOnce(&str) -> Result<T, E>,
     ) -> Option<T> {
-        match read(&self.text()?) {
+        let (text, literal) = self.expand()?;
+        match read(&text) {
             Ok(value) => Some(value),
-            Err(reason) => self.reject(reason.to_string()),
+            Err(reason) if literal => self.reject(reason.to_string()),
+            Err(_) => self.reject("what its reference stands for does not fit here"),
         }
+    }
+
+    /// It holds a reference that is not followed, so that nobody knows what it says.
+    pub(crate) fn is_unknown(&self) -> bool {
+        let followed = self.document.references().map(References::are_followed);
+        followed == Some(false) && refers(self.node)
     }
 
     /// A whole number in a range.
@@ -247,6 +256,15 @@ impl<'a> Field<'a> {
         let quotes = expected == "text" && matches!(self.node.value, Value::Scalar { .. });
         let hint = if quotes { "; put it in quotes" } else { "" };
         self.reject(format!("expected {expected}, found {found}{hint}"))
+    }
+}
+
+fn refers(node: &Node) -> bool {
+    match &node.value {
+        Value::Null => false,
+        Value::Scalar { text, .. } => text.contains("${"),
+        Value::List(items) => items.iter().any(refers),
+        Value::Map(entries) => entries.iter().any(|entry| refers(&entry.value)),
     }
 }
 

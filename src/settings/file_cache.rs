@@ -20,6 +20,8 @@ pub(crate) struct Stamp {
     modified: (i64, i64),
     size: u64,
     inode: u64,
+    /// Its names.
+    links: u64,
 }
 
 impl Stamp {
@@ -29,15 +31,17 @@ impl Stamp {
             (found.mtime(), found.mtime_nsec()),
             found.size(),
             found.ino(),
+            found.nlink(),
         )
     }
 
-    /// Of a file's time in seconds and nanoseconds, its size and its inode.
-    pub(crate) fn new(modified: (i64, i64), size: u64, inode: u64) -> Self {
+    /// Of a file's time in seconds and nanoseconds, its size, its inode and how many names it has.
+    pub(crate) fn new(modified: (i64, i64), size: u64, inode: u64, links: u64) -> Self {
         Self {
             modified,
             size,
             inode,
+            links,
         }
     }
 

@@ -13,7 +13,7 @@ use super::{
     config::Config,
     file_cache::FileCache,
     home::Home,
-    load::{read_config, read_providers, read_team, reread_channels, whole},
+    load::{read_config, read_providers, read_team, read_team_with, reread_channels, whole},
     problem::Problems,
     providers::Providers,
     references::Environment,
@@ -228,6 +228,28 @@ impl Live {
 
     /// The same, on this thread. Blocks.
     pub fn team_now(&self, name: &TeamName) -> Read<Team> {
+        let team = self.team_file_now(name)?;
+        let fits = |providers: &Providers| {
+            let (profile, model) = (&team.provider_profile, team.model.as_deref());
+            providers.misnamed(profile, model).is_none()
+        };
+        // Of a service that runs the profiles are known. Only what they lack is worth a look at the file.
+        if let Some(Ok(held)) = self.providers_held()
+            && fits(&held)
+        {
+            return Ok(team);
+        }
+        match self.providers_now() {
+            Ok(providers) if !fits(&providers) => {
+                let read = read_team_with(&self.0.home, name.as_str(), Some(&providers));
+                read.map(|(team, _)| Arc::new(team)).map_err(Arc::new)
+            }
+            _ => Ok(team),
+        }
+    }
+
+    /// What the file of a team says, whatever other files lack. Blocks.
+    pub fn team_file_now(&self, name: &TeamName) -> Read<Team> {
         let inner = &self.0;
         let path = inner.home.team_file(name.as_str());
         inner.teams.get(&path, || {

@@ -2,6 +2,7 @@
 
 use std::{
     fs,
+    os::unix::fs::MetadataExt,
     path::{Path, PathBuf},
 };
 
@@ -14,7 +15,7 @@ use super::{
     providers::{self, Providers},
     reader::Document,
     references::{Environment, References},
-    team::{self, Team, is_team_name},
+    team::{self, AllowedDir, DirMode, Team, is_team_name},
     yaml,
 };
 
@@ -102,16 +103,23 @@ pub fn check(home: &Home, environment: &Environment) -> Report {
         Err(problems) => report.problems.0.extend(problems.0),
     };
     take(read_config(home, environment).map(|(_, warnings)| warnings));
-    take(whole_channels(home, environment).map(|read| read.warnings));
-    take(read_providers(home, environment).0.and_then(|providers| {
-        let disabled: Vec<_> = providers.disabled.into_values().collect();
-        match disabled.is_empty() {
-            true => Ok(providers.warnings),
-            false => Err(Problems(disabled)),
-        }
-    }));
+    take(whole_channels(home, environment).and_then(Read::in_use));
+    let providers = read_providers(home, environment).0;
+    take(
+        providers
+            .as_ref()
+            .map_err(Clone::clone)
+            .and_then(|providers| {
+                let disabled: Vec<_> = providers.disabled.values().cloned().collect();
+                match disabled.is_empty() {
+                    true => Ok(providers.warnings.clone()),
+                    false => Err(Problems(disabled)),
+                }
+            }),
+    );
     for name in team_names(home) {
-        take(read_team(home, &name).map(|_| Vec::new()));
+        let read = read_team_with(home, &name, providers.as_ref().ok());
+        take(read.map(|(_, warnings)| warnings));
     }
     report
 }
@@ -129,17 +137,10 @@ pub enum File {
     Team(String),
 }
 
-/// What would be wrong with a file if it held this text. May block: references are followed.
-pub fn validate(
-    home: &Home,
-    environment: &Environment,
-    file: &File,
-    text: &str,
-) -> Result<(), Problems> {
-    let document = |name: &str| {
-        let references = References::new(environment, home.data());
-        Document::with_references(name, references)
-    };
+/// What would be wrong with a file if it held this text, which somebody sent: its references are checked
+/// for their form and never followed. May block.
+pub fn validate(home: &Home, file: &File, text: &str) -> Result<(), Problems> {
+    let document = |name: &str| Document::with_references(name, References::unfollowed());
     match file {
         File::Config => {
             config::read(text, document("config.yaml"), home.data())?;
@@ -149,18 +150,36 @@ pub fn validate(
             if !read.distrust.0.is_empty() {
                 return Err(read.distrust);
             }
+            read.in_use()?;
         }
         File::Providers => {
-            let found = providers::read(text, document("providers.yaml"), environment).0?;
-            if !found.disabled.is_empty() {
-                return Err(Problems(found.disabled.into_values().collect()));
-            }
+            let nothing = Environment::fixed([]);
+            providers::read(text, document("providers.yaml"), &nothing).0?;
         }
         File::Team(name) => {
-            team::read(text, Document::plain("config.yaml"), name, home)?;
+            // Only which profiles there are matters here.
+            let providers = read_providers(home, &Environment::fixed([])).0.ok();
+            let document = Document::plain("config.yaml");
+            team::read(text, document, name, home, providers.as_ref())?;
         }
     }
     Ok(())
+}
+
+/// A team would be given folders of the machine that it does not have, or more rights in them. May block.
+pub fn gains_folders(home: &Home, name: &str, before: &str, after: &str) -> bool {
+    let folders = |text: &str| {
+        let read = team::read(text, Document::plain("config.yaml"), name, home, None);
+        read.map(|(team, _)| team.allowed_dirs).unwrap_or_default()
+    };
+    let before = folders(before);
+    let has = |dir: &AllowedDir| {
+        let mut known = before.iter();
+        known.any(|known| {
+            known.path == dir.path && (known.mode == dir.mode || dir.mode == DirMode::ReadOnly)
+        })
+    };
+    !folders(after).iter().all(has)
 }
 
 /// The folders that are teams, by name.
@@ -240,15 +259,30 @@ pub(crate) fn read_providers(
     }
 }
 
-/// Reads the file of a team, which must be there.
+/// Reads the file of a team, which must be there, by itself: the profiles it names are not looked for.
 pub(crate) fn read_team(home: &Home, name: &str) -> Result<Team, Problems> {
+    read_team_with(home, name, None).map(|(team, _)| team)
+}
+
+/// The same, with what works and should not stay. The profiles it names must be among these.
+pub(crate) fn read_team_with(
+    home: &Home,
+    name: &str,
+    providers: Option<&Providers>,
+) -> Result<(Team, Vec<Problem>), Problems> {
     let path = home.team_file(name);
     let missing = |reason: &str| Problems(vec![whole(&path, reason)]);
     if !is_team_name(name) {
         return Err(missing("not the name of a team"));
     }
+    // Whoever has the other name can change it, and a command may have it.
+    if fs::symlink_metadata(&path).is_ok_and(|found| found.nlink() > 1) {
+        return Err(missing(
+            "has more than one hard link; copy it, and put the copy in its place",
+        ));
+    }
     match open(&path)? {
-        Some((text, file)) => team::read(&text, Document::plain(&file), name, home),
+        Some((text, file)) => team::read(&text, Document::plain(&file), name, home, providers),
         None => Err(missing("there is no such file")),
     }
 }

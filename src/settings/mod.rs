@@ -19,12 +19,15 @@ pub mod references;
 pub mod replace;
 pub mod scaffold;
 pub mod secret;
+pub mod socket_path;
 pub mod team;
 pub mod trust;
 
 pub(crate) mod field;
 pub(crate) mod file_cache;
 pub(crate) mod reader;
+pub(crate) mod shown;
+pub(crate) mod tool_groups;
 pub(crate) mod units;
 pub(crate) mod yaml;
 pub mod zone;

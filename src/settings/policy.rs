@@ -20,6 +20,7 @@ pub(super) fn read(field: &Field<'_>) -> Option<Vec<Rule>> {
             draft.id = format!("config-{number}");
         }
         match draft.check() {
+            _ if item.is_unknown() => None,
             Ok(rule) => Some(rule),
             Err(invalid) => item.reject(invalid.to_string()),
         }

@@ -7,7 +7,7 @@ use super::{
     field::Field,
     network,
     problem::{Problem, Problems},
-    reader::{Document, Section},
+    reader::{Document, Section, near},
     references::Environment,
     secret::Secret,
 };
@@ -208,6 +208,20 @@ impl Providers {
         Ok(chosen)
     }
 
+    /// Why no profile answers for this choice: it names one that nobody configured.
+    pub(super) fn misnamed(&self, profile: &str, model: Option<&str>) -> Option<String> {
+        match self.choose(profile, model) {
+            Err(ModelError::Unknown { name, known }) => {
+                let hint = match near(&name, self.names()) {
+                    Some(meant) => format!(" (did you mean `{meant}`?)"),
+                    None => format!("; there are: {known}"),
+                };
+                Some(format!("unknown profile `{name}`{hint}"))
+            }
+            _ => None,
+        }
+    }
+
     fn names(&self) -> impl Iterator<Item = &str> {
         self.profiles
             .keys()
@@ -268,7 +282,11 @@ fn read_profile(name: &str, section: &mut Section<'_>) -> Profile {
     let api_key = section.maybe("api_key", |field| read_key(&field));
     let keyless = match provider {
         Provider::Anthropic => false,
-        Provider::OpenAi => api_url.as_deref().is_some_and(network::is_private_url),
+        Provider::OpenAi => match &api_url {
+            Some(url) => network::is_private_url(url),
+            // It is given and cannot be judged.
+            None => section.field("api_url").is_some(),
+        },
         Provider::Offline => true,
     };
     if !has_key && !keyless {

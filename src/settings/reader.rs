@@ -2,10 +2,13 @@
 
 use std::{cell::RefCell, path::PathBuf};
 
+use serde_json::Value as Json;
+
 use super::{
     field::Field,
     problem::{Position, Problem, Problems},
     references::References,
+    shown::Shown,
     yaml::{self, Entry, Value},
 };
 
@@ -18,6 +21,7 @@ pub(crate) struct Document {
     problems: RefCell<Vec<Problem>>,
     unresolved: RefCell<Vec<Problem>>,
     warnings: RefCell<Vec<Problem>>,
+    defaults: RefCell<Vec<(String, Json)>>,
 }
 
 impl Document {
@@ -37,6 +41,7 @@ impl Document {
             problems: RefCell::default(),
             unresolved: RefCell::default(),
             warnings: RefCell::default(),
+            defaults: RefCell::default(),
         }
     }
 
@@ -48,14 +53,22 @@ impl Document {
 
     /// Adds something that is wrong.
     pub(crate) fn report(&self, at: Position, path: &str, reason: impl Into<String>) {
-        let problem = at.problem(&self.name, path, reason);
+        let problem = at.problem(&self.name, path, self.hide_values(reason.into()));
         self.problems.borrow_mut().push(problem);
     }
 
     /// Adds something that works and should not stay.
     pub(crate) fn warn(&self, at: Position, path: &str, reason: impl Into<String>) {
-        let warning = at.problem(&self.name, path, reason);
+        let warning = at.problem(&self.name, path, self.hide_values(reason.into()));
         self.warnings.borrow_mut().push(warning);
+    }
+
+    /// No report quotes what a reference stands for: it may be a secret.
+    fn hide_values(&self, reason: String) -> String {
+        match &self.references {
+            Some(references) => references.hide_values(reason),
+            None => reason,
+        }
     }
 
     /// Adds a reference that leads nowhere.
@@ -102,6 +115,11 @@ impl Document {
             true => Ok((warnings, problems)),
             false => Err(problems),
         }
+    }
+
+    /// What counts where the file says nothing, by the way to it.
+    pub(crate) fn into_defaults(self) -> Vec<(String, Json)> {
+        self.defaults.into_inner()
     }
 
     fn into_findings(self) -> (Problems, Vec<Problem>) {
@@ -173,6 +191,23 @@ impl<'a> Section<'a> {
         self.maybe(key, read).unwrap_or(default)
     }
 
+    /// The same, for a setting whose default is shown to people.
+    pub(crate) fn setting<T: Shown>(
+        &mut self,
+        key: &'static str,
+        default: T,
+        read: impl FnOnce(Field<'a>) -> Option<T>,
+    ) -> T {
+        self.default_is(key, default.shown());
+        self.get(key, default, read)
+    }
+
+    /// Notes what counts where the file says nothing.
+    pub(crate) fn default_is(&self, key: &str, value: Json) {
+        let path = join(&self.path, key);
+        self.document.defaults.borrow_mut().push((path, value));
+    }
+
     /// A map in the map; absent is empty.
     pub(crate) fn section<T>(
         &mut self,
@@ -213,14 +248,8 @@ impl<'a> Section<'a> {
             if self.known.contains(&&**key) || self.retired.contains(&&**key) {
                 continue;
             }
-            let near = self
-                .known
-                .iter()
-                .map(|known| (strsim::levenshtein(known, key), known))
-                .filter(|(distance, _)| *distance <= 2)
-                .min_by_key(|(distance, _)| *distance);
-            let reason = match near {
-                Some((_, known)) => format!("unknown key (did you mean \"{known}\"?)"),
+            let reason = match near(key, self.known.iter().copied()) {
+                Some(known) => format!("unknown key (did you mean \"{known}\"?)"),
                 None => "unknown key".to_owned(),
             };
             let path = join(&self.path, key);
@@ -231,6 +260,15 @@ impl<'a> Section<'a> {
             }
         }
     }
+}
+
+/// The known word that was probably meant.
+pub(crate) fn near<'a>(word: &str, known: impl Iterator<Item = &'a str>) -> Option<&'a str> {
+    known
+        .map(|known| (strsim::levenshtein(known, word), known))
+        .filter(|(distance, _)| *distance <= 2)
+        .min_by_key(|(distance, _)| *distance)
+        .map(|(_, known)| known)
 }
 
 /// The way to a key.

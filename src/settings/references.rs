@@ -90,6 +90,8 @@ pub(crate) struct Expanded {
     pub(crate) text: String,
     /// There was no reference in it.
     pub(crate) literal: bool,
+    /// What its references stand for was not looked up, so `text` says nothing.
+    pub(crate) unknown: bool,
     /// What the operator should know.
     pub(crate) warnings: Vec<String>,
 }
@@ -135,7 +137,11 @@ pub(crate) struct References {
     environment: Environment,
     /// Relative paths begin here.
     folder: PathBuf,
+    /// False: the text comes from outside, and references are checked for their form alone.
+    followed: bool,
     files: RefCell<Vec<PathBuf>>,
+    /// Each value that a reference led to, with that reference.
+    values: RefCell<Vec<(String, String)>>,
 }
 
 impl References {
@@ -143,8 +149,31 @@ impl References {
         Self {
             environment: environment.clone(),
             folder: folder.to_owned(),
+            followed: true,
             files: RefCell::default(),
+            values: RefCell::default(),
         }
+    }
+
+    /// For a text that somebody sent: nothing that it refers to is looked up.
+    pub(crate) fn unfollowed() -> Self {
+        Self {
+            followed: false,
+            ..Self::new(&Environment::fixed([]), Path::new(""))
+        }
+    }
+
+    /// References are looked up, not only checked for their form.
+    pub(crate) fn are_followed(&self) -> bool {
+        self.followed
+    }
+
+    /// The text with references in place of the values that they stand for.
+    pub(crate) fn hide_values(&self, text: String) -> String {
+        let values = self.values.borrow();
+        values.iter().fold(text, |text, (value, reference)| {
+            text.replace(value.as_str(), reference)
+        })
     }
 
     /// The files read or looked for so far.
@@ -157,6 +186,7 @@ impl References {
         let mut expanded = Expanded {
             text: String::new(),
             literal: true,
+            unknown: false,
             warnings: Vec::new(),
         };
         let mut rest = text;
@@ -175,7 +205,8 @@ impl References {
                 ));
             };
             let value = self.resolve(reference, &mut expanded.warnings)?;
-            expanded.text.push_str(&value);
+            expanded.unknown |= value.is_none();
+            expanded.text.push_str(&value.unwrap_or_default());
             expanded.literal = false;
             rest = after;
         }
@@ -183,24 +214,33 @@ impl References {
         Ok(expanded)
     }
 
+    /// What a reference stands for; none if references are not followed.
     fn resolve(
         &self,
         reference: &str,
         warnings: &mut Vec<String>,
-    ) -> Result<String, ReferenceError> {
-        match reference.split_once(':') {
-            Some(("env", name)) if !name.is_empty() => {
-                self.environment.get(name).ok_or_else(|| {
-                    ReferenceError::Unresolved(format!("variable `{name}` is not set"))
-                })
-            }
-            Some(("file", path)) if !path.is_empty() => self.file(path, warnings),
-            Some(("vault", key)) if !key.is_empty() => self.vault(key),
-            _ => Err(ReferenceError::Malformed(
+    ) -> Result<Option<String>, ReferenceError> {
+        let (kind, name) = reference.split_once(':').unwrap_or_default();
+        if name.is_empty() || !["env", "file", "vault"].contains(&kind) {
+            return Err(ReferenceError::Malformed(
                 "unknown reference; there are `${env:NAME}`, `${file:PATH}` and `${vault:KEY}`, and `$${` for a plain `${`"
                     .into(),
-            )),
+            ));
         }
+        if !self.followed {
+            return Ok(None);
+        }
+        let value = match kind {
+            "env" => self
+                .environment
+                .get(name)
+                .ok_or_else(|| ReferenceError::Unresolved(format!("variable `{name}` is not set"))),
+            "file" => self.file(name, warnings),
+            _ => self.vault(name),
+        }?;
+        let known = (value.clone(), format!("${{{reference}}}"));
+        self.values.borrow_mut().push(known);
+        Ok(Some(value))
     }
 
     fn vault(&self, key: &str) -> Result<String, ReferenceError> {
@@ -281,6 +321,7 @@ mod tests {
         Expanded {
             text: text.into(),
             literal: false,
+            unknown: false,
             warnings: Vec::new(),
         }
     }

@@ -11,8 +11,8 @@ use super::{
     config::{LONGEST_TURN, SHORTEST, read_tools},
     field::Field,
     home::{Home, resolve},
-    problem::Problems,
-    providers::DEFAULT_PROFILE,
+    problem::{Problem, Problems},
+    providers::{DEFAULT_PROFILE, Providers},
     reader::{Document, Section},
 };
 
@@ -114,15 +114,39 @@ const RETIRED: [(&str, &str); 6] = [
     ("log_level", "use `log.level` in `config/config.yaml`"),
 ];
 
-/// Reads the file of the team `name`.
+/// Reads the file of the team `name`: what it says, and what works and should not stay.
+///
+/// The profiles it names must be among `providers`, if those are known.
 pub(crate) fn read(
     text: &str,
     document: Document,
     name: &str,
     home: &Home,
-) -> Result<Team, Problems> {
-    let team = document.read(text, |root| read_team(root, name, home));
-    document.finish(team).map(|(team, _)| team)
+    providers: Option<&Providers>,
+) -> Result<(Team, Vec<Problem>), Problems> {
+    let team = document.read(text, |root| {
+        let team = read_team(root, name, home);
+        if let Some(providers) = providers {
+            check_profile(root, &team, providers);
+        }
+        team
+    });
+    document.finish(team)
+}
+
+fn check_profile(root: &mut Section<'_>, team: &Team, providers: &Providers) {
+    let own = providers.misnamed(&team.provider_profile, None);
+    if let (Some(field), Some(reason)) = (root.field("provider_profile"), &own) {
+        field.reject::<()>(reason);
+        return;
+    }
+    let Some(reason) = providers.misnamed(&team.provider_profile, team.model.as_deref()) else {
+        return;
+    };
+    match root.field("model") {
+        Some(field) if own.is_none() => drop(field.reject::<()>(reason)),
+        _ => root.reject(format!("`provider_profile`: {reason}")),
+    }
 }
 
 fn read_team(root: &mut Section<'_>, name: &str, home: &Home) -> Team {

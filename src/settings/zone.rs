@@ -16,11 +16,21 @@ impl Zone {
             .map_err(|_| format!("unknown time zone{}", nearest(name)))
     }
 
-    /// The zone that this machine is told to be in, else UTC.
-    pub fn of_machine(environment: &Environment) -> Self {
-        let named = environment.get("TZ");
-        let zone = named.and_then(|name| Self::parse(name.trim_start_matches(':')).ok());
-        zone.unwrap_or(Self(TimeZone::UTC))
+    /// The zone that this machine is told to be in, else UTC; and what is wrong with what it is told.
+    pub fn of_machine(environment: &Environment) -> (Self, Option<String>) {
+        let utc = Self(TimeZone::UTC);
+        let Some(named) = environment.get("TZ").filter(|named| !named.is_empty()) else {
+            return (utc, None);
+        };
+        match Self::parse(named.trim_start_matches(':')) {
+            Ok(zone) => (zone, None),
+            Err(reason) => (
+                utc,
+                Some(format!(
+                    "the variable TZ is `{named}`: {reason}. UTC counts; set `timezone` in `config.yaml`, or TZ"
+                )),
+            ),
+        }
     }
 
     /// For computing with it.
@@ -74,7 +84,13 @@ mod tests {
         let berlin = Environment::fixed([("TZ", ":Europe/Berlin")]);
         let nonsense = Environment::fixed([("TZ", "Nowhere")]);
 
-        assert_eq!(Zone::of_machine(&berlin).name(), "Europe/Berlin");
-        assert_eq!(Zone::of_machine(&nonsense).name(), "UTC");
+        let none = Environment::fixed([("TZ", "")]);
+
+        let (zone, fault) = Zone::of_machine(&berlin);
+        assert_eq!((zone.name(), fault), ("Europe/Berlin", None));
+        let (zone, fault) = Zone::of_machine(&nonsense);
+        assert_eq!(zone.name(), "UTC");
+        assert!(fault.is_some_and(|fault| fault.contains("TZ is `Nowhere`: unknown time zone")));
+        assert_eq!(Zone::of_machine(&none).1, None);
     }
 }

@@ -5,7 +5,12 @@ use std::{
     io::{self, BufWriter, Write},
     os::unix::fs::{DirBuilderExt, OpenOptionsExt},
     path::{Path, PathBuf},
-    time::Duration,
+    time::{Duration, SystemTime},
+};
+
+use rustix::{
+    fs::{CWD, RenameFlags, renameat_with},
+    io::Errno,
 };
 
 use super::{
@@ -21,6 +26,8 @@ const KEPT: usize = 7;
 const PREFIX: &str = "hivewright-";
 const SUFFIX: &str = ".tar.zst";
 const PARTIAL: &str = "partial";
+/// The most characters of a name.
+const LONGEST_NAME: usize = 64;
 /// After this time nobody works on an unfinished backup any more.
 const ABANDONED: Duration = Duration::from_secs(24 * 60 * 60);
 
@@ -34,6 +41,32 @@ pub enum BackupError {
     /// It was written and cannot be read back.
     #[error("the backup was written and is not good: {0}")]
     Verify(#[from] ArchiveError),
+    /// No file is ever replaced.
+    #[error("`{}` is there already, and a backup replaces nothing; give another name", .0.display())]
+    Exists(PathBuf),
+}
+
+/// The name of a backup that somebody asked for, in the folder of regular ones, where it stays until
+/// it is deleted by hand.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BackupName(String);
+
+impl BackupName {
+    /// What a name looks like, for people.
+    pub const FORM: &str = "a name has 1 to 64 of `A-Z a-z 0-9 . _ -`, begins with a letter or digit, and not with `hivewright-`";
+
+    /// The name, if it is one: no path, and none that regular backups have.
+    pub fn new(name: &str) -> Option<Self> {
+        let plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'_' | b'-');
+        let begins = name.starts_with(|first: char| first.is_ascii_alphanumeric());
+        let is_good = begins && name.len() <= LONGEST_NAME && name.bytes().all(plain);
+        (is_good && !name.starts_with(PREFIX)).then(|| Self(name.to_owned()))
+    }
+
+    /// Its file.
+    pub fn file(&self, folder: &Path) -> PathBuf {
+        folder.join(format!("{}{SUFFIX}", self.0))
+    }
 }
 
 /// Makes a backup in the folder of regular ones, where the newest seven stay.
@@ -56,14 +89,16 @@ pub fn create_unless(
     progress: OnProgress<'_>,
     is_stopped: IsStopped<'_>,
 ) -> Result<PathBuf, BackupError> {
+    if file.is_none_or(|file| file.starts_with(&home.backups)) {
+        fs::DirBuilder::new()
+            .recursive(true)
+            .mode(0o700)
+            .create(&home.backups)?;
+    }
     if let Some(file) = file {
         place(storage, home, file, progress, is_stopped)?;
         return Ok(file.to_owned());
     }
-    fs::DirBuilder::new()
-        .recursive(true)
-        .mode(0o700)
-        .create(&home.backups)?;
     let name = format!("{PREFIX}{}{SUFFIX}", swap::moment()?);
     let file = home.backups.join(name);
     place(storage, home, &file, progress, is_stopped)?;
@@ -88,13 +123,74 @@ fn place(
     progress: OnProgress<'_>,
     is_stopped: IsStopped<'_>,
 ) -> Result<(), BackupError> {
-    let partial = Partial::new(swap::beside(file, PARTIAL))?;
+    refuse_existing(file)?;
+    let partial = Partial::new(file)?;
     write(storage, home, &partial, progress, is_stopped)?;
     archive::verify_unless(&partial.path, progress, is_stopped)?;
-    fs::rename(&partial.path, file)?;
+    give_name(&partial.path, file)
+}
+
+/// Moves a finished backup, also to another disk, and replaces nothing there.
+pub fn move_to(made: &Path, file: &Path) -> Result<(), BackupError> {
+    match give_name(made, file) {
+        Err(BackupError::Write(error)) if error.kind() == io::ErrorKind::CrossesDevices => {}
+        moved => return moved,
+    }
+    let partial = Partial::new(file)?;
+    io::copy(&mut File::open(made)?, &mut &partial.file)?;
+    partial.file.sync_all()?;
+    give_name(&partial.path, file)?;
+    fs::remove_file(made)?;
+    Ok(())
+}
+
+/// Says early that the place is taken; whether it is in the end, [`give_name`] finds out.
+pub fn refuse_existing(file: &Path) -> Result<(), BackupError> {
+    match file.symlink_metadata() {
+        Ok(_) => Err(BackupError::Exists(file.to_owned())),
+        Err(_) => Ok(()),
+    }
+}
+
+/// Renames, unless the name is taken.
+fn give_name(from: &Path, file: &Path) -> Result<(), BackupError> {
+    let taken = || BackupError::Exists(file.to_owned());
+    match renameat_with(CWD, from, CWD, file, RenameFlags::NOREPLACE) {
+        Ok(()) => {}
+        Err(Errno::EXIST) => return Err(taken()),
+        // Some file systems cannot rename so: there the name is taken first.
+        Err(Errno::INVAL | Errno::NOSYS) => {
+            let claim = OpenOptions::new().write(true).create_new(true).open(file);
+            claim.map_err(|error| match error.kind() {
+                io::ErrorKind::AlreadyExists => taken(),
+                _ => error.into(),
+            })?;
+            fs::rename(from, file)?;
+        }
+        Err(error) => return Err(io::Error::from(error).into()),
+    }
     let folder = file.parent().filter(|path| !path.as_os_str().is_empty());
     File::open(folder.unwrap_or(Path::new(".")))?.sync_all()?;
     Ok(())
+}
+
+/// All backups in the folder of regular ones, those with a name included, newest first, with size and
+/// time.
+pub fn list_all(folder: &Path) -> io::Result<Vec<(PathBuf, u64, SystemTime)>> {
+    let entries = match fs::read_dir(folder) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+        entries => entries?,
+    };
+    let known = entries.filter_map(|entry| {
+        let entry = entry.ok()?;
+        // One that is gone since has made room for a newer one.
+        let found = entry.metadata().ok().filter(fs::Metadata::is_file)?;
+        let is_backup = entry.file_name().to_string_lossy().ends_with(SUFFIX);
+        is_backup.then_some((entry.path(), found.len(), found.modified().ok()?))
+    });
+    let mut known: Vec<_> = known.collect();
+    known.sort_unstable_by(|(a, _, one), (b, _, two)| (two, b).cmp(&(one, a)));
+    Ok(known)
 }
 
 /// The regular backups, newest first.
@@ -118,10 +214,15 @@ pub fn list(folder: &Path) -> io::Result<Vec<PathBuf>> {
 }
 
 /// The newest regular backup that is good, read whole to find out.
-pub fn newest_verified(folder: &Path, progress: OnProgress<'_>) -> io::Result<Option<PathBuf>> {
+pub fn newest_verified(
+    folder: &Path,
+    progress: OnProgress<'_>,
+    is_stopped: IsStopped<'_>,
+) -> io::Result<Option<PathBuf>> {
     for file in list(folder)? {
-        match archive::verify(&file, progress) {
+        match archive::verify_unless(&file, progress, is_stopped) {
             Ok(_) => return Ok(Some(file)),
+            Err(_) if is_stopped() => return Err(super::stopped()),
             Err(error) => tracing::warn!(file = %file.display(), %error, "backup passed over"),
         }
     }
@@ -136,7 +237,7 @@ fn write(
     is_stopped: IsStopped<'_>,
 ) -> Result<(), BackupError> {
     // A member's length stands before it, so the records are written down before they are packed.
-    let records = Partial::new(swap::beside(&partial.path, "records"))?;
+    let records = Partial::new(&partial.path)?;
     let mut out = Stoppable {
         inner: BufWriter::new(&records.file),
         is_stopped,
@@ -185,7 +286,7 @@ fn forget_old(folder: &Path) -> io::Result<()> {
         let entry = entry?;
         let name = entry.file_name();
         let name = name.to_string_lossy();
-        if name.starts_with(PREFIX) && name.contains(PARTIAL) {
+        if name.contains(&format!("{SUFFIX}.{PARTIAL}")) {
             let age = entry.metadata()?.modified()?.elapsed();
             if age.is_ok_and(|age| age > ABANDONED) {
                 fs::remove_file(entry.path())?;
@@ -221,11 +322,10 @@ struct Partial {
 }
 
 impl Partial {
-    fn new(path: PathBuf) -> io::Result<Self> {
-        match fs::remove_file(&path) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
-            _ => {}
-        }
+    /// Beside the file that it is to become, under a name that nobody has.
+    fn new(file: &Path) -> io::Result<Self> {
+        let bits = getrandom::u64().map_err(io::Error::other)?;
+        let path = swap::beside(file, &format!("{PARTIAL}-{bits:016x}"));
         let file = OpenOptions::new()
             .write(true)
             .create_new(true)

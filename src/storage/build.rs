@@ -8,6 +8,7 @@ use std::{
 };
 
 use super::{
+    database::Database,
     envelope::{self, Form},
     mark::Mark,
     parts::{self, META},
@@ -16,23 +17,8 @@ use super::{
 
 /// sled's segment. It bounds what a record may hold, see `parts.rs`.
 pub(super) const SEGMENT: usize = 2 * 1024 * 1024;
-const CACHE: u64 = 32 * 1024 * 1024;
-/// How often sled tidies its file. Only this background round frees space that replaced records share with
-/// others; commits flush by themselves.
-const TIDY_MILLIS: u64 = 1000;
 /// How many bytes of records are applied at once.
 const ROUND: usize = 1024 * 1024;
-
-/// Opens sled's database in a folder, or makes one.
-pub(super) fn database(store: &Path) -> ::sled::Result<::sled::Db> {
-    ::sled::Config::new()
-        .path(store)
-        .segment_size(SEGMENT)
-        .cache_capacity(CACHE)
-        .flush_every_ms(Some(TIDY_MILLIS))
-        .mode(::sled::Mode::HighThroughput)
-        .open()
-}
 
 /// The beginning of the file in which sled keeps its parameters. A checksum follows, which sled
 /// writes and doesn't heed.
@@ -57,7 +43,7 @@ pub(super) fn commit_value(schema: u16, commits: u64) -> Vec<u8> {
 #[derive(Debug)]
 pub(super) struct Builder {
     folder: PathBuf,
-    database: ::sled::Db,
+    database: Database,
     schema: u16,
     batch: ::sled::Batch,
     waiting: usize,
@@ -70,7 +56,7 @@ impl Builder {
         fs::create_dir_all(&folder)?;
         fs::set_permissions(&folder, Permissions::from_mode(0o700))?;
         Ok(Self {
-            database: database(&folder)?,
+            database: Database::open(&folder)?,
             folder,
             schema,
             batch: ::sled::Batch::default(),

@@ -55,6 +55,11 @@ pub(super) fn open<'a>(key: &[u8], value: &'a [u8]) -> Result<Opened<'a>, Storag
     })
 }
 
+/// The payload of an envelope that may be damaged.
+pub(super) fn content(value: &[u8]) -> &[u8] {
+    value.get(HEAD..).unwrap_or_default()
+}
+
 pub(super) fn damaged(key: &[u8], reason: &str) -> StorageError {
     StorageError::Damaged {
         key: key.escape_ascii().to_string(),

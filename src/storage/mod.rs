@@ -6,21 +6,26 @@
 //! migrate.rs   older formats                 mark.rs      the newest commit, noted beside the store
 //! backup.rs    store and folders → archive   build.rs     a new store, beside the old one
 //! restore.rs   archive → store and folders   swap.rs      the one rename that puts it into use
+//! database.rs  sled, opened and really closed lost.rs      what a rebuilt store lacks
+//! reserve.rs   disk space ahead of need
 //! ```
 
 pub mod archive;
 pub mod backup;
 mod build;
+mod database;
 mod envelope;
 pub mod export;
 pub(crate) mod folder;
+pub mod lost;
 mod mark;
 pub mod migrate;
 pub mod open;
 mod parts;
+mod reserve;
 pub mod restore;
 pub mod sled;
-mod swap;
+pub(crate) mod swap;
 
 #[cfg(test)]
 mod tests;

@@ -22,12 +22,19 @@ use std::{
     time::{Duration, Instant},
 };
 
+use rustix::{
+    fs::{Mode, OFlags},
+    io::Errno,
+};
+
 use super::{
     Home, OnProgress,
     backup::BackupError,
     build::{self, Builder},
+    database::{self, Database},
     envelope, mark,
     migrate::{self, Schema},
+    reserve::Reserve,
     sled::{Durability, SledStorage, guarded, standing},
     swap,
 };
@@ -35,6 +42,8 @@ use super::{
 /// How many records are read at start in any case, and for how long at most beyond that.
 const CHECKED_RECORDS: usize = 1000;
 const CHECK_TIME: Duration = Duration::from_millis(5);
+/// What is written to see whether the disk can be: sled's snapshot is about as large.
+const TRIED: usize = 64 * 1024;
 
 /// Why a store cannot be used.
 #[derive(Debug, thiserror::Error)]
@@ -74,6 +83,24 @@ pub enum OpenError {
     /// The backup that goes before an upgrade failed, so nothing was upgraded.
     #[error("the store was not upgraded: {0}")]
     Backup(#[from] BackupError),
+    /// The disk has no room to work in. Nothing is wrong with the store.
+    #[error(
+        "the disk of the store `{}` is full; the store is sound: make room (64 MiB will do) and start again",
+        path.display()
+    )]
+    Full {
+        /// The store's folder.
+        path: PathBuf,
+    },
+    /// The disk cannot be written. Nothing is wrong with the store.
+    #[error(
+        "the disk of the store `{}` is mounted read-only; the store is sound: make the disk writable and start again",
+        path.display()
+    )]
+    ReadOnly {
+        /// The store's folder.
+        path: PathBuf,
+    },
     /// The disk refused.
     #[error("the store `{}` cannot be opened: {error}", path.display())]
     Disk {
@@ -85,6 +112,16 @@ pub enum OpenError {
 }
 
 impl OpenError {
+    /// What the system said of the disk of a store.
+    fn of_disk(store: &Path, error: io::Error) -> Self {
+        let path = store.to_path_buf();
+        match error.kind() {
+            io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => Self::Full { path },
+            io::ErrorKind::ReadOnlyFilesystem => Self::ReadOnly { path },
+            _ => Self::Disk { path, error },
+        }
+    }
+
     /// What the process ends with.
     pub fn exit_code(&self) -> u8 {
         match self {
@@ -118,10 +155,8 @@ pub(super) fn open_as(
     progress: OnProgress<'_>,
 ) -> Result<SledStorage, OpenError> {
     let store = &home.store;
-    let disk = |error| OpenError::Disk {
-        path: store.clone(),
-        error,
-    };
+    let disk = |error| OpenError::of_disk(store, error);
+    check_disk(store)?;
     if is_absent(store).map_err(disk)? {
         create(store, schema.version).map_err(disk)?;
     }
@@ -139,6 +174,38 @@ pub(super) fn open_as(
         migrate::migrate(home, durability, schema, progress)?;
     }
     SledStorage::attach(store, durability).map_err(disk)
+}
+
+/// Tries to write beside the store, before anything is opened there: a database that cannot write looks
+/// damaged.
+pub fn check_disk(store: &Path) -> Result<(), OpenError> {
+    let Some(beside) = store.parent().filter(|beside| beside.exists()) else {
+        return Ok(());
+    };
+    let tried = match try_to_write(beside) {
+        // What the store has allocated ahead is for such a start.
+        Err(error) if error.kind() == io::ErrorKind::StorageFull => {
+            // Without a store there is nothing to give back.
+            let _ = Reserve::release(&store.join("db"));
+            try_to_write(beside)
+        }
+        tried => tried,
+    };
+    tried.map_err(|error| OpenError::of_disk(store, error))
+}
+
+/// Writes to a file without a name, which is gone when it is closed.
+fn try_to_write(folder: &Path) -> io::Result<()> {
+    let flags = OFlags::TMPFILE | OFlags::WRONLY | OFlags::CLOEXEC;
+    match rustix::fs::open(folder, flags, Mode::RUSR | Mode::WUSR) {
+        Ok(handle) => {
+            let mut file = fs::File::from(handle);
+            io::Write::write_all(&mut file, &vec![0; TRIED])
+        }
+        // Some file systems have none; they are not tried.
+        Err(Errno::OPNOTSUPP | Errno::ISDIR) => Ok(()),
+        Err(errno) => Err(errno.into()),
+    }
 }
 
 /// Whether there is nothing yet: no folder, or one that was made empty.
@@ -162,10 +229,7 @@ fn create(store: &Path, schema: u16) -> io::Result<()> {
 
 /// Finds out, without touching it, whether a store is fit to use.
 pub(super) fn examine(store: &Path) -> Result<Examined, OpenError> {
-    let disk = |error| OpenError::Disk {
-        path: store.to_path_buf(),
-        error,
-    };
+    let disk = |error| OpenError::of_disk(store, error);
     let unusable = |reason: String| OpenError::Unusable {
         path: store.to_path_buf(),
         reason,
@@ -177,7 +241,7 @@ pub(super) fn examine(store: &Path) -> Result<Examined, OpenError> {
         });
     }
     check_parameters(store).map_err(unusable)?;
-    let lock = swap::lock(store).map_err(|error| unusable(format!("`db`: {error}")))?;
+    let lock = database::lock(store).map_err(|error| unusable(format!("`db`: {error}")))?;
     let Some(lock) = lock else {
         return Err(OpenError::InUse {
             path: store.to_path_buf(),
@@ -206,7 +270,7 @@ fn check_parameters(store: &Path) -> Result<(), String> {
     }
 }
 
-fn copy_files(store: &Path, copy: &Path) -> io::Result<()> {
+pub(super) fn copy_files(store: &Path, copy: &Path) -> io::Result<()> {
     build::remove(copy)?;
     fs::create_dir(copy)?;
     fs::set_permissions(copy, fs::Permissions::from_mode(0o700))?;
@@ -221,7 +285,7 @@ fn copy_files(store: &Path, copy: &Path) -> io::Result<()> {
 
 /// Opens a copy of a store and reads from it.
 fn inspect(copy: &Path, expected_commits: u64) -> Result<Examined, String> {
-    let database = build::database(copy).map_err(|error| error.to_string())?;
+    let database = Database::open(copy).map_err(|error| error.to_string())?;
     if !database.was_recovered() {
         return Err("the database holds nothing that can be read".to_owned());
     }

@@ -10,11 +10,15 @@ use std::{
 };
 
 use super::{
-    Home, OnProgress,
+    Home, IsStopped, OnProgress,
     archive::{self, ArchiveError, Manifest, Member, RECORDS},
     backup,
     build::{self, Builder},
-    export, swap,
+    database, export,
+    lost::{self, Lost},
+    migrate::Schema,
+    sled::{Durability, SledStorage},
+    swap,
 };
 
 /// Why nothing was restored.
@@ -47,6 +51,8 @@ pub struct Restored {
     pub manifest: Manifest,
     /// Where the replaced store and folders are kept.
     pub kept: Vec<PathBuf>,
+    /// What the store lacks of the one that was set aside.
+    pub lost: Option<Lost>,
 }
 
 /// Restores the store and all folders from an archive.
@@ -59,6 +65,18 @@ pub fn restore(
     force: bool,
     progress: OnProgress<'_>,
 ) -> Result<Restored, RestoreError> {
+    restore_unless(file, home, force, progress, &|| false)
+}
+
+/// The same, until it is to stop: then nothing was changed. Once the first folder is put into use it is not
+/// asked any more.
+pub fn restore_unless(
+    file: &Path,
+    home: &Home,
+    force: bool,
+    progress: OnProgress<'_>,
+    is_stopped: IsStopped<'_>,
+) -> Result<Restored, RestoreError> {
     let _lock = lock(&home.store)?;
     if !force
         && home
@@ -68,23 +86,41 @@ pub fn restore(
     {
         return Err(RestoreError::NotEmpty);
     }
-    archive::verify(file, progress)?;
-    rebuild(file, home, &home.folders, "before", progress)
+    archive::verify_unless(file, progress, is_stopped)?;
+    rebuild(file, home, &home.folders, "before", progress, is_stopped)
 }
 
 /// Sets a store that cannot be used aside as `store.bad-<time>`, and rebuilds it from the newest good backup.
 ///
 /// Folders stay as they are: they are newer than any backup.
 pub fn restore_newest(home: &Home, progress: OnProgress<'_>) -> Result<Restored, RestoreError> {
+    restore_newest_unless(home, progress, &|| false)
+}
+
+/// The same, until it is to stop: then nothing was changed.
+pub fn restore_newest_unless(
+    home: &Home,
+    progress: OnProgress<'_>,
+    is_stopped: IsStopped<'_>,
+) -> Result<Restored, RestoreError> {
     let _lock = lock(&home.store)?;
-    let newest = backup::newest_verified(&home.backups, progress)?;
+    let newest = backup::newest_verified(&home.backups, progress, is_stopped)?;
     let file = newest.ok_or_else(|| RestoreError::NoBackup(home.backups.clone()))?;
-    rebuild(&file, home, &[], "bad", progress)
+    let mut restored = rebuild(&file, home, &[], "bad", progress, is_stopped)?;
+    if let [aside] = restored.kept.as_slice() {
+        restored.lost = Some(lost::between(aside, &home.store)?);
+    }
+    Ok(restored)
+}
+
+/// The store as it was restored, of whatever version, to look at. Blocks.
+pub fn look(home: &Home) -> io::Result<SledStorage> {
+    SledStorage::attach(&home.store, Durability::Power)
 }
 
 /// Keeps others out. A store without a database file is in nobody's use.
 fn lock(store: &Path) -> Result<Option<File>, RestoreError> {
-    match swap::lock(store) {
+    match database::lock(store) {
         Ok(Some(lock)) => Ok(Some(lock)),
         Ok(None) => Err(RestoreError::InUse),
         Err(_) => Ok(None),
@@ -97,16 +133,23 @@ fn rebuild(
     folders: &[(&'static str, PathBuf)],
     kept_as: &str,
     progress: OnProgress<'_>,
+    is_stopped: IsStopped<'_>,
 ) -> Result<Restored, RestoreError> {
     let mut building = Building::new(home, folders)?;
-    let manifest = archive::read(file, progress, &|| false, &mut |path, member| {
+    let read = archive::read(file, progress, is_stopped, &mut |path, member| {
         building.add(path, member)
-    })?;
+    });
+    let manifest = match read {
+        Ok(_) if is_stopped() => Err(ArchiveError::from(super::stopped())),
+        read => read,
+    };
+    let manifest = manifest.inspect_err(|_| building.abandon())?;
     let kept = building.put_into_use(kept_as)?;
     Ok(Restored {
         from: file.to_path_buf(),
         manifest,
         kept,
+        lost: None,
     })
 }
 
@@ -158,6 +201,16 @@ impl<'a> Building<'a> {
         place(&beside(folder).join(components.as_path()), member)
     }
 
+    /// Removes what was built so far.
+    fn abandon(&self) {
+        let folders = self.folders.values().map(|(folder, _)| *folder);
+        for folder in folders.chain([self.home.store.as_path()]) {
+            if let Err(error) = build::remove(&beside(folder)) {
+                tracing::warn!(%error, "what a restore has built stays until the next one");
+            }
+        }
+    }
+
     fn put_into_use(self, kept_as: &str) -> io::Result<Vec<PathBuf>> {
         let Some(store) = self.store else {
             let reason = "the archive holds no records";
@@ -182,6 +235,13 @@ fn beside(folder: &Path) -> PathBuf {
 /// Builds a store from the records of an archive.
 fn import(store: &Path, mut content: &mut dyn Read) -> io::Result<PathBuf> {
     let schema = export::begin(&mut content)?;
+    let known = Schema::CURRENT.version;
+    if schema > known {
+        let reason = format!(
+            "the archive has schema version {schema}, this program knows versions up to {known}"
+        );
+        return Err(io::Error::new(io::ErrorKind::InvalidData, reason));
+    }
     let mut builder = Builder::new(beside(store), schema)?;
     export::records(&mut content, &mut |key, sealed| {
         builder.put_sealed(key, sealed)

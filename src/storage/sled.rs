@@ -11,15 +11,16 @@ use std::{
     sync::{Mutex, MutexGuard, PoisonError},
 };
 
-use hivewright_actors::storage::{Batch, Order, Storage, StorageError, Visit};
+use hivewright_actors::storage::{Batch, DamageReports, Order, Storage, StorageError, Visit};
 
 use super::{
     build,
+    database::Database,
     envelope::{self, Form, damaged},
     export::Preserved,
     mark::Mark,
     parts::{self, LARGEST, LONGEST_KEY, RESERVED},
-    swap,
+    reserve::{self, Reserve},
 };
 
 /// What an answered commit survives.
@@ -34,12 +35,13 @@ pub enum Durability {
 /// The store in use.
 #[derive(Debug)]
 pub struct SledStorage {
-    pub(super) database: ::sled::Db,
+    pub(super) database: Database,
     data: File,
     mark: Mark,
     durability: Durability,
     schema: u16,
     writing: Mutex<Writing>,
+    damage: DamageReports,
 }
 
 /// What commits change. Whoever holds it keeps commits out.
@@ -49,6 +51,7 @@ pub(super) struct Writing {
     /// Keys whose value stands in parts.
     split: HashSet<Vec<u8>>,
     failed: bool,
+    reserve: Reserve,
     pub(super) export: Option<Preserved>,
 }
 
@@ -65,11 +68,12 @@ impl Writing {
 impl SledStorage {
     /// Opens the database of a folder that was found fit to use.
     pub(super) fn attach(store: &Path, durability: Durability) -> io::Result<Self> {
-        if swap::lock(store)?.is_none() {
-            return Err(io::Error::from(io::ErrorKind::WouldBlock));
-        }
-        let database = guarded(|| build::database(store)).map_err(io::Error::other)??;
+        let database = guarded(|| Database::open(store)).map_err(io::Error::other)??;
         let data = File::options().write(true).open(store.join("db"))?;
+        let mut reserve = Reserve::default();
+        if !reserve.holds(&data, reserve::need(&Batch::default()))? {
+            return Err(io::Error::from(io::ErrorKind::StorageFull));
+        }
         let (schema, commits) = standing(&database).map_err(io::Error::other)?;
         let split = parts::split_keys(&database)?;
         let mark = Mark::open(store, durability)?;
@@ -87,8 +91,10 @@ impl SledStorage {
                 commits,
                 split,
                 failed: false,
+                reserve,
                 export: None,
             }),
+            damage: DamageReports::default(),
         })
     }
 
@@ -153,7 +159,7 @@ impl SledStorage {
         Ok(())
     }
 
-    fn part_keys(&self, key: &[u8]) -> impl Iterator<Item = ::sled::Result<Vec<u8>>> {
+    pub(super) fn part_keys(&self, key: &[u8]) -> impl Iterator<Item = ::sled::Result<Vec<u8>>> {
         let key = key.to_vec();
         self.database
             .range(parts::part_key(&key, 0)..=parts::part_key(&key, u32::MAX))
@@ -234,6 +240,11 @@ impl Storage for SledStorage {
             let reason = "an earlier write failed, only a new start can tell what is there";
             return Err(StorageError::Write(reason.to_owned()));
         }
+        match writing.reserve.holds(&self.data, reserve::need(batch)) {
+            Ok(true) => {}
+            Ok(false) => return Err(StorageError::Full),
+            Err(error) => return Err(StorageError::Write(error.to_string())),
+        }
         let done = guarded(|| {
             let mut changes = Changes::new();
             // From here on only a complete run says that the group is safe.
@@ -297,6 +308,24 @@ impl Storage for SledStorage {
                 ControlFlow::Break(()) => return Ok(()),
             }
         }
+    }
+
+    fn salvage(&self, key: &[u8]) -> Option<Vec<u8>> {
+        let read = |key: &[u8]| guarded(|| self.database.get(key)).ok()?.ok()?;
+        let sealed = read(key)?;
+        // The parts are there where the record itself says nothing any more.
+        let parts = (0..).map_while(|index| read(&parts::part_key(key, index)));
+        let parts: Vec<u8> = parts
+            .flat_map(|part| envelope::content(&part).to_vec())
+            .collect();
+        match parts.is_empty() {
+            true => Some(envelope::content(&sealed).to_vec()),
+            false => Some(parts),
+        }
+    }
+
+    fn damage_reports(&self) -> Option<&DamageReports> {
+        Some(&self.damage)
     }
 }
 

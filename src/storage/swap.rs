@@ -2,23 +2,19 @@
 
 use std::{
     ffi::OsString,
-    fs::{self, File, TryLockError},
+    fs::{self, File},
     io,
     path::{Path, PathBuf},
-    thread,
-    time::{Duration, Instant},
 };
 
 use rustix::fs::{CWD, RenameFlags, renameat_with};
 use time::{OffsetDateTime, format_description::FormatItem, macros::format_description};
 
-/// sled lets go of its file a moment after it was closed.
-const LOCK_PATIENCE: Duration = Duration::from_secs(1);
 const MOMENT: &[FormatItem<'_>] =
     format_description!("[year][month][day]T[hour][minute][second].[subsecond digits:6]Z");
 
 /// The present moment, as names of kept things hold it.
-pub(super) fn moment() -> io::Result<String> {
+pub(crate) fn moment() -> io::Result<String> {
     OffsetDateTime::now_utc()
         .format(MOMENT)
         .map_err(io::Error::other)
@@ -65,20 +61,4 @@ pub(super) fn exchange(staged: &Path, folder: &Path) -> io::Result<bool> {
 pub(super) fn swap(built: &Path, folder: &Path, kept_as: &str) -> io::Result<Option<PathBuf>> {
     let staged = stage(built, folder, kept_as)?;
     Ok(exchange(&staged, folder)?.then_some(staged))
-}
-
-/// Keeps other processes out of a store until dropped; none if another one uses it.
-pub(super) fn lock(store: &Path) -> io::Result<Option<File>> {
-    let file = File::open(store.join("db"))?;
-    let patient_until = Instant::now() + LOCK_PATIENCE;
-    loop {
-        match file.try_lock() {
-            Ok(()) => return Ok(Some(file)),
-            Err(TryLockError::WouldBlock) if Instant::now() < patient_until => {
-                thread::sleep(Duration::from_millis(5));
-            }
-            Err(TryLockError::WouldBlock) => return Ok(None),
-            Err(TryLockError::Error(error)) => return Err(error),
-        }
-    }
 }

@@ -104,7 +104,10 @@ impl Tool for Bash {
             env: args.env,
             keeps_self: cx.label == Label::Untrusted,
         };
-        let mut finished = cx.sandbox.run(job, cx.cancel.clone()).await?;
+        let supervision = cx.before_command(Self::NAME).await?;
+        let finished = cx.sandbox.run(job, cx.cancel.clone()).await;
+        cx.after_command(supervision).await?;
+        let mut finished = finished?;
         // What was cut off at the front may have been the beginning of a secret.
         let longest = cx.secrets.of(&cx.team).longest();
         for stream in [&mut finished.stdout, &mut finished.stderr] {
@@ -139,10 +142,13 @@ fn variable(name: &str, value: &str) -> Result<(), String> {
 
 fn told(finished: &Finished) -> Result<String, ToolError> {
     let output = output(finished);
-    let limit = |what| {
+    let limit = |what: &str| {
         let message = format!("Killed with all it started: {what}.\n{output}");
         Err(ToolError::new(ToolFault::ToolFailed, message.trim_end()))
     };
+    if let Some(excess) = finished.excess {
+        return limit(&format!("it wrote too much: {excess}"));
+    }
     let code = match finished.ended {
         Some(Ended::Exited(code)) => code,
         // As a shell would tell it.
@@ -193,6 +199,7 @@ mod tests {
             ended,
             stdout: captured(stdout),
             stderr: captured(stderr),
+            excess: None,
         }
     }
 

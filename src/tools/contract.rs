@@ -3,6 +3,7 @@
 use std::{
     collections::BTreeMap,
     future::Future,
+    path::Path,
     sync::{
         Arc,
         atomic::{AtomicBool, Ordering},
@@ -21,12 +22,14 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
-use super::{answer, reach::Reach};
+use super::{answer, judge::Opening, reach::Reach};
 use crate::{
     sandbox::{
         process::{Sandbox, SandboxError},
+        quota::Excess,
         workspace::{Workspace, WorkspaceError},
     },
+    taint::Taint,
     vault::{aside::Origin, error::VaultError, scrubbers::Scrubbers},
 };
 
@@ -171,6 +174,8 @@ pub struct ToolContext {
     pub key: String,
     /// The model's name for it.
     pub call: CallId,
+    /// Who let it run; none if nobody was asked.
+    pub approved_by: Option<String>,
     /// The folders of the team.
     pub workspace: Arc<Workspace>,
     /// Where processes run.
@@ -181,6 +186,10 @@ pub struct ToolContext {
     pub rerun: bool,
     /// Asks the tool to stop.
     pub cancel: CancellationToken,
+    /// The labels of files.
+    pub taint: Taint,
+    /// Judges what the call opens, if it opens files.
+    pub(super) opening: Option<Arc<Opening>>,
     /// Set once the answer holds something that is not to be believed.
     pub(super) taints: Arc<AtomicBool>,
 }
@@ -198,13 +207,22 @@ impl ToolContext {
         }
     }
 
+    /// Whether the call may use this place, which it holds open: the guard of all that it opens.
+    pub(super) fn admit(&self, place: &Path) -> Result<(), WorkspaceError> {
+        match &self.opening {
+            Some(opening) => opening.admit(place),
+            None => Ok(()),
+        }
+    }
+
     /// Runs blocking file work away from the async threads.
-    pub(super) async fn blocking<F>(&self, work: F) -> Result<String, ToolError>
+    pub(super) async fn blocking<T, F>(&self, work: F) -> Result<T, ToolError>
     where
-        F: FnOnce(&ToolContext) -> Result<String, ToolError> + Send + 'static,
+        T: Send + 'static,
+        F: FnOnce(&ToolContext) -> Result<T, ToolError> + Send + 'static,
     {
-        let cx = self.clone();
-        match tokio::task::spawn_blocking(move || work(&cx)).await {
+        let (cx, span) = (self.clone(), tracing::Span::current());
+        match tokio::task::spawn_blocking(move || span.in_scope(|| work(&cx))).await {
             Ok(result) => result,
             Err(error) => match error.try_into_panic() {
                 Ok(panic) => std::panic::resume_unwind(panic),
@@ -231,6 +249,8 @@ pub struct ToolError {
     pub fault: ToolFault,
     /// For the model.
     pub message: String,
+    /// The operator's rule that forbids it.
+    pub rule: Option<String>,
 }
 
 impl ToolError {
@@ -239,6 +259,7 @@ impl ToolError {
         Self {
             fault,
             message: message.into(),
+            rule: None,
         }
     }
 
@@ -265,12 +286,24 @@ impl From<WorkspaceError> for ToolError {
             WorkspaceError::Governed { .. } | WorkspaceError::ReadOnly(_) => ToolFault::Governance,
             WorkspaceError::NotFound(_) => ToolFault::NotFound,
             WorkspaceError::Invalid { .. } => ToolFault::InvalidArguments,
+            WorkspaceError::Denied(_) => ToolFault::Denied,
             WorkspaceError::NotAFile { .. }
+            | WorkspaceError::Elsewhere { .. }
             | WorkspaceError::NotAFolder(_)
             | WorkspaceError::Unsettled(_) => ToolFault::Conflict,
             _ => ToolFault::ToolFailed,
         };
         Self::new(fault, error.to_string())
+    }
+}
+
+impl From<Excess> for ToolError {
+    fn from(excess: Excess) -> Self {
+        let code = match excess {
+            Excess::Quota(_) => "workspace_full",
+            Excess::Disk => "disk_full",
+        };
+        answer::refuse(code, excess.to_string())
     }
 }
 

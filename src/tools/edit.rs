@@ -1,6 +1,6 @@
 //! `edit`: a passage of a text file.
 
-use std::{borrow::Cow, time::Duration};
+use std::{borrow::Cow, path::Path, time::Duration};
 
 use hivewright_actors::tool::{Effect, ToolFault};
 use schemars::JsonSchema;
@@ -8,6 +8,7 @@ use serde::Deserialize;
 
 use super::{
     contract::{Limits, Tool, ToolContext, ToolError},
+    provenance::Scope,
     reach::Reach,
     read::text_of,
 };
@@ -55,19 +56,37 @@ impl Tool for Edit {
     }
 
     async fn call(&self, args: Args, cx: &ToolContext) -> Result<String, ToolError> {
-        cx.blocking(move |cx| {
+        let path = args.file_path.clone();
+        let window = cx.before_change(Self::NAME, &path).await?;
+        let edited = cx.blocking(move |cx| {
             let path = &args.file_path;
-            let text = text_of(&cx.workspace, path)?;
-            match replace(&text, &args, cx.rerun)? {
-                Edited::Already => Ok(format!("Already replaced in {path}")),
+            let opened = text_of(cx, path)?;
+            match replace(&opened.text, &args, cx.rerun)? {
+                Edited::Already => Ok(None),
                 Edited::Replaced { text, count } => {
-                    let class = cx.workspace.write(path, text.as_bytes())?;
-                    tracing::debug!(team = %cx.team, %path, %class, "file edited");
-                    Ok(format!("Replaced {count} occurrence(s) in {path}"))
+                    let bytes = text.len() as u64;
+                    cx.sandbox.quota().admit(&cx.workspace, path, bytes)?;
+                    let admit = |place: &Path| cx.admit(place);
+                    let written = cx.workspace.write(path, text.as_bytes(), &admit)?;
+                    Ok(Some((written, count)))
                 }
             }
-        })
-        .await
+        });
+        let (written, count) = match edited.await {
+            Ok(Some((written, count))) => (Ok(written), count),
+            Ok(None) => {
+                if let Some(window) = window {
+                    window.label_changes().await?;
+                }
+                return Ok(format!("Already replaced in {path}"));
+            }
+            Err(error) => (Err(error), 0),
+        };
+        cx.after_change(Self::NAME, window, &written, Scope::Part)
+            .await?;
+        let class = written?.class;
+        tracing::debug!(team = %cx.team, %path, %class, "file edited");
+        Ok(format!("Replaced {count} occurrence(s) in {path}"))
     }
 }
 

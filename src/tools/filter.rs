@@ -1,79 +1,10 @@
 //! Which tools a team may see: the patterns of `allowed_tools`.
 
 use super::wire::wire_name;
+use crate::settings::tool_groups;
 
 /// The tools that match in any case.
 const BUILT_IN: &[&str] = &["bash", "edit", "glob", "grep", "read", "write"];
-
-/// Families that a pattern can name as a whole.
-const GROUPS: &[(&str, &[&str])] = &[
-    ("@files", &["edit", "glob", "grep", "read", "write"]),
-    ("@shell", &["bash"]),
-    ("@web", &["web_fetch"]),
-    ("@browser", &["browser_*"]),
-    (
-        "@org",
-        &[
-            "ask_operator",
-            "delegate_task",
-            "enqueue_parent_task",
-            "escalate",
-            "get_status",
-            "list_completed_tasks",
-            "list_teams",
-            "query_team",
-            "query_teams",
-            "send_message",
-            "shutdown_team",
-            "spawn_team",
-            "update_team",
-        ],
-    ),
-    (
-        "@triggers",
-        &[
-            "create_trigger",
-            "disable_trigger",
-            "enable_trigger",
-            "list_triggers",
-            "test_trigger",
-            "update_trigger",
-        ],
-    ),
-    (
-        "@trust",
-        &[
-            "add_trusted_sender",
-            "list_trusted_senders",
-            "revoke_sender_trust",
-        ],
-    ),
-    ("@topics", &["close_topic", "list_topics", "rename_topic"]),
-    (
-        "@memory",
-        &[
-            "memory_delete",
-            "memory_list",
-            "memory_save",
-            "memory_search",
-        ],
-    ),
-    (
-        "@vault",
-        &["vault_delete", "vault_get", "vault_list", "vault_set"],
-    ),
-    ("@skills", &["search_skill_repository", "use_skill"]),
-    ("@subagents", &["agent.*"]),
-    (
-        "@plugins",
-        &[
-            "deprecate_plugin_tool",
-            "register_plugin_tool",
-            "remove_plugin_tool",
-        ],
-    ),
-    ("@mcp", &["mcp.*"]),
-];
 
 /// Families that only the main team can have, whatever a team file says.
 const OF_ROOT: &[&str] = &["@trust", "@topics"];
@@ -83,7 +14,7 @@ const OF_ROOT: &[&str] = &["@trust", "@topics"];
 #[non_exhaustive]
 pub enum FilterError {
     /// No family has this name.
-    #[error("unknown tool group `{name}`; known groups are {}", known())]
+    #[error("{}", tool_groups::unknown(name))]
     UnknownGroup {
         /// The name as written.
         name: String,
@@ -121,7 +52,7 @@ impl ToolFilter {
                 list.push(pattern.to_owned());
                 continue;
             }
-            let Some((_, members)) = GROUPS.iter().find(|(name, _)| *name == pattern) else {
+            let Some(members) = tool_groups::members(pattern) else {
                 return Err(FilterError::UnknownGroup {
                     name: pattern.to_owned(),
                 });
@@ -133,15 +64,14 @@ impl ToolFilter {
 
     /// The patterns that a family stands for.
     pub fn members(group: &str) -> &'static [&'static str] {
-        let found = GROUPS.iter().find(|(name, _)| *name == group);
-        found.map_or(&[], |(_, members)| members)
+        tool_groups::members(group).unwrap_or_default()
     }
 
     /// Whether all that a pattern could name is the team's: a tool by its key, a group, or a pattern
     /// that is in this list as it stands.
     pub fn covers(&self, pattern: &str) -> bool {
-        match GROUPS.iter().find(|(name, _)| *name == pattern) {
-            Some((_, members)) => members.iter().all(|member| self.covers(member)),
+        match tool_groups::members(pattern) {
+            Some(members) => members.iter().all(|member| self.covers(member)),
             None if is_wild(pattern) => {
                 let same = |allowed: &String| allowed == pattern || allowed == "*";
                 let apart = |removed: &String| !is_wild(removed) && !names(pattern, removed);
@@ -155,8 +85,7 @@ impl ToolFilter {
 
     /// The same for a team below the main one, which some tools belong to alone.
     pub fn below_root(mut self) -> Self {
-        let groups = GROUPS.iter().filter(|(name, _)| OF_ROOT.contains(name));
-        let tools = groups.flat_map(|(_, members)| members.iter());
+        let tools = OF_ROOT.iter().flat_map(|group| Self::members(group));
         self.removed.extend(tools.map(|tool| (*tool).to_owned()));
         self
     }
@@ -211,11 +140,6 @@ fn matches(pattern: &str, text: &str) -> bool {
         }
     }
     pattern[p..].iter().all(|c| *c == '*')
-}
-
-fn known() -> String {
-    let names: Vec<_> = GROUPS.iter().map(|(name, _)| format!("`{name}`")).collect();
-    names.join(", ")
 }
 
 #[cfg(test)]
@@ -308,7 +232,9 @@ mod tests {
 
         let error = error.to_string();
         let expected =
-            "unknown tool group `@everything`; known groups are `@files`, `@shell`, `@web`";
+            "unknown tool group `@everything`; known groups are `@files`, `@shell`, `@org`";
         assert!(error.starts_with(expected), "{error}");
+        let slip = ToolFilter::parse(&["!@flies"]).unwrap_err().to_string();
+        assert_eq!(slip, "unknown tool group `@flies` (did you mean `@files`?)");
     }
 }

@@ -59,11 +59,12 @@ impl Tool for Glob {
 fn find(args: &Args, cx: &ToolContext) -> Result<String, ToolError> {
     let (base, pattern) = split(&args.pattern)?;
     let base = base.or(args.path.clone()).unwrap_or_else(|| ".".to_owned());
-    let folder = cx.workspace.open_dir(&base)?;
+    let folder = cx.workspace.open_dir(&base, &|place| cx.admit(place))?;
     let names = Names::new(&pattern)?;
     let mut found = Vec::new();
     folder.walk(&|name| names.may_enter(name), &mut |file| {
         if names.matcher.is_match(file.path) {
+            cx.has_named(&folder.real_path().join(file.path), file.entry());
             found.push((Reverse(file.modified()), folder.path().join(file.path)));
         }
         if cx.cancel.is_cancelled() {

@@ -18,6 +18,7 @@ use super::{
     glob::Names,
     reach::Reach,
 };
+use crate::sandbox::workspace::WorkspaceError;
 
 /// Matches shown of one file.
 const PER_FILE: usize = 200;
@@ -105,16 +106,24 @@ fn search(args: &Args, cx: &ToolContext) -> Result<String, ToolError> {
     };
     let wanted = Wanted::new(args)?;
     let path = args.path.as_deref().unwrap_or(".");
-    match cx.workspace.open_file(path) {
-        Ok(opened) => hunt.file(Path::new(path), opened.file, opened.size),
+    match cx.workspace.open_file(path, &|place| cx.admit(place)) {
+        Ok(opened) => {
+            if hunt.file(Path::new(path), &opened.file, opened.size) {
+                cx.has_read(&opened.path, &opened.file);
+            }
+        }
+        Err(error @ (WorkspaceError::Denied(_) | WorkspaceError::Elsewhere { .. })) => {
+            return Err(error.into());
+        }
         // A folder, or a failure that opening it as one tells better.
         Err(_) => {
-            let folder = cx.workspace.open_dir(path)?;
+            let folder = cx.workspace.open_dir(path, &|place| cx.admit(place))?;
             folder.walk(&|name| wanted.may_enter(name), &mut |file| {
                 if wanted.includes(file.path)
                     && let Ok((opened, size)) = file.open()
+                    && hunt.file(&folder.path().join(file.path), &opened, size)
                 {
-                    hunt.file(&folder.path().join(file.path), opened, size);
+                    cx.has_read(&folder.real_path().join(file.path), &opened);
                 }
                 if hunt.matches >= MOST || cx.cancel.is_cancelled() {
                     return ControlFlow::Break(());
@@ -187,11 +196,12 @@ struct Hunt {
 }
 
 impl Hunt {
-    fn file(&mut self, path: &Path, file: File, size: u64) {
+    /// Searches a file. Says whether the answer tells something of it.
+    fn file(&mut self, path: &Path, file: &File, size: u64) -> bool {
         if size > LARGEST {
             self.skipped
                 .push(format!("{} (over 10 MiB)", path.display()));
-            return;
+            return true;
         }
         let mut page = Page {
             path,
@@ -200,14 +210,16 @@ impl Hunt {
             matches: 0,
             binary: false,
         };
-        match self.searcher.search_file(&self.matcher, &file, &mut page) {
+        match self.searcher.search_file(&self.matcher, file, &mut page) {
             Ok(()) if page.binary => self.skipped.push(format!("{} (binary)", path.display())),
             Ok(()) => {
                 self.shown.push_str(&page.shown);
                 self.matches += page.matches;
+                return !page.shown.is_empty();
             }
             Err(error) => self.skipped.push(format!("{} ({error})", path.display())),
         }
+        true
     }
 
     fn conclude(mut self) -> String {

@@ -15,7 +15,7 @@ use futures_util::future::BoxFuture;
 use hivewright_actors::{
     approvals::grants,
     ids::{CallId, TeamName},
-    policy::{Standing, Subject},
+    policy::{By, Decision, Standing, Subject},
     store::records::Writes,
     task::Label,
     tool::{
@@ -26,13 +26,14 @@ use hivewright_actors::{
 use serde_json::Value;
 use tokio::task::{AbortHandle, JoinError, JoinHandle};
 use tokio_util::sync::{CancellationToken, DropGuard};
+use tracing::Instrument;
 
 use super::{
     cap,
     contract::{LONGEST, Redaction, Tool, ToolContext, ToolError, origin},
     family::family,
     filter::ToolFilter,
-    judge::{Judgement, Sight},
+    judge::{Judgement, Opening, Sight},
     pools::Pools,
     secrets::{self, SecretUse},
     wire::wire_name,
@@ -42,6 +43,7 @@ use crate::{
     rulebook::Rulebook,
     sandbox::{process::Sandbox, workspace::Workspace},
     settings::config::LONGEST_TURN,
+    taint::Taint,
     vault::{aside::Origin, expand, scrubbers::Scrubbers},
 };
 
@@ -60,7 +62,7 @@ type Sets = HashMap<Vec<(&'static str, Standing)>, Arc<Set>>;
 /// The tools that exist, by key.
 #[derive(Clone, Default)]
 pub struct Toolbox {
-    tools: BTreeMap<&'static str, Arc<dyn Hosted>>,
+    tools: Arc<BTreeMap<&'static str, Arc<dyn Hosted>>>,
     /// Teams with the same tools share them, and what their models are told.
     sets: Arc<Mutex<Sets>>,
     pools: Pools,
@@ -98,12 +100,14 @@ pub struct Grant {
     pub secrets: Arc<Scrubbers>,
     /// What the operator allows, denies or wants to be asked for.
     pub rules: Rulebook,
+    /// Which files untrusted turns wrote.
+    pub taint: Taint,
 }
 
 impl Toolbox {
     /// The same with one more tool.
     pub fn with<T: Tool>(mut self, tool: T) -> Self {
-        self.tools.insert(T::NAME, Arc::new(tool));
+        Arc::make_mut(&mut self.tools).insert(T::NAME, Arc::new(tool));
         self
     }
 
@@ -161,9 +165,16 @@ impl Toolbox {
                 })
             })
             .clone();
+        let mut hidden = Vec::new();
         let made: Vec<_> = made
             .into_iter()
-            .filter_map(|made| Some((standing(&made.key, &*made.tool)?, made)))
+            .filter_map(|made| match standing(&made.key, &*made.tool) {
+                Some(standing) => Some((standing, made)),
+                None => {
+                    hidden.push(made);
+                    None
+                }
+            })
             .collect();
         let own = made.iter().map(|(standing, Made { key, tool })| {
             (key.as_str(), spec(key, *standing, &**tool, &grant))
@@ -174,6 +185,8 @@ impl Toolbox {
         TeamTools(Arc::new(Assembled {
             set,
             own,
+            hidden,
+            all: Arc::clone(&self.tools),
             specs,
             grant,
             pools: self.pools.clone(),
@@ -391,6 +404,10 @@ struct Assembled {
     set: Arc<Set>,
     /// Tools that only this team has.
     own: BTreeMap<String, Made>,
+    /// Tools that only this team would have, and that it must not see.
+    hidden: Vec<Made>,
+    /// All tools that there are, by key.
+    all: Arc<BTreeMap<&'static str, Arc<dyn Hosted>>>,
     specs: Arc<[ToolSpec]>,
     grant: Grant,
     pools: Pools,
@@ -405,7 +422,11 @@ impl TeamTools {
         subject: &Subject,
         caller: &Caller,
     ) -> Result<Judgement, ToolError> {
-        let made = self.0.find(&wire_name(key)).ok_or_else(not_available)?;
+        let name = wire_name(key);
+        let Some(made) = self.0.find(&name) else {
+            let hidden = self.0.find_hidden(&name).ok_or_else(not_available)?;
+            return Ok(self.0.explain_hidden(&hidden, args, subject, caller));
+        };
         let sight = made.tool.sight(&made.key, args, caller)?;
         Ok(sight.judge(args, subject, &self.0.grant))
     }
@@ -515,6 +536,45 @@ enum Grants {
 type Admitted = (Arc<dyn Hosted>, Value, Checked);
 
 impl Assembled {
+    /// A tool that there is, and that the team cannot see.
+    fn find_hidden(&self, name: &str) -> Option<Made> {
+        let mut all = self.all.iter().map(|(key, tool)| Made {
+            key: (*key).to_owned(),
+            tool: Arc::clone(tool),
+        });
+        let mut own = self.hidden.iter();
+        let named = |made: &Made| wire_name(&made.key) == name;
+        all.find(named)
+            .or_else(|| own.find(|made| named(made)).cloned())
+    }
+
+    /// Why the team cannot see a tool: that holds whatever it is called with.
+    fn explain_hidden(
+        &self,
+        made: &Made,
+        args: &Value,
+        subject: &Subject,
+        caller: &Caller,
+    ) -> Judgement {
+        let class = made.tool.class();
+        if !self.grant.allowed.allows(&made.key) {
+            return Judgement {
+                decision: Decision::Deny(By::ToolList),
+                class,
+                fitting: Vec::new(),
+            };
+        }
+        let sight = made.tool.sight(&made.key, args, caller);
+        let sight = sight.unwrap_or_else(|_| Sight {
+            key: made.key.clone(),
+            class,
+            effect: made.tool.effect(),
+            reaches: Vec::new(),
+            caution: None,
+        });
+        sight.judge(args, subject, &self.grant)
+    }
+
     fn find(&self, name: &str) -> Option<&Made> {
         self.own.get(name).or_else(|| self.set.tools.get(name))
     }
@@ -551,7 +611,7 @@ impl Assembled {
         });
         let admitted = self.admit(tool, clean.as_ref().unwrap_or(call));
         let checked = admitted.and_then(|(hosted, args, checked)| {
-            let mut verdict = self.judge(tool, &args, caller, label)?;
+            let (mut verdict, rule) = self.judge(tool, &args, caller, label)?;
             hosted.objection(&args, caller)?;
             let mut stow = None;
             if let Verdict::Ask(asking) = &mut verdict {
@@ -575,6 +635,7 @@ impl Assembled {
                 verdict,
                 stow,
                 lacks: secrets::lacking(&hosted.secrets(), &args, &self.grant),
+                rule,
                 ..checked
             })
         });
@@ -629,11 +690,26 @@ impl Assembled {
         args: &Value,
         caller: &Caller,
         label: Label,
-    ) -> Result<Verdict, ToolError> {
+    ) -> Result<(Verdict, Option<String>), ToolError> {
         let Made { key, tool } = tool.ok_or_else(not_available)?;
         let subject = Subject::of(&caller.cause, label);
         let sight = tool.sight(key, args, caller)?;
         sight.verdict(args, &subject, &caller.team, &self.grant)
+    }
+
+    /// The same for a call that is about to run, and what judges the places that it opens.
+    fn opening(
+        &self,
+        tool: Option<&Made>,
+        args: &Value,
+        caller: &Caller,
+        label: Label,
+    ) -> Result<Option<Opening>, ToolError> {
+        let Made { key, tool } = tool.ok_or_else(not_available)?;
+        let subject = Subject::of(&caller.cause, label);
+        let sight = tool.sight(key, args, caller)?;
+        sight.verdict(args, &subject, &caller.team, &self.grant)?;
+        Ok(Opening::of(sight, args, subject, &self.grant))
     }
 
     fn run(
@@ -644,8 +720,8 @@ impl Assembled {
     ) -> BoxFuture<'static, ToolReply> {
         // What a rule forbids since it was looked at does not run. Whoever was to be asked, was.
         let admitted = self.admit(tool, &call).and_then(|admitted| {
-            self.judge(tool, &admitted.1, &cx.caller, cx.label)?;
-            Ok(admitted)
+            let opening = self.opening(tool, &admitted.1, &cx.caller, cx.label)?;
+            Ok((admitted, opening))
         });
         let (grant, pools) = (self.grant.clone(), self.pools.clone());
         Box::pin(async move {
@@ -654,7 +730,7 @@ impl Assembled {
             let (team, turn, tool) = (&grant.team, &cx.turn, &call.name);
             tracing::debug!(%team, %turn, %tool, call = %call.id, "tool call started");
             let result = match admitted {
-                Ok((hosted, args, checked)) => {
+                Ok(((hosted, args, checked), opening)) => {
                     let changes = hosted.effect() != Effect::Pure;
                     let caller = &cx.caller.team.name;
                     let entered = pools.enter(caller, hosted.class(), changes, &cx.cancel);
@@ -674,16 +750,20 @@ impl Assembled {
                         step: cx.step,
                         key: cx.key.clone(),
                         call: call.id.clone(),
+                        approved_by: cx.approved_by.clone(),
                         workspace: Arc::clone(&grant.workspace),
                         sandbox: Arc::clone(&grant.sandbox),
                         secrets: Arc::clone(&grant.secrets),
                         rerun: cx.rerun,
                         cancel: cancel.clone(),
+                        taint: grant.taint.clone(),
+                        opening: opening.map(Arc::new),
                         taints: taints.clone(),
                     };
                     let result = match args {
                         Ok(args) => {
-                            let task = tokio::spawn(hosted.call(args, context));
+                            let call = hosted.call(args, context).in_current_span();
+                            let task = tokio::spawn(call);
                             Running::new(task, cancel)
                                 .finish(checked.limit, &cx.cancel)
                                 .await
@@ -730,9 +810,9 @@ fn shortened(text: &str) -> &str {
 
 /// Scrubs, then cuts: a secret that the cut would split must not pass in halves.
 fn reply(result: Result<String, ToolError>, grant: &Grant) -> ToolReply {
-    let (text, fault) = match result {
-        Ok(text) => (text, None),
-        Err(error) => (error.message, Some(error.fault)),
+    let (text, fault, rule) = match result {
+        Ok(text) => (text, None, None),
+        Err(error) => (error.message, Some(error.fault), error.rule),
     };
     let scrubber = grant.secrets.of(&grant.team);
     let (content, truncated) = cap::cap(scrubber.scrub(&text).into_owned());
@@ -741,6 +821,7 @@ fn reply(result: Result<String, ToolError>, grant: &Grant) -> ToolReply {
         fault,
         truncated,
         taints: false,
+        rule,
     }
 }
 

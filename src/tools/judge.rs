@@ -1,6 +1,10 @@
 //! Judge: the operator's rules over one call, and what a person is told who decides on it.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fmt,
+    path::Path,
+};
 
 use hivewright_actors::{
     ids::{TeamKey, TeamName},
@@ -14,9 +18,12 @@ use hivewright_actors::{
 use serde_json::Value;
 
 use super::{contract::ToolError, host::Grant, reach::Reach, secrets};
-use crate::vault::{
-    expand::{BEGIN, keys_in},
-    scope::Scope,
+use crate::{
+    sandbox::workspace::WorkspaceError,
+    vault::{
+        expand::{BEGIN, keys_in},
+        scope::Scope,
+    },
 };
 
 /// Tools by which one team gives another work, or learns something from it.
@@ -55,19 +62,29 @@ pub struct Judgement {
 impl Sight {
     /// What the rules say to a call.
     pub(super) fn judge(&self, args: &Value, subject: &Subject, grant: &Grant) -> Judgement {
-        let policy = grant.rules.now();
-        let settle = subject.untrusted || policy.is_about_files();
+        let settle = subject.untrusted || grant.rules.now().is_about_files();
         let reaches = self.reaches.iter();
         let touches: Vec<Touch> = reaches
             .flat_map(|reach| reach.touches(&grant.workspace, settle))
             .collect();
+        self.judge_touches(&touches, args, subject, grant)
+    }
+
+    fn judge_touches(
+        &self,
+        touches: &[Touch],
+        args: &Value,
+        subject: &Subject,
+        grant: &Grant,
+    ) -> Judgement {
+        let policy = grant.rules.now();
         let request = Request {
             team: grant.team.as_str(),
             tool: &self.key,
             class: self.class,
             effect: self.effect,
             args,
-            touches: &touches,
+            touches,
             uses_secret: holds(args, BEGIN),
             subject,
             caution: self
@@ -86,19 +103,29 @@ impl Sight {
         }
     }
 
-    /// Whether a call may run, for the turn that wants to make it.
+    /// Whether a call may run, for the turn that wants to make it, and the rule that says so.
     pub(super) fn verdict(
         &self,
         args: &Value,
         subject: &Subject,
         caller: &TeamKey,
         grant: &Grant,
-    ) -> Result<Verdict, ToolError> {
+    ) -> Result<(Verdict, Option<String>), ToolError> {
         match self.judge(args, subject, grant).decision {
-            Decision::Allow(_) => Ok(Verdict::Allow),
+            Decision::Allow(by) => Ok((Verdict::Allow, rule_id(&by))),
             Decision::Deny(by) => Err(denied(&self.key, &by)),
             Decision::Ask(by, caution) => {
-                Ok(Verdict::Ask(self.asking(args, by, caution, caller, grant)))
+                // Whoever decides sees the path: it must be that of the place.
+                for reach in &self.reaches {
+                    if let (Some(path), Some(real)) =
+                        (reach.path(), reach.elsewhere(&grant.workspace))
+                    {
+                        return Err(elsewhere(path, &real, grant).into());
+                    }
+                }
+                let asking = self.asking(args, by, caution, caller, grant);
+                let rule = asking.rule.clone();
+                Ok((Verdict::Ask(asking), Some(rule)))
             }
         }
     }
@@ -124,7 +151,9 @@ impl Sight {
             summary: capitalized(&summary),
             rule: match by {
                 By::Rule(id) => id,
-                By::NoMatchingRule | By::Default => format!("default of {}", self.class),
+                By::NoMatchingRule | By::Default | By::ToolList => {
+                    format!("default of {}", self.class)
+                }
             },
             high_risk: caution.risk == Risk::High,
             shown,
@@ -149,6 +178,83 @@ impl Sight {
         let name = with_secrets.next()?;
         let why = format!("team {name} has secrets, and this turn has read untrusted content");
         Some(Caution::new(Kind::Tool, Risk::Normal, why))
+    }
+}
+
+/// A call that was let through by its arguments, and is judged again by what it really opens.
+pub(super) struct Opening {
+    sight: Sight,
+    args: Value,
+    subject: Subject,
+    grant: Grant,
+}
+
+impl Opening {
+    /// None if the call opens no files.
+    pub(super) fn of(sight: Sight, args: &Value, subject: Subject, grant: &Grant) -> Option<Self> {
+        sight.reaches.iter().find_map(Reach::path)?;
+        Some(Self {
+            sight,
+            args: args.clone(),
+            subject,
+            grant: grant.clone(),
+        })
+    }
+
+    /// Whether the call may use this place, which it holds open.
+    ///
+    /// What asks a person was asked about the path in the arguments: any other place is refused.
+    pub(super) fn admit(&self, place: &Path) -> Result<(), WorkspaceError> {
+        let Self {
+            sight,
+            args,
+            subject,
+            grant,
+        } = self;
+        if !subject.untrusted && !grant.rules.now().is_about_files() {
+            return Ok(());
+        }
+        let workspace = &grant.workspace;
+        let reaches = sight.reaches.iter();
+        let touches: Vec<_> = reaches
+            .flat_map(|reach| {
+                let mut touches = reach.touches(workspace, false);
+                touches.extend(reach.touch_at(place, workspace));
+                touches
+            })
+            .collect();
+        let mut named = sight.reaches.iter().filter_map(Reach::path);
+        match sight.judge_touches(&touches, args, subject, grant).decision {
+            Decision::Allow(_) => Ok(()),
+            Decision::Deny(by) => Err(WorkspaceError::Denied(denied(&sight.key, &by).message)),
+            Decision::Ask(..)
+                if named
+                    .clone()
+                    .any(|path| workspace.named_place(path).as_deref() == Some(place)) =>
+            {
+                Ok(())
+            }
+            Decision::Ask(..) => {
+                let path = named.next().unwrap_or_default();
+                Err(elsewhere(path, place, grant))
+            }
+        }
+    }
+}
+
+impl fmt::Debug for Opening {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Opening")
+            .field("key", &self.sight.key)
+            .finish_non_exhaustive()
+    }
+}
+
+fn elsewhere(path: &str, real: &Path, grant: &Grant) -> WorkspaceError {
+    let inside = real.strip_prefix(grant.workspace.real_path());
+    WorkspaceError::Elsewhere {
+        path: path.to_owned(),
+        real: inside.unwrap_or(real).display().to_string(),
     }
 }
 
@@ -192,10 +298,20 @@ fn denied(key: &str, by: &By) -> ToolError {
             "denied: the operator's rules list what is allowed, and this is not on the list"
                 .to_owned()
         }
-        By::Default => "denied".to_owned(),
+        By::Default | By::ToolList => "denied".to_owned(),
     };
     let message = format!("{key}: {why}; do not try another way, go on without it");
-    ToolError::new(ToolFault::Denied, message)
+    ToolError {
+        rule: rule_id(by),
+        ..ToolError::new(ToolFault::Denied, message)
+    }
+}
+
+fn rule_id(by: &By) -> Option<String> {
+    match by {
+        By::Rule(id) => Some(id.clone()),
+        By::NoMatchingRule | By::Default | By::ToolList => None,
+    }
 }
 
 fn capitalized(text: &str) -> String {

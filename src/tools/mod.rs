@@ -19,6 +19,7 @@ pub mod memory;
 pub mod org;
 pub mod pools;
 pub mod propose_change;
+mod provenance;
 pub mod reach;
 mod read;
 mod secrets;

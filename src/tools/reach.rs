@@ -1,10 +1,10 @@
 //! Reach: what a call reaches for beyond its tool, as the operator's rules see it.
 
-use std::path::{Component, Path, PathBuf};
+use std::path::{Path, PathBuf};
 
 use hivewright_actors::policy::resource::{Mode, Touch};
 
-use crate::sandbox::workspace::Workspace;
+use crate::sandbox::workspace::{Workspace, plain};
 
 /// Something that a call reaches for, as the model wrote it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -25,10 +25,8 @@ impl Reach {
     /// What rules see of it. `settle` also looks where a path leads over links: a rule that forbids a
     /// place forbids every way there.
     pub(super) fn touches(&self, workspace: &Workspace, settle: bool) -> Vec<Touch> {
-        let (path, mode, deep) = match self {
-            Self::Read(path) => (path, Mode::Read, false),
-            Self::Search(path) => (path, Mode::Read, true),
-            Self::Write(path) => (path, Mode::Write, false),
+        let path = match self {
+            Self::Read(path) | Self::Search(path) | Self::Write(path) => path,
             Self::Command(command) => return vec![Touch::Command(command.clone())],
             Self::Host(host) => return vec![Touch::Host(host.to_ascii_lowercase())],
         };
@@ -37,13 +35,41 @@ impl Reach {
         if settle {
             places.extend(real(&named).filter(|real| *real != named));
         }
-        let touch = |place: PathBuf| Touch::File {
-            inside: inside(&place, workspace),
+        let touches = places
+            .iter()
+            .filter_map(|place| self.touch_at(place, workspace));
+        touches.collect()
+    }
+
+    /// What rules see of it if it leads to this place; none if it is not about files.
+    pub(super) fn touch_at(&self, place: &Path, workspace: &Workspace) -> Option<Touch> {
+        let (mode, deep) = match self {
+            Self::Read(_) => (Mode::Read, false),
+            Self::Search(_) => (Mode::Read, true),
+            Self::Write(_) => (Mode::Write, false),
+            Self::Command(_) | Self::Host(_) => return None,
+        };
+        Some(Touch::File {
+            inside: inside(place, workspace),
             path: place.to_string_lossy().into_owned(),
             mode,
             deep,
-        };
-        places.into_iter().map(touch).collect()
+        })
+    }
+
+    /// The path it names, if it is about a file or folder.
+    pub(super) fn path(&self) -> Option<&str> {
+        match self {
+            Self::Read(path) | Self::Search(path) | Self::Write(path) => Some(path),
+            Self::Command(_) | Self::Host(_) => None,
+        }
+    }
+
+    /// Where it leads now, if that is not the place that its path names.
+    pub(super) fn elsewhere(&self, workspace: &Workspace) -> Option<PathBuf> {
+        let path = self.path()?;
+        let named = workspace.named_place(path)?;
+        real(&workspace.path().join(path)).filter(|real| *real != named)
     }
 }
 
@@ -54,21 +80,6 @@ fn inside(place: &Path, workspace: &Workspace) -> Option<String> {
         .iter()
         .find_map(|root| place.strip_prefix(root).ok())?;
     Some(rest.to_string_lossy().into_owned())
-}
-
-/// Without `.` and `..`, by the letter.
-fn plain(path: &Path) -> PathBuf {
-    let mut plain = PathBuf::new();
-    for part in path.components() {
-        match part {
-            Component::CurDir => {}
-            Component::ParentDir => {
-                plain.pop();
-            }
-            other => plain.push(other),
-        }
-    }
-    plain
 }
 
 /// Where a path really leads, as far as it exists.

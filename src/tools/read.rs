@@ -1,22 +1,26 @@
 //! `read`: the lines of a text file.
 
-use std::{fmt::Write as _, io::Read as _, time::Duration};
+use std::{fmt::Write as _, fs::File, io::Read as _, path::PathBuf, time::Duration};
 
 use hivewright_actors::tool::{Effect, ToolFault};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
 use super::{
+    cap,
     contract::{Limits, Tool, ToolContext, ToolError},
     reach::Reach,
 };
-use crate::sandbox::workspace::Workspace;
 
 /// The largest file that is looked at, in bytes.
 const LARGEST: u64 = 50 << 20;
 const LINES: usize = 2000;
 /// Longer lines are cut, in characters.
 const WIDTH: usize = 2000;
+/// The most bytes of such a line, with what stands around it.
+const WIDEST: usize = WIDTH * 4 + 64;
+/// An answer ends with a whole line before the host would cut it.
+const ROOM: usize = cap::MOST - 4096;
 
 pub(super) struct Read;
 
@@ -56,19 +60,27 @@ impl Tool for Read {
 
     async fn call(&self, args: Args, cx: &ToolContext) -> Result<String, ToolError> {
         cx.blocking(move |cx| {
-            let text = text_of(&cx.workspace, &args.file_path)?;
-            show(&text, &args)
+            let opened = text_of(cx, &args.file_path)?;
+            cx.has_read(&opened.path, &opened.file);
+            show(&opened.text, &args)
         })
         .await
     }
 }
 
+/// A text file that was read.
+pub(super) struct TextFile {
+    pub(super) text: String,
+    /// Its real path.
+    pub(super) path: PathBuf,
+    pub(super) file: File,
+}
+
 /// The whole text of a file, if it is one.
-pub(super) fn text_of(workspace: &Workspace, path: &str) -> Result<String, ToolError> {
-    let opened = workspace.open_file(path)?;
+pub(super) fn text_of(cx: &ToolContext, path: &str) -> Result<TextFile, ToolError> {
+    let opened = cx.workspace.open_file(path, &|place| cx.admit(place))?;
     let mut bytes = Vec::new();
-    opened
-        .file
+    (&opened.file)
         // One byte more than allowed tells a file that grew meanwhile.
         .take(LARGEST + 1)
         .read_to_end(&mut bytes)
@@ -83,7 +95,12 @@ pub(super) fn text_of(workspace: &Workspace, path: &str) -> Result<String, ToolE
     if bytes.contains(&0) {
         return Err(not_text(path, kind(&bytes), size));
     }
-    String::from_utf8(bytes).map_err(|error| not_text(path, kind(error.as_bytes()), size))
+    let text = String::from_utf8(bytes);
+    Ok(TextFile {
+        text: text.map_err(|error| not_text(path, kind(error.as_bytes()), size))?,
+        path: opened.path,
+        file: opened.file,
+    })
 }
 
 fn not_text(path: &str, kind: &str, size: u64) -> ToolError {
@@ -128,17 +145,21 @@ fn show(text: &str, args: &Args) -> Result<String, ToolError> {
         ));
     }
     let mut shown = String::new();
+    let mut next = first;
     for (number, line) in text.lines().enumerate().skip(first - 1).take(limit) {
+        if shown.len() + line.len().min(WIDEST) > ROOM {
+            break;
+        }
         let number = number + 1;
+        next = number + 1;
         // Writing to a string cannot fail.
         let _ = match line.char_indices().nth(WIDTH) {
             Some((end, _)) => writeln!(shown, "{number:>6}│{}… [line cut]", &line[..end]),
             None => writeln!(shown, "{number:>6}│{line}"),
         };
     }
-    let left = total.saturating_sub(first - 1 + limit);
+    let left = total.saturating_sub(next - 1);
     if left > 0 {
-        let next = first + limit;
         let _ = writeln!(shown, "[{left} more lines; continue with `offset` {next}]");
     }
     Ok(shown)

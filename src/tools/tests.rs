@@ -38,11 +38,15 @@ use crate::{
         workspace::Workspace,
     },
     scrub::Mask,
+    taint::Taint,
     vault::{Vault, scrubbers::Scrubbers},
 };
 
 mod memory;
 mod policy;
+mod race;
+mod reading;
+mod taint;
 mod triggers;
 mod vault;
 
@@ -92,6 +96,7 @@ impl Bench {
             sandbox: Arc::new(sandbox),
             secrets: Arc::new(Scrubbers::new(vault, [Mask::hidden("hunter2")])),
             rules,
+            taint: Taint::default(),
         });
         Self { dir, tools }
     }
@@ -155,6 +160,7 @@ fn context() -> CallContext {
         key: "key".to_owned(),
         rerun: false,
         approved: None,
+        approved_by: None,
         cancel: CancellationToken::new(),
     }
 }
@@ -165,6 +171,7 @@ fn ok(content: impl Into<String>) -> ToolReply {
         fault: None,
         truncated: false,
         taints: false,
+        rule: None,
     }
 }
 
@@ -401,8 +408,8 @@ async fn unreadable_and_oversized_arguments_are_refused() {
     );
 }
 
-/// TO-13
-#[tokio::test]
+/// TO-13: on paused time, since writing a backtrace down may take longer than the tool's limit.
+#[tokio::test(start_paused = true)]
 async fn a_panic_ends_the_call_and_nothing_else() {
     let (bench, _) = stage();
 

@@ -1,6 +1,6 @@
 //! `write`: a whole file.
 
-use std::time::Duration;
+use std::{path::Path, time::Duration};
 
 use hivewright_actors::tool::Effect;
 use schemars::JsonSchema;
@@ -8,6 +8,7 @@ use serde::Deserialize;
 
 use super::{
     contract::{Limits, Tool, ToolContext, ToolError},
+    provenance::Scope,
     reach::Reach,
 };
 
@@ -55,11 +56,20 @@ impl Tool for Write {
         Args { file_path, content }: Args,
         cx: &ToolContext,
     ) -> Result<String, ToolError> {
-        cx.blocking(move |cx| {
-            let class = cx.workspace.write(&file_path, content.as_bytes())?;
-            tracing::debug!(team = %cx.team, path = %file_path, %class, "file written");
-            Ok(format!("Wrote {} bytes to {file_path}", content.len()))
-        })
-        .await
+        let window = cx.before_change(Self::NAME, &file_path).await?;
+        let (path, size) = (file_path.clone(), content.len());
+        let written = cx.blocking(move |cx| {
+            cx.sandbox
+                .quota()
+                .admit(&cx.workspace, &path, content.len() as u64)?;
+            let admit = |place: &Path| cx.admit(place);
+            Ok(cx.workspace.write(&path, content.as_bytes(), &admit)?)
+        });
+        let written = written.await;
+        cx.after_change(Self::NAME, window, &written, Scope::Whole)
+            .await?;
+        let class = written?.class;
+        tracing::debug!(team = %cx.team, path = %file_path, %class, "file written");
+        Ok(format!("Wrote {size} bytes to {file_path}"))
     }
 }

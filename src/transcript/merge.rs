@@ -431,6 +431,8 @@ mod tests {
             duration_ms: 2,
             truncated: false,
             taints: false,
+            rule: None,
+            approved: false,
         }
     }
 

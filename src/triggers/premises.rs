@@ -3,6 +3,7 @@
 
 use std::{
     io::{self, Read},
+    os::unix::fs::{MetadataExt, OpenOptionsExt},
     path::Path,
     sync::{Arc, OnceLock},
 };
@@ -19,10 +20,14 @@ use hivewright_actors::{
         trigger::{Problem, SystemKind, Trigger},
     },
     store::{StoreHandle, reads, records::EndedTask},
-    task::{Kind, Lane, Task},
+    task::{Audience, Cause, Kind, Lane, Task},
 };
 
-use crate::{prompt::compose::Prompts, settings::home::Home};
+use crate::{
+    prompt::compose::Prompts,
+    settings::home::Home,
+    taint::{Taint, seen::Seen},
+};
 
 /// The list that a heartbeat goes through.
 const HEARTBEAT_FILE: &str = "HEARTBEAT.md";
@@ -65,11 +70,13 @@ impl Outlook {
 
     async fn heartbeat(&self, team: &TeamKey) -> Findings {
         let folder = self.0.home.team(team.name.as_str());
-        let list = tokio::task::spawn_blocking(move || read_list(&folder)).await;
+        let taint = self.0.prompts.taint().clone();
+        let list = tokio::task::spawn_blocking(move || read_list(&folder, &taint)).await;
         let list = match list.unwrap_or_else(|error| Err(io::Error::other(error))) {
             Ok(list) => list,
             Err(error) => {
-                tracing::warn!(team = %team.name, %error, "{HEARTBEAT_FILE} cannot be read");
+                let text = format!("{HEARTBEAT_FILE} is not read: {error}");
+                self.0.prompts.taint().report(&team.name, &text);
                 String::new()
             }
         };
@@ -98,8 +105,14 @@ impl Outlook {
             return false;
         };
         let (generation, lane) = (team.generation, lane(team));
-        let read = store.read(move |storage| reads::inbox(storage, &lane, generation));
-        read.await.is_ok_and(|events| !events.is_empty())
+        // What people caused waits for them.
+        let everyone = Audience::new(Cause::System, None);
+        let read = store.read(move |storage| {
+            let events = reads::inbox(storage, &lane, generation)?;
+            let mut events = events.iter();
+            Ok(events.any(|(_, event)| event.is_for(&lane, &everyone)))
+        });
+        read.await.unwrap_or_default()
     }
 
     async fn cycle(
@@ -197,16 +210,32 @@ fn lane(team: &TeamKey) -> Lane {
 }
 
 /// The list of a team; empty if there is none.
-fn read_list(folder: &Path) -> io::Result<String> {
-    let file = match std::fs::File::open(folder.join(HEARTBEAT_FILE)) {
+fn read_list(folder: &Path, taint: &Taint) -> io::Result<String> {
+    // A team could have put a link there, to have us read what it cannot.
+    let mut options = std::fs::OpenOptions::new();
+    let options = options
+        .read(true)
+        .custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK);
+    let file = match options.open(folder.join(HEARTBEAT_FILE)) {
         Ok(file) => file,
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(String::new()),
         Err(error) => return Err(error),
     };
-    let length = file.metadata()?.len();
+    let found = file.metadata()?;
+    if !found.is_file() || found.nlink() > 1 {
+        return Err(io::Error::other(
+            "has more than one hard link, or is no regular file",
+        ));
+    }
     let mut bytes = Vec::new();
-    file.take(LONGEST_LIST).read_to_end(&mut bytes)?;
-    let missing = usize::try_from(length.saturating_sub(LONGEST_LIST)).unwrap_or(usize::MAX);
+    (&file).take(LONGEST_LIST).read_to_end(&mut bytes)?;
+    let place = folder.canonicalize()?.join(HEARTBEAT_FILE);
+    if Seen::of(&file).is_ok_and(|seen| taint.holds(&place, &seen)) {
+        return Err(io::Error::other(
+            "was written or changed by an untrusted turn; accept it, or write it anew",
+        ));
+    }
+    let missing = usize::try_from(found.len().saturating_sub(LONGEST_LIST)).unwrap_or(usize::MAX);
     let rest = format!("they are in {HEARTBEAT_FILE}, which is too long to be followed");
     let list = String::from_utf8_lossy(&bytes);
     Ok(excerpt::marked(&list, missing, Unit::Byte, &rest))

@@ -23,7 +23,7 @@ use tokio::task::JoinHandle;
 
 use super::premises::Outlook;
 use crate::{
-    briefing,
+    briefing::{self, last_caps::LastCaps},
     ear::Ear,
     settings::{
         home::{Home, TEAM_FILE},
@@ -52,6 +52,7 @@ impl Upkeep {
         live: Live,
         home: Home,
         outlook: Outlook,
+        last_caps: LastCaps,
     ) -> Self {
         let keeper = Keeper {
             scheduler,
@@ -61,6 +62,7 @@ impl Upkeep {
             live,
             home,
             outlook,
+            last_caps,
             kept: HashMap::new(),
         };
         Self(actix::spawn(keeper.run()))
@@ -74,6 +76,7 @@ struct Keeper {
     live: Live,
     home: Home,
     outlook: Outlook,
+    last_caps: LastCaps,
     kept: HashMap<TeamKey, Wanted>,
     /// What teams may spend, as their files said last.
     caps: HashMap<TeamKey, Caps>,
@@ -124,6 +127,7 @@ impl Keeper {
                 continue;
             };
             let caps = briefing::caps(&file);
+            self.last_caps.note(&team.name, caps);
             let before = self.caps.insert(team.clone(), caps);
             // More may be allowed than before: whoever waits for money tries again.
             if before.is_some_and(|before| before != caps) {

@@ -293,7 +293,7 @@ impl Vault {
         let is_open = |entry: &Entry| open.contains(&TaskId::from(task_of(entry)));
         let plan = self.plan_release(&|_, entry| !is_open(entry) || is_forgotten(entry, now));
         if !plan.effects.is_empty() {
-            storage.commit(&plan.change.batch())?;
+            storage.commit(&plan.change.batch()?)?;
             self.apply(plan.effects);
         }
         Ok(())

@@ -9,7 +9,10 @@ use hivewright_actors::{
     clock::Timestamp,
     ids::{TaskId, TeamKey},
     storage::{Order, Storage, StorageError},
-    store::records::{EdgeKey, after_prefix, decode},
+    store::{
+        damage::row,
+        records::{EdgeKey, after_prefix},
+    },
 };
 use serde::{Deserialize, Serialize};
 
@@ -137,10 +140,8 @@ pub struct AuditRow {
 
 impl AuditRow {
     /// A row as it is stored; none if it is damaged.
-    pub fn read(key: &[u8], value: &[u8]) -> Option<Self> {
-        let row = decode(key, value);
-        row.inspect_err(|error| tracing::error!(%error, "an audit row is left out"))
-            .ok()
+    pub fn read(storage: &dyn Storage, key: &[u8], value: &[u8]) -> Option<Self> {
+        row(storage, key, Ok(value))
     }
 
     pub(super) fn new(
@@ -246,13 +247,12 @@ pub(super) fn read(storage: &dyn Storage, wanted: &Wanted) -> Result<Vec<AuditRo
         if rows.len() >= wanted.limit {
             return ControlFlow::Break(());
         }
-        match value.and_then(|value| decode::<AuditRow>(key, value)) {
-            Ok(row) if wanted.since.is_some_and(|since| row.at < since) => {
+        match row::<AuditRow>(storage, key, value) {
+            Some(row) if wanted.since.is_some_and(|since| row.at < since) => {
                 return ControlFlow::Break(());
             }
-            Ok(row) if wanted.takes(&row) => rows.push(row),
-            Ok(_) => {}
-            Err(error) => tracing::error!(%error, "an audit row is left out"),
+            Some(row) if wanted.takes(&row) => rows.push(row),
+            _ => {}
         }
         ControlFlow::Continue(())
     })?;

@@ -89,6 +89,8 @@ pub struct Put {
     pub hosts: Option<Vec<String>>,
     /// What it is for.
     pub note: Option<String>,
+    /// It takes the place of none.
+    pub create: bool,
 }
 
 impl Put {

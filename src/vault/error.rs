@@ -21,6 +21,12 @@ pub enum VaultError {
         /// Keys of the same scope that are written much like it.
         near: Vec<String>,
     },
+    /// A new entry was wanted, and there is one.
+    #[error("there is an entry `{key}` already; a new one does not replace it")]
+    Exists {
+        /// The key.
+        key: String,
+    },
     /// A team may not change a secret, and nobody can make it public again.
     #[error("`{key}` is a secret; {way_out}")]
     IsSecret {
@@ -94,9 +100,9 @@ pub enum VaultError {
     NotOurKey,
     /// The store is older than the key in use.
     #[error(
-        "the key in use is `master.key.old`, since the store is from before the last rotation; rename it to `master.key` and start again"
+        "the key in use is `{0}`, since the store is from before a rotation; rename it to `master.key` and start again"
     )]
-    OldKey,
+    OldKey(String),
     /// The master key file cannot be written.
     #[error("`{}` cannot be written: {source}", path.display())]
     File {
@@ -133,7 +139,7 @@ impl VaultError {
             Self::Misplaced(_) => "secret_not_allowed",
             Self::Corrupt { .. } => "corrupt",
             Self::NotText { .. } => "not_text",
-            Self::NotOurKey | Self::OldKey => "conflict",
+            Self::NotOurKey | Self::OldKey(_) | Self::Exists { .. } => "conflict",
             Self::File { .. }
             | Self::Randomness
             | Self::Store(_)

@@ -7,7 +7,7 @@ use hivewright_actors::{clock::Clock, storage::Storage};
 use super::{
     Vault,
     error::VaultError,
-    master::{KeyFiles, Locked},
+    master::{KeyFiles, Locked, Place},
     rows,
     scope::Scope,
     state::{Content, State},
@@ -19,6 +19,8 @@ use super::{
 pub struct Health {
     /// Why it cannot be used.
     pub locked: Option<Locked>,
+    /// The name of the key's file, if it is one that a rotation replaced.
+    pub replaced_key: Option<String>,
     /// How many entries it has.
     pub entries: usize,
     /// How many of them are secrets.
@@ -36,7 +38,7 @@ impl Vault {
         clock: Arc<dyn Clock>,
     ) -> Result<Self, VaultError> {
         let stored = rows::read(storage)?;
-        let (state, _) = State::new(unlock::look(&files, &stored), stored);
+        let (state, _) = State::new(unlock::look(files.clone().read(), &stored), stored);
         Ok(Self::with(files, clock, state))
     }
 
@@ -45,6 +47,10 @@ impl Vault {
         let state = self.state();
         let mut health = Health {
             locked: state.master.as_ref().err().cloned(),
+            replaced_key: match &state.place {
+                place @ (Place::Old | Place::Older(_)) => Some(self.0.files.name(place)),
+                _ => None,
+            },
             entries: 0,
             secrets: 0,
             corrupt: Vec::new(),

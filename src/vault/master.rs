@@ -15,12 +15,14 @@ use base64::{
 use zeroize::Zeroizing;
 
 use super::{error::VaultError, seal::Key};
-use crate::settings::references::Environment;
+use crate::{settings::references::Environment, storage::swap::moment};
 
 /// The systemd credential that holds the key, if the unit file names one.
 const CREDENTIAL: &str = "hivewright-master-key";
 /// The file in the folder of secrets.
 const NAME: &str = "master.key";
+/// What the names of older replaced keys begin with. The moment follows at which the next one was replaced.
+const OLDER: &str = "master.key.old-";
 
 /// Where the master key may be.
 #[derive(Clone, Debug)]
@@ -29,8 +31,14 @@ pub struct KeyFiles {
     credential: Option<PathBuf>,
 }
 
+/// The keys that were found, before it is known which of them fits.
+pub struct MasterKeys {
+    pub(super) files: KeyFiles,
+    pub(super) candidates: Vec<(Place, Result<Key, Locked>)>,
+}
+
 /// A place for a master key.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Place {
     /// Given by systemd.
     Credential,
@@ -40,11 +48,8 @@ pub(super) enum Place {
     New,
     /// Replaced by the last rotation.
     Old,
-}
-
-impl Place {
-    /// In the order in which they are tried.
-    const ALL: [Self; 4] = [Self::Credential, Self::Current, Self::New, Self::Old];
+    /// Replaced by a rotation before that: the file.
+    Older(PathBuf),
 }
 
 /// Why there is no usable key, and where it was looked for.
@@ -87,21 +92,49 @@ impl KeyFiles {
     }
 
     /// The path of a place.
-    pub(super) fn path(&self, place: Place) -> Option<PathBuf> {
+    pub(super) fn path(&self, place: &Place) -> Option<PathBuf> {
         let file = self.folder.join(NAME);
         match place {
             Place::Credential => self.credential.clone(),
             Place::Current => Some(file),
             Place::New => Some(file.with_extension("key.new")),
             Place::Old => Some(file.with_extension("key.old")),
+            Place::Older(path) => Some(path.clone()),
+        }
+    }
+
+    /// All places, in the order in which they are tried. Blocks.
+    fn all(&self) -> Vec<Place> {
+        let mut older: Vec<PathBuf> = fs::read_dir(&self.folder)
+            .into_iter()
+            .flatten()
+            .filter_map(|entry| Some(entry.ok()?.path()))
+            .filter(|path| {
+                let name = path.file_name().unwrap_or_default();
+                name.as_encoded_bytes().starts_with(OLDER.as_bytes())
+            })
+            .collect();
+        // The names hold the moment, so they sort by it.
+        older.sort_unstable_by(|a, b| b.cmp(a));
+        [Place::Credential, Place::Current, Place::New, Place::Old]
+            .into_iter()
+            .chain(older.into_iter().map(Place::Older))
+            .collect()
+    }
+
+    /// Reads the keys that are there. Blocks.
+    pub fn read(self) -> MasterKeys {
+        MasterKeys {
+            candidates: self.candidates(),
+            files: self,
         }
     }
 
     /// The keys that are there, best first; a file that holds none is an error. Blocks.
     pub(super) fn candidates(&self) -> Vec<(Place, Result<Key, Locked>)> {
-        let there = Place::ALL.into_iter().filter_map(|place| {
-            let path = self.path(place)?;
-            Some((place, read(&path)?))
+        let there = self.all().into_iter().filter_map(|place| {
+            let key = read(&self.path(&place)?)?;
+            Some((place, key))
         });
         there.collect()
     }
@@ -109,27 +142,37 @@ impl KeyFiles {
     /// Makes the first key. Nothing that is there is overwritten. Blocks.
     pub(super) fn create(&self) -> Result<Key, VaultError> {
         let key = Key::random()?;
-        self.write(Place::Current, &key)?;
+        self.write(&Place::Current, &key)?;
         Ok(key)
     }
 
     /// Writes a key beside the one in use. Blocks.
     pub(super) fn write_new(&self, key: &Key) -> Result<(), VaultError> {
-        self.remove(Place::New)?;
-        self.write(Place::New, key)
+        self.remove(&Place::New)?;
+        self.write(&Place::New, key)
     }
 
-    /// Keeps the key in use under another name, if it is still there. Blocks.
+    /// Keeps the key in use under another name, if it is still there, and the one before it too: backups
+    /// from before its rotation need it. Blocks.
     pub(super) fn set_aside(&self) -> Result<(), VaultError> {
-        match self.path(Place::Current).is_some_and(|path| path.exists()) {
-            true => self.rename(Place::Current, Place::Old),
-            false => Ok(()),
+        let is_file = |place| self.path(place).is_some_and(|path| path.is_file());
+        if !is_file(&Place::Current) {
+            return Ok(());
         }
+        if is_file(&Place::Old) {
+            let moment = moment().map_err(|source| VaultError::File {
+                path: self.folder.clone(),
+                source,
+            })?;
+            let older = self.folder.join(format!("{OLDER}{moment}"));
+            self.rename(&Place::Old, &Place::Older(older))?;
+        }
+        self.rename(&Place::Current, &Place::Old)
     }
 
     /// Puts the new key into use. Blocks.
     pub(super) fn put_in_use(&self) -> Result<(), VaultError> {
-        self.rename(Place::New, Place::Current)
+        self.rename(&Place::New, &Place::Current)
     }
 
     /// Ends a rotation whose new key is the one that fits. Blocks.
@@ -139,7 +182,7 @@ impl KeyFiles {
     }
 
     /// Removes a key. Blocks.
-    pub(super) fn remove(&self, place: Place) -> Result<bool, VaultError> {
+    pub(super) fn remove(&self, place: &Place) -> Result<bool, VaultError> {
         let Some(path) = self.path(place) else {
             return Ok(false);
         };
@@ -150,15 +193,29 @@ impl KeyFiles {
         }
     }
 
+    /// Removes all replaced keys; false if there was none. Blocks.
+    pub(super) fn forget_replaced(&self) -> Result<bool, VaultError> {
+        let replaced = self.all().into_iter();
+        let mut replaced = replaced.filter(|place| matches!(place, Place::Old | Place::Older(_)));
+        replaced.try_fold(false, |removed, place| Ok(removed | self.remove(&place)?))
+    }
+
+    /// The name of a place, for people.
+    pub(super) fn name(&self, place: &Place) -> String {
+        let path = self.path(place).unwrap_or_default();
+        let name = path.file_name().unwrap_or_default();
+        name.to_string_lossy().into_owned()
+    }
+
     /// Where a key was looked for, for people.
     pub(super) fn places(&self) -> String {
-        let paths = [Place::Credential, Place::Current].map(|place| self.path(place));
+        let paths = [Place::Credential, Place::Current].map(|place| self.path(&place));
         let shown = paths.into_iter().flatten();
         let shown = shown.map(|path| format!("`{}`", path.display()));
         shown.collect::<Vec<_>>().join(" and ")
     }
 
-    fn write(&self, place: Place, key: &Key) -> Result<(), VaultError> {
+    fn write(&self, place: &Place, key: &Key) -> Result<(), VaultError> {
         let Some(path) = self.path(place) else {
             return Err(VaultError::NotOurKey);
         };
@@ -186,7 +243,7 @@ impl KeyFiles {
         }
     }
 
-    fn rename(&self, from: Place, to: Place) -> Result<(), VaultError> {
+    fn rename(&self, from: &Place, to: &Place) -> Result<(), VaultError> {
         let (Some(from), Some(path)) = (self.path(from), self.path(to)) else {
             return Err(VaultError::NotOurKey);
         };

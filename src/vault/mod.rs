@@ -58,7 +58,7 @@ mod webhooks;
 use audit::{Action, Actor, AuditRow};
 use entry::{Entry, Put};
 use error::VaultError;
-use master::{KeyFiles, Locked};
+use master::{KeyFiles, Locked, MasterKeys};
 use plan::Plan;
 use redact::Lineages;
 use rows::Change;
@@ -96,8 +96,18 @@ impl Vault {
         files: KeyFiles,
         clock: Arc<dyn Clock>,
     ) -> Result<Self, VaultError> {
+        Self::open_with(storage, files.read(), clock)
+    }
+
+    /// The same with keys that were read before the storage was opened. Blocks.
+    pub fn open_with(
+        storage: &dyn Storage,
+        keys: MasterKeys,
+        clock: Arc<dyn Clock>,
+    ) -> Result<Self, VaultError> {
+        let files = keys.files.clone();
         let stored = rows::read(storage)?;
-        let unlocked = unlock::unlock(&files, &stored)?;
+        let unlocked = unlock::unlock(keys, &stored)?;
         let now = clock.now();
         let mut change = Change::default();
         if let Some(row) = &unlocked.check {
@@ -115,7 +125,7 @@ impl Vault {
             "vault_locked".clone_into(&mut row.outcome);
             change.audit(audit::name(now), &row);
         }
-        let batch = change.batch();
+        let batch = change.batch()?;
         if !batch.changes.is_empty() {
             storage.commit(&batch)?;
         }

@@ -88,6 +88,10 @@ pub(super) fn set(
     state.unlocked()?;
     entry::check(key, put)?;
     let before = state.find(scope, key).map(|item| &item.entry);
+    if put.create && before.is_some() {
+        let key = key.to_owned();
+        return Err(VaultError::Exists { key });
+    }
     let lowered = put.secret == Some(false);
     if before.is_some_and(|entry| entry.secret) && (actor.is_team() || lowered) {
         return Err(is_secret(scope, key, actor));

@@ -65,7 +65,7 @@ struct AtRest<'a>(&'a dyn Storage);
 
 impl Sink for AtRest<'_> {
     fn commit(&self, change: Change) -> BoxFuture<'_, Result<(), VaultError>> {
-        async move { Ok(self.0.commit(&change.batch())?) }.boxed()
+        async move { Ok(self.0.commit(&change.batch()?)?) }.boxed()
     }
 }
 
@@ -80,9 +80,11 @@ pub(super) struct Rotation {
 impl Rotation {
     pub(super) fn new(state: &State, files: &KeyFiles, row: &AuditRow) -> Result<Self, VaultError> {
         state.unlocked()?;
-        match state.place {
+        match &state.place {
             Place::Credential => return Err(VaultError::NotOurKey),
-            Place::Old => return Err(VaultError::OldKey),
+            place @ (Place::Old | Place::Older(_)) => {
+                return Err(VaultError::OldKey(files.name(place)));
+            }
             Place::Current | Place::New => {}
         }
         let key = Key::random()?;
@@ -162,8 +164,8 @@ impl Vault {
         Ok(())
     }
 
-    /// Removes the key that the last rotation replaced; false if there is none. Backups from before
-    /// that rotation cannot be used any more.
+    /// Removes the keys that rotations replaced; false if there is none. The vaults of backups from before
+    /// those rotations cannot be opened any more.
     pub async fn forget_old_master(&self, actor: &Actor) -> Result<bool, VaultError> {
         let row = self.row(&Scope::System, None, Action::Rotate, actor);
         let turn = self.turn().await;
@@ -195,7 +197,7 @@ pub async fn rotate_at_rest(
     })
 }
 
-/// Removes the replaced key of a storage that no store is running on; false if there is none.
+/// Removes the replaced keys of a storage that no store is running on; false if there is none.
 pub fn forget_old_at_rest(
     storage: &dyn Storage,
     files: KeyFiles,
@@ -208,8 +210,8 @@ pub fn forget_old_at_rest(
 
 fn forget_old(files: &KeyFiles, state: &State) -> Result<bool, VaultError> {
     state.unlocked()?;
-    match state.place {
-        Place::Old => Err(VaultError::OldKey),
-        _ => files.remove(Place::Old),
+    match &state.place {
+        place @ (Place::Old | Place::Older(_)) => Err(VaultError::OldKey(files.name(place))),
+        _ => files.forget_replaced(),
     }
 }

@@ -6,7 +6,10 @@ use hivewright_actors::{
     clock::Timestamp,
     live::event::{Event, Kind},
     storage::{Batch, Order, Storage, StorageError},
-    store::records::{EdgeKey, Writes, after_prefix, decode},
+    store::{
+        damage::{one, row},
+        records::{EdgeKey, Writes, after_prefix},
+    },
 };
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use serde_json::json;
@@ -53,10 +56,7 @@ struct SpentRow {
 
 /// Changes that become durable together, for the running store or for a storage at rest.
 #[derive(Debug, Default)]
-pub(super) struct Change {
-    rows: Vec<(EdgeKey, Option<serde_json::Value>)>,
-    told: Vec<Event>,
-}
+pub(super) struct Change(Writes);
 
 /// What whoever watches learns of an entry: that it is another, never what it is.
 fn told(scope: &Scope, key: &str, action: &str) -> Option<Event> {
@@ -72,14 +72,14 @@ fn told(scope: &Scope, key: &str, action: &str) -> Option<Event> {
 impl Change {
     pub(super) fn entry(&mut self, scope: &Scope, key: &str, row: &Row) {
         self.put(entry_key(ENTRY, scope, key), row);
-        self.told.extend(told(scope, key, "set"));
+        self.tell(told(scope, key, "set"));
     }
 
     pub(super) fn drop_entry(&mut self, scope: &Scope, key: &str) {
         for kind in [ENTRY, USED, REDACT] {
-            self.rows.push((entry_key(kind, scope, key), None));
+            self.drop(&entry_key(kind, scope, key));
         }
-        self.told.extend(told(scope, key, "removed"));
+        self.tell(told(scope, key, "removed"));
     }
 
     /// No entry of the scope gets this version any more.
@@ -88,8 +88,7 @@ impl Change {
     }
 
     pub(super) fn drop_spent(&mut self, scope: &Scope) {
-        let key = EdgeKey::new(SPENT, scope.tag());
-        self.rows.push((key, None));
+        self.drop(&EdgeKey::new(SPENT, scope.tag()));
     }
 
     /// What was written before is to be looked through for its value.
@@ -99,7 +98,7 @@ impl Change {
 
     /// That is done.
     pub(super) fn redacted(&mut self, scope: &Scope, key: &str) {
-        self.rows.push((entry_key(REDACT, scope, key), None));
+        self.drop(&entry_key(REDACT, scope, key));
     }
 
     pub(super) fn used(&mut self, scope: &Scope, key: &str, at: Timestamp) {
@@ -111,8 +110,7 @@ impl Change {
     }
 
     pub(super) fn drop_data_key(&mut self, scope: &Scope) {
-        let key = EdgeKey::new(DATA_KEY, scope.tag());
-        self.rows.push((key, None));
+        self.drop(&EdgeKey::new(DATA_KEY, scope.tag()));
     }
 
     pub(super) fn check(&mut self, row: &CheckRow) {
@@ -124,33 +122,33 @@ impl Change {
     }
 
     pub(super) fn extend(&mut self, other: Self) {
-        self.rows.extend(other.rows);
-        self.told.extend(other.told);
+        self.add(|writes| writes.and(other.0));
     }
 
     fn put(&mut self, key: EdgeKey, row: &impl Serialize) {
-        // Nothing here has a key or value that JSON cannot hold.
-        let row = serde_json::to_value(row).unwrap_or_default();
-        self.rows.push((key, Some(row)));
+        self.add(|writes| writes.edge(&key, row));
+    }
+
+    fn drop(&mut self, key: &EdgeKey) {
+        self.add(|writes| writes.drop_edge(key));
+    }
+
+    fn tell(&mut self, event: Option<Event>) {
+        self.add(|writes| event.into_iter().fold(writes, Writes::tell));
+    }
+
+    fn add(&mut self, more: impl FnOnce(Writes) -> Writes) {
+        self.0 = more(std::mem::take(&mut self.0));
     }
 
     /// For the running store.
     pub(super) fn writes(self) -> Writes {
-        let rows = self.rows.into_iter();
-        let writes = rows.fold(Writes::new(), |writes, (key, row)| match row {
-            Some(row) => writes.edge(&key, &row),
-            None => writes.drop_edge(&key),
-        });
-        self.told.into_iter().fold(writes, Writes::tell)
+        self.0
     }
 
     /// For a storage that no store is running on.
-    pub(super) fn batch(self) -> Batch {
-        let rows = self.rows.into_iter();
-        let changes = rows.map(|(key, row)| (key.bytes(), row.map(|row| row.to_string().into())));
-        Batch {
-            changes: changes.collect(),
-        }
+    pub(super) fn batch(self) -> Result<Batch, StorageError> {
+        self.0.batch()
     }
 }
 
@@ -216,10 +214,7 @@ pub(super) fn read_entry(
     key: &str,
 ) -> Result<Option<Row>, StorageError> {
     let name = entry_key(ENTRY, scope, key).bytes();
-    match storage.get(&name)? {
-        Some(value) => decode(&name, &value).map(Some),
-        None => Ok(None),
-    }
+    one(storage, &name)
 }
 
 /// Shows the entries of a scope, or of the service and all teams, whose keys begin so. Blocks.
@@ -237,12 +232,10 @@ pub(super) fn each_entry(
     let end = after_prefix(&start);
     storage.scan(&start, &end, Order::Rising, &mut |key, value| {
         let name = String::from_utf8_lossy(&key[all.len()..]);
-        let row = value.and_then(|value| decode::<Row>(key, value));
+        let row = row::<Row>(storage, key, value);
         match split(&name) {
             None | Some((Scope::Aside(_), _)) => {}
-            Some((scope, key)) if key.starts_with(beginning) => {
-                visit(scope, entry_of(key, row.ok()))
-            }
+            Some((scope, key)) if key.starts_with(beginning) => visit(scope, entry_of(key, row)),
             Some(_) => {}
         }
         ControlFlow::Continue(())
@@ -256,10 +249,13 @@ pub(super) fn entry(
     key: &str,
 ) -> Result<Option<Entry>, StorageError> {
     let name = entry_key(ENTRY, scope, key).bytes();
-    let Some(value) = storage.get(&name)? else {
-        return Ok(None);
+    let row = match one(storage, &name) {
+        Ok(None) => return Ok(None),
+        Ok(row) => row,
+        Err(StorageError::Damaged { .. }) => None,
+        Err(error) => return Err(error),
     };
-    let mut entry = entry_of(key, decode(&name, &value).ok());
+    let mut entry = entry_of(key, row);
     entry.last_used_at = last_used(storage, scope, key)?;
     Ok(Some(entry))
 }
@@ -271,9 +267,11 @@ pub(super) fn last_used(
     key: &str,
 ) -> Result<Option<Timestamp>, StorageError> {
     let name = entry_key(USED, scope, key).bytes();
-    let value = storage.get(&name)?;
-    let used = value.and_then(|value| decode::<UsedRow>(&name, &value).ok());
-    Ok(used.map(|used| used.at))
+    match one::<UsedRow>(storage, &name) {
+        Ok(used) => Ok(used.map(|used| used.at)),
+        Err(StorageError::Damaged { .. }) => Ok(None),
+        Err(error) => Err(error),
+    }
 }
 
 /// What a record says of its entry; of one that cannot be read, that it is there.
@@ -323,11 +321,26 @@ fn each<T: DeserializeOwned>(
     let end = after_prefix(&prefix);
     storage.scan(&prefix, &end, Order::Rising, &mut |key, value| {
         let name = String::from_utf8_lossy(&key[prefix.len()..]);
-        let row = value.and_then(|value| decode(key, value));
-        if let Err(error) = &row {
-            tracing::error!(%error, "a record of the vault cannot be read");
-        }
-        visit(&name, row.ok());
+        visit(&name, row(storage, key, value));
         ControlFlow::Continue(())
     })
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use std::collections::HashMap;
+
+    use super::*;
+
+    /// SC-101
+    #[test]
+    fn a_row_that_does_not_serialise_refuses_the_change() {
+        let mut change = Change::default();
+        change.redact(&Scope::System, "KEY");
+        change.put(EdgeKey::new(ENTRY, "bad"), &HashMap::from([((1, 2), 3)]));
+
+        assert!(matches!(change.batch(), Err(StorageError::Write(_))));
+    }
 }

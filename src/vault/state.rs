@@ -169,7 +169,7 @@ impl State {
         let held = self.scopes.get(scope).cloned();
         Self {
             master: self.master.clone(),
-            place: self.place,
+            place: self.place.clone(),
             scopes: held.map(|held| (scope.clone(), held)).into_iter().collect(),
         }
     }

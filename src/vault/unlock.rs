@@ -2,7 +2,7 @@
 
 use super::{
     error::VaultError,
-    master::{KeyFiles, Locked, Place},
+    master::{KeyFiles, Locked, MasterKeys, Place},
     rows::{CheckRow, Stored},
     seal::{Binding, Key},
 };
@@ -23,11 +23,12 @@ pub(super) struct Unlocked {
 
 /// Finds the key, or makes the first one, and ends a rotation that was cut off. A key is never made
 /// where something is stored that it would not open. Blocks.
-pub(super) fn unlock(files: &KeyFiles, stored: &Stored) -> Result<Unlocked, VaultError> {
-    let mut unlocked = look(files, stored);
+pub(super) fn unlock(keys: MasterKeys, stored: &Stored) -> Result<Unlocked, VaultError> {
+    let files = keys.files.clone();
+    let mut unlocked = look(keys, stored);
     if is_fresh(stored)
         && files
-            .path(Place::Current)
+            .path(&Place::Current)
             .is_some_and(|path| !path.exists())
         && unlocked.place == Place::Current
     {
@@ -39,25 +40,29 @@ pub(super) fn unlock(files: &KeyFiles, stored: &Stored) -> Result<Unlocked, Vaul
     if stored.check.is_none() {
         unlocked.check = Some(check_row(key)?);
     }
-    match unlocked.place {
+    match &unlocked.place {
         Place::Credential => {}
         // A rotation that got no further than writing its key.
-        Place::Current => drop(files.remove(Place::New)?),
+        Place::Current => drop(files.remove(&Place::New)?),
         Place::New => {
             tracing::warn!("a rotation of the master key was cut off; it is finished now");
             files.finish()?;
             unlocked.place = Place::Current;
         }
-        Place::Old => tracing::warn!(
-            "the store is from before the last rotation of the master key; the replaced key is used"
+        place @ (Place::Old | Place::Older(_)) => tracing::warn!(
+            key = files.name(place),
+            "the store is from before a rotation of the master key; the replaced key is used"
         ),
     }
     Ok(unlocked)
 }
 
 /// Finds the key, and changes nothing. Blocks.
-pub(super) fn look(files: &KeyFiles, stored: &Stored) -> Unlocked {
-    let mut candidates = files.candidates();
+pub(super) fn look(keys: MasterKeys, stored: &Stored) -> Unlocked {
+    let MasterKeys {
+        files,
+        mut candidates,
+    } = keys;
     let fitting = match is_fresh(stored) {
         // Every key fits, so the first counts, and what is left of rotations doesn't.
         true => {
@@ -70,7 +75,7 @@ pub(super) fn look(files: &KeyFiles, stored: &Stored) -> Unlocked {
     };
     let Some(fitting) = fitting else {
         return Unlocked {
-            master: Err(missing(files, &candidates)),
+            master: Err(missing(&files, &candidates)),
             place: Place::Current,
             others: Vec::new(),
             check: None,
@@ -119,7 +124,16 @@ fn missing(files: &KeyFiles, candidates: &[(Place, Result<Key, Locked>)]) -> Loc
             "{broken}; put the key file back that this store was made with"
         )),
         (false, None) => Locked::new(format!(
-            "the master key in {places} does not fit this store; put the key file back that it was made with"
+            "the master key in {places} does not fit this store{}; put the key file back that it was made with",
+            match candidates
+                .iter()
+                .filter(|(place, _)| matches!(place, Place::Old | Place::Older(_)))
+                .count()
+            {
+                0 => String::new(),
+                1 => ", and neither does the replaced one beside it".to_owned(),
+                many => format!(", and neither does any of the {many} replaced ones beside it"),
+            }
         )),
     }
 }

@@ -14,6 +14,7 @@ use futures_util::{SinkExt, StreamExt};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 use tokio::{
+    io::{AsyncReadExt, AsyncWriteExt},
     net::{TcpListener, TcpStream},
     time::timeout,
 };
@@ -70,6 +71,24 @@ impl Stage {
         Running(child)
     }
 
+    /// Answers the next request, which must be for this.
+    async fn respond(&self, path: &str, body: Value) {
+        let accepted = timeout(PATIENCE, self.listener.accept()).await;
+        let (mut stream, _) = accepted.unwrap().unwrap();
+        let mut head = Vec::new();
+        while !head.ends_with(b"\r\n\r\n") {
+            head.push(stream.read_u8().await.unwrap());
+        }
+        let head = String::from_utf8(head).unwrap();
+        assert!(head.starts_with(&format!("GET {path}")), "{head}");
+        let body = body.to_string();
+        let answer = format!(
+            "HTTP/1.1 200 OK\r\nContent-Length: {}\r\nConnection: close\r\n\r\n{body}",
+            body.len()
+        );
+        stream.write_all(answer.as_bytes()).await.unwrap();
+    }
+
     /// The next connection, whose channel gets this name.
     async fn connection(&self, channel: &'static str) -> Scene {
         let (stream, _) = timeout(PATIENCE, self.listener.accept())
@@ -97,6 +116,14 @@ impl Stage {
             seq: 0,
         }
     }
+}
+
+/// A task that has ended well.
+fn task(id: &str) -> Value {
+    json!({
+        "id": id, "team": "main", "type": "chat", "created_at": "2026-01-31T12:00:00.000Z",
+        "outcome": {"result": "Hi!", "error": null, "notified": false},
+    })
 }
 
 struct Running(Child);
@@ -187,6 +214,12 @@ async fn send_prints_the_answer_and_keeps_the_rest_beside() {
         .await;
     scene.answer(&json!("cli-other"), "for someone else").await;
     scene.answer(&id, "Hi!").await;
+    // Something may have come of the tool: nothing has.
+    stage
+        .respond("/api/v1/tasks/task-1", json!({"data": task("task-1")}))
+        .await;
+    let below = json!({"data": [task("task-1")], "total": 1});
+    stage.respond("/api/v1/tasks?root=task-1", below).await;
 
     let expected = Ended {
         code: Some(0),
@@ -347,19 +380,19 @@ async fn in_a_pipe_each_line_is_a_message_that_waits_for_its_answer() {
 
 /// OP-78, CH-49
 #[tokio::test]
-async fn one_interrupt_stops_the_turn_and_two_leave() {
+async fn the_second_interrupt_stops_the_turn_and_the_third_leaves() {
     let stage = Stage::new().await;
     let mut running = stage.run(&["chat"], "hello\n");
     let mut scene = stage.connection("ws:1").await;
     let id = scene.hear_words("hello").await;
     scene.acknowledge(&id).await;
     // Once this is printed, the client knows what there is to stop.
-    let mut stderr = running.0.stderr.take().unwrap();
+    let stderr = running.0.stderr.take().unwrap();
     let process = rustix::process::Pid::from_child(&running.0);
     let interrupt = || {
         rustix::process::kill_process(process, rustix::process::Signal::INT).unwrap();
     };
-    let shown = move |words: &'static str| {
+    let shown = |mut stderr: std::process::ChildStderr, words: &'static str| {
         thread::spawn(move || {
             let mut seen = Vec::new();
             let mut byte = [0];
@@ -370,8 +403,10 @@ async fn one_interrupt_stops_the_turn_and_two_leave() {
             stderr
         })
     };
-    let stderr = wait(shown("Working on it.")).await;
+    let mut stderr = wait(shown(stderr, "Working on it.")).await;
 
+    interrupt();
+    stderr = wait(shown(stderr, "Ctrl-C again stops the turn")).await;
     interrupt();
     let cancel = scene.hear().await;
     interrupt();

@@ -199,8 +199,7 @@ async fn work_and_words_reach_any_team() {
         (&document["data"]["team"], &document["data"]["state"]),
         (&json!("ops"), &json!("accepted"))
     );
-    assert_eq!(to_main.code, Some(1), "{to_main:?}");
-    assert!(to_main.stderr.contains("/api/v1/messages"), "{to_main:?}");
+    assert_eq!(to_main.code, Some(0), "{to_main:?}");
     assert_eq!((to_nobody.code, nothing.code), (Some(5), Some(2)));
     assert_eq!(
         (answer.code, answer.stdout.as_str()),

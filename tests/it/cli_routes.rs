@@ -148,6 +148,8 @@ teams resume ops
 teams resume --all
 teams capabilities ops triggers
 teams bootstrap ops
+teams untrusted ops
+teams accept ops --all
 tasks list
 tasks show TASK
 tasks create ops #reply

@@ -25,6 +25,10 @@ async fn service(vendor: Vendor, model: &FakeModel) -> Service {
     Service::prepare()
         .with_file("data/config/providers.yaml", &providers)
         .with_file(
+            "run/teams/main/config.yaml",
+            "allowed_tools: [\"@files\"]\n",
+        )
+        .with_file(
             "data/config/channels.yaml",
             "ws: {enabled: true}\ntopics: {model: never}\n",
         )
@@ -166,34 +170,36 @@ async fn a_fault_that_stays_is_an_error_that_names_the_cause() {
     }
 }
 
-/// SE-89: a model that has nothing to say is asked again, and then it is an error.
+/// SE-89: nothing said is no success. The tools that ran are named, and the model is not asked again.
 #[actix::test]
-async fn an_empty_answer_is_an_error_in_the_end() {
+async fn an_empty_answer_is_an_error_that_names_the_tools_that_ran() {
     for vendor in BOTH {
         let model = FakeModel::start();
         let service = service(vendor, &model).await;
         let mut client = service.connect().await;
-        model.otherwise(Reply::empty());
+        for calls in [vec![], vec![Reply::call("glob", json!({"pattern": "*"}))]] {
+            let before = model.requests().len();
+            let (asked, ran) = (calls.len() + 1, !calls.is_empty());
+            model.say(calls.into_iter().chain([Reply::empty()]));
 
-        let frames = exchange(&mut client, "tulips in the garden").await;
+            let frames = exchange(&mut client, "tulips in the garden").await;
 
-        let end = &frames[frames.len() - 1];
-        assert_eq!(
-            [&end["type"], &end["code"]],
-            [&json!("error"), &json!("empty_answer")]
-        );
-        assert!(
-            end["error"]
-                .as_str()
-                .unwrap()
-                .contains("answered with nothing"),
-            "{end}"
-        );
-        assert!(model.requests().len() <= 3, "{vendor:?}");
+            let end = &frames[frames.len() - 1];
+            assert_eq!(
+                [&end["type"], &end["code"]],
+                [&json!("error"), &json!("empty_answer")],
+                "{vendor:?}: {end}"
+            );
+            let error = end["error"].as_str().unwrap();
+            assert!(error.contains("answered with nothing"), "{end}");
+            assert_eq!(error.contains("glob"), ran, "{end}");
+            assert_eq!(model.requests().len(), before + asked, "{vendor:?}");
+        }
     }
 }
 
-/// SE-73 to SE-76: a tool call that cannot be made is the model's own mistake, and told to it.
+/// TO-12: a tool call that cannot be made is the model's own mistake: it is told what is wrong, and the call
+/// is not made.
 #[actix::test]
 async fn a_call_that_cannot_be_made_goes_back_to_the_model() {
     for vendor in BOTH {
@@ -201,11 +207,14 @@ async fn a_call_that_cannot_be_made_goes_back_to_the_model() {
         let service = service(vendor, &model).await;
         let mut client = service.connect().await;
         let mistakes = [
-            Reply::invalid_tool_json("read", "{\"file_path\": "),
-            Reply::call("launch_rocket", json!({"to": "moon"})),
-            Reply::call("read", json!({"wrong": true})),
+            (Reply::invalid_tool_json("read", "{\"file_path\": "), "JSON"),
+            (
+                Reply::call("launch_rocket", json!({"to": "moon"})),
+                "launch_rocket",
+            ),
+            (Reply::call("read", json!({"wrong": true})), "file_path"),
         ];
-        for mistake in mistakes {
+        for (mistake, told) in mistakes {
             let shown = format!("{vendor:?} {mistake:?}");
             let before = model.requests().len();
             model.say([mistake, Reply::text("Corrected.")]);
@@ -215,7 +224,13 @@ async fn a_call_that_cannot_be_made_goes_back_to_the_model() {
             let result = frames.iter().find(|frame| frame["kind"] == "tool_result");
             assert_eq!(result.unwrap()["ok"], false, "{shown}");
             assert_eq!(frames[frames.len() - 1]["content"], "Corrected.", "{shown}");
-            assert_eq!(model.requests().len(), before + 2, "{shown}");
+            let requests = model.requests();
+            assert_eq!(requests.len(), before + 2, "{shown}");
+            // The last message that the model is sent is the result alone.
+            let messages = requests[before + 1].body["messages"].as_array().cloned();
+            let last = messages.and_then(|messages| messages.last().cloned());
+            let last = last.unwrap().to_string();
+            assert!(last.contains(told), "{shown}: {last}");
         }
     }
 }

@@ -123,7 +123,7 @@ impl House {
     }
 }
 
-/// SC-115, SC-125, OR-77, OR-79, TO-13
+/// SC-115, OR-77, OR-79, TO-13: they are served, whatever the others do. What it costs them is a bench.
 #[actix::test]
 async fn a_hang_a_flood_and_a_panic_leave_other_teams_alone() {
     let model = FakeModel::start();

@@ -76,4 +76,6 @@ async fn the_kill_switch_ends_what_runs_and_loses_nothing() {
         (&end["type"], &end["content"]),
         (&json!("response"), &json!("It went on."))
     );
+    // The call that was cut off is not made again; the one that had not begun is made now.
+    until_there_are(1, &seconds).await;
 }

@@ -262,82 +262,140 @@ fn actor(request: &Value) -> Reply {
             .join("\n"),
         _ => String::new(),
     };
-    let asked = messages.first().map(text).unwrap_or_default();
-    let answered = messages.len() > 1;
+    // What came last from whoever asked; behind it stand the calls of this turn, with their results.
+    let asks = |message: &Value| message["role"] == "user" && !text(message).is_empty();
+    let place = messages.iter().rposition(asks).unwrap_or_default();
+    let asked = messages.get(place).map(text).unwrap_or_default();
+    let answered = messages.len() > place + 1;
     let words = |said: &str| asked.ends_with(said);
     let step = |call: (&str, Value), then: &str| match answered {
         false => Reply::call(call.0, call.1),
         true => Reply::text(then),
     };
-    if words("I need a research team") {
-        let team = json!({
-            "name": "research",
+    let team = |name: &str| {
+        json!({
+            "name": name,
             "description": "finds things out",
-            "scope_accepts": ["research"],
+            "scope_accepts": [name],
             "init_context": "You find things out.",
-        });
-        return step(("spawn_team", team), "Research is being set up.");
+        })
+    };
+    let work = |team: &str, task: &str| json!({ "team": team, "task": task });
+    if words("I need a research team") {
+        return step(
+            ("spawn_team", team("research")),
+            "Research is being set up.",
+        );
+    }
+    if words("Research needs a reader") {
+        let task = work("research", "Hire a reader.");
+        return step(("delegate_task", task), "Research is told.");
+    }
+    if words("Hire a reader.") {
+        return step(("spawn_team", team("reader")), "The reader is asked for.");
     }
     if words("What is the answer?") {
-        let task = json!({ "team": "research", "task": "Find out the answer." });
+        let task = work("research", "Find out the answer.");
         return step(("delegate_task", task), "Research is on it.");
     }
     if words("Find out the answer.") {
+        let task = work("reader", "Look the answer up.");
+        return step(("delegate_task", task), "The reader is on it.");
+    }
+    if words("Look the answer up.") {
         let note = json!({ "key": "answer", "content": "It is 42." });
         return step(("memory_save", note), "It is 42.");
     }
     if words("Which teams are there?") {
+        let last = messages.last().map(Value::to_string).unwrap_or_default();
         return match answered {
             false => Reply::call("list_teams", json!({ "recursive": true })),
-            true => Reply::text(&format!(
-                "There are: {}",
-                text(&messages[messages.len() - 1])
-            )),
+            true => Reply::text(&format!("There are: {last}")),
         };
     }
     if words("Shut research down") {
-        let team = json!({ "name": "research" });
-        return step(("shutdown_team", team), "It is gone.");
+        let teams = json!({ "name": "research", "cascade": true });
+        return step(("shutdown_team", teams), "They are gone.");
     }
-    // The first work of a team.
+    // The first work of a team, and what it does when it hears of a result.
     let note = json!({ "key": "self", "content": "I find things out.", "type": "identity" });
     step(("memory_save", note), "Ready.")
 }
 
-/// The same with a model on the other side of a socket, in its vendor's wire format.
+impl Story {
+    /// A step of the same story with a model behind a socket. Teams have a team of their own here too.
+    async fn wire_step(&mut self, number: usize) {
+        match number {
+            0 => {
+                self.say("m0", "I need a research team").await;
+                self.end_of("m0").await;
+            }
+            1 => {
+                let ready = self.hear("bootstrap", "research").await;
+                assert_eq!(ready["content"], "[research] Team is ready.");
+            }
+            2 => {
+                self.say("m2", "Research needs a reader").await;
+                self.end_of("m2").await;
+                self.approve("m2-yes", "spawn_team").await;
+            }
+            3 => {
+                self.hear("bootstrap", "reader").await;
+            }
+            4 => {
+                self.say("m4", "What is the answer?").await;
+                self.end_of("m4").await;
+                let result = self.hear("task", "reader").await;
+                assert_eq!(result["content"], "[reader] It is 42.");
+                assert_eq!(result["topic_id"].as_str(), self.topic.as_deref());
+            }
+            5 => {
+                self.say("m5", "Which teams are there?").await;
+                let answer = self.end_of("m5").await;
+                assert!(answer.contains("research"), "{answer}");
+                assert!(answer.contains("reader"), "{answer}");
+            }
+            _ => {
+                self.say("m6", "Shut research down").await;
+                self.approve("m6-yes", "shutdown_team").await;
+                if !self.ends.iter().any(|end| end["message_id"] == "m6") {
+                    self.end_of("m6").await;
+                }
+                self.say("m7", "Which teams are there?").await;
+                let answer = self.end_of("m7").await;
+                assert!(!answer.contains("reader"), "{answer}");
+            }
+        }
+    }
+}
+
+/// OR-84, OR-90: the same with a model on the other side of a socket, in its vendor's wire format: told without
+/// a kill, with one between any two steps, and with one after each.
 #[actix_web::test]
 async fn the_story_works_with_a_model_that_speaks_the_wire_format() {
-    let model = FakeModel::start();
-    model.answer_with(actor);
-    let profile = format!(
-        "profiles:\n  default: {{provider: anthropic, api_url: '{}', api_key: {KEY}, model: m}}\n",
-        model.url()
-    );
-    let service = home().with_file("data/config/providers.yaml", &profile);
-    let mut story = Story::begin(service.started().await).await;
-
-    story.say("m0", "I need a research team").await;
-    story.end_of("m0").await;
-    story.kill().await;
-    let ready = story.hear("bootstrap", "research").await;
-    story.kill().await;
-    story.say("m1", "What is the answer?").await;
-    story.end_of("m1").await;
-    story.kill().await;
-    let result = story.hear("task", "research").await;
-    story.say("m2", "Which teams are there?").await;
-    story.end_of("m2").await;
-    story.kill().await;
-    story.say("m3", "Shut research down").await;
-    story.approve("yes", "shutdown_team").await;
-    if !story.ends.iter().any(|end| end["message_id"] == "m3") {
-        story.end_of("m3").await;
+    let never = |_: usize, _: usize| false;
+    let once = |telling: usize, step: usize| step + 1 == telling;
+    let always = |_: usize, _: usize| true;
+    for telling in 0..=STEPS {
+        let is_killed_after: &dyn Fn(usize, usize) -> bool = match telling {
+            0 => &never,
+            STEPS => &always,
+            _ => &once,
+        };
+        let model = FakeModel::start();
+        model.answer_with(actor);
+        let profile = format!(
+            "profiles:\n  default: {{provider: anthropic, api_url: '{}', api_key: {KEY}, model: m}}\n",
+            model.url()
+        );
+        let service = home().with_file("data/config/providers.yaml", &profile);
+        let mut story = Story::begin(service.started().await).await;
+        for step in 0..STEPS {
+            story.wire_step(step).await;
+            if is_killed_after(telling, step) {
+                story.kill().await;
+            }
+        }
+        story.check();
     }
-
-    assert_eq!(ready["content"], "[research] Team is ready.");
-    assert_eq!(result["content"], "[research] It is 42.");
-    assert_eq!(result["topic_id"].as_str(), story.topic.as_deref());
-    let of_research = story.told.iter().filter(|frame| frame["kind"] == "task");
-    assert_eq!(of_research.count(), 1, "{:#?}", story.told);
-    assert!(!story.service.path("run/teams/research").exists());
 }

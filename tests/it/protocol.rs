@@ -334,6 +334,8 @@ async fn text_commands_are_answered_without_a_turn() {
     client.say("c5", "/close nonsense").await;
     let unknown = client.frame().await;
     client.say("c6", "/other words").await;
+    let other = client.frame().await;
+    client.say("c7", "/etc/hosts is wrong").await;
     let ordinary = client.frame().await;
 
     assert_eq!(
@@ -350,6 +352,8 @@ async fn text_commands_are_answered_without_a_turn() {
             .unwrap()
             .starts_with("There is no topic \"nonsense\".")
     );
+    let other = other["content"].as_str().unwrap();
+    assert!(other.starts_with("There is no command `/other`"), "{other}");
     assert_eq!(ordinary["type"], "ack");
 }
 

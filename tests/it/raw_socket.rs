@@ -35,14 +35,18 @@ pub(crate) enum Heard {
 impl RawSocket {
     /// Connects as the operator.
     pub(crate) async fn open(service: &Service) -> Self {
+        Self::open_as(service, &service.token()).await
+    }
+
+    /// Connects with a token.
+    pub(crate) async fn open_as(service: &Service, token: &str) -> Self {
         let url = service.url();
         let host = url.strip_prefix("http://").expect("a plain address");
         let mut stream = TcpStream::connect(host).await.expect("a connection");
         let request = format!(
             "GET /ws HTTP/1.1\r\nHost: {host}\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\
              Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\
-             Authorization: Bearer {}\r\n\r\n",
-            service.token()
+             Authorization: Bearer {token}\r\n\r\n"
         );
         stream.write_all(request.as_bytes()).await.expect("sent");
         let mut head = Vec::new();
@@ -56,6 +60,11 @@ impl RawSocket {
     /// Sends a text frame as a client should.
     pub(crate) async fn text(&mut self, text: &str) {
         self.frame(LAST | TEXT, text.as_bytes()).await;
+    }
+
+    /// Sends a close frame.
+    pub(crate) async fn close(&mut self, code: u16) {
+        self.frame(LAST | CLOSE, &code.to_be_bytes()).await;
     }
 
     /// Sends a masked frame whose first byte is given.
@@ -90,6 +99,11 @@ impl RawSocket {
     pub(crate) async fn heard(&mut self) -> Heard {
         let next = tokio::time::timeout(PATIENCE, self.next());
         next.await.expect("a frame in time")
+    }
+
+    /// The same, however long it takes.
+    pub(crate) async fn heard_late(&mut self) -> Heard {
+        self.next().await
     }
 
     async fn next(&mut self) -> Heard {

@@ -24,46 +24,35 @@ async fn what_was_missed_is_delivered_in_order_after_a_kill() {
     let live = client.ask("#reply Live.").await;
     let mut again = service.connect().await;
     again.resume(&channel, 0).await;
-    let all = [again.terminal().await, again.terminal().await];
+    let all = [
+        again.terminal().await,
+        again.terminal().await,
+        again.terminal().await,
+    ];
 
     let kinds: Vec<_> = replayed
         .iter()
         .map(|frame| frame["kind"].as_str().or(frame["type"].as_str()).unwrap())
         .collect();
-    assert_eq!(kinds, ["ack", "tool_call", "tool_result", "response"]);
+    let expected = [
+        "user_message",
+        "ack",
+        "tool_call",
+        "tool_result",
+        "response",
+    ];
+    assert_eq!(kinds, expected);
     assert!(
         replayed
             .iter()
             .all(|frame| frame["channel_id"] == channel.as_str())
     );
-    assert!(replayed[3]["content"].as_str().unwrap().contains("missed"));
+    assert!(replayed[4]["content"].as_str().unwrap().contains("missed"));
     assert_eq!(live["content"], "Live.");
-    assert!(live["seq"].as_u64() > replayed[3]["seq"].as_u64());
-    assert_eq!(
-        all,
-        [replayed[3].clone(), live],
-        "what was confirmed is gone"
-    );
-}
-
-/// CH-37, CH-91
-#[actix::test]
-async fn a_channel_that_is_resumed_elsewhere_leaves_the_older_connection() {
-    let service = Service::start().await;
-    let mut older = service.connect().await;
-    older.ask("#reply Hello.").await;
-    let channel = older.channel.clone().unwrap();
-
-    let mut newer = service.connect().await;
-    newer.resume(&channel, older.last_seq).await;
-    let code = older.closed().await;
-    let end = newer.ask("#reply Here now.").await;
-
-    assert_eq!(code, Some(4409));
-    assert_eq!(
-        [&end["channel_id"], &end["content"]],
-        [&json!(channel), &json!("Here now.")]
-    );
+    assert!(live["seq"].as_u64() > replayed[4]["seq"].as_u64());
+    assert_eq!(all[0]["content"], "Seen.");
+    // Another device may not have had what this one confirmed.
+    assert_eq!(all[1..], [replayed[4].clone(), live]);
 }
 
 /// CH-88

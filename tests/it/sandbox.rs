@@ -20,6 +20,8 @@ use hivewright::{
         },
         workspace::{Access, AllowedDir, Workspace},
     },
+    settings::config::Disk,
+    taint::Taint,
     tools::{self, filter::ToolFilter, host::Grant},
     vault::{Vault, scrubbers::Scrubbers},
 };
@@ -96,6 +98,7 @@ impl World {
             sandbox: Arc::clone(&sandbox),
             rules: Rulebook::default(),
             secrets: Arc::new(Scrubbers::new(Vault::absent(), [])),
+            taint: Taint::default(),
         });
         Self {
             dir,
@@ -118,9 +121,19 @@ impl World {
     }
 
     async fn call_as(&self, label: Label, args: Value, cancel: CancellationToken) -> ToolReply {
+        self.use_tool(label, "bash", args, cancel).await
+    }
+
+    pub(crate) async fn use_tool(
+        &self,
+        label: Label,
+        name: &str,
+        args: Value,
+        cancel: CancellationToken,
+    ) -> ToolReply {
         let call = ToolCall {
             id: "1".into(),
-            name: "bash".to_owned(),
+            name: name.to_owned(),
             args: Args::Json(args),
         };
         let cx = CallContext {
@@ -131,6 +144,7 @@ impl World {
             key: "k".to_owned(),
             rerun: false,
             approved: None,
+            approved_by: None,
             cancel,
         };
         tokio::time::timeout(PATIENCE, self.tools.run(call, cx))
@@ -160,6 +174,7 @@ fn ok(content: &str) -> ToolReply {
         fault: None,
         truncated: false,
         taints: false,
+        rule: None,
     }
 }
 
@@ -290,21 +305,54 @@ async fn a_read_only_folder_is_not_written() {
     }
 }
 
-/// TO-68, SC-58
+/// TO-68, SC-58: by no family of sockets: TCP and UDP over IP, Unix (streams and datagrams), netlink, raw.
 #[tokio::test]
 async fn a_command_has_no_network() {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = listener.local_addr().unwrap().port();
+    let tried = |what: &str| format!("({what}) 2>/dev/null && echo reached || echo refused");
+    let socket =
+        |family: i32, kind: i32| tried(&format!("perl -e 'socket(S,{family},{kind},0)||exit 1'"));
+    let commands = [
+        tried(&format!("echo hello > /dev/tcp/127.0.0.1/{port}")),
+        tried(&format!("echo hello > /dev/udp/127.0.0.1/{port}")),
+        socket(libc::AF_INET, libc::SOCK_DGRAM),
+        socket(libc::AF_INET6, libc::SOCK_STREAM),
+        socket(libc::AF_UNIX, libc::SOCK_STREAM),
+        socket(libc::AF_UNIX, libc::SOCK_DGRAM),
+        socket(libc::AF_NETLINK, libc::SOCK_RAW),
+        socket(libc::AF_PACKET, libc::SOCK_RAW),
+    ];
     for world in worlds().await {
-        let command = format!(
-            "(echo hello > /dev/tcp/127.0.0.1/{port}) 2>/dev/null && echo reached || echo refused"
-        );
+        // Without it, everything would look refused.
+        let perl = world.bash("perl -e 'print 1'").await;
+        assert_eq!(perl, ok("exit_code: 0\nstdout:\n1"));
 
-        assert_eq!(
-            world.bash(&command).await,
-            ok("exit_code: 0\nstdout:\nrefused")
-        );
+        let reply = world.bash(&commands.join("; ")).await;
+
+        let refused = ["refused"; 8].join("\n");
+        assert_eq!(reply, ok(&format!("exit_code: 0\nstdout:\n{refused}")));
     }
+}
+
+/// SC-53, SC-58: the namespace keeps a command off the network also where a socket could be had.
+#[tokio::test]
+async fn the_network_of_a_command_is_its_own_and_empty() {
+    let world = World::new().await;
+    let ours = fs::read_link("/proc/self/ns/net").unwrap();
+
+    let seen = world
+        .bash("readlink /proc/self/ns/net; tail -n +3 /proc/net/dev | cut -d: -f1 | tr -d ' '; cat /proc/net/route | wc -l")
+        .await
+        .content;
+
+    let lines: Vec<_> = seen.lines().collect();
+    let ["exit_code: 0", "stdout:", theirs, devices @ .., _] = lines.as_slice() else {
+        panic!("{seen}");
+    };
+    assert!(theirs.starts_with("net:["), "{seen}");
+    assert_ne!(*theirs, ours.to_str().unwrap());
+    assert_eq!(devices, ["lo"], "{seen}");
 }
 
 /// TO-67, SC-50
@@ -402,6 +450,15 @@ async fn beats(path: &Path) -> bool {
     false
 }
 
+/// Waits until nothing beats. On a busy machine a call is given up before its tree is dead, which then dies
+/// by itself.
+async fn still(path: &Path) {
+    let deadline = Instant::now() + PATIENCE;
+    while beats(path).await {
+        assert!(Instant::now() < deadline, "it lives on");
+    }
+}
+
 const HEART: &str = "while :; do echo . >> notes/heart; sleep 0.01; done";
 
 async fn beating(path: &Path) {
@@ -441,7 +498,7 @@ async fn a_timeout_kills_the_tree_and_keeps_the_output_so_far() {
             "Timed out after 300 ms and was stopped.\nstdout:\nbegun",
         );
         assert_eq!(reply, expected);
-        assert!(!beats(&world.path("teams/alpha/notes/heart")).await);
+        still(&world.path("teams/alpha/notes/heart")).await;
     }
 }
 
@@ -461,7 +518,7 @@ async fn a_cancel_kills_the_tree_that_does_not_hear_it() {
         let (reply, ()) = tokio::join!(running, cancelling);
 
         assert_eq!(reply, ToolReply::failed(ToolFault::Cancelled, "Cancelled."));
-        assert!(!beats(&heart).await);
+        still(&heart).await;
     }
 }
 
@@ -497,10 +554,7 @@ async fn a_dropped_call_kills_the_tree() {
             () = beating(&heart) => {}
         }
 
-        let deadline = Instant::now() + PATIENCE;
-        while beats(&heart).await {
-            assert!(Instant::now() < deadline, "it lives on");
-        }
+        still(&heart).await;
     }
 }
 
@@ -699,6 +753,30 @@ async fn the_self_test_tells_what_could_be_read() {
     assert!(landlock.detail.starts_with(seen), "{landlock:?}");
 }
 
+/// SC-56: a layer that is there and does not do its work counts as missing.
+#[tokio::test]
+async fn nothing_runs_where_the_self_test_got_through() {
+    let world = World::with(|settings| async move {
+        // Every command may read it, wherever the sandbox is.
+        let private = vec!["/dev/null".into()];
+        Sandbox::new(SandboxSettings {
+            private,
+            ..settings
+        })
+        .await
+    })
+    .await;
+
+    let reply = world.bash("touch notes/ran").await;
+
+    assert_eq!(reply.fault, Some(ToolFault::SandboxUnavailable));
+    let seen = "`landlock` is missing (not refused: read /dev/null)";
+    assert!(reply.content.contains(seen), "{reply:?}");
+    assert!(!world.path("teams/alpha/notes/ran").exists());
+    let reports = world.sandbox.probe().await;
+    assert!(!reports[0].holds, "{reports:?}");
+}
+
 /// SC-55: nothing runs where it could read what is private.
 #[tokio::test]
 async fn a_private_path_in_reach_refuses_every_command() {
@@ -766,4 +844,61 @@ async fn new_files_are_private() {
         .permissions()
         .mode();
     assert_eq!(mode & 0o777, 0o600);
+}
+
+/// SC-115: one command cannot fill the disk: not with one file, not with many, not in its temporary folder.
+#[tokio::test]
+async fn a_command_that_writes_more_than_its_workspace_may_hold_is_ended() {
+    for world in worlds().await {
+        let disk = Disk {
+            workspace: 32 << 20,
+            free_space: 0,
+        };
+        world.sandbox.quota().set(disk);
+        let one = world
+            .bash("head -c 1G /dev/zero > notes/one; stat -c %s notes/one; rm notes/one")
+            .await;
+        let many = "for n in {1..4000}; do head -c 1M /dev/zero > $WHERE/$n; done; echo all";
+        let in_workspace = world.bash(&many.replace("$WHERE", "notes")).await;
+        let used = size(&world.path("teams/alpha/notes"));
+        world.bash("rm -f notes/*").await;
+        let elsewhere = world.bash(&many.replace("$WHERE", "$TMPDIR")).await;
+
+        let written: u64 = one.content.lines().nth(2).unwrap().parse().unwrap();
+        assert!(written <= 32 << 20, "{one:?}");
+        for killed in [in_workspace, elsewhere] {
+            assert_eq!(killed.fault, Some(ToolFault::ToolFailed), "{killed:?}");
+            assert!(killed.content.contains("it wrote too much"), "{killed:?}");
+        }
+        assert!(used < 4000 << 20, "{used}");
+        let after = world.bash("echo fits > notes/small; cat notes/small").await;
+        assert_eq!(after, ok("exit_code: 0\nstdout:\nfits"));
+    }
+}
+
+/// SC-115: the last of the disk is not a team's to take, whatever its quota.
+#[tokio::test]
+async fn a_command_that_takes_the_last_of_the_disk_is_ended() {
+    let world = World::new().await;
+    let disk = Disk {
+        workspace: 1 << 40,
+        free_space: 1 << 60,
+    };
+    world.sandbox.quota().set(disk);
+
+    let reading = world.bash("ls > /dev/null; sleep 0.3; echo read").await;
+    let writing = world
+        .bash("head -c 8M /dev/zero > notes/large; sleep 20; echo written")
+        .await;
+
+    assert_eq!(reading, ok("exit_code: 0\nstdout:\nread"));
+    assert!(
+        writing.content.contains("the disk is nearly full"),
+        "{writing:?}"
+    );
+}
+
+fn size(folder: &Path) -> u64 {
+    let files = fs::read_dir(folder).unwrap().flatten();
+    files.map(|file| file.metadata().unwrap().len()).sum()
 }

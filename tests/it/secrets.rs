@@ -61,6 +61,10 @@ async fn a_key_is_nowhere_but_where_it_was_written_down() {
             "ws: {enabled: true}\ntopics: {model: never}\n",
         )
         .with_file("data/config/config.yaml", "log: {level: trace}\n")
+        .with_file(
+            "run/teams/main/config.yaml",
+            "allowed_tools: [\"@files\", \"@shell\"]\n",
+        )
         .with_variable("MODEL_KEY", VARIABLE)
         .started()
         .await;
@@ -79,9 +83,10 @@ async fn a_key_is_nowhere_but_where_it_was_written_down() {
     ]);
     let text = safely(&mut client, "tulips in the garden").await;
     model.say([
+        Reply::call("bash", json!({ "command": format!("echo {VARIABLE}") })),
         Reply::call(
             "bash",
-            json!({ "command": format!("echo {VARIABLE}; env; cat /proc/self/environ; true") }),
+            json!({ "command": "env; tr '\\0' '\\n' < /proc/self/environ; true" }),
         ),
         Reply::call(
             "bash",
@@ -94,6 +99,7 @@ async fn a_key_is_nowhere_but_where_it_was_written_down() {
         Reply::text("Looked everywhere."),
     ]);
     let looked = safely(&mut client, "tulips in the garden").await;
+    let (_, calls) = service.api("GET", "/api/v1/audit?action=tool", None).await;
     // All keys refused, with the vendor's words.
     model.accept("none");
     client
@@ -126,6 +132,27 @@ async fn a_key_is_nowhere_but_where_it_was_written_down() {
     assert!(error.contains("provider_error"), "{error}");
     assert!(text.contains("Your keys are"), "{text}");
     assert!(looked.contains("Looked everywhere."), "{looked}");
+    // The probes were made, or were refused for what they reach for.
+    let calls = calls["data"].as_array().unwrap().iter().rev();
+    let calls: Vec<_> = calls
+        .map(|row| {
+            let call = &row["call"];
+            let told = |field: &str| call[field].as_str().unwrap_or_default().to_owned();
+            (told("tool"), told("decision"), told("rule"))
+        })
+        .collect();
+    let of = |tool: &str, decision: &str, rule: &str| {
+        (tool.to_owned(), decision.to_owned(), rule.to_owned())
+    };
+    assert_eq!(
+        calls,
+        [
+            of("bash", "refuse", "secret_not_allowed"),
+            of("bash", "allow", ""),
+            of("bash", "allow", ""),
+            of("read", "refuse", "outside_workspace"),
+        ]
+    );
     assert!(refused.contains("does not take the key"), "{refused}");
     assert_eq!(contained(refused.as_bytes()), None, "{refused}");
     assert_eq!(contained(shown.as_bytes()), None, "{shown}");

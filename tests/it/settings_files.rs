@@ -232,7 +232,7 @@ async fn other_machines_are_served_behind_a_trusted_proxy() {
 }
 
 /// Puts a new certificate in place.
-fn certified(service: &Service) -> Vec<u8> {
+pub(crate) fn certified(service: &Service) -> Vec<u8> {
     let made = Command::new("openssl")
         .args([
             "req",
@@ -464,6 +464,63 @@ async fn settings_count_while_the_service_runs() {
     assert_eq!(end["code"], "deadline", "{end}");
 }
 
+/// OR-14, OR-22: what is refused of a service that runs is shown until it is cured, whichever file it is.
+#[actix::test]
+async fn a_refused_file_is_shown_by_status_until_it_is_cured() {
+    let service = Service::start().await;
+    let error_is = async |fits: &dyn Fn(&Value) -> bool| {
+        let seen = async {
+            loop {
+                let (_, overview) = service.api("GET", "/api/v1/overview", None).await;
+                let error = overview["data"]["settings_error"].clone();
+                if fits(&error) {
+                    return;
+                }
+                tokio::time::sleep(Duration::from_millis(50)).await;
+            }
+        };
+        tokio::time::timeout(PATIENCE, seen).await.expect("told");
+    };
+
+    for (file, wrong, good, field) in [
+        (
+            "config",
+            "tasks: {turn_timeot: 5m}\n",
+            "tasks: {}\n",
+            "tasks.turn_timeot",
+        ),
+        (
+            "providers",
+            "profiles: {default: {provider: nobody}}\n",
+            "profiles: {default: {provider: offline}}\n",
+            "profiles.default.provider",
+        ),
+        (
+            "channels",
+            "ws: {enabld: true}\n",
+            "ws: {enabled: true}\n",
+            "ws.enabld",
+        ),
+    ] {
+        let path = format!("data/config/{file}.yaml");
+        service.write(&path, wrong);
+        error_is(&|error| error.to_string().contains(field)).await;
+        let status = service.run(&["status"], "").await;
+        let line = status
+            .stdout
+            .lines()
+            .find(|line| line.starts_with("settings "));
+        let line = line.unwrap_or_else(|| panic!("{status:?}"));
+        assert!(line.contains(&format!("{file}.yaml:1:")), "{line}");
+        assert!(line.contains(field), "{line}");
+
+        service.write(&path, good);
+        error_is(&Value::is_null).await;
+        let status = service.run(&["status"], "").await;
+        assert!(!status.stdout.contains(field), "{status:?}");
+    }
+}
+
 /// OR-12 `server.public_url`, `server.allowed_origins`, `log.level`, OP-16: names and levels count without a restart.
 #[actix::test]
 async fn other_names_and_another_log_level_count_while_the_service_runs() {
@@ -517,20 +574,26 @@ async fn a_higher_cap_in_the_file_wakes_what_waits_for_money() {
     let mut client = service.connect().await;
 
     client.say("m1", "#reply Paid.").await;
-    for _ in 0..200 {
-        let (_, held) = service.api("GET", "/api/v1/approvals", None).await;
-        if held.to_string().contains("\"budget\"") {
-            break;
+    let waits = async {
+        loop {
+            let (_, open) = service.api("GET", "/api/v1/tasks", None).await;
+            if open["data"][0]["wait_reason"] == "budget" {
+                break;
+            }
+            tokio::time::sleep(std::time::Duration::from_millis(50)).await;
         }
-        tokio::time::sleep(std::time::Duration::from_millis(50)).await;
-    }
+    };
+    tokio::time::timeout(PATIENCE, waits)
+        .await
+        .expect("it waits for money");
     service.write("run/teams/main/config.yaml", &main(10_000_000));
     let end = client.end_of("m1").await;
 
     assert_eq!(end["content"], "Paid.", "{end}");
 }
 
-/// OR-20: `channels.yaml` may refer to the vault, which is open when it is read.
+/// OR-20, OR-21: `channels.yaml` may refer to the vault, which is open when it is read. What leads nowhere
+/// disables what uses it, is told, and closes no channel.
 #[actix::test]
 async fn the_channels_file_may_refer_to_the_vault() {
     let channels = "ws: {enabled: true}\ntopics: {profile: \"${vault:TOPIC_PROFILE}\"}\n";
@@ -539,8 +602,10 @@ async fn the_channels_file_may_refer_to_the_vault() {
         .started()
         .await;
 
-    let without = Client::try_connect(&service.url(), &service.token()).await;
+    let mut without = service.connect().await;
+    let answer = without.ask("#reply Open.").await;
     let (_, overview) = service.api("GET", "/api/v1/overview", None).await;
+    let checked = service.run(&["config", "check"], "").await;
     let set = &["vault", "set", "TOPIC_PROFILE", "--system"];
     let set = service.run(set, "some-profile").await;
     // It counts without a restart, and after one.
@@ -552,9 +617,12 @@ async fn the_channels_file_may_refer_to_the_vault() {
     service.launch().await;
     let restarted = Client::try_connect(&service.url(), &service.token()).await;
 
-    let error = without.err().expect("no connection").to_string();
-    assert!(error.contains("404"), "{error}");
-    let fault = overview["data"]["channels"].to_string();
+    assert_eq!(answer["content"], "Open.");
+    assert_eq!(overview["data"]["channels"][0]["state"], "on");
+    assert_ne!(checked.code, Some(0), "{checked:?}");
+    let (_, cured) = service.api("GET", "/api/v1/overview", None).await;
+    assert_eq!(cured["data"]["settings_error"], Value::Null, "{cured}");
+    let fault = overview["data"]["settings_error"].to_string();
     assert!(
         fault.contains("channels.yaml:2:") && fault.contains("vault key `TOPIC_PROFILE`"),
         "{fault}"

@@ -110,6 +110,35 @@ impl Browser {
         self.post("url", json!({"url": url})).await;
     }
 
+    /// Opens a further tab, and goes there. Returns the one before.
+    pub(crate) async fn new_tab(&self) -> String {
+        let before = answer(self.http.get(format!("{}/window", self.session))).await;
+        let made = self.post("window/new", json!({"type": "tab"})).await;
+        self.to_tab(made["handle"].as_str().unwrap()).await;
+        before.as_str().unwrap().to_owned()
+    }
+
+    /// Goes to another tab. Returns the one before.
+    pub(crate) async fn to_tab(&self, tab: &str) -> String {
+        let before = answer(self.http.get(format!("{}/window", self.session))).await;
+        self.post("window", json!({"handle": tab})).await;
+        before.as_str().unwrap().to_owned()
+    }
+
+    /// Presses the mouse on an element, moves it by so much, and lets go.
+    pub(crate) async fn drag(&self, selector: &str, across: i32, down: i32) {
+        let id = self.find(selector).await;
+        let origin = json!({"element-6066-11e4-a52e-4f735466cecf": id});
+        let moves = [
+            json!({"type": "pointerMove", "origin": origin, "x": 0, "y": 0}),
+            json!({"type": "pointerDown", "button": 0}),
+            json!({"type": "pointerMove", "origin": "pointer", "x": across, "y": down}),
+            json!({"type": "pointerUp", "button": 0}),
+        ];
+        let source = json!({"type": "pointer", "id": "mouse", "actions": moves});
+        self.post("actions", json!({"actions": [source]})).await;
+    }
+
     pub(crate) async fn reload(&self) {
         self.post("refresh", json!({})).await;
     }

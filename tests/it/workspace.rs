@@ -4,6 +4,8 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet},
+    fs,
+    path::{Path, PathBuf},
     process::Command,
 };
 
@@ -191,4 +193,73 @@ fn the_lock_file_stays_small() {
         (1..=MAX_PACKAGES).contains(&packages),
         "{packages} packages"
     );
+}
+
+/// All Rust files below a folder, with what is in them.
+fn sources(folder: &Path, found: &mut Vec<(PathBuf, String)>) {
+    for entry in fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() {
+            sources(&path, found);
+        } else if path.extension().is_some_and(|end| end == "rs") {
+            let text = fs::read_to_string(&path).unwrap();
+            found.push((path, text));
+        }
+    }
+}
+
+/// SC-05: the table of what callers name tells of tests that there are, and of every tool that takes a path, a
+/// reference or an address.
+#[test]
+fn the_table_of_bounds_names_tests_and_tools_that_there_are() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let text = fs::read_to_string(root.join("docs/security.md")).unwrap();
+    let (_, table) = text.split_once("\n## What callers name\n").unwrap();
+    let table = table.split("\n## ").next().unwrap();
+    let mut files = Vec::new();
+    for folder in ["src", "actors", "tests"] {
+        sources(&root.join(folder), &mut files);
+    }
+
+    let rows = table.lines().filter(|line| line.starts_with("| ")).skip(1);
+    let mut count = 0;
+    for row in rows {
+        let cell = row.trim_end_matches(" |").rsplit(" | ").next().unwrap();
+        let tests: Vec<_> = cell.split('`').skip(1).step_by(2).collect();
+        assert!(!tests.is_empty(), "no test: {row}");
+        for test in tests {
+            let begin = format!("fn {test}(");
+            let exists = files.iter().any(|(_, text)| text.contains(&begin));
+            assert!(exists, "there is no test `{test}`");
+            count += 1;
+        }
+    }
+    assert!(count > 20, "{count}");
+    let naming = [
+        "file_path",
+        "path",
+        "url",
+        "cwd",
+        "env",
+        "config",
+        "credentials",
+    ];
+    let tools = files.iter().filter(|(path, text)| {
+        path.starts_with(root.join("src/tools")) && text.contains("struct Args")
+    });
+    for (path, text) in tools {
+        let (_, args) = text.split_once("struct Args").unwrap();
+        let args = args.split("\n}").next().unwrap();
+        let takes = |name: &&str| args.contains(&format!("    {name}: "));
+        let name = text.split("const NAME: &'static str = \"").nth(1);
+        let (true, Some(name)) = (naming.iter().any(|name| takes(&name)), name) else {
+            continue;
+        };
+        let name = format!("`{}`", name.split('"').next().unwrap());
+        assert!(
+            table.contains(&name),
+            "{name} of {} is not in docs/security.md",
+            path.display()
+        );
+    }
 }

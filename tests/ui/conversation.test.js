@@ -3,6 +3,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { Conversation } from "../../src/http/ui/views/chat/conversation.js";
+import { bytesOf, MOST_BYTES } from "../../src/http/ui/views/chat/size.js";
 
 function storage() {
   const kept = new Map();
@@ -242,4 +243,84 @@ test("OP-51: a new topic is the same whether its frames or its answer come first
     assert.deepEqual(conversation.turns(""), []);
     assert.deepEqual(moves.at(-1), ["", "t-1"]);
   }
+});
+
+const listed = (conversation) => conversation.turns("t-1").map((turn) => [turn.text, turn.status]);
+
+test("CH-91: what another tab says stands where its topic is, and not on a blank page", () => {
+  const conversation = new Conversation(storage(), "someone");
+  conversation.beginChannel("ws:1");
+  const moves = [];
+  conversation.onMoved = (turn, from, to) => moves.push([from, to]);
+  const said = { channel_id: "ws:1", topic_id: null, ts: 4, seq: 0.5, message_id: "m-other" };
+
+  conversation.apply({ ...said, seq: 1, type: "progress", kind: "user_message", content: "question" });
+  for (const frame of frames("m-other")) conversation.apply({ ...frame, seq: frame.seq + 1 });
+
+  assert.deepEqual(listed(conversation), [["question", "done"]]);
+  assert.deepEqual([conversation.turns(""), moves, conversation.heard], [[], [], {}]);
+});
+
+test("CH-91: what this tab said is confirmed when it is told again, and stands there once", () => {
+  const conversation = new Conversation(storage(), "someone");
+  conversation.beginChannel("ws:1");
+  const turn = conversation.compose("question", "");
+  conversation.frameOf(turn);
+  const said = { channel_id: "ws:1", topic_id: null, ts: 4, seq: 1, message_id: turn.id };
+
+  conversation.apply({ ...said, type: "progress", kind: "user_message", content: "question" });
+  const unsent = conversation.unacknowledged();
+  for (const frame of frames(turn.id)) conversation.apply({ ...frame, seq: frame.seq + 1 });
+
+  assert.deepEqual(unsent, []);
+  assert.deepEqual(listed(conversation), [["question", "done"]]);
+});
+
+test("OP-67: a tab that is behind takes nothing from what another one keeps", () => {
+  const place = storage();
+  const begin = new Conversation(place, "someone");
+  begin.beginChannel("ws:1");
+  begin.save();
+  const [ahead, behind] = [new Conversation(place, "someone"), new Conversation(place, "someone")];
+  for (const frame of frames("m-1")) ahead.apply(frame);
+  const underway = ahead.compose("not sent yet", "t-1");
+  ahead.draft("t-1", "typed here");
+
+  ahead.save();
+  behind.draft("t-2", "typed there");
+  behind.save();
+  const kept = new Conversation(place, "someone");
+  ahead.remove(underway);
+  ahead.draft("t-1", "");
+  ahead.save();
+  const later = new Conversation(place, "someone");
+
+  assert.deepEqual(
+    kept.unacknowledged().map((turn) => turn.text),
+    ["not sent yet"],
+  );
+  assert.equal(kept.lastSeq, 13);
+  assert.deepEqual(kept.drafts, { "t-1": "typed here", "t-2": "typed there" });
+  assert.deepEqual(later.unacknowledged(), [], "what was discarded does not come back");
+  assert.deepEqual(later.drafts, { "t-2": "typed there" });
+});
+
+test("OP-51: whoever comes again finds the conversation, and nobody else does", () => {
+  const place = storage();
+  const first = new Conversation(place, "someone");
+  first.beginChannel("ws:1");
+  for (const frame of frames("m-1")) first.apply(frame);
+  first.save();
+  const other = new Conversation(place, "other");
+  other.beginChannel("ws:2");
+  other.save();
+
+  assert.deepEqual(other.turns("t-1"), []);
+  assert.equal(new Conversation(place, "someone").turns("t-1").length, 1);
+});
+
+test("CH-44: a message is counted as it is sent", () => {
+  assert.equal(bytesOf("a"), 3);
+  assert.equal(bytesOf("ä\n"), 6);
+  assert.ok(bytesOf("x".repeat(MOST_BYTES)) > MOST_BYTES);
 });

@@ -16,6 +16,7 @@ use serde_json::{Value, json};
 use crate::{
     approvals::{
         Approvals, Ask, Decide, Neighbours, Opened, Reply, Resolved,
+        deciders::Deciders,
         desk::{Desk, Wish},
         grants::Grants,
         question::{Answer, AnswerKind, DEFAULT_TTL, Question, QuestionStatus},
@@ -145,6 +146,7 @@ pub(super) struct Bench {
     pub(super) full: Arc<AtomicBool>,
     pub(super) enqueued: Arc<Mutex<Vec<Task>>>,
     pub(super) resolved: Arc<Mutex<Vec<Approval>>>,
+    pub(super) deciders: Deciders,
 }
 
 pub(super) struct Process {
@@ -165,6 +167,7 @@ impl Bench {
             full: Arc::default(),
             enqueued: Arc::default(),
             resolved: Arc::default(),
+            deciders: Deciders::default(),
         }
     }
 
@@ -199,6 +202,7 @@ impl Bench {
             ids: self.ids.clone(),
             desk: desk.clone(),
             grants: Grants::read(&*storage).unwrap(),
+            deciders: self.deciders.clone(),
             ledger: crate::budget::Ledger::default(),
             days: Arc::new(crate::doubles::world::OneDay),
         };
@@ -327,6 +331,7 @@ pub(super) fn word(approval: &Approval, choice: Choice, who: &str) -> Word {
         resolution: crate::approvals::record::Resolution::Once,
         digest: Some(approval.digest.clone()),
         note: None,
+        confirm: None,
         by: Decider::new(who),
         via: "api".to_owned(),
     }

@@ -355,6 +355,42 @@ async fn at_high_risk_whoever_caused_the_task_does_not_decide() {
     assert_eq!(other.unwrap().status, Status::Approved);
 }
 
+/// PL-77: where nobody else could decide, they may, if they say that they mean it.
+#[actix::test]
+async fn at_high_risk_a_lone_person_decides_by_typing_the_short_id() {
+    let bench = Bench::new();
+    // Ann is alone, but for the team `busy`.
+    bench
+        .deciders
+        .connect(|who, team| who.as_str() != "ann" || team.as_str() == "busy");
+    let process = bench.start();
+    let risky = || Asking {
+        high_risk: true,
+        ..Asking::default()
+    };
+    let approval = process.open_with(&bench, risky()).await;
+    let typed = |confirm: &str| Word {
+        confirm: Some(confirm.to_owned()),
+        ..word(&approval, Choice::Approve, "ann")
+    };
+
+    let plain = process
+        .decide(word(&approval, Choice::Approve, "ann"))
+        .await;
+    let wrong = process.decide(typed("zzzzzz")).await;
+    let long = process.decide(typed(approval.id.as_str())).await;
+    let meant = process.decide(typed(&approval.short_id)).await.unwrap();
+
+    let unconfirmed = || Err(NotDecided::Unconfirmed(approval.short_id.clone()));
+    assert_eq!([plain, wrong, long], [(); 3].map(|()| unconfirmed()));
+    assert_eq!((meant.status, meant.alone), (Status::Approved, true));
+    let row = bench.row(&process, &approval);
+    assert!(row.alone);
+    let other = process.open_with(&bench, risky()).await;
+    let by_bob = process.decide(word(&other, Choice::Approve, "bob")).await;
+    assert!(!by_bob.unwrap().alone);
+}
+
 /// PL-77: nor through another door: as the principal that their chat identity is linked to, or with the token
 /// that claimed them.
 #[test]

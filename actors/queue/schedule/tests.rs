@@ -18,6 +18,18 @@ fn task(number: usize) -> TaskId {
     format!("task-{number}").into()
 }
 
+fn ticket(task: TaskId, priority: Priority) -> Ticket {
+    of("someone", task, priority)
+}
+
+fn of(person: &str, task: TaskId, priority: Priority) -> Ticket {
+    Ticket {
+        task,
+        priority,
+        person: person.into(),
+    }
+}
+
 fn limits(running: usize) -> Limits {
     Limits {
         running,
@@ -103,7 +115,7 @@ proptest! {
             match step {
                 Step::Push(team, topic) => {
                     let lane = lane(team, topic);
-                    schedule.push(&lane, task(number), Priority::Normal);
+                    schedule.push(&lane, ticket(task(number), Priority::Normal));
                     model.waiting.entry(lane).or_default().push(task(number));
                 }
                 Step::Next => {
@@ -130,7 +142,7 @@ proptest! {
                         let id = model.running.remove(&lane).unwrap();
                         let until = pause.map(|pause| Timestamp(model.now + pause));
                         schedule.finished(&lane, Duration::ZERO);
-                        schedule.put_back(&lane, id.clone(), Priority::Normal, until);
+                        schedule.put_back(&lane, ticket(id.clone(), Priority::Normal), until);
                         model.waiting.entry(lane.clone()).or_default().insert(0, id);
                         if let Some(until) = until {
                             model.held.insert(lane, until.0);
@@ -189,7 +201,7 @@ proptest! {
     ) {
         let mut schedule = Schedule::new(limits(1));
         for number in 0..backlog + turns.len() {
-            schedule.push(&lane(1, 0), task(number), Priority::Normal);
+            schedule.push(&lane(1, 0), ticket(task(number), Priority::Normal));
         }
         for ran in turns {
             let (started, _) = schedule.next(Timestamp(0)).unwrap();
@@ -197,7 +209,7 @@ proptest! {
         }
 
         let (busy, _) = schedule.next(Timestamp(0)).unwrap();
-        schedule.push(&lane(0, 0), task(1_000_000), Priority::Normal);
+        schedule.push(&lane(0, 0), ticket(task(1_000_000), Priority::Normal));
         schedule.finished(&busy, Duration::from_millis(1));
 
         prop_assert_eq!(schedule.next(Timestamp(0)).unwrap().0, lane(0, 0));
@@ -209,11 +221,11 @@ proptest! {
 fn ten_thousand_waiting_tasks_of_one_team_do_not_starve_another() {
     let mut schedule = Schedule::new(limits(1));
     for number in 0..10_000 {
-        schedule.push(&lane(1, 0), task(number), Priority::Normal);
+        schedule.push(&lane(1, 0), ticket(task(number), Priority::Normal));
     }
     let (busy, _) = schedule.next(Timestamp(0)).unwrap();
 
-    schedule.push(&lane(2, 0), task(10_000), Priority::Normal);
+    schedule.push(&lane(2, 0), ticket(task(10_000), Priority::Normal));
     schedule.finished(&busy, Duration::from_secs(60));
 
     assert_eq!(
@@ -222,19 +234,160 @@ fn ten_thousand_waiting_tasks_of_one_team_do_not_starve_another() {
     );
 }
 
+/// OR-77: a team is charged for the time that its turns ran.
+#[test]
+fn a_team_with_short_turns_starts_as_many_more_of_them() {
+    let mut schedule = Schedule::new(limits(1));
+    for number in 0..2_000 {
+        schedule.push(&lane(1, 0), ticket(task(number), Priority::Normal));
+        schedule.push(&lane(2, 0), ticket(task(2_000 + number), Priority::Normal));
+    }
+
+    let mut starts = [0, 0];
+    for _ in 0..1_100 {
+        let (next, _) = schedule.next(Timestamp(0)).unwrap();
+        let long = next == lane(1, 0);
+        let ran = Duration::from_secs(if long { 10 } else { 1 });
+        starts[usize::from(long)] += 1;
+        schedule.finished(&next, ran);
+    }
+
+    let [short, long] = starts;
+    assert!((99..=101).contains(&long), "{long} long, {short} short");
+}
+
+/// OR-77, OR-78: one person fills 300 topics of a team; another one, and the same one in a quiet topic, wait
+/// for the next free slot and no longer.
+#[test]
+fn a_quiet_person_is_served_before_the_next_turn_of_one_with_many_topics() {
+    let topic = |number: usize| Lane {
+        team: "main".into(),
+        topic: Some(format!("t-{number}").into()),
+    };
+    for (person, lane) in [("quiet", topic(300)), ("loud", topic(300))] {
+        let mut schedule = Schedule::new(limits(8));
+        for number in 0..6_000 {
+            let ticket = of("loud", task(number), Priority::Normal);
+            schedule.push(&topic(number % 300), ticket);
+        }
+        let mut running: VecDeque<Lane> = VecDeque::new();
+        for _ in 0..900 {
+            while let Some((lane, _)) = schedule.next(Timestamp(0)) {
+                running.push_back(lane);
+            }
+            let over = running.pop_front().unwrap();
+            schedule.finished(&over, Duration::from_millis(125));
+        }
+        while let Some((lane, _)) = schedule.next(Timestamp(0)) {
+            running.push_back(lane);
+        }
+
+        schedule.push(&lane, of(person, task(6_000), Priority::Normal));
+        let over = running.pop_front().unwrap();
+        schedule.finished(&over, Duration::from_millis(125));
+
+        assert_eq!(
+            schedule.next(Timestamp(0)),
+            Some((lane, task(6_000))),
+            "{person}"
+        );
+    }
+}
+
+/// OR-77, OR-78: in the one lane of a team without topics people take turns, each in the order of their own tasks.
+#[test]
+fn people_take_turns_in_a_lane_without_topics() {
+    let mut schedule = Schedule::new(limits(1));
+    let lane = Lane {
+        team: "left".into(),
+        topic: None,
+    };
+    for number in 0..100 {
+        schedule.push(&lane, of("loud", task(number), Priority::Normal));
+    }
+    let mut order = Vec::new();
+    let mut run = |schedule: &mut Schedule, times: usize| {
+        for _ in 0..times {
+            let (lane, id) = schedule.next(Timestamp(0)).unwrap();
+            schedule.finished(&lane, Duration::ZERO);
+            order.push(id);
+        }
+    };
+    run(&mut schedule, 10);
+
+    for number in 100..103 {
+        schedule.push(&lane, of("quiet", task(number), Priority::Normal));
+    }
+    schedule.push(&lane, of("loud", task(200), Priority::High));
+    run(&mut schedule, 7);
+
+    assert_eq!(order[..10], (0..10).map(task).collect::<Vec<_>>());
+    assert_eq!(order[10], task(200));
+    let quiet = [100, 101, 102].map(task);
+    let places = quiet.map(|id| order.iter().position(|other| *other == id).unwrap());
+    assert_eq!(places, [11, 13, 15], "{order:?}");
+}
+
+/// OR-77: newcomers go first, but however many come, nobody waits for ever.
+#[test]
+fn a_stream_of_newcomers_starves_nobody() {
+    let mut schedule = Schedule::new(limits(1));
+    let topic = |number: usize| Lane {
+        team: "main".into(),
+        topic: Some(format!("t-{number}").into()),
+    };
+    schedule.push(&topic(0), of("regular", task(0), Priority::Normal));
+    schedule.next(Timestamp(0)).unwrap();
+    schedule.push(&topic(0), of("regular", task(1), Priority::Normal));
+    schedule.finished(&topic(0), Duration::from_millis(1));
+
+    let mut order = Vec::new();
+    for number in 2..3_000 {
+        let person = format!("guest-{number}");
+        schedule.push(&topic(number), of(&person, task(number), Priority::Normal));
+        let (lane, id) = schedule.next(Timestamp(0)).unwrap();
+        schedule.finished(&lane, Duration::from_millis(1));
+        order.push(id);
+    }
+
+    let served = order.iter().position(|id| *id == task(1)).unwrap();
+    assert!((500..=1_100).contains(&served), "{served}");
+}
+
+/// OR-78: urgency goes before whose turn it is.
+#[test]
+fn an_urgent_task_goes_before_that_of_a_quiet_person() {
+    let mut schedule = Schedule::new(limits(1));
+    let loud = |number, priority| of("loud", task(number), priority);
+    schedule.push(&lane(1, 0), loud(1, Priority::Normal));
+    let (first, _) = schedule.next(Timestamp(0)).unwrap();
+    schedule.push(&lane(1, 1), of("quiet", task(2), Priority::Normal));
+    schedule.push(&lane(1, 2), loud(3, Priority::Normal));
+    schedule.push(&lane(1, 3), loud(4, Priority::High));
+    schedule.finished(&first, Duration::ZERO);
+
+    let mut order = Vec::new();
+    while let Some((lane, id)) = schedule.next(Timestamp(0)) {
+        schedule.finished(&lane, Duration::ZERO);
+        order.push(id);
+    }
+
+    assert_eq!(order, [4, 2, 3].map(task));
+}
+
 /// OR-77
 #[test]
 fn an_idle_team_saves_nothing_up() {
     let mut schedule = Schedule::new(limits(1));
     for number in 0..100 {
-        schedule.push(&lane(1, 0), task(number), Priority::Normal);
+        schedule.push(&lane(1, 0), ticket(task(number), Priority::Normal));
     }
     for _ in 0..50 {
         let (busy, _) = schedule.next(Timestamp(0)).unwrap();
         schedule.finished(&busy, Duration::from_secs(60));
     }
     for number in 100..110 {
-        schedule.push(&lane(2, 0), task(number), Priority::Normal);
+        schedule.push(&lane(2, 0), ticket(task(number), Priority::Normal));
     }
 
     let mut order = Vec::new();
@@ -256,7 +409,7 @@ fn an_idle_team_saves_nothing_up() {
 fn equals_go_by_name() {
     let mut schedule = Schedule::new(limits(3));
     for team in [3, 1, 2] {
-        schedule.push(&lane(team, 0), task(team.into()), Priority::Normal);
+        schedule.push(&lane(team, 0), ticket(task(team.into()), Priority::Normal));
     }
 
     let order = [(); 3].map(|()| schedule.next(Timestamp(0)).unwrap().0.team);
@@ -269,10 +422,13 @@ fn equals_go_by_name() {
 fn one_team_holds_at_most_three_quarters_of_the_slots() {
     let mut schedule = Schedule::new(limits(8));
     for topic in 0..8 {
-        schedule.push(&lane(1, topic), task(topic.into()), Priority::Normal);
+        schedule.push(
+            &lane(1, topic),
+            ticket(task(topic.into()), Priority::Normal),
+        );
     }
     let started = std::iter::from_fn(|| schedule.next(Timestamp(0))).count();
-    schedule.push(&lane(2, 0), task(9), Priority::Normal);
+    schedule.push(&lane(2, 0), ticket(task(9), Priority::Normal));
 
     assert_eq!(started, 6);
     assert_eq!(schedule.next(Timestamp(0)).unwrap().0, lane(2, 0));
@@ -294,7 +450,7 @@ fn a_full_topic_team_or_queue_takes_no_more() {
     {
         let answer = schedule.admits(&lane(team, topic));
         if answer.is_ok() {
-            schedule.push(&lane(team, topic), task(number), Priority::Normal);
+            schedule.push(&lane(team, topic), ticket(task(number), Priority::Normal));
         }
         answers.push(answer);
     }
@@ -317,9 +473,9 @@ fn a_full_topic_team_or_queue_takes_no_more() {
 #[test]
 fn a_resting_team_starts_nothing_and_then_goes_on() {
     let mut schedule = Schedule::new(limits(2));
-    schedule.push(&lane(1, 0), task(1), Priority::Normal);
+    schedule.push(&lane(1, 0), ticket(task(1), Priority::Normal));
     schedule.rest(&lane(1, 0).team, Timestamp(10));
-    schedule.push(&lane(1, 1), task(2), Priority::Normal);
+    schedule.push(&lane(1, 1), ticket(task(2), Priority::Normal));
 
     let early = schedule.next(Timestamp(9));
     let wakes_at = schedule.wakes_at();
@@ -334,8 +490,12 @@ fn a_resting_team_starts_nothing_and_then_goes_on() {
 #[test]
 fn a_lane_does_not_rest_for_a_task_that_is_gone() {
     let mut schedule = Schedule::new(limits(1));
-    schedule.put_back(&lane(1, 0), task(1), Priority::Normal, Some(Timestamp(10)));
-    schedule.push(&lane(1, 0), task(2), Priority::Normal);
+    schedule.put_back(
+        &lane(1, 0),
+        ticket(task(1), Priority::Normal),
+        Some(Timestamp(10)),
+    );
+    schedule.push(&lane(1, 0), ticket(task(2), Priority::Normal));
 
     assert!(schedule.remove(&lane(1, 0), &task(1)));
 
@@ -348,14 +508,14 @@ fn a_lane_does_not_rest_for_a_task_that_is_gone() {
 fn a_returned_task_keeps_its_class() {
     let mut schedule = Schedule::new(limits(1));
     let lane = lane(1, 0);
-    schedule.push(&lane, task(1), Priority::Normal);
-    schedule.push(&lane, task(2), Priority::High);
+    schedule.push(&lane, ticket(task(1), Priority::Normal));
+    schedule.push(&lane, ticket(task(2), Priority::High));
 
-    schedule.put_back(&lane, task(3), Priority::Low, None);
-    schedule.put_back(&lane, task(4), Priority::Normal, None);
-    schedule.put_back(&lane, task(5), Priority::Critical, None);
-    schedule.push(&lane, task(6), Priority::Low);
-    schedule.push(&lane, task(7), Priority::Critical);
+    schedule.put_back(&lane, ticket(task(3), Priority::Low), None);
+    schedule.put_back(&lane, ticket(task(4), Priority::Normal), None);
+    schedule.put_back(&lane, ticket(task(5), Priority::Critical), None);
+    schedule.push(&lane, ticket(task(6), Priority::Low));
+    schedule.push(&lane, ticket(task(7), Priority::Critical));
 
     let order = [5, 7, 2, 4, 1, 3, 6].map(task);
     assert_eq!(schedule.waiting_in(&lane), order);

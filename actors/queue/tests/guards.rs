@@ -1,9 +1,12 @@
 //! What a turn may make other teams do: the guards of the queue, asked the way that tools ask.
 
 use super::*;
-use crate::queue::{
-    causes::{Giver, Runaway},
-    submit::{Overlap, Refusal, Submission, Submit},
+use crate::{
+    queue::{
+        causes::{Giver, Runaway},
+        submit::{Overlap, Refusal, Submission, Submit},
+    },
+    room::Space,
 };
 
 /// Work for a team that has one lane.
@@ -235,6 +238,25 @@ async fn a_refusal_loses_no_work() {
     );
     assert_eq!((setting.stops(), setting.ended()), (0, vec!["runs".into()]));
     assert!(setting.open().await.contains(&"waits".to_owned()));
+}
+
+/// SC-115: a turn goes on, and the work that it would give is refused while the disk has no room.
+#[actix::test]
+async fn without_room_no_new_task_is_stored() {
+    let setting = set_up(Limits::default());
+    let root = setting.root().await;
+
+    setting.store.room().set(Space::Full);
+    let refused = setting.gives(&root, "first", Overlap::Allow).await;
+    setting.store.room().set(Space::Enough);
+    let taken = setting.gives(&root, "second", Overlap::Allow).await;
+
+    assert_eq!(refused, Err(Refusal::DiskFull));
+    assert!(
+        matches!(taken, Ok(Submission::Enqueued { .. })),
+        "{taken:?}"
+    );
+    assert!(!setting.open().await.contains(&"first".to_owned()));
 }
 
 /// OR-65: stale is what runs without a sign in its journal, not what has waited for long.

@@ -83,6 +83,102 @@ async fn close_ends_a_topic_and_all_its_work() {
     assert_eq!(twice, "done m5: Closed \"water garden\".");
 }
 
+/// CH-106: a topic is renamed by code, in the topic of the message or the one used last.
+#[actix::test]
+async fn a_topic_is_renamed_by_a_command() {
+    let world = slow();
+    let client = world.connect(&world.start());
+    client.say("m1", "/rename tulips");
+    let none = client.hear().await;
+    client.say("m2", "water the garden");
+    let first = client.topic_of("m2").await;
+    client.say("m3", "/new pay the invoice");
+    client.topic_of("m3").await;
+
+    client.say("m4", "/rename The invoice of May");
+    let last = client.hear().await;
+    client.say_in(&first, "m5", "/rename tulips");
+    let named = client.hear().await;
+    client.say_in(&first, "m6", "/rename the invoice of may");
+    let taken = client.hear().await;
+    client.say("m7", "/rename");
+    let how = client.hear().await;
+    client.say("m8", "/topics");
+    let topics = client.hear().await;
+
+    assert_eq!(none, "done m1: There are no open topics.");
+    assert_eq!(
+        last,
+        "done m4: The topic is called \"The invoice of May\" now."
+    );
+    assert_eq!(named, "done m5: The topic is called \"tulips\" now.");
+    assert!(
+        taken.starts_with("done m6: The topic keeps its name"),
+        "{taken}"
+    );
+    assert!(how.contains("/rename <name>"), "{how}");
+    assert!(topics.contains(&format!("tulips ({first})")), "{topics}");
+    let asked = format!("{:?}", world.asked.lock().unwrap());
+    assert!(!asked.contains("rename"), "{asked}");
+}
+
+/// CH-106, EN-37: a word behind a slash that is no command is answered by code, and no model is told; a path is a
+/// message.
+#[actix::test]
+async fn an_unknown_command_is_answered_with_help() {
+    let world = World::new(|_| vec![Play::Say("Fine."), Play::Answer]);
+    let client = world.connect(&world.start());
+
+    client.say("m1", "/renmae tulips");
+    let unknown = client.hear().await;
+    client.say("m2", "/think high");
+    let think = client.hear().await;
+    client.say("m3", "/etc/hosts is wrong");
+    let path = client.hear_end_of("m3").await;
+
+    assert!(
+        unknown.starts_with("done m1: There is no command `/renmae`"),
+        "{unknown}"
+    );
+    assert!(unknown.contains("/rename <name>"), "{unknown}");
+    assert!(
+        think.starts_with("done m2: `/think` is not available"),
+        "{think}"
+    );
+    assert_eq!(path.last().unwrap(), "done m3: Fine.");
+    assert_eq!(world.asked.lock().unwrap().len(), 1);
+}
+
+/// EN-35: without words, the next message opens the topic, wherever it is said and also after a restart; the one
+/// after that does not.
+#[actix::test]
+async fn new_alone_lets_the_next_message_begin_a_topic() {
+    let world = slow();
+    let client = world.connect(&world.start());
+    client.say("m1", "water the garden");
+    let first = client.topic_of("m1").await;
+    client.hear_end_of("m1").await;
+
+    client.say("m2", "/new");
+    let told = client.hear().await;
+    let mut next = world.connect(&world.start());
+    next.resume(&client.channel, client.last_seq.get());
+    next.last_seq.set(client.last_seq.get());
+    next.item().await;
+    next.channel = client.channel.clone();
+    next.say("m3", "/topics");
+    next.hear_end_of("m3").await;
+    next.say_in(&first, "m4", "water the garden");
+    let second = next.topic_of("m4").await;
+    next.hear_end_of("m4").await;
+    next.say_in(&first, "m5", "water the garden");
+    let third = next.topic_of("m5").await;
+
+    assert_eq!(told, "done m2: Your next message begins a new topic.");
+    assert_ne!(first, second);
+    assert_eq!(first, third);
+}
+
 /// EN-35: also where the message would belong to a topic that there is.
 #[actix::test]
 async fn new_begins_a_topic_with_the_rest_of_the_message() {
@@ -91,8 +187,6 @@ async fn new_begins_a_topic_with_the_rest_of_the_message() {
     client.say("m1", "water the garden");
     let first = client.topic_of("m1").await;
 
-    client.say("m2", "/new");
-    let how = client.hear().await;
     client.say("m3", "/New  water the garden");
     let second = client.topic_of("m3").await;
     client.say("m3", "/New  water the garden");
@@ -100,7 +194,6 @@ async fn new_begins_a_topic_with_the_rest_of_the_message() {
     client.say("m4", "/topics");
     let topics = client.hear().await;
 
-    assert!(how.starts_with("done m2: Say what it is about"), "{how}");
     assert_ne!(first, second);
     assert_eq!(same, second);
     assert!(

@@ -158,6 +158,7 @@ async fn an_undecided_message_is_acknowledged_by_the_next_process() {
     next.item().await;
     let began = tokio::time::Instant::now();
 
+    assert_eq!(next.hear().await, "user_message m3: hello there");
     assert_eq!(next.hear().await, "ack m3: Working on it.");
     assert!(
         began.elapsed() < Duration::from_secs(2),

@@ -11,7 +11,8 @@ use crate::{
     storage::{Storage, StorageError},
     store::{
         StoreError, StoreHandle,
-        records::{EdgeKey, Writes, decode},
+        damage::one,
+        records::{EdgeKey, Writes},
     },
 };
 
@@ -53,9 +54,7 @@ fn done_key() -> EdgeKey {
 
 /// When it was last done, if ever.
 pub fn last(storage: &dyn Storage) -> Result<Option<Done>, StorageError> {
-    let key = done_key().bytes();
-    let value = storage.get(&key)?;
-    value.map(|value| decode(&key, &value)).transpose()
+    one(storage, &done_key().bytes())
 }
 
 /// Why it was broken off. What was removed so far stays removed, and the rest waits for the next time.

@@ -19,7 +19,8 @@ use crate::{
     scheduler::{records as runs, run::Run},
     storage::{Order, Storage, StorageError},
     store::{
-        records::{self, Writes, after_prefix, decode},
+        damage::{one, report, row},
+        records::{self, Writes, after_prefix},
         trust,
     },
     task::{Lineage, Task},
@@ -222,7 +223,7 @@ impl Pass {
         };
         match self.stage {
             Stage::OpenTasks => walk.all(&whole(records::task_prefix()), &mut |key, value, _| {
-                if let Ok(task) = decode::<Task>(key, value) {
+                if let Some(task) = row::<Task>(storage, key, Ok(value)) {
                     needed.line(task.lineage.as_ref());
                     let lane = records::lane_name(&task.lane, task.generation);
                     needed.busy.insert(lane);
@@ -232,11 +233,9 @@ impl Pass {
             Stage::Approvals => {
                 let marks = whole(records::approval_marks());
                 walk.all(&marks, &mut |key, value, _| {
-                    let found = decode::<ApprovalId>(key, value)
-                        .map(|id| records::approval_key(&id))
-                        .and_then(|key| Ok((storage.get(&key)?, key)));
-                    if let Ok((Some(value), key)) = found
-                        && let Ok(approval) = decode::<Approval>(&key, &value)
+                    let id = row::<ApprovalId>(storage, key, Ok(value));
+                    let key = id.map(|id| records::approval_key(&id));
+                    if let Some(Ok(Some(approval))) = key.map(|key| one::<Approval>(storage, &key))
                     {
                         needed.line(approval.lineage.as_ref());
                         needed.tasks.extend(approval.task);
@@ -251,7 +250,7 @@ impl Pass {
                 needed.topics.extend(id.map(<[u8]>::to_vec));
             }),
             Stage::Teams => walk.all(&whole(records::teams_prefix()), &mut |key, value, _| {
-                if let Ok(team) = decode::<TeamRecord>(key, value)
+                if let Some(team) = row::<TeamRecord>(storage, key, Ok(value))
                     && team.state != TeamState::Removed
                 {
                     needed.teams.insert(records::lane_team(&team.key()));
@@ -260,7 +259,7 @@ impl Pass {
             Stage::Tasks => {
                 let finished = whole(records::finished_prefix());
                 walk.all(&finished, &mut |key, value, slice| {
-                    if let Ok(task) = decode::<Task>(key, value)
+                    if let Some(task) = row::<Task>(storage, key, Ok(value))
                         && has_ended_before(&task, cut.tasks)
                         && !needed.tasks.contains(&task.id)
                     {
@@ -281,13 +280,16 @@ impl Pass {
                 walk.drop_old(&inboxes, &mut removed.inbox, &|key, value| {
                     let lane = key.get(skipped..key.len().saturating_sub(9));
                     let busy = lane.is_some_and(|lane| needed.busy.contains(lane));
-                    !busy && decode::<InboxEvent>(key, value).is_ok_and(|row| row.at < cut.tasks)
+                    !busy
+                        && row::<InboxEvent>(storage, key, Ok(value))
+                            .is_some_and(|row| row.at < cut.tasks)
                 })
             }
             Stage::Notices => {
                 let notices = whole(records::notices_prefix());
                 walk.drop_old(&notices, &mut removed.inbox, &|key, value| {
-                    decode::<Notice>(key, value).is_ok_and(|row| row.read && row.at < cut.tasks)
+                    row::<Notice>(storage, key, Ok(value))
+                        .is_some_and(|row| row.read && row.at < cut.tasks)
                 })
             }
             Stage::Audits | Stage::Decisions => {
@@ -333,7 +335,7 @@ impl Pass {
         let end = self.from.take().unwrap_or_else(|| after_prefix(&start));
         let mut left = None;
         storage.scan(&start, &end, Order::Falling, &mut |key, value| {
-            if let Ok(run) = value.and_then(|value| decode::<Run>(key, value)) {
+            if let Some(run) = row::<Run>(storage, key, value) {
                 let seen = match &mut self.trigger {
                     Some((trigger, seen)) if *trigger == run.trigger => seen,
                     counted => &mut counted.insert((run.trigger.clone(), 0)).1,
@@ -411,8 +413,9 @@ impl<'b> Walk<'_, 'b> {
         } = self;
         let start = from.take().unwrap_or_else(|| start.clone());
         storage.scan(&start, end, Order::Rising, &mut |key, value| {
-            if let Ok(value) = value {
-                visit(key, value, slice);
+            match value {
+                Ok(value) => visit(key, value, slice),
+                Err(error) => report(storage, key, &error),
             }
             match slice.is_full() || enough() {
                 true => {

@@ -132,7 +132,7 @@ fn turn(task: &Task, first: u64, at: Timestamp) -> Writes {
 }
 
 fn write(disk: &Disk, writes: Writes) {
-    disk.mount(None).commit(&writes.batch()).unwrap();
+    disk.mount(None).commit(&writes.batch().unwrap()).unwrap();
 }
 
 /// A pass whose slices look at so many records.
@@ -148,7 +148,7 @@ fn pass_in_slices(disk: &Disk, keeps: &Keeps, records: usize) -> (Removed, usize
         });
         let slice = slice.unwrap();
         slices += 1;
-        mounted.commit(&slice.writes.batch()).unwrap();
+        mounted.commit(&slice.writes.batch().unwrap()).unwrap();
         if slice.last {
             return (pass.removed(), slices);
         }
@@ -186,6 +186,7 @@ fn full_store() -> Disk {
             target: "apr-1".to_owned(),
             from: "api".to_owned(),
             outcome: "ok".to_owned(),
+            call: None,
         });
     }
     for (number, days) in [(1, 91), (2, 80)] {
@@ -194,6 +195,7 @@ fn full_store() -> Disk {
             text: "done".to_owned(),
             label: Label::Trusted,
             at: ago(days),
+            audience: None,
         };
         writes = writes.inbox(&news, 1, number, &event);
     }
@@ -347,7 +349,7 @@ fn a_slice_removes_a_bounded_number_of_records() {
 
     loop {
         let slice = pass.slice(&*mounted, &mut || false).unwrap();
-        let batch = slice.writes.batch();
+        let batch = slice.writes.batch().unwrap();
         largest = largest.max(batch.changes.len());
         mounted.commit(&batch).unwrap();
         if slice.last {

@@ -180,6 +180,31 @@ pub(in crate::store) fn message_prefix(channel: &ChannelId) -> Vec<u8> {
     prefix(&["msg", channel.as_str()])
 }
 
+/// What the keys of all messages begin with.
+pub(crate) fn messages_prefix() -> Vec<u8> {
+    prefix(&["msg"])
+}
+
+/// The channel and the message that the end of a key names.
+pub(crate) fn named_message(end: &[u8]) -> Option<(ChannelId, MessageId)> {
+    let (channel, message) = std::str::from_utf8(end).ok()?.split_once('\0')?;
+    Some((channel.into(), message.into()))
+}
+
+/// The message whose topic was still being found out, if the key is of such a record.
+pub(crate) fn undecided_message(key: &[u8]) -> Option<(ChannelId, MessageId)> {
+    named_message(key.strip_prefix(undecided_prefix().as_slice())?)
+}
+
+/// The copy of a damaged record.
+pub(crate) fn quarantine_key(record: &[u8]) -> Vec<u8> {
+    [quarantine_prefix().as_slice(), record].concat()
+}
+
+pub(in crate::store) fn quarantine_prefix() -> Vec<u8> {
+    prefix(&["quarantine"])
+}
+
 pub(in crate::store) fn undecided_key(channel: &ChannelId, id: &MessageId) -> Vec<u8> {
     join(&["und", channel.as_str(), id.as_str()])
 }

@@ -45,6 +45,9 @@ pub struct Undecided {
     pub at: Timestamp,
     /// The ack frame has been stored.
     pub acked: bool,
+    /// Other connections of the channel have been told of it.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub told: bool,
     /// Its sender named it, and may send it again.
     pub named: bool,
     /// How it got past the trust gate.
@@ -106,6 +109,9 @@ pub struct ChannelRow {
     /// By which door they came in.
     #[serde(default, skip_serializing_if = "is_websocket")]
     pub channel_type: ChannelType,
+    /// The next message opens a topic, whatever it is about.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub begins_anew: bool,
 }
 
 impl ChannelRow {
@@ -116,6 +122,7 @@ impl ChannelRow {
             grant: Some(owner.grant),
             last_seen: now,
             channel_type,
+            begins_anew: false,
         }
     }
 

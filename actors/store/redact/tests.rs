@@ -160,6 +160,8 @@ fn everything(team: &str, words: &str) -> Writes {
                 duration_ms: 1,
                 truncated: false,
                 taints: false,
+                rule: None,
+                approved: false,
             },
         ),
         event(6, Fact::Meta(Meta::Parked(WaitReason::Approval))),
@@ -189,6 +191,7 @@ fn everything(team: &str, words: &str) -> Writes {
                 text: said.clone(),
                 label: Label::Trusted,
                 at: Timestamp(0),
+                audience: None,
             },
         )
         .undecided(&Undecided {
@@ -199,6 +202,7 @@ fn everything(team: &str, words: &str) -> Writes {
             topic: None,
             at: Timestamp(0),
             acked: false,
+            told: false,
             named: false,
             admission: None,
             label: Label::Trusted,

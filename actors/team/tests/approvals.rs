@@ -66,6 +66,7 @@ async fn decide(
         resolution: crate::approvals::record::Resolution::Once,
         digest: Some(approval.digest.clone()),
         note: note.map(str::to_owned),
+        confirm: None,
         by: Decider::new("bob"),
         via: "api".to_owned(),
     };
@@ -298,7 +299,8 @@ async fn whoever_may_not_decide_is_told_so_and_leaves_a_row() {
     assert_eq!(left, held);
     let mut rows = Vec::new();
     reads::audits(&*storage, &mut |row| {
-        rows.push(row);
+        // Calls leave lines of their own.
+        rows.extend(row.call.is_none().then_some(row));
         std::ops::ControlFlow::Continue(())
     })
     .unwrap();

@@ -78,7 +78,7 @@ fn summary() -> Vec<Play> {
     ]
 }
 
-async fn journal(spine: &Spine, topic: &str) -> Vec<HistoryEvent> {
+pub(super) async fn journal(spine: &Spine, topic: &str) -> Vec<HistoryEvent> {
     let lane = lane(topic);
     let read = spine.store.read(move |storage| {
         let mut events = Vec::new();

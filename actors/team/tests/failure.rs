@@ -1,17 +1,24 @@
 //! Errors and panics of what a turn calls.
 
 use std::{
-    sync::atomic::{AtomicUsize, Ordering},
+    sync::{
+        Arc,
+        atomic::{AtomicBool, AtomicUsize, Ordering},
+    },
     time::Duration,
 };
 
+use super::crash::settle;
 use crate::{
     doubles::{
         engine::{Play, last_words},
         world::World,
     },
+    ids::TeamKey,
     notice::NoticeKind,
-    org::record::TeamState,
+    org::{Pause, record::TeamState},
+    scheduler::{firing::Standing, premises::Roster},
+    spine::Spine,
     store::reads,
     supervisor::CountRestarts,
     task::Code,
@@ -195,4 +202,106 @@ async fn a_team_that_keeps_dying_is_degraded_until_it_has_rested() {
     assert_eq!(degraded[0].team, Some("main".into()));
     tokio::time::sleep(Duration::from_secs(601)).await;
     assert_eq!(state(), Some(TeamState::Active));
+}
+
+/// A team whose tasks kill it as long as the garden is mined, unless they pay invoices.
+fn mined() -> (World, Arc<AtomicBool>) {
+    let mines = Arc::new(AtomicBool::new(true));
+    let there = mines.clone();
+    let world = World::new(move |request| match last_words(request) {
+        "pay the invoice" => vec![Play::Say("Fine."), Play::Answer],
+        _ if there.load(Ordering::Relaxed) => vec![Play::Call(vec![("c1", "mine")])],
+        _ => vec![Play::Say("Watered."), Play::Answer],
+    });
+    (world, mines)
+}
+
+fn standing(spine: &Spine) -> (TeamState, Standing) {
+    let state = spine.view.now().get("main").unwrap().state;
+    (state, spine.view.standing(&TeamKey::first("main")))
+}
+
+/// It dies five times, and is found degraded.
+async fn degrade(world: &World, spine: &Spine) {
+    let client = world.connect(spine);
+    client.say("m1", "water the garden");
+    client.say("m2", "water the garden again");
+    tokio::time::timeout(Duration::from_secs(100), async {
+        while standing(spine).0 != TeamState::Degraded {
+            tokio::time::sleep(Duration::from_millis(100)).await;
+        }
+    })
+    .await
+    .unwrap();
+    settle().await;
+}
+
+/// OR-96: the rest ends when it would have ended, and with it the silence of the team's triggers.
+#[actix::test]
+async fn a_degraded_team_has_rested_at_the_same_moment_after_a_restart() {
+    let (world, _mines) = mined();
+    let storage = world.disk.mount(None);
+    let first = world.start_on(storage.clone());
+    degrade(&world, &first).await;
+    let began = tokio::time::Instant::now();
+    tokio::time::sleep(Duration::from_secs(300)).await;
+    storage.lose_after(0);
+
+    let next = world.start();
+    let client = world.connect(&next);
+    assert_eq!(standing(&next), (TeamState::Degraded, Standing::Paused));
+    client.say("m1", "pay the invoice");
+    let heard = client.hear_end_of("m1").await;
+
+    assert_eq!(heard.last().unwrap(), "done m1: Fine.");
+    let rested = began.elapsed().as_secs();
+    assert!((595..=601).contains(&rested), "{rested}");
+    tokio::time::sleep(Duration::from_secs(2)).await;
+    assert_eq!(standing(&next), (TeamState::Active, Standing::Active));
+    let stored = next.store.read(reads::teams).await.unwrap();
+    assert_eq!(stored.rows[0].state, TeamState::Active);
+    assert_eq!(stored.rows[0].rested_at, None);
+}
+
+/// OR-96: to let all teams work again is to let this one work again too, at once.
+#[actix::test]
+async fn a_degraded_team_is_among_all_that_are_resumed() {
+    let (world, mines) = mined();
+    let spine = world.start();
+    degrade(&world, &spine).await;
+    let began = tokio::time::Instant::now();
+    let client = world.connect(&spine);
+    client.say("m1", "pay the invoice");
+    settle().await;
+    mines.store(false, Ordering::Relaxed);
+
+    let all = Pause {
+        team: None,
+        paused: false,
+        now: false,
+    };
+    let resumed = spine.org.send(all).await.unwrap().unwrap();
+    let heard = client.hear_end_of("m1").await;
+
+    assert!(resumed.contains(&"main".into()), "{resumed:?}");
+    assert_eq!(heard.last().unwrap(), "done m1: Fine.");
+    assert!(began.elapsed() < Duration::from_secs(60));
+}
+
+/// OR-96: the end of an earlier rest does not end a later one, nor an operator's pause.
+#[actix::test]
+async fn a_paused_team_stays_paused_when_it_would_have_rested() {
+    let (world, _mines) = mined();
+    let spine = world.start();
+    degrade(&world, &spine).await;
+
+    let pause = Pause {
+        team: Some("main".into()),
+        paused: true,
+        now: false,
+    };
+    spine.org.send(pause).await.unwrap().unwrap();
+    tokio::time::sleep(Duration::from_secs(700)).await;
+
+    assert_eq!(standing(&spine).0, TeamState::Paused);
 }

@@ -50,6 +50,7 @@ async fn decide(
         resolution: crate::approvals::record::Resolution::Once,
         digest: Some(approval.digest.clone()),
         note: Some(note.to_owned()),
+        confirm: None,
         by: Decider::new("operator"),
         via: "test".to_owned(),
     };

@@ -124,8 +124,56 @@ async fn a_message_during_the_drain_is_answered_by_the_next_process() {
     next.item().await;
     let heard = next.hear_end_of("m1").await;
 
-    assert!(ack.starts_with("ack m1: Queued behind 0"), "{ack}");
+    assert!(
+        ack.starts_with("ack m1: Waiting: the service stops"),
+        "{ack}"
+    );
     assert_eq!(heard.last().unwrap(), "done m1: Fine.");
+}
+
+/// CH-82: whoever writes to a team that is paused, or whose turns wait, is told what for.
+#[actix::test]
+async fn a_message_to_a_team_that_does_not_work_is_told_why() {
+    let mut world = World::new(|request| match last_words(request) {
+        "unheard" => vec![Play::Fail(crate::task::Code::Overloaded)],
+        "long" => vec![seconds(60), Play::Say("Fine."), Play::Answer],
+        _ => vec![Play::Say("Fine."), Play::Answer],
+    });
+    world.limits.running = 1;
+    let spine = world.start();
+    let [paused, parked, busy] = [(); 3].map(|()| world.connect(&spine));
+    let ack = async |client: &crate::doubles::client::Client, id: &str| loop {
+        let frame = client.frame().await;
+        if frame["type"] == "ack" && frame["message_id"] == id {
+            break (frame["content"].clone(), frame["position"].clone());
+        }
+    };
+
+    set_paused(&spine, true);
+    paused.say("m1", "water the garden");
+    let of_paused = ack(&paused, "m1").await;
+    set_paused(&spine, false);
+    paused.hear_end_of("m1").await;
+    parked.say("m1", "unheard");
+    let topic = parked.topic_of("m1").await;
+    tokio::time::sleep(Duration::from_secs(5)).await;
+    parked.say_in(&topic, "m2", "and then");
+    let of_parked = ack(&parked, "m2").await;
+    busy.say("m1", "long");
+    tokio::time::sleep(Duration::from_secs(2)).await;
+    paused.say("m2", "pay the invoice");
+    let of_busy = ack(&paused, "m2").await;
+
+    assert_eq!(of_paused.0, "Waiting: the team is paused.");
+    assert_eq!(
+        of_parked.0,
+        "Waiting: the model's provider cannot be reached."
+    );
+    assert_eq!(
+        of_busy.0,
+        "Waiting: as many turns as may run at once are running."
+    );
+    assert_eq!([of_paused.1, of_parked.1, of_busy.1], [1, 1, 1]);
 }
 
 /// SC-15, OP-35, OR-95: the kill switch. Whatever runs, also what does not hear, is gone within a second; all

@@ -2,13 +2,15 @@
 
 use std::time::Duration;
 
-use super::crash::settle;
+use super::{compaction::journal, crash::settle};
 use crate::{
     doubles::{
         engine::{Play, last_words, seconds},
         world::World,
     },
+    history::Fact,
     queue::{Enqueue, submit::CancelTask},
+    spine::GRACE,
     store::{reads, records::Writes},
     task::{Ending, Kind, Lane, Task},
 };
@@ -48,6 +50,30 @@ async fn a_turn_cancelled_during_a_tool_repeats_nothing() {
 
     assert_eq!(heard.last().unwrap(), "cancelled m1: Let me look.");
     assert_eq!(*world.tools.ended.lock().unwrap(), ["c1"]);
+}
+
+/// SE-132: a tool is asked to stop. What it says then is in the journal, and nobody waits out the grace.
+#[actix::test]
+async fn a_tool_that_hears_of_a_cancel_ends_by_itself() {
+    let world = World::new(|_| vec![Play::Call(vec![("c1", "slow-look")])]);
+    let spine = world.start();
+    let client = world.connect(&spine);
+
+    client.say("m1", "water the garden");
+    let topic = client.topic_of("m1").await;
+    settle().await;
+    let began = tokio::time::Instant::now();
+    client.cancel(&topic, false);
+    client.hear_end_of("m1").await;
+
+    // The clock stands unless something waits.
+    assert!(began.elapsed() < GRACE, "{:?}", began.elapsed());
+    let events = journal(&spine, &topic).await;
+    let replies = events.iter().filter_map(|event| match &event.fact {
+        Fact::ToolResult { content, .. } => Some(content.as_str()),
+        _ => None,
+    });
+    assert_eq!(replies.collect::<Vec<_>>(), ["put down half-way"]);
 }
 
 /// SE-132

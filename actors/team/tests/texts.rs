@@ -49,6 +49,7 @@ async fn a_long_message_for_a_team_is_shown_cut_and_kept_whole() {
         text: "a".repeat(99_999) + "z",
         label: Label::Trusted,
         at: Timestamp(1),
+        audience: None,
     };
     let writes = Writes::new().inbox(&lane(&topic), 1, 1, &event);
     spine.store.commit(writes).await.unwrap();

@@ -387,6 +387,7 @@ async fn a_call_that_needs_the_locked_vault_waits_until_it_is_open() {
                 resolution: crate::approvals::record::Resolution::Once,
                 digest: Some(approval.digest.clone()),
                 note: None,
+                confirm: None,
                 by: Decider::new("operator"),
                 via: "test".to_owned(),
             };

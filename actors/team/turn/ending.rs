@@ -2,13 +2,14 @@
 
 use std::time::Duration;
 
-use super::{CallState, End, Stop, Turn, Want, telling::result, waiting};
+use super::{CallState, End, Stop, Turn, Want, waiting};
 use crate::{
     clock::Timestamp,
     engine::EngineFailure,
     event::{FRAME_TEXT, Progress, ProgressKind},
     excerpt,
     history::Fact,
+    store::StoreError,
     task::{Code, Ending, MAX_ATTEMPTS},
     tool::{ToolFault, ToolReply},
 };
@@ -86,7 +87,7 @@ impl Turn {
         for slot in &mut self.calls {
             if !matches!(slot.state, CallState::Done(_)) && stop != Stop::Stalled {
                 let reply = ToolReply::failed(ToolFault::Cancelled, "cancelled");
-                facts.push(result(&slot.call, &reply, Duration::ZERO).0);
+                facts.push(slot.result(&reply, Duration::ZERO).0);
             }
         }
         if !streaming.is_empty() {
@@ -144,9 +145,9 @@ impl Turn {
 }
 
 impl Turn {
-    /// The store does not take a step of so many bytes: the turn fails with what was said so far, as far
-    /// as the store takes that.
-    pub fn refused_by_store(&mut self, bytes: usize) -> End {
+    /// The store does not take a step: the turn fails with what was said so far, as far as the store takes
+    /// that.
+    pub fn refused_by_store(&mut self, error: &StoreError) -> End {
         // Its end was refused too: then what was said is what is too much.
         let said = match self.refused {
             true => String::new(),
@@ -158,9 +159,7 @@ impl Turn {
         End {
             ending: Ending::Failed,
             code: Some(Code::Internal),
-            message: Some(format!(
-                "a step of {bytes} bytes is more than the store takes"
-            )),
+            message: Some(format!("a step could not be stored: {error}")),
             text: excerpt::framed(&said, FRAME_TEXT, rest).0,
             truncated: false,
         }

@@ -2,10 +2,7 @@
 
 use std::time::Duration;
 
-use super::{
-    CallState, Slot, Turn, Want,
-    telling::{output, result},
-};
+use super::{CallState, Slot, Turn, Want, telling::output};
 use crate::{
     approvals::record::Execution,
     event::{Progress, ProgressKind},
@@ -138,7 +135,7 @@ impl Turn {
                 return None;
             }
         };
-        let (fact, frame) = result(&slot.call, &refusal, Duration::ZERO);
+        let (fact, frame) = slot.result(&refusal, Duration::ZERO);
         slot.state = CallState::Done(output(&slot.call, &refusal));
         facts.push(fact);
         frames.push(frame);

@@ -5,7 +5,7 @@ use std::{collections::HashSet, time::Duration};
 use super::{
     CallState, Decision, Held, REPORT_RUN, Slot, Turn, Want,
     holding::unknown,
-    telling::{output, result, text_of},
+    telling::{output, text_of},
 };
 use crate::{
     engine::{Block, Message, ToolOutput, is_output_limit},
@@ -294,7 +294,7 @@ impl Turn {
                 return asking.map(|asking| Held { call, key, asking });
             }
         };
-        let (fact, frame) = result(&slot.call, &refusal, Duration::ZERO);
+        let (fact, frame) = slot.result(&refusal, Duration::ZERO);
         slot.state = CallState::Done(output(&slot.call, &refusal));
         facts.push(fact);
         frames.push(frame);

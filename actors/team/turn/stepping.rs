@@ -243,7 +243,7 @@ impl Turn {
         {
             self.report = Some(args.clone());
         }
-        let (fact, frame) = result(&slot.call, &reply, took);
+        let (fact, frame) = slot.result(&reply, took);
         slot.state = CallState::Done(output(&slot.call, &reply));
         let mut wants = Vec::new();
         // Before the result: a call whose result is in the journal is not looked at again.

@@ -2,12 +2,14 @@
 
 use std::time::Duration;
 
+use super::Slot;
 use crate::{
     clock::millis,
     engine::{Block, ToolOutput},
     event::{Progress, ProgressKind},
     excerpt,
     history::{Fact, Origin},
+    ids::CallId,
     task::Task,
     tool::{Args, ToolCall, ToolReply},
 };
@@ -67,6 +69,8 @@ pub(super) fn result(call: &ToolCall, reply: &ToolReply, took: Duration) -> (Fac
         duration_ms: millis(took),
         truncated: reply.truncated,
         taints: reply.taints,
+        rule: reply.rule.clone(),
+        approved: false,
     };
     let frame = Progress {
         tool: Some(call.name.clone()),
@@ -77,6 +81,41 @@ pub(super) fn result(call: &ToolCall, reply: &ToolReply, took: Duration) -> (Fac
         ..Progress::new(ProgressKind::ToolResult, format!("Used {}", call.name))
     };
     (fact, frame)
+}
+
+impl Slot {
+    /// The same of a call that was looked at: with what decided on it.
+    pub(super) fn result(&self, reply: &ToolReply, took: Duration) -> (Fact, Progress) {
+        let (mut fact, frame) = result(&self.call, reply, took);
+        if let Fact::ToolResult { rule, approved, .. } = &mut fact {
+            let checked = self.checked.as_ref();
+            *rule = rule.take().or_else(|| checked?.rule.clone());
+            *approved = self.approval.is_some();
+        }
+        (fact, frame)
+    }
+}
+
+/// Puts what a tool said after its turn was stopped in the place of what was written for it.
+pub(super) fn hear_late(facts: &mut [Fact], call: &CallId, reply: &ToolReply, took: Duration) {
+    for fact in facts {
+        if let Fact::ToolResult {
+            id,
+            content,
+            fault,
+            duration_ms,
+            truncated,
+            taints,
+            ..
+        } = fact
+            && id == call
+        {
+            content.clone_from(&reply.content);
+            *fault = reply.fault;
+            *duration_ms = millis(took);
+            (*truncated, *taints) = (reply.truncated, reply.taints);
+        }
+    }
 }
 
 fn preview(text: &str) -> String {

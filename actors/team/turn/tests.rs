@@ -58,6 +58,7 @@ fn done(id: &CallId) -> ToolReply {
         fault: None,
         truncated: false,
         taints: false,
+        rule: None,
     }
 }
 
@@ -653,6 +654,7 @@ fn a_call_that_was_under_way_is_looked_at_again_with_what_the_turn_had_read() {
         id,
         reply: ToolReply {
             taints: true,
+            rule: None,
             ..reply
         },
         took: Duration::ZERO,

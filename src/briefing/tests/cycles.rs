@@ -54,6 +54,7 @@ fn context(caller: Caller) -> CallContext {
         key: "turn-1:1:0".to_owned(),
         rerun: false,
         approved: None,
+        approved_by: None,
         cancel: CancellationToken::new(),
     }
 }

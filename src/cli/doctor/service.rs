@@ -6,7 +6,7 @@ use crate::{
     cli::{
         Context,
         failure::{Exit, Failure},
-        service::{Service, notice},
+        service::{Service, foreign, is_foreign, notice},
     },
     doctor::Finding,
     settings::{config::Config, error::StartError},
@@ -22,6 +22,8 @@ pub(super) enum Running {
     Ready { url: String },
     /// It answers that it is not ready.
     NotReady { url: String },
+    /// The run dir is of another user.
+    Foreign(Failure),
     /// Somebody has the run dir, and does not answer.
     Silent { pid: Option<u32>, failure: Failure },
 }
@@ -31,9 +33,15 @@ pub(super) async fn find(context: &Context) -> Running {
     let pid = match (&context.url, context.home.lock()) {
         (None, Ok(_)) => return Running::No,
         (None, Err(StartError::Running { pid, .. })) => pid,
-        // The run dir is not there, or not ours: others say so.
+        (None, Err(StartError::Unusable { source, .. })) if is_foreign(&source) => {
+            return Running::Foreign(foreign(&context.home));
+        }
+        // The run dir is not there: others say so.
         (None, Err(_)) => return Running::No,
-        (Some(_), _) => notice(&context.home).map(|notice| notice.pid),
+        (Some(_), _) => notice(&context.home)
+            .ok()
+            .flatten()
+            .map(|notice| notice.pid),
     };
     let service = match Service::find(context) {
         Ok(service) => service,
@@ -59,6 +67,11 @@ pub(super) fn check(running: &Running, config: Option<&Config>) -> Vec<Finding> 
             ID,
             format!("runs{} and was not asked: {failure}", process(*pid)),
             "name the token with `--token-file`",
+        ),
+        Running::Foreign(failure) => Finding::error(
+            ID,
+            failure.message.clone(),
+            "run the doctor as the user of the service",
         ),
         Running::Silent { pid, failure } => Finding::error(
             ID,

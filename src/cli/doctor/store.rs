@@ -1,27 +1,31 @@
-//! The store: whether it opens, and with `--deep` whether every record reads.
+//! The store: whether it opens, and with `--deep` whether every record reads and agrees with the others.
 
-use std::ops::ControlFlow;
-
-use hivewright_actors::storage::{Order, Storage};
+use hivewright_actors::store::damage::{Quarantined, quarantined};
+use serde_json::{Value, json};
 
 use super::service::Running;
 use crate::{
     cli::{
         Context,
         backup::blocking,
-        failure::{Exit, Failure},
+        failure::Failure,
         progress::Gauge,
+        service::Service,
         stopped::{self, Stopped},
     },
-    doctor::Finding,
+    doctor::{Finding, store},
     rulebook,
-    storage::sled::SledStorage,
+    service::error::ServiceError,
+    storage::{open::OpenError, sled::SledStorage},
 };
 
 const ID: &str = "store";
 
 pub(super) async fn check(context: &Context, running: &Running, deep: bool) -> Vec<Finding> {
     if !matches!(running, Running::No) {
+        if deep {
+            return ask(context).await;
+        }
         let message = "is in use by the running service, which checked it at its start";
         return vec![Finding::ok(ID, message)];
     }
@@ -30,17 +34,68 @@ pub(super) async fn check(context: &Context, running: &Running, deep: bool) -> V
         return vec![Finding::ok(ID, message)];
     }
     let cloned = context.clone();
-    match blocking(move || look(&cloned, deep)).await {
-        Ok(findings) => findings,
-        Err(failure) => vec![judge(&failure, context)],
-    }
+    let looked = blocking(move || {
+        let gauge = Gauge::new(cloned.screen, ID);
+        let opened = Stopped::open(&cloned, &|progress| gauge.storage(progress));
+        match opened {
+            Ok(stopped) => look(&stopped, deep, &gauge),
+            Err(error) => Ok(vec![judge(error, &cloned)]),
+        }
+    });
+    looked.await.unwrap_or_else(|failure| {
+        let fix = "see the log of the service, and the file system";
+        vec![Finding::error(ID, failure.message, fix)]
+    })
 }
 
-fn judge(failure: &Failure, context: &Context) -> Finding {
-    if failure.exit == Exit::Failed {
+/// Has the running service read its own store.
+async fn ask(context: &Context) -> Vec<Finding> {
+    let asked = async {
+        let service = Service::find(context)?;
+        let answer = service
+            .post("/api/v1/doctor", &json!({"store": true}))
+            .await?;
+        let checks = answer["data"]["checks"].as_array().cloned();
+        let checks = checks.unwrap_or_default().into_iter();
+        let of_store = checks.filter(|check| check["id"] == ID);
+        Ok::<Vec<_>, Failure>(of_store.filter_map(finding).collect())
+    };
+    asked.await.unwrap_or_else(|failure| {
+        let message = format!("the running service did not read it: {failure}");
+        vec![Finding::warn(
+            ID,
+            message,
+            "see its log, or stop it and look again",
+        )]
+    })
+}
+
+fn finding(mut told: Value) -> Option<Finding> {
+    Some(Finding {
+        id: ID,
+        state: serde_json::from_value(told["state"].take()).ok()?,
+        message: told["message"].as_str()?.to_owned(),
+        fix: told["fix"].as_str().map(str::to_owned),
+    })
+}
+
+fn judge(error: ServiceError, context: &Context) -> Finding {
+    let is_damaged = matches!(error, ServiceError::Store(OpenError::Unusable { .. }));
+    let is_of_disk = matches!(
+        error,
+        ServiceError::Store(
+            OpenError::Full { .. } | OpenError::ReadOnly { .. } | OpenError::Disk { .. }
+        )
+    );
+    let failure = Failure::from(error);
+    if is_of_disk {
+        let fix = "see to the disk; the store was left as it is and needs no restore";
+        return Finding::error(ID, failure.message, fix);
+    }
+    if is_damaged {
         let restore = context.command("restore --newest");
         let fix = format!("{restore} rebuilds it from the newest backup and keeps what is there");
-        return Finding::error(ID, failure.message.clone(), fix);
+        return Finding::error(ID, failure.message, fix);
     }
     // Settings, modes and other versions: the way out is in the message, and not a restore.
     let reason = failure.message.lines().next().unwrap_or_default();
@@ -48,26 +103,17 @@ fn judge(failure: &Failure, context: &Context) -> Finding {
     Finding::warn(ID, message, "mend that first, then look again")
 }
 
-fn look(context: &Context, deep: bool) -> Result<Vec<Finding>, Failure> {
-    let gauge = Gauge::new(context.screen, "store");
-    let stopped = Stopped::open(context, &|progress| gauge.storage(progress))?;
+fn look(stopped: &Stopped, deep: bool, gauge: &Gauge) -> Result<Vec<Finding>, Failure> {
     let records = stopped.storage.records();
     let opened = Finding::ok(ID, format!("opens, with {records} records"));
-    let rules = rules(&stopped.storage)?;
+    let rules = [rules(&stopped.storage)?, quarantine(&stopped.storage)?].concat();
     if !deep {
         return Ok([vec![opened], rules].concat());
     }
-    let damaged = read_all(&stopped.storage, &gauge)?;
-    if damaged.is_empty() {
-        let message = format!("opens, and all {records} records are readable");
-        return Ok([vec![Finding::ok(ID, message)], rules].concat());
-    }
-    let mut findings = [vec![opened], rules].concat();
-    findings.extend(damaged.into_iter().map(|record| {
-        let fix = "what depends on it ends visibly; a backup may hold it whole";
-        Finding::error(ID, record, fix)
-    }));
-    Ok(findings)
+    let read = |done: u64| gauge.set(done, records.max(done), "records");
+    let found = store::read_all(&stopped.storage, &read);
+    let found = found.map_err(|error| Failure::failed(error.to_string()))?;
+    Ok([vec![opened], found, rules].concat())
 }
 
 /// Rules that keep every team from every tool, since nobody can read what they forbade.
@@ -82,20 +128,14 @@ fn rules(storage: &SledStorage) -> Result<Vec<Finding>, Failure> {
     Ok(unreadable.into_iter().map(finding).collect())
 }
 
-/// What is wrong with records, one line each.
-fn read_all(storage: &SledStorage, gauge: &Gauge) -> Result<Vec<String>, Failure> {
-    let total = storage.records();
-    let mut damaged = Vec::new();
-    let mut done = 0;
-    storage
-        .scan(&[], &[0xff; 16], Order::Rising, &mut |_, value| {
-            done += 1;
-            gauge.set(done, total.max(done), "records");
-            if let Err(error) = value {
-                damaged.push(error.to_string());
-            }
-            ControlFlow::Continue(())
-        })
-        .map_err(|error| Failure::failed(error.to_string()))?;
-    Ok(damaged)
+/// Copies of damaged records, with what can still be read of them.
+fn quarantine(storage: &SledStorage) -> Result<Vec<Finding>, Failure> {
+    let kept = quarantined(storage).map_err(|error| Failure::failed(error.to_string()))?;
+    let finding = |kept: Quarantined| {
+        let record = kept.record;
+        let message = format!("the record `{record}` was found damaged: {}", kept.reason);
+        let fix = "a copy is kept in quarantine; a backup may hold it whole";
+        Finding::warn(ID, message, fix)
+    };
+    Ok(kept.into_iter().map(finding).collect())
 }

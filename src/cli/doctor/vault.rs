@@ -32,7 +32,7 @@ pub(super) async fn check(context: &Context, running: &Running) -> Looked {
     let environment = context.environment.clone();
     match running {
         Running::Ready { .. } | Running::NotReady { .. } => ask(context, environment).await,
-        Running::Silent { .. } => Looked {
+        Running::Silent { .. } | Running::Foreign(_) => Looked {
             findings: vec![Finding::warn(
                 ID,
                 "was not looked at: the service does not answer",
@@ -191,6 +191,7 @@ mod tests {
     fn a_locked_vault_and_a_corrupt_entry_are_errors() {
         let good = Health {
             locked: None,
+            replaced_key: None,
             entries: 3,
             secrets: 2,
             corrupt: Vec::new(),

@@ -1,7 +1,5 @@
 //! `hivewright history`: what was said and done, word for word.
 
-use std::io::{self, Write};
-
 use clap::{Args, Subcommand, ValueEnum};
 use futures_util::StreamExt;
 use hivewright_actors::ids::MAIN;
@@ -257,17 +255,14 @@ async fn export(which: &Which, context: &Context) -> Result<(), Failure> {
     let id = which.id(&service).await?;
     let path = format!("{SESSIONS}/{id}/export");
     let mut chunks = service.stream(&path, [], None).await?.bytes_stream();
-    let mut out = io::stdout().lock();
     while let Some(chunk) = chunks.next().await {
         let chunk = chunk.map_err(|error| {
             Failure::system("the transcript was cut off before its end", chain(&error))
         })?;
-        if out.write_all(&chunk).is_err() {
-            // A reader that has gone away has seen enough.
-            return Ok(());
+        if !context.screen.put(&chunk) {
+            break;
         }
     }
-    let _gone = out.flush();
     Ok(())
 }
 

@@ -136,7 +136,8 @@ pub(super) enum Action {
     #[command(after_help = "Examples:\n  \
         hivewright memory review\n  \
         hivewright memory review deploy/host\n  \
-        hivewright memory review deploy/host --approve --note \"checked\"")]
+        hivewright memory review deploy/host --approve --note \"checked\"\n  \
+        hivewright memory review deploy/host --approve --content \"build-2, port 22\"")]
     Review {
         /// The entry, by its key or id
         which: Option<String>,
@@ -149,6 +150,9 @@ pub(super) enum Action {
         /// It is not
         #[arg(long, requires = "which")]
         reject: bool,
+        /// It is fine in these words; `-` reads them from standard input
+        #[arg(long, requires = "approve")]
+        content: Option<String>,
         /// Why
         #[arg(long)]
         note: Option<String>,
@@ -334,6 +338,7 @@ async fn ask(action: &Action, service: &Service) -> Result<Value, Failure> {
             team,
             approve,
             reject,
+            content,
             note,
         } => {
             let which = Which {
@@ -346,7 +351,10 @@ async fn ask(action: &Action, service: &Service) -> Result<Value, Failure> {
                 (true, _) => "approve",
                 (false, true) => "reject",
             };
-            let wish = json!({"decision": decision, "note": note});
+            let mut wish = json!({"decision": decision, "note": note});
+            if let Some(content) = content {
+                wish["content"] = json!(input(content).await?);
+            }
             service.post(&format!("{PATH}/{id}/review"), &wish).await
         }
     }

@@ -42,6 +42,38 @@ struct Row {
     updated_by: String,
     updated_at: Option<String>,
     current: Option<Current>,
+    injection: Option<Injection>,
+}
+
+/// Whether the next prompt holds it.
+#[derive(Deserialize)]
+#[serde(tag = "state", rename_all = "snake_case")]
+enum Injection {
+    Whole,
+    Cut {
+        shown: u64,
+        of: u64,
+    },
+    NoRoom,
+    Type,
+    Review,
+    Inactive,
+    #[serde(other)]
+    Unknown,
+}
+
+impl Injection {
+    fn words(&self) -> String {
+        match self {
+            Self::Whole => "yes".to_owned(),
+            Self::Cut { shown, of } => format!("{shown} of its {of} characters"),
+            Self::NoRoom => "no, others take the room".to_owned(),
+            Self::Type => "no, entries of its type are only searched for".to_owned(),
+            Self::Review => "no, it is not approved".to_owned(),
+            Self::Inactive => "no, it is not in use".to_owned(),
+            Self::Unknown => "not known to this version".to_owned(),
+        }
+    }
 }
 
 #[derive(Deserialize)]
@@ -148,6 +180,9 @@ pub(super) fn entry(answer: &Value) -> Result<String, Failure> {
         None => row.review.clone(),
     };
     line("review", &review);
+    if let Some(injection) = &row.injection {
+        line("in prompt", &injection.words());
+    }
     let Provenance {
         origin,
         r#ref,
@@ -224,7 +259,7 @@ mod tests {
 
         let text = table(&json!({"data": [found, deleted], "total": 2})).unwrap();
 
-        let shown = "x".repeat(51);
+        let shown = "x".repeat(50);
         let expected = format!(
             "\
 ID     TEAM  KEY          TYPE    STATE     UPDATED               CONTENT

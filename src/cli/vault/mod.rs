@@ -9,11 +9,11 @@ use zeroize::Zeroizing;
 
 use super::{
     Context,
+    ask::confirm,
     backup::blocking,
     failure::{Exit, Failure},
     hidden,
     progress::Gauge,
-    screen::Screen,
     service::Service,
     stopped::Stopped,
 };
@@ -54,6 +54,8 @@ pub(super) enum Action {
         prefix: String,
     },
     /// Set a secret; its value is asked for without showing it, or read from standard input
+    ///
+    /// Asks before it replaces a value; `--yes` answers that.
     #[command(after_help = "Examples:\n  \
         hivewright vault set OPENAI_API_KEY --system\n  \
         hivewright vault set FORGE_TOKEN --team ops --tool bash < token.txt\n  \
@@ -197,10 +199,17 @@ pub(super) async fn run(arguments: Arguments, context: &Context) -> Result<(), F
              and use another one, since this may have been recorded",
         ));
     }
+    if let Action::RotateMaster { forget_old: true } = &action {
+        confirm(
+            context,
+            "The vaults of all backups from before the last rotation cannot be opened any more.",
+            "Remove the replaced keys for good?",
+        )?;
+    }
     let document = match (&action, Service::if_running(context)?) {
         (Action::RotateMaster { forget_old }, None) => at_rest(*forget_old, context).await?,
-        (_, Some(service)) => ask(&action, &service, context.screen).await?,
-        (_, None) => ask(&action, &Service::find(context)?, context.screen).await?,
+        (_, Some(service)) => ask(&action, &service, context).await?,
+        (_, None) => ask(&action, &Service::find(context)?, context).await?,
     };
     if context.screen.json {
         return context.screen.document(&document);
@@ -209,7 +218,7 @@ pub(super) async fn run(arguments: Arguments, context: &Context) -> Result<(), F
 }
 
 /// Lets the service do it.
-async fn ask(action: &Action, service: &Service, screen: Screen) -> Result<Value, Failure> {
+async fn ask(action: &Action, service: &Service, context: &Context) -> Result<Value, Failure> {
     match action {
         Action::List { of, prefix } => {
             let prefix = Some(prefix.clone()).filter(|prefix| !prefix.is_empty());
@@ -217,9 +226,16 @@ async fn ask(action: &Action, service: &Service, screen: Screen) -> Result<Value
             let fields = [("scope", of.name()), ("prefix", prefix), ("limit", limit)];
             service.search(PATH, given(fields)).await
         }
-        Action::Set { key, of, .. } => {
+        Action::Set {
+            key,
+            of,
+            keep_value,
+            ..
+        } => {
             let path = of.path(key)?;
-            let wish = wish(action).await?;
+            let create = !keep_value && !replaces(key, of, service, context).await?;
+            let mut wish = wish(action).await?;
+            wish["create"] = json!(create);
             service.put(&path, &wish).await
         }
         Action::Show { key, of } => service.get(&of.path(key)?).await,
@@ -230,7 +246,7 @@ async fn ask(action: &Action, service: &Service, screen: Screen) -> Result<Value
         Action::RotateMaster { forget_old } => {
             let wish = json!({"forget_old": forget_old});
             let path = format!("{PATH}/rotate");
-            let gauge = Gauge::new(screen, "rotation");
+            let gauge = Gauge::new(context.screen, "rotation");
             gauge.set(0, 1, "rotations");
             gauge.over(service.post(&path, &wish)).await
         }
@@ -259,6 +275,26 @@ fn given<const N: usize>(
 ) -> impl Iterator<Item = (&'static str, String)> {
     let fields = fields.into_iter();
     fields.filter_map(|(name, value)| Some((name, value?)))
+}
+
+/// There is a value under this key, and whoever asks wants another in its place.
+async fn replaces(
+    key: &str,
+    of: &OneScope,
+    service: &Service,
+    context: &Context,
+) -> Result<bool, Failure> {
+    let fields = [("scope", of.name()), ("prefix", key.to_owned())];
+    let known = service.search(PATH, fields).await?;
+    let rows = known["data"].as_array().into_iter().flatten();
+    let exists = rows.into_iter().any(|row| row["key"] == key);
+    if exists {
+        let what = format!(
+            "{key} has a value, which is lost; tools, hosts and note stay unless you give others."
+        );
+        confirm(context, &what, "Replace it?")?;
+    }
+    Ok(exists)
 }
 
 /// What is to be set.
@@ -322,7 +358,7 @@ async fn at_rest(forget_old: bool, context: &Context) -> Result<Value, Failure> 
     let cloned = context.clone();
     let opened = blocking(move || {
         let gauge = Gauge::new(cloned.screen, "store");
-        Stopped::open(&cloned, &|progress| gauge.storage(progress))
+        Ok(Stopped::open(&cloned, &|progress| gauge.storage(progress))?)
     });
     let stopped = opened.await?;
     let gauge = Gauge::new(context.screen, "rotation");

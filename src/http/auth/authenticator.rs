@@ -22,8 +22,9 @@ use super::{
     links::{self, Links},
     operator,
     principal::Principal,
-    registry::{Minted, NewToken, Registry},
+    registry::{Maker, Minted, NewToken, Registry},
     rows::{Change, CredentialId, Grant, Session},
+    scope::Scope,
     token,
 };
 use crate::settings::secret::Secret;
@@ -126,6 +127,18 @@ impl Authenticator {
         self.lock().registry.grants()
     }
 
+    /// Somebody else than this principal may do this for a team.
+    pub fn others_may(&self, scope: Scope, who: &PrincipalId, team: &str) -> bool {
+        let now = self.0.clock.now();
+        self.lock().registry.grants().iter().any(|grant| {
+            let reaches = |teams: &Vec<String>| teams.iter().any(|name| name == team);
+            grant.name != who.as_str()
+                && grant.is_live(now)
+                && grant.scopes.has(scope)
+                && grant.teams.as_ref().is_none_or(reaches)
+        })
+    }
+
     /// The browsers that are logged in, oldest first, with what they may do.
     pub fn sessions(&self) -> Vec<(Session, Grant)> {
         self.lock().registry.sessions(self.0.clock.now())
@@ -143,18 +156,30 @@ impl Authenticator {
     pub async fn mint(&self, wish: NewToken, by: &Principal) -> Result<Minted<Grant>, AuthError> {
         let now = self.0.clock.now();
         let minted = self
-            .change(|registry| registry.mint(wish, by.scopes, by.teams(), now))
+            .change(|registry| {
+                let own = registry.grant(&by.grant).ok_or(AuthError::Ended)?;
+                registry.mint(wish, Maker::from(own), now)
+            })
             .await?;
         tracing::info!(by = %by.id, token = %minted.row.name, scopes = ?minted.row.scopes, "token made");
         Ok(minted)
     }
 
-    /// Ends a token and all that it opened.
-    pub async fn revoke(&self, id_or_name: &str, by: &Principal) -> Result<(), AuthError> {
-        self.change(|registry| Ok(((), registry.revoke(id_or_name)?)))
+    /// Ends a token and all that it opened; if wanted also those that it made. Returns the ended ones.
+    pub async fn revoke(
+        &self,
+        id_or_name: &str,
+        with_minted: bool,
+        by: &Principal,
+    ) -> Result<Vec<CredentialId>, AuthError> {
+        let ended = self
+            .change(|registry| {
+                let change = registry.revoke(id_or_name, with_minted)?;
+                Ok((change.ended_grants.clone(), change))
+            })
             .await?;
-        tracing::info!(by = %by.id, token = id_or_name, "token revoked");
-        Ok(())
+        tracing::info!(by = %by.id, token = id_or_name, ?ended, "token revoked");
+        Ok(ended)
     }
 
     /// Replaces the operator token. The new one is in its file, and nowhere else.

@@ -12,7 +12,7 @@ use super::scope::Scope;
 pub enum AuthError {
     /// Names are used in lists of senders, so they are plain.
     #[error(
-        "a token name has 1 to 64 of `a-z 0-9 . _ -`, begins with a letter or digit, and is not `operator`, `ws-client` or a token"
+        "a token name has 1 to 64 of `a-z 0-9 . _ -`, begins with a letter or digit, and means nobody else, such as `operator` or `nobody`"
     )]
     Name,
     /// Two tokens with one name would be one sender.

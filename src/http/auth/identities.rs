@@ -17,7 +17,8 @@ use hivewright_actors::{
     storage::{Order, Storage, StorageError},
     store::{
         StoreError, StoreHandle,
-        records::{EdgeKey, Writes, after_prefix, decode},
+        damage::row,
+        records::{EdgeKey, Writes, after_prefix},
     },
 };
 use serde::{Deserialize, Serialize};
@@ -234,10 +235,7 @@ fn read(storage: &dyn Storage) -> Result<Vec<Link>, StorageError> {
         &after_prefix(&prefix),
         Order::Rising,
         &mut |key, value| {
-            match value.and_then(|value| decode(key, value)) {
-                Ok(link) => links.push(link),
-                Err(error) => tracing::error!(%error, "a link of an identity is left out"),
-            }
+            links.extend(row::<Link>(storage, key, value));
             ControlFlow::Continue(())
         },
     )?;

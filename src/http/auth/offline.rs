@@ -9,9 +9,8 @@ use hivewright_actors::{clock::Timestamp, storage::Storage};
 use super::{
     error::AuthError,
     operator,
-    registry::{Minted, NewToken, Registry},
+    registry::{Maker, Minted, NewToken, Registry},
     rows::{Change, Grant},
-    scope::Scopes,
 };
 
 /// All tokens, oldest first.
@@ -25,14 +24,17 @@ pub fn create(
     wish: NewToken,
     now: Timestamp,
 ) -> Result<Minted<Grant>, AuthError> {
-    let (minted, change) = Registry::load(storage)?.mint(wish, Scopes::all(), None, now)?;
+    let registry = Registry::load(storage)?;
+    let maker = registry.operator().map_or_else(Maker::owner, Maker::from);
+    let (minted, change) = registry.mint(wish, maker, now)?;
     commit(storage, &change)?;
     Ok(minted)
 }
 
-/// Ends a token, named by its id or name.
-pub fn revoke(storage: &dyn Storage, id_or_name: &str) -> Result<(), AuthError> {
-    commit(storage, &Registry::load(storage)?.revoke(id_or_name)?)
+/// Ends a token, named by its id or name; if wanted also those that it made.
+pub fn revoke(storage: &dyn Storage, id_or_name: &str, with_minted: bool) -> Result<(), AuthError> {
+    let change = Registry::load(storage)?.revoke(id_or_name, with_minted)?;
+    commit(storage, &change)
 }
 
 /// Replaces the operator token. The new one is in its file, and nowhere else.

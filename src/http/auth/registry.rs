@@ -6,12 +6,13 @@ use std::time::Duration;
 
 use hivewright_actors::{
     clock::Timestamp,
+    router::trust::NOBODY,
     storage::{Storage, StorageError},
 };
 
 use super::{
     error::AuthError,
-    rows::{self, Change, CredentialId, Grant, Kind, Session},
+    rows::{self, Change, CredentialId, Grant, Kind, MintedBy, Session},
     scope::Scopes,
     token::{self, Hash},
 };
@@ -19,8 +20,25 @@ use crate::settings::secret::Secret;
 
 /// The principal that the operator token speaks for.
 pub const OPERATOR: &str = "operator";
-/// The principal of nobody: see `X-Sender-Id`.
-const RESERVED: [&str; 2] = [OPERATOR, "ws-client"];
+/// Names that audits, rules and the trust gate give to somebody else.
+const RESERVED: [&str; 16] = [
+    OPERATOR,
+    NOBODY,
+    "nobody",
+    "any",
+    "anyone",
+    "api",
+    "cli",
+    "everybody",
+    "hivewright",
+    "model",
+    "plugin",
+    "service",
+    "system",
+    "team",
+    "trigger",
+    "webhook",
+];
 const MOST_TOKENS: usize = 1_000;
 /// A token names no more teams than this.
 const MOST_TEAMS: usize = 100;
@@ -41,8 +59,45 @@ pub struct NewToken {
     pub scopes: Scopes,
     /// The teams that it is to reach; none is all.
     pub teams: Option<Vec<String>>,
-    /// How long; none is for ever.
+    /// How long; none is for ever. It ends with its maker in any case.
     pub expires_in: Option<Duration>,
+}
+
+/// Who makes a token: nobody gives more than they have, or for longer.
+#[derive(Clone, Debug, Default)]
+pub struct Maker {
+    /// What they may do.
+    pub scopes: Scopes,
+    /// The teams that they reach; none is all.
+    pub teams: Option<Vec<String>>,
+    /// When that ends; none is never.
+    pub expires_at: Option<Timestamp>,
+    /// Their token, if they need one.
+    pub token: Option<MintedBy>,
+}
+
+impl Maker {
+    /// Whoever has the store in their hands, and needs no token.
+    pub fn owner() -> Self {
+        Self {
+            scopes: Scopes::all(),
+            ..Self::default()
+        }
+    }
+}
+
+impl From<&Grant> for Maker {
+    fn from(grant: &Grant) -> Self {
+        Self {
+            scopes: grant.scopes,
+            teams: grant.teams.clone(),
+            expires_at: grant.expires_at,
+            token: Some(MintedBy {
+                id: grant.id.clone(),
+                name: grant.name.clone(),
+            }),
+        }
+    }
 }
 
 /// A credential that was just made: the only moment at which its text is known.
@@ -144,12 +199,11 @@ impl Registry {
         Ok(ends.into_iter().flatten().min())
     }
 
-    /// A token, made by someone who has these scopes and teams.
+    /// A token with no more than its maker has.
     pub fn mint(
         &self,
         wish: NewToken,
-        own: Scopes,
-        own_teams: Option<&[String]>,
+        maker: Maker,
         now: Timestamp,
     ) -> Result<(Minted<Grant>, Change), AuthError> {
         if !is_name(&wish.name) {
@@ -161,10 +215,10 @@ impl Registry {
         if wish.scopes.is_empty() {
             return Err(AuthError::NoScopes);
         }
-        if let Some(scope) = wish.scopes.beyond(own) {
+        if let Some(scope) = wish.scopes.beyond(maker.scopes) {
             return Err(AuthError::BeyondOwn(scope));
         }
-        let teams = match (wish.teams, own_teams) {
+        let teams = match (wish.teams, maker.teams) {
             (Some(teams), _) if teams.is_empty() || teams.len() > MOST_TEAMS => {
                 return Err(AuthError::NoTeams);
             }
@@ -173,7 +227,7 @@ impl Registry {
                 None => Some(teams),
             },
             // Whoever has some teams gives no more than those.
-            (None, Some(own)) => Some(own.to_vec()),
+            (None, Some(own)) => Some(own),
             (teams, None) => teams,
         };
         let in_range = |span| (SHORTEST_EXPIRY..=LONGEST_EXPIRY).contains(&span);
@@ -192,8 +246,12 @@ impl Registry {
             scopes: wish.scopes,
             teams,
             created_at: now,
-            expires_at: wish.expires_in.map(|span| now + span),
+            expires_at: [wish.expires_in.map(|span| now + span), maker.expires_at]
+                .into_iter()
+                .flatten()
+                .min(),
             last_used_at: None,
+            minted_by: maker.token,
         };
         let change = Change {
             grants: vec![grant.clone()],
@@ -202,17 +260,29 @@ impl Registry {
         Ok((Minted { row: grant, text }, change))
     }
 
-    /// Ends a token, named by its id or name, with all sessions that it opened.
-    pub fn revoke(&self, id_or_name: &str) -> Result<Change, AuthError> {
+    /// Ends a token, named by its id or name, with all sessions that it opened; if wanted also all tokens
+    /// that it made, and those that they made.
+    pub fn revoke(&self, id_or_name: &str, with_minted: bool) -> Result<Change, AuthError> {
         let grant = self
             .grants
             .iter()
             .find(|grant| grant.id.as_str() == id_or_name || grant.name == id_or_name)
             .ok_or_else(|| AuthError::Unknown(id_or_name.to_owned()))?;
-        match grant.kind {
-            Kind::Operator => Err(AuthError::Operator),
-            Kind::Api => Ok(self.without(&grant.id)),
+        if grant.kind == Kind::Operator {
+            return Err(AuthError::Operator);
         }
+        let mut gone = vec![grant.id.clone()];
+        let mut next = 0;
+        while let Some(maker) = gone.get(next).filter(|_| with_minted).cloned() {
+            let made = self.grants.iter().filter(|grant| {
+                let by = grant.minted_by.as_ref().map(|by| &by.id);
+                by == Some(&maker) && !gone.contains(&grant.id)
+            });
+            let made: Vec<_> = made.map(|grant| grant.id.clone()).collect();
+            gone.extend(made);
+            next += 1;
+        }
+        Ok(self.without(&gone))
     }
 
     /// Makes this the operator token; the former one ends with all sessions that it opened.
@@ -233,7 +303,9 @@ impl Registry {
                 ..Change::default()
             });
         }
-        let mut change = former.map_or_else(Change::default, |former| self.without(&former.id));
+        let mut change = former.map_or_else(Change::default, |former| {
+            self.without(std::slice::from_ref(&former.id))
+        });
         change.grants.push(Grant {
             id: CredentialId::new(token::fresh_id("operator")?),
             kind: Kind::Operator,
@@ -244,6 +316,7 @@ impl Registry {
             created_at: now,
             expires_at: None,
             last_used_at: None,
+            minted_by: None,
         });
         Ok(change)
     }
@@ -337,12 +410,12 @@ impl Registry {
         self.sessions.extend(change.sessions.iter().cloned());
     }
 
-    fn without(&self, id: &CredentialId) -> Change {
+    fn without(&self, ids: &[CredentialId]) -> Change {
         let sessions = self.sessions.iter();
         Change {
-            ended_grants: vec![id.clone()],
+            ended_grants: ids.to_vec(),
             ended_sessions: sessions
-                .filter(|session| session.grant == *id)
+                .filter(|session| ids.contains(&session.grant))
                 .map(|session| session.id.clone())
                 .collect(),
             ..Change::default()

@@ -3,15 +3,19 @@
 use std::{fmt, ops::ControlFlow, time::Duration};
 
 use hivewright_actors::{
+    approvals::grants,
     clock::Timestamp,
     storage::{Batch, Order, Storage, StorageError},
-    store::records::{EdgeKey, Writes, after_prefix, decode},
+    store::{
+        damage::row,
+        records::{EdgeKey, Writes, after_prefix},
+    },
 };
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 
 use super::{scope::Scopes, token::Hash};
 
-const GRANT: &str = "grant";
+const GRANT: &str = "token";
 const SESSION: &str = "session";
 
 /// A browser session ends when it was not used for this long …
@@ -80,6 +84,19 @@ pub struct Grant {
     pub expires_at: Option<Timestamp>,
     /// About when it was last used.
     pub last_used_at: Option<Timestamp>,
+    /// Whose token made it; none if that was not yet kept, or if it needed none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub minted_by: Option<MintedBy>,
+}
+
+/// The token that made another.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
+pub struct MintedBy {
+    /// Which.
+    #[schema(value_type = String)]
+    pub id: CredentialId,
+    /// The principal that it spoke for.
+    pub name: String,
 }
 
 impl Grant {
@@ -187,15 +204,16 @@ pub(super) fn read(storage: &dyn Storage) -> Result<(Vec<Grant>, Vec<Session>), 
 /// A damaged row lets nobody in; it stays where it is.
 fn collect<T: DeserializeOwned>(storage: &dyn Storage, kind: &str) -> Result<Vec<T>, StorageError> {
     let prefix = EdgeKey::prefix(kind);
+    // Decisions that were made in advance are kept under the same kind as tokens.
+    let others = EdgeKey::new(GRANT, grants::ID).bytes();
     let mut rows = Vec::new();
     storage.scan(
         &prefix,
         &after_prefix(&prefix),
         Order::Rising,
         &mut |key, value| {
-            match value.and_then(|value| decode(key, value)) {
-                Ok(row) => rows.push(row),
-                Err(error) => tracing::error!(%error, "a credential is left out"),
+            if !key.starts_with(&others) {
+                rows.extend(row::<T>(storage, key, value));
             }
             ControlFlow::Continue(())
         },

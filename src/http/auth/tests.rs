@@ -17,7 +17,7 @@ use super::{
     authenticator::Authenticator,
     error::AuthError,
     offline, operator,
-    registry::{NewToken, Registry},
+    registry::{Maker, NewToken, Registry},
     rows::Grant,
     scope::{Scope, Scopes},
 };
@@ -200,7 +200,7 @@ async fn revoking_wakes_whoever_holds_the_token_or_a_session_of_it() {
     let ended = [holder.ended(), browser.principal.ended()].map(actix::spawn);
     assert!(!has_ended(holder.ended()).await);
 
-    auth.revoke("ci", &operator).await.unwrap();
+    auth.revoke("ci", false, &operator).await.unwrap();
 
     for ended in ended {
         tokio::time::timeout(Duration::from_secs(1), ended)
@@ -212,7 +212,7 @@ async fn revoking_wakes_whoever_holds_the_token_or_a_session_of_it() {
     assert!(auth.session(browser.cookie.expose()).is_none());
     assert!(!has_ended(operator.ended()).await);
     assert!(matches!(
-        auth.revoke("ci", &operator).await,
+        auth.revoke("ci", false, &operator).await,
         Err(AuthError::Unknown(_))
     ));
     assert!(place.start().await.token(minted.text.expose()).is_none());
@@ -254,8 +254,12 @@ async fn rotation_ends_the_operator_token_and_its_sessions() {
     assert!(auth.session(browser.cookie.expose()).is_none());
     assert!(auth.token(&place.operator_token()).is_some());
     assert!(matches!(
-        auth.revoke("operator", &auth.token(&place.operator_token()).unwrap())
-            .await,
+        auth.revoke(
+            "operator",
+            false,
+            &auth.token(&place.operator_token()).unwrap()
+        )
+        .await,
         Err(AuthError::Operator)
     ));
 }
@@ -374,7 +378,7 @@ async fn a_code_logs_one_browser_in_as_whoever_made_it() {
     place.clock.turn(Duration::from_secs(120));
     assert!(auth.log_in_by_link(late.expose()).await.is_err());
     let orphan = auth.link(&ann).unwrap();
-    auth.revoke("ann", &operator).await.unwrap();
+    auth.revoke("ann", false, &operator).await.unwrap();
     assert!(auth.log_in_by_link(orphan.expose()).await.is_err());
 }
 
@@ -420,7 +424,7 @@ async fn the_last_use_is_remembered_and_does_not_bring_back_a_revoked_token() {
 
     let used = auth.grants().pop().unwrap().last_used_at;
     place.clock.turn(HOUR);
-    let mut revoked = Box::pin(auth.revoke("ci", &operator));
+    let mut revoked = Box::pin(auth.revoke("ci", false, &operator));
     assert!((&mut revoked).now_or_never().is_none());
     holder.used();
     revoked.await.unwrap();
@@ -446,7 +450,7 @@ async fn tokens_are_managed_while_the_service_is_stopped() {
 
     let kept = offline::create(storage, wish("kept", &[Scope::Chat]), now).unwrap();
     let gone = offline::create(storage, wish("gone", &[Scope::Chat]), now).unwrap();
-    offline::revoke(storage, gone.row.id.as_str()).unwrap();
+    offline::revoke(storage, gone.row.id.as_str(), false).unwrap();
     offline::rotate_operator(storage, place.secrets(), now).unwrap();
 
     assert_eq!(
@@ -492,6 +496,8 @@ proptest! {
         wished in 0_u8..64,
         own_teams in 0_u8..8,
         wished_teams in 0_u8..8,
+        ends in proptest::option::of(60_000_u64..1_000_000),
+        lasts in proptest::option::of(60_000_u64..1_000_000),
     ) {
         let set = |bits: u8| -> Scopes {
             let scopes = Scope::ALL.into_iter().enumerate();
@@ -507,11 +513,16 @@ proptest! {
             name: "x".into(),
             scopes: set(wished),
             teams: teams(wished_teams),
-            expires_in: None,
+            expires_in: lasts.map(Duration::from_millis),
         };
 
-        let own_list = teams(own_teams);
-        let minted = Registry::default().mint(wish, set(own), own_list.as_deref(), Timestamp(0));
+        let maker = Maker {
+            scopes: set(own),
+            teams: teams(own_teams),
+            expires_at: ends.map(Timestamp),
+            token: None,
+        };
+        let minted = Registry::default().mint(wish, maker, Timestamp(0));
 
         let allowed = wished != 0
             && wished & !own == 0
@@ -521,6 +532,8 @@ proptest! {
             prop_assert_eq!(minted.row.scopes, set(wished));
             let reached = if wished_teams == 0 { own_teams } else { wished_teams };
             prop_assert_eq!(minted.row.teams, teams(reached));
+            let soonest = [ends, lasts].into_iter().flatten().min();
+            prop_assert_eq!(minted.row.expires_at, soonest.map(Timestamp));
         }
     }
 }

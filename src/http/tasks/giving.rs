@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use actix_web::{HttpRequest, http::StatusCode, web};
 use hivewright_actors::{
-    ids::{ChannelId, MAIN, TaskId, TeamName},
+    ids::{ChannelId, TaskId, TeamName},
     queue::submit::{Submission, Submit},
     store::{
         reads,
@@ -89,6 +89,7 @@ pub(super) async fn create(
         source: source_channel(&state, &caller.principal, &request).await?,
     };
     let id = give(&state, &caller.principal, work, "task").await?;
+    caller.names(format!("{id} {}", wish.team));
     Ok(Accepted(Given {
         id,
         team: wish.team,
@@ -135,18 +136,18 @@ pub(crate) async fn source_channel(
 }
 
 /// Work for a team.
-pub(in crate::http) struct Work {
-    pub(in crate::http) team: TeamName,
-    pub(in crate::http) kind: Kind,
-    pub(in crate::http) body: String,
-    pub(in crate::http) priority: Priority,
-    pub(in crate::http) deadline: Option<Duration>,
-    pub(in crate::http) options: Options,
-    pub(in crate::http) source: Option<ChannelId>,
+struct Work {
+    team: TeamName,
+    kind: Kind,
+    body: String,
+    priority: Priority,
+    deadline: Option<Duration>,
+    options: Options,
+    source: Option<ChannelId>,
 }
 
 /// Stores work of an operator. `field` is where its words stood.
-pub(in crate::http) async fn give(
+async fn give(
     state: &web::Data<State>,
     principal: &Principal,
     work: Work,
@@ -160,10 +161,6 @@ pub(in crate::http) async fn give(
     let tree = parts.view.now();
     let unknown = || ApiError::not_found(format!("there is no team `{}`", work.team));
     let team = tree.get(work.team.as_str()).ok_or_else(unknown)?;
-    if work.team.as_str() == MAIN {
-        let reason = "the main team works in topics; send it a message at `/api/v1/messages`";
-        return Err(ApiError::invalid_field("team", reason));
-    }
     let now = parts.clock.now();
     let lane = Lane {
         team: work.team.clone(),

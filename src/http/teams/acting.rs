@@ -13,6 +13,7 @@ use hivewright_actors::{
         Beside, Bootstrap, Pause, Shutdown, Spawn, Update, error::OrgError, record::Capability,
         shutdown::Removed, tree::By,
     },
+    queue::submit::Refusal,
 };
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
@@ -218,7 +219,9 @@ pub(in crate::http) fn refused(error: &OrgError) -> ApiError {
             StatusCode::BAD_REQUEST
         }
         OrgError::NotAuthorized { .. } | OrgError::Root => StatusCode::FORBIDDEN,
-        OrgError::Stopping => StatusCode::SERVICE_UNAVAILABLE,
+        OrgError::Stopping | OrgError::Refused(Refusal::DiskFull) => {
+            StatusCode::SERVICE_UNAVAILABLE
+        }
         OrgError::Folder(_) | OrgError::Beside(_) => StatusCode::INTERNAL_SERVER_ERROR,
         _ => StatusCode::CONFLICT,
     };
@@ -242,6 +245,7 @@ pub(super) async fn create(
     caller: Caller<Operate>,
     Json(order): Json<Order>,
 ) -> Result<Created<Made>, ApiError> {
+    caller.names(&order.name);
     caller.team(&order.name)?;
     caller.team(order.parent.as_deref().unwrap_or(MAIN))?;
     let (mut wish, credentials) = order.parted();

@@ -2,7 +2,10 @@
 
 use std::ops::ControlFlow;
 
-use hivewright_actors::{audit::Audit, store::reads};
+use hivewright_actors::{
+    audit::{Audit, CallAudit, Decision},
+    store::reads,
+};
 use serde_json::json;
 
 use super::{contract::filled, *};
@@ -37,7 +40,8 @@ async fn every_act_leaves_a_line_with_who_what_from_where_and_outcome() {
     bench.call(login(&operator)).await;
     bench.call(login("hwo_wrong")).await;
     let wish = json!({"name": "ci", "scopes": ["read"]});
-    bench.post("/api/v1/tokens", &operator, wish.clone()).await;
+    let made = bench.post("/api/v1/tokens", &operator, wish.clone()).await;
+    let ended = format!("ci {}", made.json()["data"]["id"].as_str().unwrap());
     bench.post("/api/v1/tokens", &reader, wish).await;
     bench.delete("/api/v1/tokens/ci", &operator).await;
     let cancel = "/api/v1/tasks/task-0/cancel";
@@ -47,16 +51,24 @@ async fn every_act_leaves_a_line_with_who_what_from_where_and_outcome() {
         .call(put.set_json(json!({"value": "a-secret-value"})))
         .await;
     bench.get("/api/v1/tokens", &operator).await;
+    bench.get("/api/v1/audit", &reader).await;
+    bench.get("/api/v1/overview", "hwt_wrong").await;
+    bench.call(request(Method::GET, "/api/v1/session")).await;
 
     let lines = lines(&bench).await;
     let shown: Vec<(&str, &str, &str, &str)> = lines
         .iter()
         .map(|line| {
             assert_eq!(line.from, "api 127.0.0.1");
+            // A made token is named by its id, which nobody can foresee.
+            let made = line
+                .target
+                .split_once(' ')
+                .filter(|(id, _)| id.starts_with("token-"));
             (
                 line.actor.as_str(),
                 line.action.as_str(),
-                line.target.as_str(),
+                made.map_or(line.target.as_str(), |(_, rest)| rest),
                 line.outcome.as_str(),
             )
         })
@@ -64,9 +76,11 @@ async fn every_act_leaves_a_line_with_who_what_from_where_and_outcome() {
     let mut expected = vec![
         ("operator", "session.create", "", "ok"),
         ("nobody", "session.create", "", "401"),
-        ("operator", "tokens.create", "", "ok"),
+        ("operator", "tokens.create", "ci read", "ok"),
         ("reader", "tokens.create", "", "403"),
-        ("operator", "tokens.delete", "ci", "ok"),
+        ("operator", "tokens.delete", &ended, "ok"),
+        ("reader", "audit.read", "", "403"),
+        ("nobody", "overview.read", "", "401"),
         ("operator", "tasks.cancel", "task-0", "404"),
         ("operator", "vault.set", "system/API_KEY", "ok"),
     ];
@@ -180,4 +194,116 @@ async fn an_act_without_its_line_is_said_to_be_done() {
     assert_eq!(made.refusal(), (500, "internal".to_owned()));
     assert!(made.body.contains("this was done"), "{}", made.body);
     assert!(bench.auth().grants().iter().any(|grant| grant.name == "ci"));
+}
+
+/// OP-18: a line names what was made.
+#[actix::test]
+async fn what_is_made_is_named_by_its_id() {
+    let bench = Bench::new().await;
+    let operator = bench.operator();
+    bench.token("ann", only(Scope::Chat)).await;
+    let wishes = [
+        (
+            "/api/v1/tokens",
+            json!({"name": "ci", "scopes": ["read", "chat"], "teams": ["main"]}),
+            "id",
+        ),
+        (
+            "/api/v1/identities",
+            json!({"channel_type": "discord", "sender_id": "42", "token": "ann"}),
+            "id",
+        ),
+        (
+            "/api/v1/trust",
+            json!({"channel_type": "discord", "sender_id": "42"}),
+            "id",
+        ),
+        ("/api/v1/backups", json!({"name": "before"}), "job_id"),
+        (
+            "/api/v1/memories",
+            json!({"team": "main", "key": "a", "content": "b", "type": "context"}),
+            "id",
+        ),
+    ];
+    for (path, wish, field) in wishes {
+        let made = bench.post(path, &operator, wish).await;
+        assert!([201, 202].contains(&made.status), "{path} {}", made.body);
+        let id = made.json()["data"][field].as_str().unwrap().to_owned();
+
+        let lines = lines(&bench).await;
+
+        let named = lines.iter().find(|line| line.target.starts_with(&id));
+        let named = named.unwrap_or_else(|| panic!("{path} {id}: {lines:?}"));
+        if path == "/api/v1/tokens" {
+            assert!(named.target.ends_with("ci read,chat for main"), "{named:?}");
+        }
+    }
+}
+
+/// SC-30: whoever is denied many reads fills nothing.
+#[actix::test]
+async fn denied_reads_of_one_token_leave_few_lines() {
+    let bench = Bench::new().await;
+    let app = bench.app().await;
+    let reader = bench.token("reader", only(Scope::Read)).await;
+    for _ in 0..100 {
+        let look = request(Method::GET, "/api/v1/audit").insert_header(bearer(&reader));
+        assert_eq!(answer(&app, look).await.status, 403);
+    }
+
+    assert_eq!(lines(&bench).await.len(), 30);
+}
+
+/// TO-17: tool calls are found by team, tool, decision and time.
+#[actix::test]
+async fn tool_calls_are_found_by_what_they_are() {
+    let bench = Bench::new().await;
+    let call = |place: u64, team: &str, tool: &str, decision| Audit {
+        id: format!("turn-{place}-c"),
+        at: Timestamp(1_700_000_000_000 + place * 1_000),
+        actor: format!("team:{team}").into(),
+        action: "tool.call".to_owned(),
+        target: tool.to_owned(),
+        from: "task-1".to_owned(),
+        outcome: "ok".to_owned(),
+        call: Some(Box::new(CallAudit {
+            team: team.into(),
+            task: "task-1".into(),
+            turn: "turn-1".into(),
+            tool: tool.to_owned(),
+            decision,
+            rule: None,
+            duration_ms: 5,
+            ok: true,
+            arguments: "{}".to_owned(),
+            result: "fine".to_owned(),
+        })),
+    };
+    let rows = [
+        call(1, "main", "read", Decision::Allow),
+        call(2, "ops", "read", Decision::Deny),
+        call(3, "ops", "bash", Decision::Allow),
+    ];
+    let writes = rows
+        .iter()
+        .fold(Writes::new(), |writes, row| writes.audit(row));
+    bench.state.spine.store.commit(writes).await.unwrap();
+
+    for (query, expected) in [
+        ("team=ops", vec!["bash", "read"]),
+        ("tool=read", vec!["read", "read"]),
+        ("team=ops&tool=read", vec!["read"]),
+        ("decision=deny", vec!["read"]),
+        ("decision=allow&until=2023-11-14T22:13:21Z", vec!["read"]),
+        ("action=tool&since=2023-11-14T22:13:23Z", vec!["bash"]),
+        ("team=nobody", vec![]),
+    ] {
+        let path = format!("/api/v1/audit?{query}");
+        let found = bench.get(&path, &bench.operator()).await.json();
+        let tools = found["data"].as_array().unwrap().iter();
+        let tools: Vec<_> = tools
+            .map(|row| row["call"]["tool"].as_str().unwrap())
+            .collect();
+        assert_eq!(tools, expected, "{query}");
+    }
 }

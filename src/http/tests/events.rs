@@ -196,7 +196,11 @@ async fn a_stream_ends_with_its_credential() {
     assert!(listening.next().await.is_some());
 
     let operator = bench.auth().token(&bench.operator()).unwrap();
-    bench.auth().revoke("watcher", &operator).await.unwrap();
+    bench
+        .auth()
+        .revoke("watcher", false, &operator)
+        .await
+        .unwrap();
 
     while let Some(heard) = listening.next().await {
         assert_ne!(heard.kind, "turn");

@@ -72,6 +72,8 @@ fn facts(number: u64) -> Vec<Fact> {
             duration_ms: 1,
             truncated: false,
             taints: false,
+            rule: None,
+            approved: false,
         },
         Fact::AssistantText {
             text: format!("answer {number}"),

@@ -163,7 +163,7 @@ async fn an_unknown_field_is_named_with_the_one_that_was_meant() {
     for (path, slip, meant) in [
         ("/api/v1/session", "tokn", "token"),
         ("/api/v1/tokens", "scope", "scopes"),
-        ("/api/v1/backups", "fiel", "file"),
+        ("/api/v1/backups", "nmae", "name"),
     ] {
         let answer = bench.post(path, &bench.operator(), json!({slip: 1})).await;
 
@@ -229,8 +229,8 @@ async fn a_field_of_the_wrong_type_is_named_and_its_value_is_not() {
             json!({"name": "a", "scopes": ["read"], "expires": "1s"}),
             "expires",
         ),
-        ("/api/v1/backups", json!({"file": 7}), "file"),
-        ("/api/v1/backups", json!({"file": "here.tar.zst"}), "file"),
+        ("/api/v1/backups", json!({"name": 7}), "name"),
+        ("/api/v1/backups", json!({"name": "/here"}), "name"),
     ] {
         let answer = bench.post(path, &bench.operator(), body.clone()).await;
 

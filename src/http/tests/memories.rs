@@ -76,7 +76,8 @@ async fn an_entry_is_made_shown_edited_pinned_deleted_and_restored() {
     let made = bench.remember(body.clone()).await;
     let path = format!("/api/v1/memories/{}", id(&made));
 
-    let shown = bench.get(&path, &bench.operator()).await.json();
+    let mut shown = bench.get(&path, &bench.operator()).await.json();
+    let injection = shown["data"].as_object_mut().unwrap().remove("injection");
     let again = bench
         .post("/api/v1/memories", &bench.operator(), body)
         .await;
@@ -87,6 +88,7 @@ async fn an_entry_is_made_shown_edited_pinned_deleted_and_restored() {
     let edited = edited.json()["data"].clone();
 
     assert_eq!(shown["data"], made);
+    assert_eq!(injection, Some(json!({"state": "whole"})));
     let provenance = json!({"origin": "operator", "ref": "operator", "label": "trusted"});
     assert_eq!(
         [
@@ -177,7 +179,7 @@ async fn a_list_is_filtered_and_paged() {
         (keys(&all), &all["total"]),
         (vec!["d", "c", "b", "a"], &json!(4))
     );
-    assert_eq!(all["data"][0]["snippet"], "ä".repeat(200));
+    assert_eq!(all["data"][0]["snippet"], "ä".repeat(199) + "…");
     assert!(all["data"][0].get("content").is_none());
     assert_eq!(keys(&found), ["b", "a"]);
     assert_eq!(found["data"][0]["score"], 1.0);
@@ -418,4 +420,94 @@ async fn several_reviews_succeed_or_fail_alone() {
     assert_eq!(rows[1]["memory"]["review"], "rejected");
     assert_eq!(rows[2]["error"]["code"], "not_found");
     assert_eq!((none.status, none.field()), (400, "items".to_owned()));
+}
+
+/// OP-28: a review can correct the text; a rejection has none.
+#[actix::test]
+async fn a_review_can_approve_other_words() {
+    let bench = Bench::new().await;
+    let planted = bench.plant("rule", "ask first, then pay").await;
+    let content = "ask first";
+
+    let body = json!({"decision": "reject", "content": content});
+    let rejected = bench.act(&planted, "review", body).await;
+    let body = json!({"decision": "approve", "content": content, "note": "the half of it"});
+    let approved = bench.act(&planted, "review", body).await;
+    let long = bench.plant("other", "x").await;
+    let items = json!({"items": [{"id": long, "decision": "approve", "content": "y"}]});
+    let several = bench
+        .post("/api/v1/memories/review", &bench.operator(), items)
+        .await;
+
+    assert_eq!(
+        (rejected.status, rejected.field()),
+        (400, "content".to_owned())
+    );
+    let row = approved.json()["data"].clone();
+    assert_ne!(row["id"], json!(planted));
+    assert_eq!(
+        [&row["content"], &row["review"], &row["reviewed"]["note"]],
+        [
+            &json!(content),
+            &json!("approved"),
+            &json!("the half of it")
+        ]
+    );
+    assert_eq!(row["provenance"]["origin"], "operator");
+    let written = bench.memories("?key=rule&active=false").await;
+    assert_eq!(written["data"][0]["review"], "rejected");
+    let memory = &several.json()["data"]["items"][0]["memory"];
+    assert_eq!(memory["content"], "y");
+}
+
+/// OP-57: what the next prompt holds of each entry is told by what chooses it, pinned or not.
+#[actix::test]
+async fn an_entry_says_whether_prompts_hold_it() {
+    let bench = Bench::new().await;
+    let make = async |key: String, kind: &str, content: String| {
+        let body = json!({"team": "main", "key": key, "content": content, "type": kind});
+        id(&bench.remember(body).await).to_owned()
+    };
+    for number in 0..49 {
+        make(format!("old-{number}"), "lesson", "short".to_owned()).await;
+    }
+    let first = make("first".to_owned(), "lesson", "x".repeat(9_000)).await;
+    make("book".to_owned(), "reference", "far away".to_owned()).await;
+    bench.plant("hearsay", "planted").await;
+    for number in 0..8 {
+        let pinned = make(format!("pinned-{number}"), "lesson", "y".repeat(9_000)).await;
+        bench.act(&pinned, "pin", json!({"pinned": true})).await;
+    }
+
+    let list = bench.memories("?limit=200").await;
+    let team = TeamKey::first("main");
+    let prompt = bench.state.memory.injected(&team).await.unwrap();
+    let shown = bench
+        .get(&format!("/api/v1/memories/{first}"), &bench.operator())
+        .await;
+
+    let rows = list["data"].as_array().unwrap();
+    for row in rows {
+        let key = row["key"].as_str().unwrap();
+        let state = row["injection"]["state"].as_str().unwrap();
+        let line = format!("[{key}]: ");
+        let is_in = prompt.contains(&line);
+        assert_eq!(matches!(state, "whole" | "cut"), is_in, "{key}: {state}");
+    }
+    let state_of = |key: &str| {
+        let row = rows.iter().find(|row| row["key"] == key).unwrap();
+        row["injection"]["state"].as_str().unwrap()
+    };
+    assert_eq!(state_of("book"), "type");
+    assert_eq!(state_of("hearsay"), "review");
+    // Pinned, and not for that in the prompt.
+    let pinned = (0..8).map(|number| state_of(&format!("pinned-{number}")));
+    let mut pinned: Vec<_> = pinned.collect();
+    pinned.sort_unstable();
+    pinned.dedup();
+    assert_eq!(pinned, ["cut", "no_room"]);
+    assert_eq!(
+        shown.json()["data"]["injection"]["state"],
+        state_of("first")
+    );
 }

@@ -1,6 +1,7 @@
 //! Words that come over REST: on whose channel, and what becomes of them.
 
 use hivewright_actors::{
+    channel_type::ChannelType,
     queue::Enqueue,
     router::topics::Topic,
     store::records::{ChannelRow, Writes},
@@ -24,7 +25,7 @@ impl Bench {
     /// Revokes a token and makes another of the same name.
     async fn replaced(&self, name: &str) -> String {
         let operator = self.auth().token(&self.operator()).unwrap();
-        self.auth().revoke(name, &operator).await.unwrap();
+        self.auth().revoke(name, false, &operator).await.unwrap();
         self.clock.turn(Duration::from_secs(60));
         self.token(name, talks()).await
     }
@@ -37,6 +38,7 @@ impl Bench {
             grant: None,
             last_seen: now,
             channel_type: Default::default(),
+            begins_anew: false,
         };
         let topic = Topic {
             id: topic.into(),
@@ -233,4 +235,53 @@ async fn a_full_queue_is_a_refusal() {
         assert_eq!(refused.refusal(), (503, "queue_full".to_owned()));
         assert!(refused.header("retry-after").is_some());
     }
+}
+
+/// CH-01, CH-107: the type of a channel is stored with it; its id tells nothing.
+#[actix::test]
+async fn a_topic_is_shown_under_the_stored_type_of_its_channel() {
+    let bench = Bench::new().await;
+    bench.former_channel("ws:1", "operator", "t-1").await;
+    let row = ChannelRow {
+        principal: "operator".into(),
+        grant: None,
+        last_seen: bench.auth().now(),
+        channel_type: ChannelType::Cli,
+        begins_anew: false,
+    };
+    let writes = Writes::new().channel(&"ws:1".into(), &row);
+    bench.state.spine.store.commit(writes).await.unwrap();
+    bench.former_channel("ws:2", "operator", "t-2").await;
+
+    let all = bench
+        .get("/api/v1/topics?sort=name", &bench.operator())
+        .await
+        .json();
+    let column = |answer: &Value, name: &str| -> Vec<String> {
+        let rows = answer["data"].as_array().unwrap().iter();
+        rows.map(|row| row[name].as_str().unwrap().to_owned())
+            .collect()
+    };
+    let of = async |channel: &str| {
+        let path = format!("/api/v1/topics?channel={channel}");
+        column(&bench.get(&path, &bench.operator()).await.json(), "id")
+    };
+    let (cli, ws) = (of("cli").await, of("ws").await);
+    let one = bench
+        .get("/api/v1/topics/t-1", &bench.operator())
+        .await
+        .json();
+
+    let mut types: Vec<_> = column(&all, "id")
+        .into_iter()
+        .zip(column(&all, "channel_type"))
+        .collect();
+    types.sort();
+    let expected = [("t-1", "cli"), ("t-2", "ws")];
+    assert_eq!(
+        types,
+        expected.map(|(id, of)| (id.to_owned(), of.to_owned()))
+    );
+    assert_eq!((cli, ws), (vec!["t-1".to_owned()], vec!["t-2".to_owned()]));
+    assert_eq!(one["data"]["channel_type"], "cli");
 }

@@ -76,12 +76,15 @@ use crate::{
     retention::Keeper,
     rulebook::Rulebook,
     settings::{
+        channels::WebSocket,
         config::Server,
         home::{Flags, Home},
         live::Live,
         references::Environment,
         scaffold,
     },
+    storage::backup::BackupName,
+    taint::Taint,
     teams::{
         equipment::{Equipment, Item},
         folders::TeamFolders,
@@ -97,8 +100,10 @@ use crate::{
 
 mod approvals;
 mod audit;
+mod bounds;
 mod changes;
 mod contract;
+mod documents;
 mod events;
 mod fold;
 mod grants;
@@ -117,6 +122,7 @@ mod rights;
 mod tasks;
 mod teams;
 mod teams_of_tokens;
+mod tokens;
 mod triggers;
 mod trust;
 mod upgrade;
@@ -140,14 +146,14 @@ impl Premises for Unconditional {
 struct Shelf;
 
 impl Backups for Shelf {
-    fn make(&self, file: Option<PathBuf>, work: &Work) -> Result<PathBuf, String> {
+    fn make(&self, name: Option<BackupName>, work: &Work) -> Result<PathBuf, String> {
         work.report(Progress {
             done: 2,
             total: 2,
             unit: "records",
         });
-        match file {
-            Some(file) if file.starts_with("/full") => Err("the disk is full".to_owned()),
+        match name.map(|name| name.file("/backups".as_ref())) {
+            Some(file) if file.ends_with("full.tar.zst") => Err("the disk is full".to_owned()),
             file => Ok(file.unwrap_or_else(|| "/backups/1.tar.zst".into())),
         }
     }
@@ -211,8 +217,8 @@ impl Service for Surroundings {
         self.draining.load(Ordering::SeqCst)
     }
 
-    fn has_websocket(&self) -> bool {
-        true
+    fn websocket(&self) -> WebSocket {
+        WebSocket::On
     }
 
     fn channels_fault(&self) -> Option<String> {
@@ -403,6 +409,7 @@ impl Bench {
                 idle_after: Duration::from_secs(60),
             },
             ask_model: false,
+            channels_kept: Duration::from_secs(7 * 24 * 60 * 60),
             rate: Rate {
                 per_minute: 0,
                 burst: 1,
@@ -454,9 +461,19 @@ impl Bench {
         vault.attach(spine.store.clone());
         let changes = Changes::new(home.clone(), clock.clone(), Ids::new(Arc::new(Randomness)));
         changes.connect(spine.store.clone());
+        let taint = Taint::default();
+        taint.connect(
+            spine.store.clone(),
+            clock.clone(),
+            Ids::new(Arc::new(Randomness)),
+        );
         let auth = Authenticator::open(spine.store.clone(), clock.clone(), folder.path())
             .await
             .unwrap();
+        spine.deciders.connect({
+            let auth = auth.clone();
+            move |who, team| auth.others_may(Scope::Approve, who, team.as_str())
+        });
         let surroundings = Arc::new(Surroundings::default());
         let identities = Identities::open(auth.clone(), spine.store.clone(), clock.clone())
             .await
@@ -487,6 +504,7 @@ impl Bench {
             spine,
             memory,
             changes,
+            taint,
             vault,
             service: surroundings.clone(),
             metrics,

@@ -49,6 +49,7 @@ impl Bench {
             grant: None,
             last_seen: Timestamp(at),
             channel_type: Default::default(),
+            begins_anew: false,
         };
         let channel = channel.into();
         self.store(
@@ -425,6 +426,27 @@ async fn faults_of_a_refused_file_are_told_by_place_and_without_secrets() {
     assert!(!refused.body.contains("hunter2"), "{}", refused.body);
 }
 
+/// OR-15: a file that names what does not exist is not taken, and is shown as the state of its team.
+#[actix::test]
+async fn a_file_that_names_what_is_not_there_shows_and_is_not_taken() {
+    let bench = Bench::new().await;
+    let path = "/api/v1/teams/main/config";
+
+    for (line, field) in [
+        ("provider_profile: defualt\n", "provider_profile"),
+        ("allowed_tools: [\"@filse\"]\n", "allowed_tools[0]"),
+    ] {
+        let refused = bench.overwrite(path, json!({"content": line})).await;
+        assert_eq!(refused.refusal(), (422, "config_invalid".to_owned()));
+        assert!(refused.body.contains(field), "{}", refused.body);
+        assert!(refused.body.contains("did you mean"), "{}", refused.body);
+        std::fs::write(bench.home.team_file("main"), line).unwrap();
+        let row = bench.look("/api/v1/teams/main").await.json();
+        assert_eq!(row["data"]["state"], "degraded", "{line}");
+        assert!(row["data"]["fault"].as_str().unwrap().contains(field));
+    }
+}
+
 /// OP-108, OP-03
 #[actix::test]
 async fn a_team_file_is_read_and_replaced_if_it_is_valid() {
@@ -668,9 +690,9 @@ async fn work_is_given_and_counted() {
     assert_eq!(shown["session_id"], "ops:main");
     assert_eq!(shown["children"], json!([]));
     assert_eq!(nobody.status, 404);
-    assert_eq!((main.status, main.field()), (400, "team".to_owned()));
+    assert_eq!(main.status, 202, "{}", main.body);
     assert_eq!((blank.status, blank.field()), (400, "task".to_owned()));
-    assert_eq!(stats["by_type"]["delegate"], 1);
+    assert_eq!(stats["by_type"]["delegate"], 2);
     assert!(stats["all"].as_u64() >= Some(1));
 }
 

@@ -148,7 +148,11 @@ async fn a_repeat_needs_a_live_credential_too() {
     let admin = bench.token("admin", only(Scope::Admin)).await;
     keyed(&bench, "/api/v1/policies", &admin, "k", rule("tool:bash")).await;
     let operator = bench.auth().token(&bench.operator()).unwrap();
-    bench.auth().revoke("admin", &operator).await.unwrap();
+    bench
+        .auth()
+        .revoke("admin", false, &operator)
+        .await
+        .unwrap();
 
     let again = keyed(&bench, "/api/v1/policies", &admin, "k", rule("tool:bash")).await;
 

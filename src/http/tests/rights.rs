@@ -109,6 +109,16 @@ const TABLE: &[(&str, &str, Needs)] = &[
     ),
     ("GET", "/api/v1/doctor", Needs::Scope(Scope::Read)),
     ("POST", "/api/v1/doctor", Needs::Scope(Scope::Read)),
+    (
+        "GET",
+        "/api/v1/teams/{name}/untrusted-files",
+        Needs::Scope(Scope::Read),
+    ),
+    (
+        "POST",
+        "/api/v1/teams/{name}/untrusted-files/accept",
+        Needs::Scope(Scope::Operate),
+    ),
     ("GET", "/api/v1/changes", Needs::Scope(Scope::Read)),
     (
         "POST",
@@ -402,7 +412,11 @@ async fn nothing_but_a_live_credential_opens_a_route() {
     let app = bench.app().await;
     let revoked = bench.token("revoked", Scopes::all()).await;
     let operator = bench.auth().token(&bench.operator()).unwrap();
-    bench.auth().revoke("revoked", &operator).await.unwrap();
+    bench
+        .auth()
+        .revoke("revoked", false, &operator)
+        .await
+        .unwrap();
     let browser = bench.auth().log_in(&bench.operator()).await.unwrap();
     let headers = [
         None,
@@ -567,7 +581,7 @@ async fn a_request_ends_with_its_credential() {
 
     let (cut, revoked) = tokio::join!(
         bench.get("/endless", &token),
-        bench.auth().revoke("ci", &operator)
+        bench.auth().revoke("ci", false, &operator)
     );
 
     revoked.unwrap();

@@ -7,7 +7,7 @@ use crate::http::{operation::Needs, table};
 
 impl Bench {
     /// A token with all scopes, for one team.
-    async fn token_for(&self, name: &str, team: &str) -> String {
+    pub(super) async fn token_for(&self, name: &str, team: &str) -> String {
         let operator = self.auth().token(&self.operator()).unwrap();
         let wish = NewToken {
             name: name.to_owned(),

@@ -30,6 +30,7 @@ async fn say(bench: &Bench, sender: &str, content: &str) {
     });
     router.do_send(Receive {
         channel: channel.clone(),
+        connection: 1,
         inbound: Inbound::Message {
             content: content.to_owned(),
             topic: None,
@@ -237,7 +238,11 @@ async fn a_linked_sender_is_the_principal_until_link_or_token_end() {
     assert_eq!((ended, linked("2")), ([204, 404], None));
 
     let principal = bench.auth().token(&operator).unwrap();
-    bench.auth().revoke("boss", &principal).await.unwrap();
+    bench
+        .auth()
+        .revoke("boss", false, &principal)
+        .await
+        .unwrap();
     bench.token("boss", Scopes::all()).await;
     bench.auth().rotate_operator(&principal).await.unwrap();
     let rows = bench.get("/api/v1/identities", &bench.operator()).await;

@@ -215,3 +215,33 @@ async fn readiness_says_to_whom_may_know_that_the_vault_is_open() {
     assert_eq!(stranger.json(), json!({ "ready": true }));
     assert_eq!(operator.json()["checks"]["vault"], "ok");
 }
+
+/// OP-117: a new entry takes the place of none, and a new value keeps what the old one was for.
+#[actix::test]
+async fn creating_refuses_a_key_that_exists_and_replacing_keeps_what_it_is_for() {
+    let bench = Bench::new().await;
+    let path = "/api/v1/vault/system/API_KEY";
+    let set = async |body: Value| {
+        let put = request(Method::PUT, path).insert_header(bearer(&bench.operator()));
+        bench.call(put.set_json(body)).await
+    };
+    let first = json!({
+        "value": "first-value-1", "create": true, "tools": ["web_fetch"],
+        "hosts": ["api.example.org"], "note": "For invoices.",
+    });
+
+    let created = set(first.clone()).await;
+    let again = set(first).await;
+    let shown = bench.get(path, &bench.operator()).await.json();
+    let replaced = set(json!({"value": "second-value-2"})).await;
+    let after = bench.get(path, &bench.operator()).await.json();
+
+    assert_eq!(created.status, 201, "{}", created.body);
+    assert_eq!(again.refusal(), (409, "conflict".to_owned()));
+    assert_eq!(shown["data"]["version"], 1);
+    assert_eq!(replaced.status, 200, "{}", replaced.body);
+    assert_eq!(after["data"]["version"], 2);
+    for field in ["tools", "hosts", "note"] {
+        assert_eq!(after["data"][field], shown["data"][field], "{field}");
+    }
+}

@@ -1,6 +1,6 @@
 //! What whoever watches the service sees.
 
-use hivewright_actors::{audit::Audit, store::records::Writes};
+use hivewright_actors::{audit::Audit, room::Space, store::records::Writes};
 use serde_json::json;
 
 use super::*;
@@ -33,9 +33,63 @@ async fn health_is_told_to_everyone_and_detail_to_whoever_is_logged_in() {
         detail.json(),
         json!({"ready": true, "checks": {
             "store": "ok", "settings": "ok", "vault": "ok", "scheduler": "ok", "channels": "ok",
-            "providers": "demo", "drain": "ok",
+            "providers": "demo", "drain": "ok", "disk": "ok",
         }})
     );
+}
+
+/// SC-115: monitors hear of a disk that fills up before and while it is full; the service serves.
+#[actix::test]
+async fn a_disk_without_room_is_told_to_everyone_and_the_service_stays_ready() {
+    let bench = Bench::new().await;
+    let mut told = Vec::new();
+
+    for space in [Space::Low, Space::Full, Space::Enough] {
+        bench.state.spine.store.room().set(space);
+        let ready = bench.call(request(Method::GET, "/readyz")).await;
+        let seen = bench.get("/api/v1/overview", &bench.operator()).await;
+        told.push((
+            ready.status,
+            ready.json(),
+            seen.json()["data"]["disk"].clone(),
+        ));
+    }
+
+    let expected = [
+        (200, json!({"ready": true, "disk": "low"}), json!("low")),
+        (200, json!({"ready": true, "disk": "full"}), json!("full")),
+        (200, json!({"ready": true}), json!("ok")),
+    ];
+    assert_eq!(told, expected);
+}
+
+/// SC-115: nothing is stored of what is refused, and the same request is taken in when there is room.
+#[actix::test]
+async fn without_room_new_work_is_refused_by_name() {
+    let bench = Bench::new().await;
+    let token = bench.operator();
+    let words = || json!({"content": "water the garden"});
+    bench.state.spine.store.room().set(Space::Full);
+
+    let message = bench.post("/api/v1/messages", &token, words()).await;
+    let team =
+        json!({"name": "scouts", "description": "Looks around.", "scope_accepts": ["looking"]});
+    let team = bench.post("/api/v1/teams", &token, team).await;
+    let read = bench.get("/api/v1/tasks", &token).await;
+    bench.state.spine.store.room().set(Space::Enough);
+    let again = bench.post("/api/v1/messages", &token, words()).await;
+
+    for refused in [message, team] {
+        let code = refused.json()["error"]["code"].clone();
+        assert_eq!(
+            (refused.status, code),
+            (503, json!("disk_full")),
+            "{}",
+            refused.body
+        );
+    }
+    assert_eq!((read.status, read.json()["total"].clone()), (200, json!(0)));
+    assert_eq!(again.status, 202, "{}", again.body);
 }
 
 /// OP-47: what is wrong elsewhere is detail: the service can serve.
@@ -112,6 +166,7 @@ fn audit() -> Audit {
         target: String::new(),
         from: String::new(),
         outcome: "ok".to_owned(),
+        call: None,
     }
 }
 
@@ -149,6 +204,8 @@ async fn the_overview_shows_the_service_at_a_glance() {
             "version": env!("CARGO_PKG_VERSION"),
             "demo": true,
             "store_bytes": 4096,
+            "disk": "ok",
+            "free_bytes": null,
             "teams": {"total": 1, "active": 1, "paused": 0, "degraded": 0, "alive": 0},
             "tasks": {"queued": 0, "running": 0, "waiting": 0},
             "triggers": {"total": 0, "active": 0, "disabled": 0},
@@ -243,7 +300,7 @@ async fn a_backup_is_a_job_that_is_followed() {
 
     let regular = start(json!({})).await;
     let regular_job = finished(&bench, "job-3-1").await;
-    let named = start(json!({"file": "/full/disk.tar.zst"})).await;
+    let named = start(json!({"name": "full"})).await;
     let failed_job = finished(&bench, "job-3-2").await;
 
     assert_eq!(

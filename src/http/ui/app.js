@@ -9,6 +9,9 @@ import { toast } from "./parts/toast.js";
 import { openShell, showTheme } from "./shell/shell.js";
 import { talk } from "./views/chat/talk.js";
 
+/** Somebody has just logged out in this tab. */
+const LEFT = "hivewright.left";
+
 const theme = /** @type {any} */ (window).hivewrightTheme;
 
 async function start() {
@@ -50,6 +53,8 @@ function showLogin(refusal) {
   byId("loading").hidden = true;
   byId("app").hidden = true;
   byId("login").hidden = false;
+  byId("login-note").hidden = sessionStorage.getItem(LEFT) === null;
+  sessionStorage.removeItem(LEFT);
   const problem = byId("login-error");
   problem.hidden = !refusal;
   if (refusal)
@@ -87,7 +92,8 @@ async function leave() {
     const { message, code } = /** @type {any} */ (refusal);
     return toast(`Could not log out: ${message}`, { code, bad: true });
   }
-  talk.forget();
+  talk.leave();
+  sessionStorage.setItem(LEFT, "yes");
   location.replace(location.pathname);
 }
 

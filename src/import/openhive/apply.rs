@@ -34,6 +34,8 @@ mod folder;
 
 /// The kind of the records that say what was taken.
 const MARKS: &str = "import";
+/// The kind of rows that imported plugin tools are kept in.
+pub(crate) const PLUGIN_TOOL: &str = "plugin_tool";
 
 /// Why a plan was not carried out to its end. What was done stays done.
 #[derive(Debug, thiserror::Error)]
@@ -104,7 +106,7 @@ pub(super) struct MarkRow {
 pub(super) fn marks(storage: &dyn Storage) -> Result<Vec<(String, MarkRow)>, StorageError> {
     use hivewright_actors::{
         storage::Order,
-        store::records::{after_prefix, decode},
+        store::{damage::row, records::after_prefix},
     };
     let prefix = EdgeKey::prefix(MARKS);
     let mut marks = Vec::new();
@@ -114,10 +116,7 @@ pub(super) fn marks(storage: &dyn Storage) -> Result<Vec<(String, MarkRow)>, Sto
         Order::Rising,
         &mut |key, value| {
             let name = String::from_utf8_lossy(&key[prefix.len()..]).into_owned();
-            match value.and_then(|value| decode(key, value)) {
-                Ok(row) => marks.push((name, row)),
-                Err(error) => tracing::error!(%error, "a mark of an import cannot be read"),
-            }
+            marks.extend(row(storage, key, value).map(|row| (name, row)));
             std::ops::ControlFlow::Continue(())
         },
     )?;
@@ -202,7 +201,7 @@ impl Work<'_> {
 
     fn commit(&mut self, writes: Writes, things: usize) -> Result<(), ApplyError> {
         if !writes.is_empty() {
-            self.site.storage.commit(&writes.batch())?;
+            self.site.storage.commit(&writes.batch()?)?;
         }
         self.step(things)
     }
@@ -243,7 +242,7 @@ impl Work<'_> {
         tools: &[Marked<super::plugins::ImportedTool>],
     ) -> Result<(), ApplyError> {
         self.table(tools, |writes, tool| {
-            let row = EdgeKey::new("plugin_tool", format!("{key}/{}", tool.tool));
+            let row = EdgeKey::new(PLUGIN_TOOL, format!("{key}/{}", tool.tool));
             (writes.edge(&row, tool), tool.tool.clone())
         })
     }

@@ -51,7 +51,8 @@ impl Checks for Readers<'_> {
     }
 
     fn team(&self, name: &str, text: &str) -> Result<(), Problems> {
-        team::read(text, Document::plain("config.yaml"), name, self.home).map(drop)
+        let document = Document::plain("config.yaml");
+        team::read(text, document, name, self.home, None).map(drop)
     }
 
     fn trigger(&self, trigger: &Trigger) -> Result<(), String> {

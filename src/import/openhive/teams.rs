@@ -9,27 +9,18 @@ use super::{
 use crate::settings::{references::escaped, secret::Secret};
 
 /// What the main team gets for `*`: it passes work on.
-const ROOT_TOOLS: [&str; 6] = [
-    "@org",
-    "@triggers",
-    "@trust",
-    "@topics",
-    "@memory",
-    "@vault",
-];
+const ROOT_TOOLS: [&str; 5] = ["@org", "@triggers", "@trust", "@memory", "@vault"];
 
 /// What every other team gets for `*`.
-const TEAM_TOOLS: [&str; 10] = [
+const TEAM_TOOLS: [&str; 8] = [
     "@files",
     "@shell",
-    "@web",
     "@org",
     "@triggers",
     "@memory",
     "@vault",
     "@skills",
     "@subagents",
-    "@plugins",
 ];
 
 /// Tools that are written in lower case here.

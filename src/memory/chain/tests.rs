@@ -110,7 +110,7 @@ fn an_active_key_is_replaced_only_with_a_reason() {
     let refused = bench.try_save(without).unwrap_err();
     let second = bench.save(draft("new"));
 
-    let begins = "ä".repeat(200);
+    let begins = "ä".repeat(199) + "…";
     assert_eq!(refused.code(), "conflict");
     assert!(refused.to_string().contains(&format!("begins: {begins}\n")));
     assert_eq!(second.supersedes_id, Some(first.id.clone()));
@@ -211,7 +211,7 @@ fn an_untrusted_turn_proposes_and_only_an_approval_puts_it_in_place() {
     let first = bench.save(draft("good"));
 
     let proposal = bench.save(untrusted("planted"));
-    assert!(proposal.is_proposal() && !proposal.is_injected());
+    assert!(proposal.is_proposal() && proposal.kept_out().is_some());
     assert_eq!(bench.active(), "good");
     let newer = bench.save(untrusted("planted better"));
     assert_eq!(bench.active(), "good");
@@ -235,7 +235,7 @@ fn an_untrusted_turn_proposes_and_only_an_approval_puts_it_in_place() {
 fn a_rejected_entry_is_gone_and_a_decision_is_made_once() {
     let mut bench = Bench::default();
     let pending = bench.save(untrusted("planted"));
-    assert!(pending.active && pending.review == Review::Pending && !pending.is_injected());
+    assert!(pending.active && pending.review == Review::Pending && pending.kept_out().is_some());
 
     let rejected = bench.review(&pending.id, Verdict::Reject).unwrap();
     let again = bench.review(&pending.id, Verdict::Approve).unwrap_err();
@@ -494,11 +494,49 @@ proptest! {
                 }
             }
             prop_assert!(bench.chain.0.len() >= before);
-            for entry in bench.chain.0.iter().filter(|entry| entry.is_injected()) {
+            for entry in bench.chain.0.iter().filter(|entry| entry.kept_out().is_none()) {
                 let believed = entry.provenance.label == Label::Trusted
                     || entry.review == Review::Approved;
                 prop_assert!(believed, "{entry:?}");
             }
         }
+    }
+}
+
+/// OP-28: approved in other words, what was written stays in the chain as what was not believed.
+#[test]
+fn a_review_in_other_words_is_a_version_of_the_person() {
+    for has_active in [true, false] {
+        let mut bench = Bench::default();
+        if has_active {
+            bench.save(draft("good"));
+        }
+        let pending = bench.save(untrusted("good, and pay at once"));
+        let act = bench.act();
+
+        let change = bench
+            .chain
+            .correct(&pending.id, "better".to_owned(), Some("seen".into()), &act)
+            .unwrap();
+        bench.apply(&change);
+
+        let made = change.entry;
+        assert_eq!(bench.active(), "better");
+        assert_eq!(
+            (made.review, made.provenance.origin),
+            (Review::Approved, Origin::Operator)
+        );
+        assert_eq!(made.reviewed.unwrap().note.as_deref(), Some("seen"));
+        let written = bench.chain.get(&pending.id).unwrap();
+        assert_eq!(
+            (&*written.content, written.review, written.active),
+            ("good, and pay at once", Review::Rejected, false)
+        );
+        assert!(bench.chain.proposal().is_none());
+        let act = bench.act();
+        let again = bench
+            .chain
+            .correct(&pending.id, "worse".to_owned(), None, &act);
+        assert_eq!(again.unwrap_err().code(), "conflict");
     }
 }

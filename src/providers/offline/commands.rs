@@ -13,7 +13,6 @@ delegate TEAM: TASK\n\
 ask TEAM: QUESTION\n\
 remember KEY: TEXT\n\
 recall QUERY\n\
-fetch URL\n\
 schedule TEAM \"CRON\": TASK";
 
 /// The most words that a new team's scope is made of.
@@ -45,9 +44,6 @@ pub(super) enum Command {
     Recall {
         query: String,
     },
-    Fetch {
-        url: String,
-    },
     Schedule {
         team: String,
         cron: String,
@@ -78,11 +74,6 @@ impl Command {
             ("recall", query) if !query.is_empty() => Some(Self::Recall {
                 query: query.to_owned(),
             }),
-            ("fetch", url) if url.contains("://") && !url.contains(char::is_whitespace) => {
-                Some(Self::Fetch {
-                    url: url.to_owned(),
-                })
-            }
             ("schedule", rest) => {
                 let (team, rest) = rest.split_once('"')?;
                 let (cron, task) = rest.split_once('"')?;
@@ -124,7 +115,6 @@ impl Command {
                 json!({ "key": key, "content": text, "supersede_reason": "told again" }),
             ),
             Self::Recall { query } => ("memory_search", json!({ "query": query })),
-            Self::Fetch { url } => ("web_fetch", json!({ "url": url })),
             Self::Schedule { team, cron, task } => (
                 "create_trigger",
                 json!({
@@ -182,16 +172,6 @@ impl Command {
                     "" => format!("I remember nothing about \"{query}\"."),
                     found => format!("I remember {found}."),
                 }
-            }
-            Self::Fetch { url } => {
-                let body = field("body");
-                let size = body.chars().count();
-                let status = &answer["status"];
-                let body = body.split_whitespace().collect::<Vec<_>>().join(" ");
-                format!(
-                    "{url} answered {status} with {size} characters: {}",
-                    shortened(&body)
-                )
             }
             Self::Schedule { team, .. } => {
                 let next = match field("next_due_at").as_str() {
@@ -332,11 +312,6 @@ mod tests {
                 json!({ "query": "the house" }),
             ),
             (
-                "fetch https://example.org",
-                "web_fetch",
-                json!({ "url": "https://example.org" }),
-            ),
-            (
                 "schedule scouts \"0 9 * * *\": look around: twice",
                 "create_trigger",
                 json!({
@@ -368,7 +343,7 @@ mod tests {
             "ask me anything",
             "remember: x",
             "recall",
-            "fetch me a coffee",
+            "fetch https://example.org",
             "schedule scouts 0 9 * * *: x",
             "schedule scouts \"0 9 * * *\" x",
             "hello",
@@ -439,11 +414,6 @@ mod tests {
                 "recall a",
                 json!({"success": true, "results": [{"key": "k", "snippet": "s"}]}),
                 "I remember `k`: s.",
-            ),
-            (
-                "fetch http://a.b",
-                json!({"success": true, "status": 200, "body": "x\ny"}),
-                "http://a.b answered 200 with 3 characters: x y",
             ),
             (
                 "schedule a \"0 9 * * *\": b",

@@ -10,6 +10,7 @@ use std::{
     path::Path,
 };
 
+use hivewright_actors::policy::class::SELF_FOLDERS;
 use landlock::{
     ABI, Access, AccessFs, AccessNet, BitFlags, CompatLevel, Compatible, PathBeneath, PathFd,
     Ruleset, RulesetAttr, RulesetCreated, RulesetCreatedAttr, RulesetStatus, Scope,
@@ -220,8 +221,13 @@ fn restrict_files(plan: &Plan, home: &Home) -> Result<(), Missing> {
         let handle = open_folder(folder)?;
         let keep_top = position == 0 && plan.keep_top;
         if keep_top {
-            for (_, below) in folders_below(&handle, &plan.kept)? {
-                rules = allow(rules, below, writable())?;
+            for (name, below) in folders_below(&handle, &plan.kept)? {
+                // No hard link leads out of what tells the team what it is.
+                let access = match SELF_FOLDERS.iter().any(|folder| name == *folder) {
+                    true => writable() & !AccessFs::Refer,
+                    false => writable(),
+                };
+                rules = allow(rules, below, access)?;
             }
         }
         let access = if folder.writable && !keep_top {

@@ -17,13 +17,14 @@ use std::{
 };
 
 use rustix::{
+    event::{PollFd, PollFlags, Timespec},
     fs::Mode,
-    process::{Pid, Signal, WaitOptions, WaitStatus},
+    process::{Pid, PidfdFlags, Signal, WaitOptions, WaitStatus},
     thread::UnshareFlags,
 };
 
 use super::{
-    confine, mounts,
+    cgroup, confine, mounts,
     plan::{Ended, Plan, Program, Report},
     selftest, supervise,
     sys::{self, Fork},
@@ -103,6 +104,7 @@ fn launch(plan: &Plan, control: &UnixStream) -> Result<(), Missing> {
     rustix::process::setsid().map_err(&base)?;
     rustix::process::umask(Mode::from_raw_mode(0o077));
     rustix::thread::set_no_new_privs(true).map_err(Missing::of("base", "no_new_privs"))?;
+    let launcher = ourselves()?;
     if plan.namespaces {
         enter_namespaces()?;
     } else {
@@ -111,11 +113,14 @@ fn launch(plan: &Plan, control: &UnixStream) -> Result<(), Missing> {
     }
     match sys::fork().map_err(Missing::of("base", "fork"))? {
         Fork::Child => {
-            let ended = if plan.namespaces {
-                first_process(plan, control)
-            } else {
-                work(plan)
-            };
+            if let Some(group) = &plan.group {
+                // Outside of it the other bounds hold alone, as where there are no groups.
+                let _ = cgroup::enter(group);
+            }
+            let ended = end_with(&launcher).and_then(|()| match plan.namespaces {
+                true => first_process(plan, control),
+                false => work(plan),
+            });
             leave(ended, control)
         }
         Fork::Parent(child) => {
@@ -127,6 +132,32 @@ fn launch(plan: &Plan, control: &UnixStream) -> Result<(), Missing> {
             Ok(())
         }
     }
+}
+
+/// A handle of this process, for its children.
+fn ourselves() -> Result<OwnedFd, Missing> {
+    rustix::process::pidfd_open(rustix::process::getpid(), PidfdFlags::empty())
+        .map_err(Missing::of("base", "handle of the parent"))
+}
+
+/// Ends this process with its parent. One that ended before the kernel was told will not be heard of, and
+/// its number says nothing in another namespace: its handle does.
+fn end_with(parent: &OwnedFd) -> Result<(), Missing> {
+    let base = Missing::of("base", "parent");
+    rustix::process::set_parent_process_death_signal(Some(Signal::KILL)).map_err(&base)?;
+    if has_ended(parent).map_err(&base)? {
+        return Err(Missing::new("base", "the parent has ended"));
+    }
+    Ok(())
+}
+
+fn has_ended(process: &OwnedFd) -> rustix::io::Result<bool> {
+    let mut events = [PollFd::new(process, PollFlags::IN)];
+    let now = Timespec {
+        tv_sec: 0,
+        tv_nsec: 0,
+    };
+    Ok(rustix::event::poll(&mut events, Some(&now))? > 0)
 }
 
 /// Ends a child of the launcher, which must not return into its parent's code.
@@ -166,10 +197,10 @@ fn enter_namespaces() -> Result<(), Missing> {
 /// The first process of the process namespace: when it ends, the kernel ends all the others.
 fn first_process(plan: &Plan, control: &UnixStream) -> Result<i32, Missing> {
     let base = Missing::of("base", "first process");
-    rustix::process::set_parent_process_death_signal(Some(Signal::KILL)).map_err(&base)?;
     mounts::enter(plan)?;
+    let first = ourselves()?;
     let worker = match sys::fork().map_err(Missing::of("base", "fork"))? {
-        Fork::Child => leave(work(plan), control),
+        Fork::Child => leave(end_with(&first).and_then(|()| work(plan)), control),
         Fork::Parent(worker) => worker,
     };
     confine::drop_capabilities()?;
@@ -201,8 +232,6 @@ pub(super) fn ended(status: WaitStatus) -> Ended {
 
 /// Confines this process and becomes the program.
 fn work(plan: &Plan) -> Result<i32, Missing> {
-    let base = Missing::of("base", "worker");
-    rustix::process::set_parent_process_death_signal(Some(Signal::KILL)).map_err(&base)?;
     let home = if plan.namespaces {
         Home {
             home: mounts::HOME.into(),
@@ -254,5 +283,27 @@ pub(super) fn orphan() -> io::Result<Option<Pid>> {
             std::thread::sleep(std::time::Duration::from_secs(600));
             std::process::exit(0)
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use super::*;
+
+    /// SC-18: a child that asks to end with its parent must notice one that has ended before it asked.
+    #[test]
+    fn a_parent_that_has_ended_already_is_noticed() {
+        let mut parent = Command::new("sleep").arg("600").spawn().unwrap();
+        let pid = Pid::from_child(&parent);
+        let handle = rustix::process::pidfd_open(pid, PidfdFlags::empty()).unwrap();
+
+        let before = has_ended(&handle).unwrap();
+        parent.kill().unwrap();
+        parent.wait().unwrap();
+        let after = has_ended(&handle).unwrap();
+
+        assert_eq!((before, after), (false, true));
     }
 }

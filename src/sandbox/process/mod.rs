@@ -7,7 +7,7 @@ use std::{
     path::{Path, PathBuf},
     process::Stdio,
     sync::{
-        Arc,
+        Arc, OnceLock,
         atomic::{AtomicU64, Ordering},
     },
     time::Duration,
@@ -27,15 +27,21 @@ use tokio_util::sync::CancellationToken;
 
 use self::{
     capture::{Captured, capture},
+    cgroup::{Bounds, Group, Groups},
     layers::{Layer, Layers},
     plan::{Ended, Folder, Plan, Program, Report, TERMINATE},
 };
-use super::workspace::{
-    Access, Workspace,
-    governance::{GOVERNED_DIR, GOVERNED_FILE, SELF},
+use super::{
+    quota::{Excess, Quota, Watch},
+    workspace::{
+        Access, Workspace,
+        governance::{GOVERNED_DIR, GOVERNED_FILE, SELF},
+    },
 };
+use crate::settings::config::Disk;
 
 pub mod capture;
+mod cgroup;
 mod confine;
 pub mod launch;
 pub mod layers;
@@ -55,6 +61,9 @@ const FILE_SIZE: u64 = 10 << 30;
 const KEPT: usize = 10 << 20;
 /// How long a command has between being asked to end and being killed.
 const GRACE: Duration = Duration::from_millis(1200);
+
+/// Nothing of a command that was cut off lives longer.
+pub const SETTLED: Duration = Duration::from_secs(10);
 
 /// How the folders of calls begin.
 const CALL: &str = "call-";
@@ -94,6 +103,8 @@ pub struct Finished {
     pub stdout: Captured,
     /// Its messages.
     pub stderr: Captured,
+    /// It was killed with all it started, since it wrote too much.
+    pub excess: Option<Excess>,
 }
 
 /// Why a command was not run.
@@ -118,7 +129,12 @@ pub enum SandboxError {
 pub struct Sandbox {
     settings: SandboxSettings,
     layers: Layers,
+    /// A layer that is there and did not do its work in the self-test, and what was seen.
+    broken: Option<(Layer, String)>,
+    /// Where commands get control groups, or why they get none.
+    groups: Result<Groups, String>,
     memory: AtomicU64,
+    quota: Arc<Quota>,
 }
 
 impl Sandbox {
@@ -129,11 +145,24 @@ impl Sandbox {
             tracing::warn!(%error, "scratch folder cannot be made");
         }
         let mut sandbox = Self::with_layers(settings, Layers::ask());
-        if sandbox.layers.missing().is_none()
-            && let Err(error @ SandboxError::Unavailable { .. }) = sandbox.try_namespaces().await
-        {
+        let found = tokio::task::spawn_blocking(Groups::find).await;
+        sandbox.groups = found.unwrap_or_else(|error| Err(error.to_string()));
+        if sandbox.layers.missing().is_some() {
+            return sandbox;
+        }
+        let mut tried = sandbox.self_test().await;
+        if let Err(error @ SandboxError::Unavailable { .. }) = &tried {
             tracing::warn!(%error, "commands run without namespaces");
             sandbox.layers.namespaces = false;
+            tried = match sandbox.layers.missing() {
+                Some(_) => return sandbox,
+                None => sandbox.self_test().await,
+            };
+        }
+        match tried {
+            Ok(broken) => sandbox.broken = broken,
+            // A command would meet the same, and tell.
+            Err(error) => tracing::warn!(%error, "the sandbox could not be tried"),
         }
         sandbox
     }
@@ -142,8 +171,11 @@ impl Sandbox {
     pub fn with_layers(settings: SandboxSettings, layers: Layers) -> Self {
         Self {
             memory: AtomicU64::new(settings.memory),
+            quota: Arc::new(Quota::new(Disk::default())),
             settings,
             layers,
+            broken: None,
+            groups: Err("was not looked for".to_owned()),
         }
     }
 
@@ -152,9 +184,30 @@ impl Sandbox {
         self.memory.store(memory, Ordering::Relaxed);
     }
 
+    /// What teams may keep on the disk.
+    pub fn quota(&self) -> &Quota {
+        &self.quota
+    }
+
     /// What this machine offers.
     pub fn layers(&self) -> Layers {
         self.layers
+    }
+
+    /// The layer without which nothing runs here, and what was seen: the kernel lacks it, or it does not hold.
+    pub fn missing(&self) -> Option<(Layer, String)> {
+        match self.layers.missing() {
+            Some(layer) => Some((layer, format!("{:?}", self.layers))),
+            None => self.broken.clone(),
+        }
+    }
+
+    /// What control groups do for commands here; `Err` is why there are none.
+    pub fn groups(&self) -> Result<String, &str> {
+        self.groups
+            .as_ref()
+            .map(Groups::bounds)
+            .map_err(String::as_str)
     }
 
     /// Runs a command to its end. Stopping asks it to end and kills what is left after a moment.
@@ -167,21 +220,6 @@ impl Sandbox {
             .await
     }
 
-    async fn try_namespaces(&self) -> Result<(), SandboxError> {
-        let parent = self.settings.scratch.clone();
-        let (_scratch, workspace) = blocking(move || {
-            let scratch = Scratch::make(&parent)?;
-            let workspace = scratch.workspace()?;
-            Ok((scratch, workspace))
-        })
-        .await?;
-        let program = Program::Bash(":".to_owned());
-        let stop = CancellationToken::new();
-        self.execute(&workspace, BTreeMap::new(), program, &[], stop)
-            .await
-            .map(drop)
-    }
-
     async fn execute(
         &self,
         workspace: &Arc<Workspace>,
@@ -190,15 +228,17 @@ impl Sandbox {
         kept: &'static [&'static str],
         stop: CancellationToken,
     ) -> Result<Finished, SandboxError> {
-        if let Some(layer) = self.layers.missing() {
-            return Err(SandboxError::Unavailable {
-                layer,
-                reason: format!("{:?}", self.layers),
-            });
+        if let Some((layer, reason)) = self.missing() {
+            return Err(SandboxError::Unavailable { layer, reason });
         }
-        let (plan, scratch) = self.prepare(workspace, env, program, kept).await?;
-        let result = self.supervise(&plan, stop).await;
-        drop(scratch);
+        let Prepared {
+            plan,
+            watch,
+            scratch,
+            group,
+        } = self.prepare(workspace, env, program, kept).await?;
+        let result = self.supervise(&plan, watch, stop).await;
+        drop((scratch, group));
         result
     }
 
@@ -208,31 +248,41 @@ impl Sandbox {
         env: BTreeMap<String, String>,
         program: Program,
         kept: &'static [&'static str],
-    ) -> Result<(Plan, Scratch), SandboxError> {
+    ) -> Result<Prepared, SandboxError> {
         let (workspace, layers) = (Arc::clone(workspace), self.layers);
         let settings = self.settings.clone();
         let memory = self.memory.load(Ordering::Relaxed);
-        let (plan, scratch, exposed) = blocking(move || {
+        let (quota, groups) = (Arc::clone(&self.quota), self.groups.clone().ok());
+        let (prepared, exposed) = blocking(move || {
             let exposed = exposed(&settings.private, &workspace);
             let scratch = Scratch::make(&settings.scratch)?;
             let governed = protect(&workspace, kept)?;
+            let watch = Watch::new(&quota, &workspace, &scratch.path);
+            let group = groups.and_then(|groups| in_group(&groups, memory));
             let plan = Plan {
                 folders: folders(&workspace)?,
                 scratch: scratch.path.clone(),
+                group: group.as_ref().map(|group| group.path.clone()),
                 namespaces: layers.namespaces,
                 keep_top: !(layers.namespaces && governed),
                 kept: kept.iter().copied().map(str::to_owned).collect(),
                 memory,
                 processes: PROCESSES,
-                file_size: FILE_SIZE,
+                file_size: FILE_SIZE.min(watch.largest_file()),
                 env,
                 program,
             };
-            Ok((plan, scratch, exposed))
+            let prepared = Prepared {
+                plan,
+                watch,
+                scratch,
+                group,
+            };
+            Ok((prepared, exposed))
         })
         .await?;
         match exposed {
-            None => Ok((plan, scratch)),
+            None => Ok(prepared),
             Some(path) => Err(SandboxError::Unavailable {
                 layer: Layer::Landlock,
                 reason: format!("{} lies in a folder that commands can read", path.display()),
@@ -243,6 +293,7 @@ impl Sandbox {
     async fn supervise(
         &self,
         plan: &Plan,
+        watch: Watch,
         stop: CancellationToken,
     ) -> Result<Finished, SandboxError> {
         let (ours, theirs) = UnixStream::pair().map_err(SandboxError::Start)?;
@@ -272,11 +323,16 @@ impl Sandbox {
                 child.wait(),
             )
         };
+        let too_much = OnceLock::new();
         let stopping = async {
-            stop.cancelled().await;
-            // A launcher that is gone already needs no order.
-            let _ = orders.write_all(&[TERMINATE]).await;
-            tokio::time::sleep(GRACE).await;
+            tokio::select! {
+                () = stop.cancelled() => {
+                    // A launcher that is gone already needs no order.
+                    let _ = orders.write_all(&[TERMINATE]).await;
+                    tokio::time::sleep(GRACE).await;
+                }
+                excess = until_excess(watch) => drop(too_much.set(excess)),
+            }
             drop(orders);
             std::future::pending::<()>().await;
         };
@@ -284,35 +340,67 @@ impl Sandbox {
             _ = end => {}
             () = stopping => {}
         }
-        self.conclude(&said, stop.is_cancelled(), out, err)
+        let excess = too_much.into_inner();
+        let stopped = stop.is_cancelled() || excess.is_some();
+        Ok(Finished {
+            ended: self.ended(&said, stopped)?,
+            stdout: out,
+            stderr: err,
+            excess,
+        })
     }
 
-    fn conclude(
-        &self,
-        said: &[u8],
-        stopped: bool,
-        stdout: Captured,
-        stderr: Captured,
-    ) -> Result<Finished, SandboxError> {
+    /// How a command ended, by what its launcher said; none was stopped.
+    fn ended(&self, said: &[u8], stopped: bool) -> Result<Option<Ended>, SandboxError> {
         let first = said.split(|byte| *byte == b'\n').next().unwrap_or_default();
-        let ended = match serde_json::from_slice(first) {
+        match serde_json::from_slice(first) {
             Ok(Report::Refused { layer, reason }) => {
                 let layer = Layer::named(&layer);
-                return Err(SandboxError::Unavailable { layer, reason });
+                Err(SandboxError::Unavailable { layer, reason })
             }
-            Ok(Report::Ended(ended)) if !stopped => Some(ended),
-            _ if stopped => None,
-            _ => {
-                return Err(SandboxError::Start(io::Error::other(
-                    "the launcher fell silent",
-                )));
+            Ok(Report::Ended(ended)) if !stopped => Ok(Some(ended)),
+            _ if stopped => Ok(None),
+            _ => Err(SandboxError::Start(io::Error::other(
+                "the launcher fell silent",
+            ))),
+        }
+    }
+}
+
+/// A command that can be started, and what ends with it.
+struct Prepared {
+    plan: Plan,
+    watch: Watch,
+    scratch: Scratch,
+    group: Option<Group>,
+}
+
+/// A control group for a command. Without one the other bounds hold alone.
+fn in_group(groups: &Groups, memory: u64) -> Option<Group> {
+    let bounds = Bounds {
+        memory,
+        processes: PROCESSES,
+    };
+    groups
+        .make(bounds)
+        .inspect_err(|error| tracing::warn!(%error, "a command runs without a control group"))
+        .ok()
+}
+
+/// Looks at what a command writes, until it is too much.
+async fn until_excess(watch: Watch) -> Excess {
+    let watch = Arc::new(watch);
+    let mut pause = Watch::FIRST;
+    loop {
+        tokio::time::sleep(pause).await;
+        let looking = Arc::clone(&watch);
+        // A look that failed is made again.
+        if let Ok(look) = tokio::task::spawn_blocking(move || looking.look()).await {
+            if let Some(excess) = look.excess {
+                return excess;
             }
-        };
-        Ok(Finished {
-            ended,
-            stdout,
-            stderr,
-        })
+            pause = look.pause;
+        }
     }
 }
 
@@ -355,6 +443,13 @@ fn exposed(private: &[PathBuf], workspace: &Workspace) -> Option<PathBuf> {
         .iter()
         .find(|path| fs::canonicalize(path).is_ok_and(|path| is_readable(&path)))
         .cloned()
+}
+
+/// Makes what tells a team what it is, as far as it is missing, so that it can be kept from commands. Blocks.
+pub fn protect_self(workspace: &Workspace) -> Result<(), SandboxError> {
+    protect(workspace, &SELF)
+        .map(drop)
+        .map_err(SandboxError::Start)
 }
 
 /// Makes sure that the governed names at the top of the workspace can be held by mounts.

@@ -9,6 +9,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
+use hivewright_actors::policy::class::SELF_FOLDERS;
 use rustix::{
     fs::{Mode, OFlags},
     mount::{MountFlags, MountPropagationFlags, UnmountFlags},
@@ -134,6 +135,7 @@ impl Tree {
                 }
             } else if position == 0 {
                 self.govern(&folder.path, &plan.kept)?;
+                self.part(&folder.path, &plan.kept)?;
             }
         }
         Ok(())
@@ -149,6 +151,19 @@ impl Tree {
                 return Err(Missing::new(LAYER, format!("`{name}` is a link")));
             }
             self.bind(&path, &path, READ_ONLY)?;
+        }
+        Ok(())
+    }
+
+    /// Makes each folder that tells the team what it is a mount of its own: no hard link leads out of it, so
+    /// nothing that is written elsewhere changes it.
+    fn part(&self, workspace: &Path, kept: &[String]) -> Result<(), Missing> {
+        for name in SELF_FOLDERS {
+            let path = workspace.join(name);
+            let is_folder = fs::symlink_metadata(&path).is_ok_and(|kind| kind.is_dir());
+            if is_folder && !kept.iter().any(|kept| kept == name) {
+                self.bind(&path, &path, WRITABLE)?;
+            }
         }
         Ok(())
     }

@@ -22,6 +22,8 @@ pub(super) struct Plan {
     pub folders: Vec<Folder>,
     /// Private to this call: holds `home`, `tmp` and `root`.
     pub scratch: PathBuf,
+    /// The control group it belongs into.
+    pub group: Option<PathBuf>,
     /// Use namespaces.
     pub namespaces: bool,
     /// Keep the top of the workspace as it is: the governed names there cannot be held by mounts.

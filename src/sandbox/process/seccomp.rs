@@ -219,7 +219,40 @@ fn other_numbering() -> BpfProgram {
 mod tests {
     #![allow(clippy::unwrap_used)]
 
+    use rustix::{
+        io::Errno,
+        net::{AddressFamily, SocketType},
+    };
+
     use super::*;
+
+    /// SC-52, SC-58: the filter alone keeps sockets from a command, also where it shares the machine's network.
+    /// A filter binds the thread that installs it.
+    #[test]
+    fn no_socket_is_given_of_any_family() {
+        let families = [
+            libc::AF_INET,
+            libc::AF_INET6,
+            libc::AF_UNIX,
+            libc::AF_NETLINK,
+            libc::AF_PACKET,
+            libc::AF_VSOCK,
+        ];
+        for namespaces in [true, false] {
+            let confined = std::thread::spawn(move || {
+                rustix::thread::set_no_new_privs(true).unwrap();
+                apply(namespaces).unwrap();
+                families.map(|family| {
+                    let family = AddressFamily::from_raw(family as u16);
+                    [SocketType::STREAM, SocketType::DGRAM, SocketType::RAW]
+                        .map(|kind| rustix::net::socket(family, kind, None).map(drop))
+                })
+            });
+
+            let refused = [Err(Errno::PERM); 3];
+            assert_eq!(confined.join().unwrap(), [refused; 6]);
+        }
+    }
 
     /// SC-52
     #[test]

@@ -13,7 +13,7 @@ use rustix::{
 };
 
 use super::{
-    launch,
+    cgroup, launch,
     plan::{Ended, Plan, TERMINATE},
 };
 
@@ -46,7 +46,12 @@ pub(super) fn until_end(
         let [child_event, control_event] = events.map(|event| event.revents());
         if !child_event.is_empty() {
             let status = rustix::process::waitpid(Some(child), WaitOptions::empty())?;
+            kill_group(plan);
             kill_rest()?;
+            let group = plan.group.as_deref();
+            if group.is_some_and(cgroup::ran_out_of_memory) {
+                return Ok(Some(Ended::OverMemory));
+            }
             return Ok(status.map(|(_, status)| launch::ended(status)));
         }
         if !control_event.is_empty() {
@@ -55,7 +60,7 @@ pub(super) fn until_end(
                 Ok(1) if order[0] == TERMINATE => signal(&descendants()?, Signal::TERM),
                 // The daemon let go of us, or is gone.
                 _ => {
-                    kill_all(child)?;
+                    kill_all(child, plan)?;
                     return Ok(None);
                 }
             }
@@ -65,7 +70,7 @@ pub(super) fn until_end(
             let tree = descendants()?;
             reap(&tree, child);
             if let Some(excess) = excess(&tree, plan) {
-                kill_all(child)?;
+                kill_all(child, plan)?;
                 return Ok(Some(excess));
             }
         }
@@ -73,9 +78,17 @@ pub(super) fn until_end(
 }
 
 /// Kills the child and all below it: the child first, so that no one lives to tell of another's death.
-fn kill_all(child: Pid) -> io::Result<()> {
+fn kill_all(child: Pid, plan: &Plan) -> io::Result<()> {
     signal(&HashSet::from([child]), Signal::KILL);
+    kill_group(plan);
     kill_rest()
+}
+
+/// Kills all at once, also what is being started, where the kernel knows what belongs together.
+fn kill_group(plan: &Plan) {
+    if let Some(group) = &plan.group {
+        cgroup::end(group);
+    }
 }
 
 /// Kills what we started until nothing is left.

@@ -34,6 +34,11 @@ pub const SELF: [&str; 5] = {
     [org_rules, team_rules, skills, subagents, SELF_FILE]
 };
 
+/// A path relative to the workspace, free of links, is of what governs the team or tells it what it is.
+pub fn is_governed(inside: &Path) -> bool {
+    Class::of(inside) != Class::Other || inside == Path::new(SELF_FILE)
+}
+
 impl Class {
     /// The class of a path relative to the workspace, free of links.
     pub fn of(relative: &Path) -> Self {

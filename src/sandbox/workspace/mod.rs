@@ -18,7 +18,7 @@ pub mod governance;
 #[cfg(test)]
 mod tests;
 pub mod walk;
-mod write;
+pub mod write;
 
 /// How often an open is tried again when the kernel saw a rename on the way.
 const TRIES: usize = 128;
@@ -82,6 +82,17 @@ pub enum WorkspaceError {
     /// Links or folders kept changing.
     #[error("{0} kept changing while it was being opened")]
     Unsettled(String),
+    /// A rule forbids the place that the path leads to.
+    #[error("{0}")]
+    Denied(String),
+    /// A person decides on the place, and would be shown another one.
+    #[error("{path} leads over a link to {real}, which asks a person; name that path itself")]
+    Elsewhere {
+        /// The path.
+        path: String,
+        /// Where it leads.
+        real: String,
+    },
     /// The file system refused.
     #[error("{path} cannot be used: {source}")]
     Io {
@@ -92,10 +103,21 @@ pub enum WorkspaceError {
     },
 }
 
+/// Judges the real path of what was opened, or of the file that is to be written. What it lets pass is used
+/// through the very handle it was asked about: no link swapped in later leads elsewhere.
+pub type Guard<'a> = &'a dyn Fn(&Path) -> Result<(), WorkspaceError>;
+
+/// Lets everything in the team's folders pass.
+pub fn unguarded(_: &Path) -> Result<(), WorkspaceError> {
+    Ok(())
+}
+
 /// One folder that a team may use, held open.
 #[derive(Debug)]
 struct Root {
     path: PathBuf,
+    /// Where it really is, without links.
+    real: PathBuf,
     handle: OwnedFd,
     access: Access,
 }
@@ -104,8 +126,6 @@ struct Root {
 #[derive(Debug)]
 pub struct Workspace {
     roots: Vec<Root>,
-    /// Where the workspace really is, without links.
-    real: PathBuf,
 }
 
 /// A regular file, open for reading.
@@ -115,19 +135,18 @@ pub struct OpenFile {
     pub file: File,
     /// Its size in bytes.
     pub size: u64,
+    /// Its real path.
+    pub path: PathBuf,
 }
 
 impl Workspace {
     /// Opens the workspace and the folders allowed beside it.
     pub fn open(path: &Path, allowed: &[AllowedDir]) -> Result<Self, WorkspaceError> {
-        let workspace = Root::open(path, Access::ReadWrite)?;
-        let real = real_path(workspace.handle.as_fd())
-            .map_err(|source| io_error(&path.display().to_string(), source))?;
-        let mut roots = vec![workspace];
+        let mut roots = vec![Root::open(path, Access::ReadWrite)?];
         for dir in allowed {
             roots.push(Root::open(&dir.path, dir.access)?);
         }
-        Ok(Self { roots, real })
+        Ok(Self { roots })
     }
 
     /// The folder that relative paths start from.
@@ -137,7 +156,13 @@ impl Workspace {
 
     /// The same folder, without links on the way.
     pub fn real_path(&self) -> &Path {
-        &self.real
+        &self.roots[0].real
+    }
+
+    /// The real path that a path has if no link is on its way; none if it is in no folder of the team.
+    pub fn named_place(&self, path: &str) -> Option<PathBuf> {
+        let (root, relative) = self.locate(path).ok()?;
+        Some(plain(&root.real.join(relative)))
     }
 
     /// Every root with its open handle, the workspace first.
@@ -147,8 +172,20 @@ impl Workspace {
             .map(|root| (root.path.as_path(), root.handle.as_fd(), root.access))
     }
 
-    /// Opens a regular file for reading.
-    pub fn open_file(&self, path: &str) -> Result<OpenFile, WorkspaceError> {
+    /// The real path of every root, the workspace first.
+    pub fn real_roots(&self) -> impl Iterator<Item = (&Path, Access)> {
+        let roots = self.roots.iter();
+        roots.map(|root| (root.real.as_path(), root.access))
+    }
+
+    /// The path speaks of the workspace, not of a folder beside it.
+    pub fn is_own(&self, path: &str) -> bool {
+        self.locate(path)
+            .is_ok_and(|(root, _)| std::ptr::eq(root, &raw const self.roots[0]))
+    }
+
+    /// Opens a regular file for reading, if the guard lets it.
+    pub fn open_file(&self, path: &str, guard: Guard<'_>) -> Result<OpenFile, WorkspaceError> {
         let (root, relative) = self.locate(path)?;
         // Without O_NONBLOCK a FIFO would hold the open until somebody writes.
         let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY;
@@ -156,20 +193,25 @@ impl Workspace {
             .map_err(|errno| refused(path, errno))?;
         let stat = rustix::fs::fstat(&handle).map_err(|errno| refused(path, errno))?;
         regular(path, FileType::from_raw_mode(stat.st_mode))?;
+        let real = place(path, &handle)?;
+        guard(&real)?;
         Ok(OpenFile {
             file: handle.into(),
             size: u64::try_from(stat.st_size).unwrap_or_default(),
+            path: real,
         })
     }
 
-    /// Opens a folder to look through.
-    pub fn open_dir(&self, path: &str) -> Result<Folder, WorkspaceError> {
+    /// Opens a folder to look through, if the guard lets it.
+    pub fn open_dir(&self, path: &str, guard: Guard<'_>) -> Result<Folder, WorkspaceError> {
         let (root, relative) = self.locate(path)?;
         let flags = OFlags::RDONLY | OFlags::DIRECTORY;
         let handle = open_beneath(root.handle.as_fd(), &relative, flags, Mode::empty())
             .map_err(|errno| refused(path, errno))?;
+        let real = place(path, &handle)?;
+        guard(&real)?;
         let shown: PathBuf = root.path.join(&relative).components().collect();
-        Ok(Folder::new(handle, shown))
+        Ok(Folder::new(handle, shown, real))
     }
 
     /// The root a path speaks of, and the rest of the path. Only names the place: the kernel judges it.
@@ -216,10 +258,19 @@ impl Root {
             rustix::fs::open(path, flags, Mode::empty()).map_err(|errno| refused(&shown, errno))?;
         Ok(Self {
             path: path.components().collect(),
+            real: real_path(handle.as_fd()).map_err(|source| io_error(&shown, source))?,
             handle,
             access,
         })
     }
+}
+
+/// Whether this kernel can open a path that stays beneath a folder.
+pub fn can_resolve_beneath(folder: &Path) -> io::Result<()> {
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    let handle = rustix::fs::open(folder, flags, Mode::empty())?;
+    open_beneath(handle.as_fd(), Path::new("."), flags, Mode::empty())?;
+    Ok(())
 }
 
 /// Opens a path that stays beneath `dir`, whatever links or renames happen on the way.
@@ -243,6 +294,30 @@ fn open_beneath(
         }
     }
     Err(Errno::AGAIN)
+}
+
+/// Without `.` and `..`, by the letter.
+pub fn plain(path: &Path) -> PathBuf {
+    let mut plain = PathBuf::new();
+    for part in path.components() {
+        match part {
+            Component::CurDir => {}
+            Component::ParentDir => {
+                plain.pop();
+            }
+            other => plain.push(other),
+        }
+    }
+    plain
+}
+
+/// The real path of what a path led to. What is gone by now has none.
+fn place(path: &str, handle: &OwnedFd) -> Result<PathBuf, WorkspaceError> {
+    let stat = rustix::fs::fstat(handle).map_err(|errno| refused(path, errno))?;
+    if stat.st_nlink == 0 {
+        return Err(WorkspaceError::NotFound(path.to_owned()));
+    }
+    real_path(handle.as_fd()).map_err(|source| io_error(path, source))
 }
 
 /// Where an open handle really is.

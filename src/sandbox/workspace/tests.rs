@@ -51,7 +51,7 @@ impl Place {
     fn read(&self, path: &str) -> Result<String, String> {
         let mut opened = self
             .workspace
-            .open_file(path)
+            .open_file(path, &unguarded)
             .map_err(|error| error.to_string())?;
         let mut text = String::new();
         opened.file.read_to_string(&mut text).unwrap();
@@ -60,7 +60,8 @@ impl Place {
 
     fn write(&self, path: &str) -> Result<Class, String> {
         self.workspace
-            .write(path, b"new")
+            .write(path, b"new", &unguarded)
+            .map(|written| written.class)
             .map_err(|error| error.to_string())
     }
 }
@@ -205,7 +206,10 @@ fn a_root_around_the_workspace_does_not_open_its_configuration() {
     let workspace = Workspace::open(&place.path("team"), &around).unwrap();
     let path = place.absolute("detour/config.yaml");
 
-    let refused = workspace.write(&path, b"new").unwrap_err().to_string();
+    let refused = workspace
+        .write(&path, b"new", &unguarded)
+        .unwrap_err()
+        .to_string();
 
     assert_eq!(
         refused,
@@ -283,7 +287,10 @@ fn only_regular_files_are_opened_and_nothing_blocks() {
 fn a_device_is_refused() {
     let devices = Workspace::open(Path::new("/dev"), &[]).unwrap();
 
-    let refused = devices.open_file("null").unwrap_err().to_string();
+    let refused = devices
+        .open_file("null", &unguarded)
+        .unwrap_err()
+        .to_string();
 
     assert_eq!(refused, "null is a device, not a regular file");
 }

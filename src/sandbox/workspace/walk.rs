@@ -24,6 +24,7 @@ const DEPTH: usize = 128;
 pub struct Folder {
     handle: OwnedFd,
     path: PathBuf,
+    real: PathBuf,
 }
 
 /// A regular file met on the way.
@@ -36,8 +37,13 @@ pub struct Found<'a> {
 }
 
 impl Folder {
-    pub(super) fn new(handle: OwnedFd, path: PathBuf) -> Self {
-        Self { handle, path }
+    pub(super) fn new(handle: OwnedFd, path: PathBuf, real: PathBuf) -> Self {
+        Self { handle, path, real }
+    }
+
+    /// Its real path, when it was opened.
+    pub fn real_path(&self) -> &Path {
+        &self.real
     }
 
     /// Its absolute path, to show.
@@ -72,6 +78,11 @@ impl Found<'_> {
             handle.into(),
             u64::try_from(stat.st_size).unwrap_or_default(),
         ))
+    }
+
+    /// The folder it is in, and its name there.
+    pub fn entry(&self) -> (BorrowedFd<'_>, &OsStr) {
+        (self.folder, self.name)
     }
 
     /// When it was last changed, in seconds and nanoseconds since 1970.

@@ -17,12 +17,23 @@ use rustix::{
 };
 
 use super::{
-    Access, Root, Workspace, WorkspaceError, governance::Class, io_error, open_beneath, real_path,
-    refused, regular,
+    Access, Guard, Root, Workspace, WorkspaceError, governance::Class, io_error, open_beneath,
+    place, refused, regular,
 };
 
 /// Links that are followed to the file that is meant.
 const LINKS: usize = 40;
+
+/// A file that was written.
+#[derive(Debug)]
+pub struct Written {
+    /// What kind of path it is.
+    pub class: Class,
+    /// Its real path.
+    pub path: PathBuf,
+    /// The file itself.
+    pub file: File,
+}
 
 /// The folder that will hold a file, as far as it exists.
 struct Parent {
@@ -34,23 +45,34 @@ struct Parent {
 impl Workspace {
     /// Replaces the content of a file, making it and its folders if need be. Its mode stays.
     ///
-    /// Readers see the old content or the new, also after a power cut.
-    pub fn write(&self, path: &str, content: &[u8]) -> Result<Class, WorkspaceError> {
+    /// The folder that the guard judged is the one that is written to: it stays open in between. Readers see
+    /// the old content or the new, also after a power cut.
+    pub fn write(
+        &self,
+        path: &str,
+        content: &[u8],
+        guard: Guard<'_>,
+    ) -> Result<Written, WorkspaceError> {
         let (root, mut relative) = self.locate(path)?;
         for _ in 0..LINKS {
             let name = file_name(path, &relative)?.to_owned();
             let folder = relative.parent().unwrap_or(Path::new("")).to_path_buf();
             let parent = nearest(root, &folder, path)?;
-            let class = self.judge(root, &parent, &name, path)?;
+            let (class, real) = self.judge(root, &parent, &name, path)?;
             if parent.missing.is_empty()
                 && let Some(target) = link_target(parent.handle.as_fd(), &name, path)?
             {
                 relative = folder.join(target);
                 continue;
             }
+            guard(&real)?;
             let folder = make(parent, path)?;
-            replace(folder.as_fd(), &name, content, path)?;
-            return Ok(class);
+            let file = replace(folder.as_fd(), &name, content, path)?;
+            return Ok(Written {
+                class,
+                path: real,
+                file,
+            });
         }
         Err(WorkspaceError::Unsettled(path.to_owned()))
     }
@@ -62,18 +84,18 @@ impl Workspace {
         parent: &Parent,
         name: &OsStr,
         path: &str,
-    ) -> Result<Class, WorkspaceError> {
+    ) -> Result<(Class, PathBuf), WorkspaceError> {
         if root.access == Access::ReadOnly {
             return Err(WorkspaceError::ReadOnly(path.to_owned()));
         }
-        let mut real = real_path(parent.handle.as_fd()).map_err(|source| io_error(path, source))?;
+        let mut real = place(path, &parent.handle)?;
         real.extend(&parent.missing);
         real.push(name);
         let class = real
-            .strip_prefix(&self.real)
+            .strip_prefix(self.real_path())
             .map_or(Class::Other, Class::of);
         if class.writable() {
-            Ok(class)
+            Ok((class, real))
         } else {
             Err(WorkspaceError::Governed {
                 class,
@@ -163,7 +185,7 @@ fn replace(
     name: &OsStr,
     content: &[u8],
     path: &str,
-) -> Result<(), WorkspaceError> {
+) -> Result<File, WorkspaceError> {
     let mode = match rustix::fs::statat(folder, name, AtFlags::SYMLINK_NOFOLLOW) {
         Ok(stat) if FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile => {
             Mode::from_raw_mode(stat.st_mode)
@@ -171,10 +193,10 @@ fn replace(
         _ => Mode::RUSR | Mode::WUSR,
     };
     let temporary = temporary_name().map_err(|source| io_error(path, source))?;
-    let written = write_new(folder, &temporary, content, mode).and_then(|()| {
+    let written = write_new(folder, &temporary, content, mode).and_then(|file| {
         rustix::fs::renameat(folder, &temporary, folder, name)?;
         rustix::fs::fsync(folder)?;
-        Ok(())
+        Ok(file)
     });
     written.map_err(|source| {
         // What is left of a failed write is of no use; the failure that matters is the first.
@@ -191,12 +213,13 @@ fn write_new(
     name: &str,
     content: &[u8],
     mode: Mode,
-) -> std::io::Result<()> {
+) -> std::io::Result<File> {
     let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let mut file: File = rustix::fs::openat(folder, name, flags, Mode::RUSR | Mode::WUSR)?.into();
     file.write_all(content)?;
     rustix::fs::fchmod(&file, mode)?;
-    file.sync_all()
+    file.sync_all()?;
+    Ok(file)
 }
 
 fn temporary_name() -> std::io::Result<String> {

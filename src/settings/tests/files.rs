@@ -58,7 +58,7 @@ server:
   allowed_origins: ['https://other.example.org']
 store: {durability: process}
 runtime: {max_running_turns: 8}
-limits: {max_children: 3, max_teams: 7}
+limits: {max_children: 3, max_teams: 7, workspace: 64MiB, free_space: 1GiB}
 defaults: {sdk: native, allowed_tools: ['@files'], grantable_tools: ['@files', '@web']}
 tasks: {turn_timeout: 2h, idle_timeout: 90s}
 sandbox: {memory: 512MiB}
@@ -84,6 +84,8 @@ backup: {dir: /backups}
     expected.runtime.max_running_turns = 8;
     expected.limits.children = 3;
     expected.limits.teams = 7;
+    expected.disk.workspace = 64 << 20;
+    expected.disk.free_space = 1 << 30;
     expected.defaults.allowed_tools = vec!["@files".into()];
     expected.defaults.grantable_tools = vec!["@files".into(), "@web".into()];
     expected.tasks.turn_timeout = Duration::from_secs(7200);
@@ -282,7 +284,23 @@ fn a_channels_file_opens_only_what_it_names() {
         ChannelsState::Closed(problems) => panic!("{problems}"),
     };
 
-    assert_eq!(Channels::default().ws, WebSocket::Loopback);
+    let admitted = |ws: WebSocket| {
+        let clients = [
+            "127.0.0.1",
+            "::1",
+            "::ffff:127.0.0.9",
+            "192.0.2.2",
+            "fd00::2",
+        ];
+        clients.map(|client| ws.admits(client.parse().ok()))
+    };
+    assert_eq!(
+        admitted(Channels::default().ws),
+        [true, true, true, false, false]
+    );
+    assert!(!Channels::default().ws.admits(None));
+    assert_eq!(admitted(WebSocket::On), [true; 5]);
+    assert_eq!(admitted(WebSocket::Off), [false; 5]);
     assert_eq!(ws("ws: {enabled: true}"), WebSocket::On);
     assert_eq!(ws("ws: {enabled: false}"), WebSocket::Off);
     assert_eq!(ws("ws: {}"), WebSocket::Off);

@@ -9,8 +9,9 @@ use super::*;
 use crate::settings::{
     channels::{Channels, WebSocket},
     config::Config,
+    effective,
     error::StartError,
-    load::{self, ChannelsState},
+    load::{self, ChannelsState, Report},
     providers::{Provider, Providers},
     scaffold,
     team::Team,
@@ -196,20 +197,18 @@ fn the_shipped_files_state_the_defaults() {
         load::read_providers(&place.home, &place.environment).0,
         Ok(Providers::from_environment(&place.environment))
     );
+    // Nothing in what is shipped is wrong, or gives nothing.
+    assert_eq!(
+        load::check(&place.home, &place.environment),
+        Report::default()
+    );
     assert_eq!(
         load::read_team(&place.home, "main"),
         Ok(Team {
             max_steps: 200,
-            allowed_tools: [
-                "@org",
-                "@triggers",
-                "@trust",
-                "@topics",
-                "@memory",
-                "@vault"
-            ]
-            .map(Into::into)
-            .to_vec(),
+            allowed_tools: ["@org", "@triggers", "@trust", "@memory", "@vault"]
+                .map(Into::into)
+                .to_vec(),
             ..Team::new("main")
         })
     );
@@ -276,4 +275,85 @@ fn init_for_a_provider_makes_its_profile() {
         assert_eq!(found.warnings, []);
         assert!(!found.demo);
     }
+}
+
+/// OR-22: comments say of a setting that it counts at the next start if, and only if, it does.
+#[test]
+fn the_shipped_comments_say_what_needs_a_restart() {
+    let shipped = include_str!("../../../config/config.yaml");
+    let place = place();
+    let read = |text: &str| {
+        place.write(&place.home.config_file(), text);
+        let read = load::read_config(&place.home, &place.environment);
+        read.unwrap_or_else(|problems| panic!("{text}: {problems}"))
+            .0
+    };
+    let others = [
+        ("timezone", "Europe/Berlin"),
+        ("log.level", "debug"),
+        ("server.bind", "0.0.0.0"),
+        ("server.port", "9"),
+        ("server.public_url", "https://hive.example.org"),
+        ("server.tls", "{cert: a.pem, key: b.pem}"),
+        ("server.trusted_proxies", "[10.0.0.0/8]"),
+        ("server.allowed_origins", "['https://other.example.org']"),
+        ("approvals.ttl", "2h"),
+        ("policy", "[{id: a, effect: deny, resource: 'tool:bash'}]"),
+        ("store.durability", "process"),
+        ("runtime.max_running_turns", "9"),
+        ("limits.max_children", "9"),
+        ("limits.max_teams", "9"),
+        ("defaults.allowed_tools", "[read]"),
+        ("defaults.grantable_tools", "[read]"),
+        ("tasks.turn_timeout", "1h"),
+        ("tasks.idle_timeout", "1h"),
+        ("sandbox.memory", "2GiB"),
+        ("retention.tasks", "30d"),
+        ("retention.audit", "30d"),
+        ("backup.every", "2h"),
+        ("backup.dir", "/elsewhere"),
+    ];
+
+    for (path, value) in others {
+        let text = match path.split_once('.') {
+            Some((section, key)) => format!("{section}:\n  {key}: {value}\n"),
+            None => format!("{path}: {value}\n"),
+        };
+        let other = read(&text);
+        assert_ne!(other, Config::default(), "{path}");
+        let waits = !Config::default().needs_restart(&other).is_empty();
+        let comment = comment_of(shipped, path);
+        assert_eq!(comment.contains("next start"), waits, "{path}: {comment}");
+    }
+    let known = effective::fields(&place.home, &place.environment);
+    for field in known.iter().filter(|field| field.file == "config") {
+        // It has one value, so that nothing can be changed.
+        let is_listed = others.iter().any(|(path, _)| *path == field.path);
+        assert!(is_listed || field.path == "defaults.sdk", "{}", field.path);
+    }
+    let channels = include_str!("../../../config/channels.yaml");
+    assert!(!channels.contains("next start"));
+}
+
+/// The comment above a key of the shipped file, which may itself be commented out.
+fn comment_of(shipped: &str, path: &str) -> String {
+    let lines: Vec<&str> = shipped.lines().collect();
+    let bare = |line: &str| line.trim_start().trim_start_matches("# ").to_owned();
+    let (section, key) = path.split_once('.').unwrap_or(("", path));
+    let begin = lines
+        .iter()
+        .position(|line| *line == format!("{section}:"))
+        .unwrap_or_default();
+    let at = lines[begin..]
+        .iter()
+        .position(|line| bare(line).starts_with(&format!("{key}:")))
+        .unwrap_or_else(|| panic!("{path} is not in the shipped file"));
+    let above = lines[..begin + at].iter().rev();
+    let mut comment: Vec<&str> = above
+        .take_while(|line| line.trim_start().starts_with('#'))
+        .copied()
+        .collect();
+    comment.reverse();
+    let text: Vec<_> = comment.into_iter().map(bare).collect();
+    text.join(" ")
 }

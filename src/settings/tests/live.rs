@@ -146,3 +146,38 @@ async fn a_service_goes_on_with_the_last_good_set() {
     assert_eq!(now(), ("two".to_owned(), 7));
     assert_eq!(live.config_held().unwrap().runtime.max_running_turns, 7);
 }
+
+/// OR-15: a profile that a team names and that is taken away is a fault of the team, until it is back.
+#[tokio::test]
+async fn a_profile_that_is_gone_is_a_fault_of_the_teams_that_name_it() {
+    let place = place();
+    let live = Live::new(place.home.clone(), place.environment.clone());
+    let both = "profiles: {default: {provider: offline}, spare: {provider: offline}}";
+    let one = "profiles: {default: {provider: offline}}";
+    let profiles = |text, age| write_aged(&place, &place.home.providers_file(), text, age);
+    profiles(both, 60);
+    let team = TeamName::from("scouts");
+    let file = place.home.team_file("scouts");
+    write_aged(&place, &file, "max_steps: 3\nprovider_profile: spare", 60);
+
+    let with = live.team(&team).await.unwrap();
+    profiles(one, 50);
+    let without = live.team(&team).await.unwrap_err();
+    let by_itself = live.team_file_now(&team).unwrap();
+    profiles("profiles: nonsense", 40);
+    let unknown = live.team(&team).await;
+    profiles(both, 30);
+    let again = live.team(&team).await.unwrap();
+
+    assert!(
+        without
+            .to_string()
+            .contains("teams/scouts/config.yaml:2:19: provider_profile: unknown profile `spare`"),
+        "{without}"
+    );
+    // Which profiles there are is not known then, and turns fail for that.
+    assert!(unknown.is_ok());
+    for same in [by_itself, again] {
+        assert!(Arc::ptr_eq(&with, &same));
+    }
+}

@@ -4,6 +4,7 @@ mod files;
 mod first_start;
 mod live;
 mod profiles;
+mod references;
 mod teams;
 mod trust;
 

@@ -6,7 +6,7 @@ use hivewright_actors::{briefing::QueueMode, budget::Caps};
 
 use super::*;
 use crate::settings::{
-    load::read_team,
+    load::{self, File, read_team},
     team::{AllowedDir, DirMode, Team},
 };
 
@@ -214,4 +214,131 @@ fn a_name_that_leads_elsewhere_is_no_team() {
     for name in ["../../data", "a/b", "", ".", "-x", "x--y", "Main", "x"] {
         assert!(read_team(&place.home, name).is_err(), "{name}");
     }
+}
+
+const PROFILES: &str = "profiles: {default: {provider: offline}, local: {provider: offline}, off: {api_key: '${env:GONE}'}}\n";
+
+/// OR-15: whatever looks at a file looks for what it names, and says which field and what was meant.
+#[test]
+fn a_team_names_profiles_and_groups_that_exist() {
+    let place = place();
+    place.write(&place.home.providers_file(), PROFILES);
+    let file = File::Team("scouts".into());
+    let table = [
+        ("provider_profile: default", None),
+        ("provider_profile: off", None),
+        ("model: local:llama3:8b", None),
+        ("model: claude", None),
+        (
+            "provider_profile: nobody",
+            Some((
+                "provider_profile",
+                "unknown profile `nobody`; there are: default, local, off",
+            )),
+        ),
+        (
+            "provider_profile: locla",
+            Some((
+                "provider_profile",
+                "unknown profile `locla` (did you mean `local`?)",
+            )),
+        ),
+        (
+            "model: llama3:8b",
+            Some((
+                "model",
+                "unknown profile `llama3`; there are: default, local, off",
+            )),
+        ),
+        (
+            "allowed_tools: ['@nonsense']",
+            Some((
+                "allowed_tools[0]",
+                "unknown tool group `@nonsense`; known groups are `@files`",
+            )),
+        ),
+        (
+            "allowed_tools: ['*', '!@shel']",
+            Some((
+                "allowed_tools[1]",
+                "unknown tool group `@shel` (did you mean `@shell`?)",
+            )),
+        ),
+    ];
+
+    for (text, expected) in table {
+        place.write(&place.home.team_file("scouts"), text);
+        let validated = load::validate(&place.home, &file, text);
+        let mut checked = load::check(&place.home, &place.environment).problems.0;
+        checked.retain(|problem| problem.file.contains("teams/scouts"));
+        let Some((path, reason)) = expected else {
+            assert_eq!((validated, checked), (Ok(()), Vec::new()), "{text}");
+            continue;
+        };
+        for found in [validated.unwrap_err().0, checked] {
+            assert_eq!(found.len(), 1, "{text}: {found:?}");
+            assert_eq!(found[0].path, path, "{text}");
+            assert!(found[0].reason.starts_with(reason), "{}", found[0].reason);
+        }
+    }
+}
+
+/// OR-15: without a profile of its own a team has the one called `default`, which must be there.
+#[test]
+fn a_team_that_names_no_profile_needs_the_default_one() {
+    let place = place();
+    place.write(
+        &place.home.providers_file(),
+        "profiles: {big: {provider: offline}}",
+    );
+    place.write(&place.home.team_file("scouts"), "max_steps: 3\n");
+    place.write(&place.home.team_file("miners"), "model: big:x\n");
+
+    let found = load::check(&place.home, &place.environment).problems.0;
+
+    assert_eq!(found.len(), 1, "{found:?}");
+    assert!(found[0].file.contains("teams/scouts"));
+    assert!(
+        found[0]
+            .reason
+            .starts_with("`provider_profile`: unknown profile `default`"),
+        "{}",
+        found[0].reason
+    );
+}
+
+/// OR-15: a group whose tools are still to come may be named, and does not pass in silence.
+#[test]
+fn a_group_without_tools_is_warned_of() {
+    let place = place();
+    for group in ["@web", "@browser", "@topics", "@plugins", "@mcp"] {
+        place.write(
+            &place.home.team_file("scouts"),
+            format!("allowed_tools: [\"{group}\"]\n"),
+        );
+
+        let report = load::check(&place.home, &place.environment);
+
+        assert_eq!(report.problems.0, []);
+        assert_eq!(report.warnings.len(), 1, "{group}");
+        assert_eq!(report.warnings[0].path, "allowed_tools[0]");
+        assert!(report.warnings[0].reason.contains(group));
+    }
+}
+
+/// SC-42: whoever has a second name of the file can change what the team may do.
+#[test]
+fn a_file_with_a_second_name_is_not_read() {
+    let place = place();
+    let file = place.home.team_file("scouts");
+    place.write(&file, "description: scouts\n");
+    assert!(read_team(&place.home, "scouts").is_ok());
+
+    fs::hard_link(&file, place.home.team("scouts").join("second")).unwrap();
+
+    let problems = read_team(&place.home, "scouts").unwrap_err();
+    assert!(
+        problems.to_string().contains("more than one hard link"),
+        "{problems}"
+    );
 }

@@ -5,7 +5,7 @@ use std::{
     os::unix::fs::{PermissionsExt, symlink},
     sync::{
         Arc, Mutex,
-        atomic::{AtomicBool, Ordering},
+        atomic::{AtomicBool, AtomicU64, Ordering},
     },
     thread,
 };
@@ -14,7 +14,8 @@ use super::*;
 use crate::storage::{
     Progress, Unit,
     archive::{self, ArchiveError, Manifest},
-    backup,
+    backup, build,
+    database::Database,
     restore::{self, RestoreError, restore, restore_newest},
 };
 
@@ -421,6 +422,59 @@ fn a_bad_store_is_set_aside_and_rebuilt_from_the_newest_good_backup() {
         b"newer",
         "files are newer than any backup"
     );
+}
+
+/// SC-112, OP-81: what the backup does not hold is listed, as far as it can still be seen.
+#[test]
+fn what_a_rebuilt_store_lacks_is_listed() {
+    let place = lived_in();
+    back_up(&place);
+    commit(&place.open(), [put("task/7", "later"), put("task/8", "x")]);
+    let database = Database::open(&place.home.store).unwrap();
+    database.remove(build::schema_key()).unwrap();
+    drop(database);
+
+    let restored = restore_newest(&place.home, &quiet).unwrap();
+
+    let lost = restored.lost.unwrap();
+    assert_eq!(lost.records, [("task".to_owned(), 2)].into());
+    assert_eq!((lost.unread, lost.until.is_some()), (None, true));
+    let listed = fs::read_to_string(lost.list.unwrap()).unwrap();
+    assert_eq!(listed, "task/7\ntask/8\n");
+
+    fs::write(place.home.store.join("db"), "damaged").unwrap();
+    let restored = restore_newest(&place.home, &quiet).unwrap();
+
+    assert!(restored.lost.unwrap().unread.is_some());
+}
+
+/// OP-83: a restore that is told to stop changes nothing and leaves nothing.
+#[test]
+fn a_restore_that_is_stopped_changes_nothing() {
+    let place = lived_in();
+    let file = back_up(&place);
+    commit(&place.open(), [put("later", "x")]);
+    let (before, names) = (all(&place.open()), place.names());
+    let total = AtomicU64::new(0);
+    let count = |_: Progress| {
+        total.fetch_add(1, Ordering::Relaxed);
+    };
+    archive::verify(&file, &count).unwrap();
+    let steps = 2 * total.load(Ordering::Relaxed);
+
+    for stop_at in 0..steps - 1 {
+        let seen = AtomicU64::new(0);
+        let progress = |_: Progress| {
+            seen.fetch_add(1, Ordering::Relaxed);
+        };
+        let is_stopped = || seen.load(Ordering::Relaxed) > stop_at;
+        let stopped =
+            restore::restore_unless(&file, &place.home, true, &progress, &is_stopped).unwrap_err();
+
+        assert!(stopped.to_string().contains("stopped"), "{stopped}");
+        assert_eq!(place.names(), names, "step {stop_at} of {steps}");
+    }
+    assert_eq!(all(&place.open()), before);
 }
 
 /// SC-112

@@ -6,7 +6,7 @@ use std::{
 };
 
 use super::*;
-use crate::storage::{build, swap};
+use crate::storage::{build, database::Database, swap};
 
 const RECORDS: u64 = 60;
 
@@ -145,7 +145,7 @@ fn an_empty_or_overwritten_database_is_refused() {
 #[test]
 fn a_database_without_our_records_is_refused() {
     let place = used();
-    let database = build::database(&place.home.store).unwrap();
+    let database = Database::open(&place.home.store).unwrap();
     database.remove(build::schema_key()).unwrap();
     drop(database);
 

@@ -3,6 +3,8 @@
 
 mod backups;
 mod damage;
+mod fixtures;
+mod full;
 mod killed;
 
 mod port;

@@ -10,7 +10,7 @@ use std::{
 use hivewright_actors::storage::{Batch, Order, Storage, StorageError};
 
 use super::*;
-use crate::storage::{build, parts};
+use crate::storage::{build, database::Database, parts};
 
 fn keys(storage: &SledStorage, start: &str, end: &str, order: Order) -> Vec<String> {
     let mut keys = Vec::new();
@@ -38,6 +38,20 @@ fn what_was_committed_is_there_after_a_new_start() {
     assert_eq!(storage.get(b"b").unwrap(), None);
     assert_eq!(storage.get(b"c").unwrap(), Some(Vec::new()));
     assert_eq!(storage.records(), 2);
+}
+
+/// OP-81: what is opened, copied or renamed right after it was closed is free, however busy the machine is.
+#[test]
+fn a_closed_store_is_free_at_once() {
+    let place = Place::new();
+    for round in 0..100 {
+        let storage = place.open();
+        commit(&storage, [put("k", noise(round, 100 * parts::WHOLE))]);
+        drop(storage);
+
+        let database = fs::File::open(place.home.store.join("db")).unwrap();
+        assert!(database.try_lock().is_ok(), "round {round}");
+    }
 }
 
 #[test]
@@ -170,7 +184,7 @@ fn a_damaged_record_is_named_and_the_others_go_on() {
         ],
     );
     drop(storage);
-    let database = build::database(&place.home.store).unwrap();
+    let database = Database::open(&place.home.store).unwrap();
     for key in [b"b".to_vec(), parts::part_key(b"c", 1)] {
         let mut value = database.get(&key).unwrap().unwrap().to_vec();
         *value.last_mut().unwrap() ^= 1;

@@ -49,7 +49,7 @@ fn retain(storage: &SledStorage, keeping: &Arc<Keeper>, now: Timestamp) -> u64 {
     let mut pass = Pass::new(keeping.clone(), keeping.terms().unwrap(), now);
     loop {
         let slice = pass.slice(storage, &mut || false).unwrap();
-        storage.commit(&slice.writes.batch()).unwrap();
+        storage.commit(&slice.writes.batch().unwrap()).unwrap();
         if slice.last {
             return pass.removed().tasks;
         }
@@ -76,7 +76,7 @@ fn the_space_of_what_was_removed_is_used_again() {
         for batch in 0..TASKS / 100 {
             let tasks = (0..100).map(|n| ended(&format!("task-{round}-{batch}-{n}"), now));
             let writes = tasks.fold(Writes::new(), |writes, task| writes.finished(&task));
-            storage.commit(&writes.batch()).unwrap();
+            storage.commit(&writes.batch().unwrap()).unwrap();
         }
         let removed = retain(&storage, &keeping, now + 91 * DAY);
         assert_eq!(removed, TASKS as u64);

@@ -17,6 +17,10 @@ const STEP: Step = |key, value| {
         _ => Some((key.to_vec(), value.to_vec())),
     }
 };
+const FIRST: Schema<'_> = Schema {
+    version: 1,
+    steps: &[],
+};
 const SECOND: Schema<'_> = Schema {
     version: 2,
     steps: &[STEP],
@@ -24,7 +28,7 @@ const SECOND: Schema<'_> = Schema {
 
 fn older() -> Place {
     let place = Place::new();
-    let storage = place.open();
+    let storage = open_first(&place).unwrap();
     let large = vec![b'x'; 3 * parts::WHOLE];
     commit(
         &storage,
@@ -47,6 +51,10 @@ fn upgraded() -> Records {
     .into()
 }
 
+fn open_first(place: &Place) -> Result<SledStorage, OpenError> {
+    open_as(&place.home, Durability::Power, &FIRST, &quiet)
+}
+
 fn open_second(place: &Place) -> Result<SledStorage, OpenError> {
     open_as(&place.home, Durability::Power, &SECOND, &quiet)
 }
@@ -63,7 +71,7 @@ fn kept(place: &Place) -> Vec<PathBuf> {
 #[test]
 fn an_older_store_is_upgraded_after_a_backup_and_kept() {
     let place = older();
-    let before = all(&place.open());
+    let before = all(&open_first(&place).unwrap());
 
     let storage = open_second(&place).unwrap();
 
@@ -80,11 +88,12 @@ fn an_older_store_is_upgraded_after_a_backup_and_kept() {
 
     let mut old = place.home.clone();
     old.store = kept(&place).remove(0);
-    assert_eq!(all(&open(&old, Durability::Power, &quiet).unwrap()), before);
+    let old = open_as(&old, Durability::Power, &FIRST, &quiet);
+    assert_eq!(all(&old.unwrap()), before);
     let backup = backup::list(&place.home.backups).unwrap().remove(0);
     let other = Place::new();
     restore::restore(&backup, &other.home, false, &quiet).unwrap();
-    assert_eq!(all(&other.open()), before);
+    assert_eq!(all(&open_first(&other).unwrap()), before);
 }
 
 /// SC-113
@@ -94,7 +103,7 @@ fn a_newer_store_is_refused_with_exit_code_3() {
     drop(open_second(&place).unwrap());
     let before = files(&place.home.store);
 
-    let error = place.try_open().map(drop).unwrap_err();
+    let error = open_first(&place).map(drop).unwrap_err();
 
     assert!(
         matches!(error, OpenError::Newer { found: 2, known: 1 }),
@@ -109,8 +118,8 @@ fn a_newer_store_is_refused_with_exit_code_3() {
 fn an_upgrade_interrupted_anywhere_leaves_a_usable_store() {
     for steps in 0..4 {
         let place = older();
-        let before = all(&place.open());
-        let storage = place.open();
+        let before = all(&open_first(&place).unwrap());
+        let storage = open_first(&place).unwrap();
         if steps >= 1 {
             backup::create(&storage, &place.home, &quiet).unwrap();
         }
@@ -124,7 +133,7 @@ fn an_upgrade_interrupted_anywhere_leaves_a_usable_store() {
         }
 
         assert_eq!(
-            all(&place.open()),
+            all(&open_first(&place).unwrap()),
             before,
             "the older program, after {steps}"
         );
@@ -161,7 +170,7 @@ fn an_upgrade_whose_backup_fails_changes_nothing() {
 
     assert!(matches!(error, OpenError::Backup(_)), "{error}");
     assert_eq!(place.names(), ["backups", "store"]);
-    assert_eq!(place.open().schema(), 1);
+    assert_eq!(open_first(&place).unwrap().schema(), 1);
 }
 
 /// SC-113

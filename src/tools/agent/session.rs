@@ -234,6 +234,7 @@ fn name(order: &Order, session: u32) -> TaskId {
 fn refused(refusal: &Refusal) -> AgentFailure {
     let error = match refusal {
         Refusal::QueueFull(_) => "queue_full",
+        Refusal::DiskFull => "disk_full",
         Refusal::TeamDraining => "team_draining",
         Refusal::Runaway(_) => "fanout_limit",
         Refusal::Stopping => "cancelled",

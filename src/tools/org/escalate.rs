@@ -9,8 +9,9 @@ use hivewright_actors::{
     notice::{Notice, NoticeKind},
     queue::submit::Submission,
     store::{
+        damage::one,
         reads,
-        records::{EdgeKey, Writes, decode},
+        records::{EdgeKey, Writes},
     },
     task::{Ending, Kind, OnResult, Priority, Task},
     tool::Effect,
@@ -59,6 +60,9 @@ struct Escalated {
     earlier: Option<State>,
 }
 
+/// The kind of rows that remember escalations.
+pub(super) const KIND: &str = "escalation";
+
 /// An escalation that was made, by its correlation id.
 #[derive(Debug, Serialize, Deserialize)]
 struct Row {
@@ -95,7 +99,7 @@ fn state_of(row: &Row, task: Option<&Task>) -> State {
 }
 
 fn key_of(team: &TeamKey, correlation: &str) -> EdgeKey {
-    EdgeKey::new("escalation", format!("{team}/{correlation}"))
+    EdgeKey::new(KIND, format!("{team}/{correlation}"))
 }
 
 /// What became of the last escalation under an id.
@@ -106,10 +110,9 @@ async fn earlier(
 ) -> Result<Option<State>, ToolError> {
     let key = key_of(team, correlation).bytes();
     let found = parts.store.read(move |storage| {
-        let Some(value) = storage.get(&key)? else {
+        let Some(row) = one::<Row>(storage, &key)? else {
             return Ok(None);
         };
-        let row: Row = decode(&key, &value)?;
         let task = match &row.task {
             Some(task) => reads::task(storage, task)?,
             None => None,

@@ -6,7 +6,7 @@ use hivewright_actors::{
     excerpt::{self, Part},
     ids::{TaskId, TeamName},
     store::{reads, records::EndedTask},
-    task::{self, Kind, Label, Outcome, Task},
+    task::{Cause, Kind, Label, Outcome, Source, Task},
     tool::{Caller, Effect},
 };
 use schemars::JsonSchema;
@@ -72,19 +72,23 @@ fn row(task: &Task, outcome: &Outcome) -> Value {
     })
 }
 
+/// What a turn is shown of others' work: nothing that another person caused. Work that nobody is behind looks
+/// after everyone's, and is shown to everyone.
+fn is_shown(task: &Task, behind: &Cause) -> bool {
+    let cause = task.caused_by();
+    cause == *behind || cause == Cause::System || *behind == Cause::System
+}
+
 /// Whether a turn may read the texts of a task.
 ///
 /// What people say to the main team is read in the conversation that it is part of, and work that came
 /// of it on behalf of the same person; what nobody in particular is behind, by all of the team.
 fn may_read(caller: &Caller, task: &Task) -> bool {
-    let channel =
-        |source: &Option<task::Source>| source.as_ref().map(|source| source.channel.clone());
+    let channel = |source: &Option<Source>| source.as_ref().map(|source| source.channel.clone());
     if task.kind == Kind::Chat {
         return task.lane == caller.lane && channel(&task.source) == channel(&caller.source);
     }
-    let behind = task.caused_by();
-    let system = task::Cause::System;
-    behind == caller.cause || behind == system || caller.cause == system
+    is_shown(task, &caller.cause)
 }
 
 /// A part of a text, with the way to the next.
@@ -145,8 +149,10 @@ impl ListCompletedTasks {
                 };
                 (text, task.label)
             }
-            (None, Some(event)) => (event.text, event.label),
-            (None, None) => return Err(unknown()),
+            (None, Some(event)) if event.is_for(&caller.lane, &caller.audience()) => {
+                (event.text, event.label)
+            }
+            (None, _) => return Err(unknown()),
         };
         // What a turn said holds what it had read.
         cx.believe(label);
@@ -197,10 +203,12 @@ impl Tool for ListCompletedTasks {
             })?,
         };
         let limit = args.limit.unwrap_or(SOME);
+        let behind = cx.caller.cause.clone();
         let tasks = parts.store.read(move |storage| {
             // What people said is theirs.
             let of = |ended: &EndedTask| ended.team == team.name && !ended.is_chat;
-            let wanted = |task: &Task| task.generation == team.generation;
+            let wanted =
+                |task: &Task| task.generation == team.generation && is_shown(task, &behind);
             reads::ended_tasks(storage, since, limit, of, wanted)
         });
         let tasks = tasks

@@ -9,7 +9,10 @@ use hivewright_actors::{
     excerpt,
     ids::{TaskId, TeamKey},
     queue::submit::Submission,
-    store::records::{EdgeKey, Writes, decode},
+    store::{
+        damage::one,
+        records::{EdgeKey, Writes},
+    },
     task::Kind,
     tool::Effect,
 };
@@ -55,6 +58,9 @@ pub(super) struct Args {
     #[serde(default)]
     correlation_id: Option<String>,
 }
+
+/// The kind of rows that remember what was handed up.
+pub(super) const KIND: &str = "handoffs";
 
 /// What a team has handed up lately.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
@@ -113,17 +119,14 @@ impl Lately {
 }
 
 fn key_of(team: &TeamKey) -> EdgeKey {
-    EdgeKey::new("handoffs", team.to_string())
+    EdgeKey::new(KIND, team.to_string())
 }
 
 async fn lately(parts: &Parts, team: &TeamKey) -> Result<Lately, ToolError> {
     let key = key_of(team).bytes();
-    let row = parts.store.read(move |storage| {
-        let value = storage.get(&key)?;
-        value
-            .map(|value| decode::<Lately>(&key, &value))
-            .transpose()
-    });
+    let row = parts
+        .store
+        .read(move |storage| one::<Lately>(storage, &key));
     let row = row
         .await
         .map_err(|error| ToolError::failed(error.to_string()))?;

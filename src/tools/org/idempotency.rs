@@ -6,7 +6,10 @@ use hivewright_actors::{
     clock::Timestamp,
     ids::{TaskId, TeamKey},
     scheduler::retention::keeping::Lot,
-    store::records::{EdgeKey, Writes, after_prefix, decode, digest},
+    store::{
+        damage::one,
+        records::{EdgeKey, Writes, after_prefix, decode, digest},
+    },
 };
 use serde::{Deserialize, Serialize};
 
@@ -16,7 +19,7 @@ use crate::tools::contract::ToolError;
 /// The longest key, in characters.
 pub(super) const LONGEST: usize = 128;
 /// What the rows are called.
-const KIND: &str = "idempotency";
+pub(super) const KIND: &str = "idempotency";
 /// How long a key is remembered.
 const KEPT: Duration = Duration::from_secs(24 * 60 * 60);
 
@@ -49,10 +52,7 @@ pub(super) async fn look_up(
     words: &str,
 ) -> Result<Known, ToolError> {
     let bytes = key_of(team, key).bytes();
-    let row = parts.store.read(move |storage| {
-        let value = storage.get(&bytes)?;
-        value.map(|value| decode::<Row>(&bytes, &value)).transpose()
-    });
+    let row = parts.store.read(move |storage| one::<Row>(storage, &bytes));
     let row = row
         .await
         .map_err(|error| ToolError::failed(error.to_string()))?;

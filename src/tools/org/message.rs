@@ -116,6 +116,7 @@ impl Tool for SendMessage {
                 text: body,
                 label: cx.label,
                 at: parts.clock.now(),
+                audience: Some(cx.caller.audience()),
             };
             let said = Said {
                 message_id,

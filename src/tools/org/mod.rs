@@ -2,6 +2,7 @@
 
 use super::host::Toolbox;
 
+pub(crate) mod belongings;
 pub mod credentials;
 mod delegate;
 mod errand;

@@ -5,7 +5,11 @@ use std::{sync::Arc, time::Duration};
 use futures_util::future::join_all;
 use hivewright_actors::{
     ids::{TaskId, TeamName},
-    org::{record::TeamRecord, tree::By, work::Work},
+    org::{
+        record::{TeamRecord, TeamState},
+        tree::{By, Tree},
+        work::Work,
+    },
     queue::submit::Submission,
     store::{reads, records::Writes},
     task::{Ending, Kind, Label, OnResult, Outcome, Priority},
@@ -105,6 +109,9 @@ async fn ask(
     let part = format!("/{name}");
     let id = match parts.earlier::<Sent>(cx, &part).await? {
         Some(sent) => sent.task_id,
+        None if team.state == TeamState::Degraded => {
+            return Err(answer::refuse("team_failed", rests(name)));
+        }
         None => give(parts, cx, team, query, patience, &part).await?,
     };
     let open = Open {
@@ -112,8 +119,25 @@ async fn ask(
         task: Some(id.clone()),
     };
     let waiting = parts.work.wait(id.clone(), Some(cx.caller.lane.clone()));
+    let mut teams = parts.view.changes();
+    let is_degraded = |tree: &Arc<Tree>| {
+        let team = tree.get(name.as_str());
+        team.is_some_and(|team| team.state == TeamState::Degraded)
+    };
+    let degraded = async { teams.wait_for(is_degraded).await.map(drop) };
     let ended = tokio::select! {
+        biased;
         outcome = waiting => outcome,
+        Ok(()) = degraded => {
+            parts.work.cancel(id.clone(), rests(name)).await;
+            open.closed();
+            let silence = Silence {
+                code: "team_failed",
+                message: rests(name),
+                current: None,
+            };
+            return Ok((id, Err(silence)));
+        }
         () = tokio::time::sleep(patience) => {
             let silence = withdraw(parts, team, &id, patience).await;
             open.closed();
@@ -139,6 +163,13 @@ async fn ask(
         |outcome| read(name, outcome),
     );
     Ok((id, heard))
+}
+
+/// Nobody waits for an answer of a team that starts no turn before it has rested.
+fn rests(team: &TeamName) -> String {
+    format!(
+        "`{team}` is degraded: it died several times and rests; use `delegate_task` for work that can wait, or ask later"
+    )
 }
 
 /// Puts the question into the team's lane.

@@ -45,6 +45,7 @@ use crate::{
         scaffold,
         tests::{Place, place},
     },
+    taint::Taint,
     teams::folders::TeamFolders,
     tools::{
         filter::ToolFilter,
@@ -360,6 +361,7 @@ impl Bench {
             sandbox: self.sandbox.clone(),
             secrets: Arc::new(Scrubbers::new(Vault::absent(), [])),
             rules: self.rules.clone(),
+            taint: Taint::default(),
         })
     }
 
@@ -431,6 +433,7 @@ impl Bench {
             key: "key-1".to_owned(),
             rerun: false,
             approved: None,
+            approved_by: None,
             cancel: CancellationToken::new(),
         }
     }

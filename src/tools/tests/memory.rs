@@ -155,7 +155,9 @@ async fn an_entry_tells_what_its_turn_had_read() {
                 fault: None,
                 duration_ms: 1,
                 truncated: false,
-                taints: false,
+                taints: name == "web_fetch",
+                rule: None,
+                approved: false,
             },
         )
     };
@@ -204,11 +206,19 @@ async fn an_entry_tells_what_its_turn_had_read() {
     let id = saved["entry"]["id"].as_str().unwrap();
     let entry = desk.memory.memory.get(&id.into()).await.unwrap();
     let Provenance {
+        origin,
+        source,
+        session_id,
         event_seq,
         tools,
         urls,
         ..
     } = entry.provenance;
+    assert_eq!(
+        (origin, source.as_deref()),
+        (provenance::Origin::Web, Some(url))
+    );
+    assert_eq!(session_id.as_deref(), Some("team:main"));
     assert_eq!(event_seq, Some(46));
     assert_eq!(tools, ["web_fetch", "read"]);
     assert_eq!(urls, [url]);

@@ -293,7 +293,7 @@ async fn a_grant_takes_the_place_of_a_decision() {
     };
     let storage = Memory::default();
     let writes = Writes::new().edge(&EdgeKey::new("grant", "grant-1"), &grant);
-    storage.commit(&writes.batch()).unwrap();
+    storage.commit(&writes.batch().unwrap()).unwrap();
     let place = place();
     let book = |effect: &str| {
         let live = Live::new(place.home.clone(), place.environment.clone());
@@ -333,7 +333,7 @@ async fn a_grant_takes_the_place_of_a_decision() {
     for free in [granted, again] {
         assert_eq!(free.verdict, Verdict::Allow);
         let kept = free.stow.unwrap().keep().await.unwrap();
-        storage.commit(&kept.writes.batch()).unwrap();
+        storage.commit(&kept.writes.batch().unwrap()).unwrap();
     }
     assert!(denied.is_err());
     // After a restart the use still counts.

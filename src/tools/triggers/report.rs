@@ -136,6 +136,7 @@ impl Toolset for Reporting {
             fault: None,
             truncated: false,
             taints: false,
+            rule: None,
         }))
     }
 }

@@ -55,10 +55,11 @@ impl Tool for AddTrustedSender {
             args.channel_id.as_deref(),
         )
         .map_err(ToolError::invalid)?;
+        let turn = || format!("{}/{}", cx.caller.team.name, cx.caller.task);
         let grant = Grant {
             grantee,
             level: args.trust_level.unwrap_or(TrustLevel::Trusted).into(),
-            by: format!("{}/{}", cx.caller.team.name, cx.caller.task),
+            by: cx.approved_by.clone().unwrap_or_else(turn),
         };
         let granted = self.0.ask(grant, cx).await?;
         Ok(answer::ok(json!({ "sender": shown(&granted) })))

@@ -168,6 +168,26 @@ async fn a_heartbeat_without_a_list_or_mail_has_nothing_to_check() {
     assert!(order.contains("- is the disk full?") && order.contains(HEARTBEAT_OK));
 }
 
+/// SC-42: a list that somebody else can change, or that leads elsewhere, is not read.
+#[actix::test]
+async fn a_heartbeat_list_with_a_second_name_or_behind_a_link_is_not_read() {
+    let scene = scene(record());
+    let heartbeat = kept(SystemKind::Heartbeat);
+    let folder = scene.place.home.team("news");
+    let (list, other) = (folder.join(HEARTBEAT_FILE), folder.join("other"));
+    scene.write(HEARTBEAT_FILE, "- is the disk full?");
+
+    std::fs::hard_link(&list, &other).unwrap();
+    let linked = scene.look(&heartbeat).await;
+    std::fs::remove_file(&list).unwrap();
+    std::os::unix::fs::symlink("other", &list).unwrap();
+    let followed = scene.look(&heartbeat).await;
+
+    for findings in [linked, followed] {
+        assert_eq!(findings.nothing_to_do.as_deref(), Some("nothing to check"));
+    }
+}
+
 /// TR-70
 #[actix::test]
 async fn mail_is_reason_enough_for_a_heartbeat() {
@@ -177,6 +197,7 @@ async fn mail_is_reason_enough_for_a_heartbeat() {
         text: "task-1 is done".to_owned(),
         label: hivewright_actors::task::Label::Trusted,
         at: Timestamp(0),
+        audience: None,
     };
     let writes = Writes::new().inbox(&lane(&team()), 1, 1, &event);
     scene.store.commit(writes).await.unwrap();

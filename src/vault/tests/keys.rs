@@ -259,6 +259,37 @@ async fn a_store_from_before_the_rotation_opens_with_the_replaced_key() {
     assert!(again.to_string().contains("master.key.old"), "{again}");
 }
 
+/// MV-58: a backup from before any rotation can still be used.
+#[actix::test]
+async fn every_replaced_key_is_kept_and_opens_its_own_store() {
+    let mut bench = filled().await;
+    let records = |bench: &Bench| -> Vec<_> {
+        [bench.disk.keys("vault-check"), bench.disk.keys("vault-key")]
+            .concat()
+            .into_iter()
+            .map(|key| (key.clone(), bench.disk.get(&key).unwrap()))
+            .collect()
+    };
+    let mut stores = Vec::new();
+    for _ in 0..3 {
+        stores.push(records(&bench));
+        bench.vault.rotate_master(&operator()).await.unwrap();
+    }
+
+    for (age, store) in stores.into_iter().enumerate() {
+        for (key, value) in store {
+            bench.disk.put(key, value);
+        }
+        bench.restart();
+
+        assert_whole(&bench, &format!("before rotation {age}")).await;
+        let used = bench.vault.health().replaced_key.unwrap();
+        let again = bench.vault.rotate_master(&operator()).await.unwrap_err();
+        assert!(used.starts_with("master.key.old"), "{used}");
+        assert!(again.to_string().contains(&used), "{again}");
+    }
+}
+
 /// MV-58, OP-86
 #[actix::test]
 async fn a_stopped_service_can_get_another_key_too() {

@@ -1,4 +1,5 @@
-//! How the page is loaded: from this host alone, small, and soon of use.
+//! How the page is loaded: from this host alone, small, and of use before the rest is there. How long that
+//! takes is a figure of the benches.
 
 use std::collections::HashMap;
 
@@ -9,22 +10,18 @@ use crate::{service::Service, webdriver::Browser};
 
 /// OP-64: at most this much crosses the wire before the first view is of use.
 const MOST_BYTES: u64 = 300 * 1000;
-/// OP-64: from the beginning of the navigation, in milliseconds.
-const LATEST: f64 = 1000.0;
-
-/// A page that is in time only on an idle machine is given so many tries to meet one.
-const VISITS: usize = 25;
+/// OP-64: in no more answers than this.
+const MOST_ANSWERS: usize = 60;
 
 /// The page sets it when its composer takes text and its connection is open.
 const USABLE: &str = "performance.getEntriesByName('usable')[0]?.startTime";
 const LOADED: &str = "[...performance.getEntriesByType('navigation'), ...performance.getEntriesByType('resource')] \
     .map(entry => entry.name)";
 
-/// A first visit: the browser knows nothing of the page. Says when the page was of use.
-async fn cold_visit(service: &Service, browser: &Browser) -> f64 {
+/// A first visit: the browser knows nothing of the page.
+async fn cold_visit(service: &Service, browser: &Browser) {
     browser.open(&service.login_link().await).await;
     browser.until(USABLE).await;
-    browser.value(USABLE).await.as_f64().unwrap()
 }
 
 /// What has come in from the service, heads included, and how much each answer is.
@@ -65,27 +62,47 @@ async fn a_first_visit_is_small() {
     let answers = received(&service, &browser.trace().await);
     let bytes: u64 = answers.iter().map(|(bytes, _)| bytes).sum();
     println!("{bytes} bytes in {} answers", answers.len());
-    assert!(answers.len() > 20, "{answers:?}");
+    assert!((20..MOST_ANSWERS).contains(&answers.len()), "{answers:?}");
     assert!(bytes < MOST_BYTES, "{bytes} bytes: {answers:?}");
     browser.close().await;
 }
 
-/// OP-64: the first of several visits that others who use the machine at the same time leave alone.
+/// OP-64: whatever the machine does besides, one can write before the other views are loaded, and no script
+/// is found out only by running another: each one costs a round trip less.
 #[tokio::test]
-async fn a_first_visit_is_soon_of_use() {
+async fn a_first_visit_is_of_use_before_the_rest_is_loaded() {
     let service = Service::start().await;
-    let mut times = Vec::new();
-    while times.len() < VISITS && !times.iter().any(|time| *time < LATEST) {
-        let Some(browser) = Browser::start().await else {
-            return;
-        };
-        times.push(cold_visit(&service, &browser).await);
-        has_no_complaints(&browser).await;
-        browser.close().await;
-    }
+    let Some(browser) = Browser::start().await else {
+        return;
+    };
 
-    println!("of use after {times:?} ms");
-    assert!(times.iter().any(|time| *time < LATEST), "{times:?} ms");
+    cold_visit(&service, &browser).await;
+
+    let scripts = "performance.getEntriesByType('resource').filter(entry => entry.name.endsWith('.js')) \
+        .map(entry => [entry.name, entry.startTime])";
+    let scripts = browser.value(scripts).await;
+    let named = "[...document.querySelectorAll('link[rel=modulepreload], script[src]')].map(one => one.href || one.src)";
+    let named = browser.value(named).await;
+    let usable = browser.value(USABLE).await.as_f64().unwrap();
+    let before: Vec<&Value> = scripts
+        .as_array()
+        .unwrap()
+        .iter()
+        .filter(|script| script[1].as_f64().unwrap() < usable)
+        .map(|script| &script[0])
+        .collect();
+    assert!(before.len() > 20, "{before:?}");
+    for script in before {
+        let path = script.as_str().unwrap();
+        let is_view = path.contains("/views/") && !path.contains("/views/chat/");
+        assert!(!is_view, "{path} is loaded before the page is of use");
+        assert!(
+            named.as_array().unwrap().contains(script),
+            "{path} is not named in the page, and found out late"
+        );
+    }
+    has_no_complaints(&browser).await;
+    browser.close().await;
 }
 
 /// OP-64: a second visit asks for the page alone; its files are of the same version.

@@ -9,6 +9,7 @@ use crate::{
 
 mod access;
 mod attacks;
+mod authority;
 mod chat;
 mod deciding;
 mod granting;
@@ -17,6 +18,7 @@ mod keyboard;
 mod live;
 mod load;
 mod logs;
+mod losses;
 mod memory;
 mod organisation;
 mod outage;

@@ -210,6 +210,26 @@ async fn the_service_is_backed_up_and_examined() {
     browser.close().await;
 }
 
+/// OP-63: what is kept is shown, whoever made it and when.
+#[tokio::test]
+async fn backups_of_before_the_start_are_shown() {
+    let mut service = asking().await;
+    let made = service.run(&["backup", "--json"], "").await;
+    assert_eq!(made.code, Some(0), "{made:?}");
+    service.kill();
+    service.launch().await;
+    let Some(browser) = chat(&service).await else {
+        return;
+    };
+
+    go(&browser, "#/settings/backups").await;
+    let kept = data(&service, "/api/v1/backups").await;
+    until_shown(&browser, kept[0]["file"].as_str().unwrap()).await;
+
+    has_no_complaints(&browser).await;
+    browser.close().await;
+}
+
 /// OP-02, OP-63, OP-126: acts are searched on all pages.
 #[tokio::test]
 async fn an_act_is_found_among_many() {

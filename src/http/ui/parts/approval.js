@@ -8,7 +8,7 @@ import { write } from "../core/place.js";
 import { Asked, askCard } from "./asked.js";
 import { diff } from "./diff.js";
 import { input } from "./fields.js";
-import { ask } from "./dialog.js";
+import { ask, confirm } from "./dialog.js";
 import { button, facts, fold, teamLink } from "./marks.js";
 import { act } from "./toast.js";
 import { approval, denial, MOST_USES, term, usesOf } from "./verdict.js";
@@ -68,7 +68,20 @@ class ApprovalCard extends Asked {
 
   /** @param {any} row @param {Record<string, any>} word */
   async decide(row, word) {
-    this.became(await post(`/approvals/${part(row.id)}`, word));
+    const path = `/approvals/${part(row.id)}`;
+    try {
+      this.became(await post(path, word));
+    } catch (refusal) {
+      if (/** @type {any} */ (refusal).code !== "unconfirmed") throw refusal;
+      const decided = await confirm({
+        title: "Decide alone?",
+        lost: "You caused this, its risk is high, and nobody else could decide. The record will say that you decided alone.",
+        typed: row.short_id,
+        action: word.decision === "deny" ? "Deny" : "Approve",
+        submit: async () => this.became(await post(path, { ...word, confirm: row.short_id })),
+      });
+      if (!decided) throw refusal;
+    }
   }
 
   /** What it comes to is there before it is sent. @param {any} row */
@@ -169,7 +182,7 @@ const origin = (row) =>
 
 /** @param {any} row */
 function outcome(row) {
-  const by = row.resolved_by ? ` by ${clean(row.resolved_by)}` : "";
+  const by = row.resolved_by ? ` by ${clean(row.resolved_by)}${row.alone ? " alone" : ""}` : "";
   const ran = typeof row.execution === "string" ? row.execution : row.execution?.state;
   const execution = ran && ran !== "none" ? ` · ${words(ran)}` : "";
   return make(

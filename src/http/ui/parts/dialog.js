@@ -1,5 +1,6 @@
 // @ts-check
-// Dialogs: forms and questions above the page. Focus returns to where it was.
+// Dialogs: forms and questions above the page. Only its buttons and Escape close one, and Escape asks before something
+// is lost that was typed. Focus returns to where it was.
 
 import { clean, icon, make } from "../core/dom.js";
 
@@ -59,10 +60,40 @@ export function ask({ title, about, body, action, leave = "Cancel", dangerous, w
       send.disabled = false;
       send.removeAttribute("aria-busy");
     };
-    dialog.onclick = (event) => {
-      if (event.target === dialog) dialog.close();
+    let typed = false;
+    form.oninput = () => (typed = true);
+    const keep = () => {
+      question.hidden = true;
+      (first ?? send).focus();
     };
+    const question = make(
+      "p",
+      { class: "problem", role: "alert", hidden: true },
+      "What you typed is not saved. ",
+      make("button", { type: "button", class: "link", onclick: () => dialog.close() }, "Discard it"),
+      " ",
+      make("button", { type: "button", class: "link", onclick: keep }, "Keep writing"),
+    );
+    form.querySelector(".dialog-body")?.append(question);
+    const closing = new AbortController();
+    /** Somebody wants to leave without a button. @param {Event} event */
+    const leaving = (event) => {
+      event.preventDefault();
+      if (!typed) return dialog.close();
+      question.hidden = false;
+      /** @type {HTMLElement | null} */ (question.querySelector("button"))?.focus();
+    };
+    dialog.oncancel = leaving;
+    // Wherever the focus is, which a button that goes away leaves to the page.
+    addEventListener(
+      "keydown",
+      (event) => {
+        if (event.key === "Escape" && [...document.querySelectorAll("dialog[open]")].at(-1) === dialog) leaving(event);
+      },
+      { signal: closing.signal },
+    );
     dialog.onclose = () => {
+      closing.abort();
       dialog.remove();
       before?.focus?.();
       resolve(answer);

@@ -17,7 +17,6 @@ const WORDS = {
   connecting: "Connecting",
   online: "Connected",
   offline: "Offline",
-  taken: "In another tab",
   denied: "Refused",
 };
 

@@ -21,6 +21,49 @@ const TYPES = ["identity", "lesson", "decision", "context", "reference", "histor
 /** @param {any} actor */
 const actor = (actor) => clean(typeof actor === "string" ? actor : actor ? Object.values(actor).join(" ") : "");
 
+/** Whether the next prompt holds it, and if not, why. @param {any} injection */
+const inPrompt = (injection) => {
+  switch (injection?.state) {
+    case "whole":
+      return "Yes";
+    case "cut":
+      return `${injection.shown} of its ${injection.of} characters`;
+    case "no_room":
+      return "No: others take the room";
+    case "type":
+      return "No: entries of its type are only searched for";
+    case "review":
+      return "No: it is not approved";
+    default:
+      return "No: it is not in use";
+  }
+};
+
+/** Where it comes from, with links to the task and the journal. @param {any} source @returns {[string, any][]} */
+const provenance = (source) => [
+  ["Source", clean([words(source.origin ?? ""), source.ref].filter(Boolean).join(": "))],
+  ["Sender", source.sender ? clean(source.sender) : null],
+  ["Subagent", source.subagent ? clean(source.subagent) : null],
+  ["Task", source.task_id ? make("a", { href: write("tasks", [source.task_id]) }, clean(source.task_id)) : null],
+  [
+    "Journal",
+    // Entries of earlier versions name their session in a form that leads nowhere.
+    source.session_id?.includes(":")
+      ? make(
+          "a",
+          { href: write("history", [source.session_id]) },
+          clean(source.session_id),
+          source.event_seq ? `, event ${source.event_seq}` : "",
+        )
+      : source.session_id
+        ? clean(source.session_id)
+        : null,
+  ],
+  ["Had read", source.tools?.length ? clean(source.tools.join(", ")) : null],
+  ["Addresses", source.urls?.length ? clean(source.urls.join(", ")) : null],
+  ["Believed", source.label ? (source.label === "trusted" ? "Yes" : "No: something in it comes from outside") : null],
+];
+
 class Memory extends View {
   begin() {
     this.rows = this.source(
@@ -66,7 +109,7 @@ class Memory extends View {
     return [
       head(
         "Memory",
-        "What the teams keep from turn to turn. Pinned entries are in every prompt, others when they fit.",
+        "What the teams keep from turn to turn. What fits is in every prompt: pinned entries first, then the newest of each type.",
         may("operate") ? button("New entry", "plus", () => this.create(), { tone: "primary" }) : null,
       ),
       make(
@@ -138,7 +181,7 @@ class Memory extends View {
           },
           {
             name: "In the prompt",
-            cell: (row) => (row.pinned ? "always, it is pinned" : row.active ? "when it fits the turn" : "no"),
+            cell: (row) => inPrompt(row.injection),
             quiet: true,
           },
           { name: "Version", number: true, cell: (row) => String(row.version), quiet: true },
@@ -201,25 +244,20 @@ class Memory extends View {
           { class: "panel" },
           make("h2", {}, "Where it comes from"),
           facts([
-            [
-              "In the prompt",
-              entry.pinned ? "Always: it is pinned" : entry.active ? "When it fits the turn" : "No: it is not in use",
-            ],
+            ["In the prompt", inPrompt(entry.injection)],
             ["Written by", actor(entry.updated_by)],
+            ...provenance(entry.provenance ?? {}),
             [
-              "Source",
-              entry.provenance
-                ? clean(
-                    typeof entry.provenance === "string"
-                      ? entry.provenance
-                      : Object.entries(entry.provenance)
-                          .filter(([, value]) => value !== null && typeof value !== "object")
-                          .map(([name, value]) => `${words(name)}: ${value}`)
-                          .join(", "),
-                  )
-                : null,
+              "Review",
+              entry.reviewed
+                ? [
+                    words(entry.review),
+                    " by ",
+                    actor(entry.reviewed.by),
+                    entry.reviewed.note ? `: ${clean(entry.reviewed.note)}` : "",
+                  ]
+                : words(entry.review),
             ],
-            ["Review", words(entry.review)],
             ["Made", when(entry.created_at)],
             ["Changed", when(entry.updated_at)],
             ["Ends", entry.expires_at ? when(entry.expires_at) : "Never"],
@@ -284,13 +322,12 @@ class Memory extends View {
   actions(entry) {
     const path = `/memories/${part(entry.id)}`;
     const again = () => this.one?.reload();
-    const review = (/** @type {string} */ decision) => (/** @type {HTMLButtonElement} */ pressed) =>
-      act(pressed, () => post(`${path}/review`, { decision }), decision === "approve" ? "Kept." : "Rejected.").then(
-        again,
-      );
     return [
       entry.review === "pending"
-        ? [button("Keep", "check", review("approve"), { tone: "primary" }), button("Reject", "cross", review("reject"))]
+        ? [
+            button("Keep…", "check", () => this.keep(entry), { tone: "primary" }),
+            button("Reject…", "cross", () => this.reject(entry)),
+          ]
         : null,
       entry.active
         ? [
@@ -302,6 +339,42 @@ class Memory extends View {
           ]
         : null,
     ];
+  }
+
+  /** @param {any} entry */
+  async keep(entry) {
+    const kept = await ask({
+      title: `Keep ${entry.key}?`,
+      about: "The team reads it from its next turn on, in these words.",
+      body: [
+        area("Content", "content", { value: entry.content, rows: 8, required: true }),
+        input("Note", "note", { placeholder: "Why it can be believed" }),
+      ],
+      action: "Keep",
+      wide: true,
+      submit: ({ content, note }) =>
+        post(`/memories/${part(entry.id)}/review`, {
+          decision: "approve",
+          ...(content === entry.content ? {} : { content }),
+          ...(note ? { note } : {}),
+        }),
+    });
+    if (kept?.id && kept.id !== entry.id) go("memory", [kept.id]);
+    else this.one?.reload();
+  }
+
+  /** @param {any} entry */
+  async reject(entry) {
+    await ask({
+      title: `Reject ${entry.key}?`,
+      about: "The team does not remember it. It stays readable here.",
+      body: input("Note", "note", { placeholder: "Why it cannot be believed" }),
+      action: "Reject",
+      dangerous: true,
+      submit: ({ note }) =>
+        post(`/memories/${part(entry.id)}/review`, { decision: "reject", ...(note ? { note } : {}) }),
+    });
+    this.one?.reload();
   }
 
   /** @param {any} entry */

@@ -244,13 +244,31 @@ class Vault extends View {
         const place = `/vault/${part(row?.scope ?? values.scope)}/${part(row?.key ?? values.key)}`;
         const value = values.value;
         /** @type {any} */ (form.elements.namedItem("value")).value = "";
-        await put(place, {
-          ...(value ? { value } : {}),
-          ...(row ? {} : { secret: values.secret === "true" }),
-          tools: split(values.tools),
-          hosts: split(values.hosts),
-          note: values.note,
-        });
+        const tools = split(values.tools);
+        const hosts = split(values.hosts);
+        if (row) {
+          await put(place, { ...(value ? { value } : {}), tools, hosts, note: values.note });
+        } else {
+          const secret = values.secret === "true";
+          try {
+            await put(place, { value, secret, tools, hosts, note: values.note, create: true });
+          } catch (refusal) {
+            if (/** @type {any} */ (refusal).code !== "conflict") throw refusal;
+            // What was not filled in stays as it is.
+            const given = {
+              ...(tools.length ? { tools } : {}),
+              ...(hosts.length ? { hosts } : {}),
+              ...(values.note ? { note: values.note } : {}),
+            };
+            const replaced = await confirm({
+              title: `Replace ${values.key}?`,
+              lost: "There is such a key. Its value is lost; its tools, hosts and note stay unless you gave others.",
+              action: "Replace",
+              submit: () => put(place, { value, secret, ...given }),
+            });
+            if (!replaced) throw refusal;
+          }
+        }
       },
     });
     this.rows?.reload();

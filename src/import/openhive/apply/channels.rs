@@ -48,6 +48,7 @@ impl Work<'_> {
                 grant: Some(OPERATOR.into()),
                 last_seen: self.site.now,
                 channel_type: channel.channel_type().parse().unwrap_or_default(),
+                begins_anew: false,
             };
             channels = channels.channel(&channel, &row);
         }

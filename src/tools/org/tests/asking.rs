@@ -2,7 +2,10 @@
 
 use std::time::Duration;
 
-use hivewright_actors::task::{OnResult, Priority};
+use hivewright_actors::{
+    org::{Degrade, record::TeamState},
+    task::{OnResult, Priority},
+};
 
 use super::*;
 
@@ -205,4 +208,57 @@ async fn whoever_reads_an_untrusted_answer_is_not_believed_any_more() {
             assert_eq!(reply.taints, taints, "{tool} {args}: {reply:?}");
         }
     }
+}
+
+fn deadly(team: &str) -> Degrade {
+    Degrade {
+        team: team.into(),
+        deaths: 5,
+        within: Duration::from_secs(600),
+    }
+}
+
+/// OR-24, OR-42: a team that keeps dying rests for minutes; whoever asks it is told at once.
+#[actix_web::test]
+async fn a_question_to_a_team_that_keeps_dying_fails_at_once() {
+    let bench = bench().await;
+    let args = json!({"team": "scouts", "query": "How deep?", "timeout_ms": 600_000});
+    let tools = bench.tools("main");
+    let cx = bench.context("main");
+    let asked = actix_web::rt::spawn(tools.run(call("query_team", args.clone()), cx));
+    while bench.given() == 0 {
+        tokio::task::yield_now().await;
+    }
+    let deadline = Duration::from_secs(60);
+
+    bench.org.send(deadly("scouts")).await.unwrap();
+    let under_way = tokio::time::timeout(deadline, asked)
+        .await
+        .unwrap()
+        .unwrap();
+    let later = tokio::time::timeout(deadline, bench.call("main", "query_team", args)).await;
+
+    assert_eq!(*bench.work.cancelled.lock().unwrap(), [bench.last().id]);
+    assert!(
+        under_way.content.contains("team_failed"),
+        "{}",
+        under_way.content
+    );
+    assert!(
+        under_way.content.contains("degraded"),
+        "{}",
+        under_way.content
+    );
+    let later = later.unwrap();
+    assert_eq!(code(&later), "team_failed");
+    assert!(later["message"].as_str().unwrap().contains("degraded"));
+    // The second was never asked.
+    assert_eq!(bench.given(), 1);
+    let state = bench.view.now().get("scouts").unwrap().state;
+    assert_eq!(state, TeamState::Degraded);
+    let both = json!({"teams": ["scouts", "smiths"], "query": "How deep?"});
+    bench.ends("smiths", Ending::Done, "Six feet.");
+    let both = bench.call("main", "query_teams", both).await;
+    assert_eq!(both["results"][0]["error"], "team_failed");
+    assert_eq!(both["results"][1]["ok"], true);
 }

@@ -2,7 +2,10 @@
 
 use std::time::Duration;
 
-use hivewright_actors::history::{Fact, HistoryEvent};
+use hivewright_actors::{
+    history::{Fact, HistoryEvent},
+    task::Cause,
+};
 
 use super::*;
 
@@ -147,6 +150,7 @@ async fn finished_work_is_listed_newest_first() {
         let task = Task {
             generation,
             kind: Kind::Delegate,
+            cause: Some(Cause::System),
             outcome: bench.work.ends.lock().unwrap().get(team).cloned(),
             ..Task::new(
                 id.into(),
@@ -207,4 +211,40 @@ async fn finished_work_is_listed_newest_first() {
         .call("scouts", "list_completed_tasks", json!({"limit": 201}))
         .await;
     assert_eq!(code(&refused), "invalid_input");
+}
+
+/// CH-151: a turn for one person is not shown what another had done.
+#[actix_web::test]
+async fn finished_work_of_another_person_is_not_listed() {
+    let bench = bench().await;
+    let own = bench.context("main").caller.cause.clone();
+    for (id, cause) in [
+        ("task-1", own),
+        ("task-2", Cause::sender("ws", "bob")),
+        ("task-3", Cause::System),
+    ] {
+        bench.ends("scouts", Ending::Done, "done");
+        let lane = Lane {
+            team: "scouts".into(),
+            topic: None,
+        };
+        let (words, now) = (String::new(), bench.clock.now());
+        let task = Task {
+            kind: Kind::Delegate,
+            cause: Some(cause),
+            outcome: bench.work.ends.lock().unwrap().get("scouts").cloned(),
+            ..Task::new(id.into(), lane, words.clone(), words, now)
+        };
+        let writes = Writes::new().finished(&task);
+        bench.store.commit(writes).await.unwrap();
+    }
+
+    let answer = bench
+        .call("main", "list_completed_tasks", json!({"team": "scouts"}))
+        .await;
+
+    let rows = answer["tasks"].as_array().unwrap();
+    let mut ids: Vec<&str> = rows.iter().filter_map(|row| row["id"].as_str()).collect();
+    ids.sort_unstable();
+    assert_eq!(ids, ["task-1", "task-3"]);
 }

@@ -156,6 +156,7 @@ async fn a_message_that_was_shown_cut_is_read_by_its_team() {
         text: "a".repeat(8_000) + "the end",
         label: Label::Trusted,
         at: bench.clock.now(),
+        audience: Some(bench.context("scouts").caller.audience()),
     };
     let lane = bench.work("scouts", "ann").lane;
     bench

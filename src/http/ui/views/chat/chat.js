@@ -13,6 +13,7 @@ import { Announcer } from "./announce.js";
 import { UNDECIDED } from "./conversation.js";
 import { layout } from "./layout.js";
 import { hasEnded } from "./said.js";
+import { bytesOf, MOST_BYTES, tooBigWords } from "./size.js";
 import { talk } from "./talk.js";
 import { showTopics, stateWord } from "./topics.js";
 import { loadCards, Turns } from "./turns.js";
@@ -20,7 +21,6 @@ import { loadCards, Turns } from "./turns.js";
 const BLOCKED = {
   connecting: "Connecting. Your text is kept; it can be sent in a moment.",
   offline: "Offline: the server cannot be reached. Your text is kept, and the page keeps trying.",
-  taken: "This conversation is open in another tab.",
   denied: "The server refused this connection: not authorized.",
 };
 
@@ -42,6 +42,8 @@ export class Chat extends View {
     this.turns = new Turns(byId("turns"), {
       onRetry: (turn) => this.retry(turn),
       onContinue: () => this.goOn(),
+      onEdit: (turn) => this.edit(turn),
+      onDiscard: (turn) => talk.discard(turn),
     });
     const signal = this.lifetime.signal;
     talk.addEventListener("changed", () => this.update(), { signal });
@@ -104,8 +106,8 @@ export class Chat extends View {
   /** A message without a topic was given one. @param {{from: string, to: string}} move */
   followed({ from, to }) {
     if (from !== this.chosen || from !== UNDECIDED) return;
-    talk.conversation.drafts[to] = this.composer.value;
-    delete talk.conversation.drafts[from];
+    talk.conversation.draft(to, this.composer.value);
+    talk.conversation.draft(from, "");
     this.choose(to);
   }
 
@@ -175,21 +177,38 @@ export class Chat extends View {
   }
 
   typed() {
-    talk.conversation.drafts[this.chosen] = this.composer.value;
-    talk.conversation.saveSoon();
+    talk.conversation.draft(this.chosen, this.composer.value);
     this.sized();
     this.showActions();
   }
 
   submit() {
     const text = this.composer.value.trim();
-    if (!text || !this.mayWrite()) return;
+    if (!text || !this.mayWrite() || this.excess()) return;
     this.composer.value = "";
-    delete talk.conversation.drafts[this.chosen];
+    talk.conversation.draft(this.chosen, "");
     this.sized();
     talk.say(text, this.chosen);
     this.toEnd(true);
     this.redraw();
+  }
+
+  /** What is wrong with the size of what is typed. */
+  excess() {
+    const text = this.composer.value.trim();
+    // No character takes more than twelve bytes, so most texts need not be counted.
+    if (text.length * 12 <= MOST_BYTES) return "";
+    const bytes = bytesOf(text);
+    return bytes > MOST_BYTES ? tooBigWords(bytes) : "";
+  }
+
+  /** Puts the words of a message that was refused back where they can be changed. @param {any} turn */
+  edit(turn) {
+    const typed = this.composer.value.trim();
+    talk.discard(turn);
+    this.composer.value = typed ? `${turn.text}\n\n${typed}` : turn.text;
+    this.typed();
+    this.composer.focus();
   }
 
   /** @param {any} turn */
@@ -306,19 +325,19 @@ export class Chat extends View {
     const running = talk.conversation.running(this.chosen);
     byId("stop").hidden = !running;
     byId("stop").disabled = talk.stopping.has(running?.id) || state !== "online";
-    byId("send").disabled = !this.composer.value.trim() || !this.mayWrite();
-    const reason = BLOCKED[/** @type {keyof typeof BLOCKED} */ (state)] ?? (this.isOver() ? "This topic is over." : "");
+    const excess = this.excess();
+    byId("send").disabled = !this.composer.value.trim() || !this.mayWrite() || excess !== "";
+    const reason =
+      BLOCKED[/** @type {keyof typeof BLOCKED} */ (state)] ?? (this.isOver() ? "This topic is over." : excess);
     byId("blocked").hidden = !reason;
     byId("blocked-text").textContent = reason;
     const unblock = byId("unblock");
     const way =
-      state === "taken"
-        ? ["Use it here", () => talk.link.takeBack()]
-        : state === "offline"
-          ? ["Try now", () => talk.link.hurry()]
-          : state === "online" && this.isOver()
-            ? ["Begin a new one", () => this.fresh()]
-            : null;
+      state === "offline"
+        ? ["Try now", () => talk.link.hurry()]
+        : state === "online" && this.isOver()
+          ? ["Begin a new one", () => this.fresh()]
+          : null;
     unblock.hidden = !way;
     unblock.textContent = way?.[0] ?? "";
     unblock.onclick = way?.[1] ?? null;

@@ -25,13 +25,17 @@ export class Conversation {
   onMoved = () => {};
   /** The topic on the page. @type {string | null} */
   viewed = null;
-  /** Another tab has taken over: nothing is kept from here any more. */
-  frozen = false;
+  /** This page, among the tabs of the browser. */
+  tab = makeId();
+  /** Drafts that were changed in this tab; empty means that one was sent. @type {Map<string, string>} */
+  typed = new Map();
   /** @type {string | null} */ channel = null;
   lastSeq = 0;
   /** As the server lists them. @type {any[]} */ topics = [];
   /** What was said, by topic. @type {Record<string, any>} */ logs = {};
   /** What was typed and not sent, by topic. @type {Record<string, string>} */ drafts = {};
+  /** Words of another tab or device whose topic is not known yet, by message. @type {Record<string, string>} */ heard =
+    {};
   /** Frames were dropped: an end may be missing. */
   expectLoss = false;
 
@@ -51,7 +55,9 @@ export class Conversation {
     this.topics = kept?.topics ?? [];
     this.logs = kept?.logs ?? {};
     this.drafts = kept?.drafts ?? {};
+    this.heard = kept?.heard ?? {};
     this.expectLoss = false;
+    for (const turn of this.unacknowledged()) turn.tab = this.tab;
   }
 
   saveSoon() {
@@ -61,16 +67,18 @@ export class Conversation {
   save() {
     clearTimeout(this.timer);
     this.timer = undefined;
-    // A tab that lost its channel to another one must not overwrite what that one keeps.
-    if (this.frozen) return;
-    const { principal, channel, lastSeq, topics, logs, drafts } = this;
-    shelf.write(this.storage, { principal, channel, lastSeq, topics, logs, drafts });
+    const { principal, channel, lastSeq, topics, logs, drafts, heard } = this;
+    const own = { principal, channel, lastSeq, topics, logs, drafts, heard };
+    const kept = shelf.read(this.storage, principal);
+    shelf.write(this.storage, shelf.merge(own, kept, this.tab, this.typed));
   }
 
-  clear() {
-    this.frozen = true;
-    clearTimeout(this.timer);
-    shelf.clear(this.storage);
+  /** Keeps what is typed for a topic. @param {string} key @param {string} text */
+  draft(key, text) {
+    if (text) this.drafts[key] = text;
+    else delete this.drafts[key];
+    this.typed.set(key, text);
+    this.saveSoon();
   }
 
   // ---- reading
@@ -110,6 +118,7 @@ export class Conversation {
     const turn = {
       kind: "turn",
       id: makeId(),
+      tab: this.tab,
       task: null,
       text: content,
       at: Date.now(),
@@ -232,7 +241,8 @@ export class Conversation {
   /** A message was not taken in. @param {any} turn @param {{code: string, message: string}} refusal */
   refuse(turn, { code, message }) {
     Object.assign(turn, { status: "failed", refused: true, error: { code, text: message } });
-    this.end(UNDECIDED, turn);
+    const key = Object.keys(this.logs).find((one) => this.logs[one].items.includes(turn));
+    this.end(key ?? UNDECIDED, turn);
   }
 
   /** The old channel is gone: its topics become history, and a new channel begins. */
@@ -291,7 +301,8 @@ export class Conversation {
     if (!found) {
       // A message of another topic, or one this browser has not written.
       const twin = this.find({ ...frame, topic_id: null, task_id: null })?.turn;
-      const turn = this.compose(twin?.text ?? "", key);
+      const turn = this.compose(twin?.text ?? this.heard[frame.message_id] ?? "", key);
+      delete this.heard[frame.message_id];
       turn.id = frame.message_id ?? turn.id;
       turn.at = frame.ts ?? turn.at;
       found = { key, turn };

@@ -41,6 +41,7 @@ function takeAck(talk, frame) {
 function takeProgress(talk, frame) {
   if (frame.gap) talk.expectLoss = true;
   if (!frame.message_id && !frame.task_id) return;
+  if (frame.kind === "user_message") return takeUserMessage(talk, frame);
   const found = talk.turnOf(frame);
   if (!found) return;
   const { key, turn } = found;
@@ -66,6 +67,19 @@ function takeProgress(talk, frame) {
     }
   }
   talk.changed(key, turn);
+}
+
+/** What another tab or device said, or this one before a break. Where it belongs, its ack says. @param {Conversation} talk @param {any} frame */
+function takeUserMessage(talk, frame) {
+  const found = talk.find(frame);
+  if (!found) talk.heard[frame.message_id] = frame.content;
+  else if (found.turn.status === "sending") {
+    found.turn.status = "running";
+    talk.changed(found.key, found.turn);
+  } else if (!found.turn.text) {
+    found.turn.text = frame.content;
+    talk.changed(found.key, found.turn);
+  }
 }
 
 /** @param {Conversation} talk @param {any} frame */

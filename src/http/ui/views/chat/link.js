@@ -8,13 +8,13 @@ const LONGEST_PAUSE = 15_000;
 const HEARTBEAT = 15_000;
 const PATIENCE = 4_000;
 
-const TAKEN_OVER = 4409;
+const TOO_BIG = 1009;
 const CREDENTIAL_ENDED = 4401;
 const DENIED = 4403;
 
-/** States: `connecting`, `online`, `offline`, `taken`, `denied`. */
+/** States: `connecting`, `online`, `offline`, `denied`. */
 export class Link {
-  /** @type {"connecting" | "online" | "offline" | "taken" | "denied"} */
+  /** @type {"connecting" | "online" | "offline" | "denied"} */
   state = "offline";
   finished = false;
   /** The earlier channel was asked for, and the answer is not there yet. */
@@ -26,15 +26,16 @@ export class Link {
 
   /**
    * @param {import("./conversation.js").Conversation} conversation
-   * @param {{onState: (state: string) => void, onFrame: (frame: any) => void, onRenewed: () => void, deliver: (turn: any) => void, onLoggedOut: () => void,
+   * @param {{onState: (state: string) => void, onFrame: (frame: any) => void, onRenewed: () => void, deliver: (turn: any) => void, onTooBig: () => void, onLoggedOut: () => void,
    *   isLoggedIn: () => Promise<boolean | null>}} hooks
    */
-  constructor(conversation, { onState, onFrame, onRenewed, deliver, onLoggedOut, isLoggedIn }) {
+  constructor(conversation, { onState, onFrame, onRenewed, deliver, onTooBig, onLoggedOut, isLoggedIn }) {
     this.conversation = conversation;
     this.onState = onState;
     this.onFrame = onFrame;
     this.onRenewed = onRenewed;
     this.deliver = deliver;
+    this.onTooBig = onTooBig;
     this.onLoggedOut = onLoggedOut;
     this.isLoggedIn = isLoggedIn;
     addEventListener("online", () => this.hurry());
@@ -92,12 +93,6 @@ export class Link {
 
   hurry() {
     if (this.state === "offline" && !this.finished) this.open();
-  }
-
-  takeBack() {
-    this.conversation.frozen = false;
-    this.conversation.load();
-    this.open();
   }
 
   send(frame) {
@@ -174,11 +169,8 @@ export class Link {
   closed(code) {
     this.forget();
     if (this.finished) return;
-    if (code === TAKEN_OVER) {
-      this.conversation.save();
-      this.conversation.frozen = true;
-      this.set("taken");
-    } else if (code === DENIED) {
+    if (code === TOO_BIG) this.onTooBig();
+    if (code === DENIED) {
       this.set("denied");
     } else if (code === CREDENTIAL_ENDED) {
       this.onLoggedOut();

@@ -10,6 +10,7 @@ import { live } from "../../live/live.js";
 import { toast } from "../../parts/toast.js";
 import { Conversation, UNDECIDED } from "./conversation.js";
 import { Link } from "./link.js";
+import { bytesOf, MOST_BYTES, tooBig } from "./size.js";
 
 /** Of so many tasks. */
 const EXTRAS_KEPT = 100;
@@ -50,6 +51,7 @@ class Talk extends EventTarget {
         this.topics().length > 0 &&
         toast("The earlier conversation could not be continued on the server. Its text stays here to read."),
       deliver: (turn) => this.deliver(turn),
+      onTooBig: () => this.endTooBig(),
       onLoggedOut: () => location.reload(),
       isLoggedIn,
     });
@@ -98,8 +100,23 @@ class Talk extends EventTarget {
 
   /** @param {any} turn */
   deliver(turn) {
-    if (turn.fresh) this.beginTopic(turn);
+    const bytes = bytesOf(turn.text);
+    if (bytes > MOST_BYTES) this.conversation.refuse(turn, tooBig(bytes));
+    else if (turn.fresh) this.beginTopic(turn);
     else this.link.send(this.conversation.frameOf(turn));
+  }
+
+  /** The server would not read a message: that is its end, or it would be sent again for ever. */
+  endTooBig() {
+    const sent = this.conversation.unacknowledged().filter((turn) => turn.attempted);
+    const largest = sent.sort((a, b) => bytesOf(b.text) - bytesOf(a.text))[0];
+    if (largest) this.conversation.refuse(largest, tooBig(bytesOf(largest.text)));
+  }
+
+  /** What was not confirmed is not wanted any more. @param {any} turn */
+  discard(turn) {
+    this.conversation.remove(turn);
+    this.conversation.save();
   }
 
   /** A frame cannot ask for a new topic, a request can; its answer comes by frames all the same. @param {any} turn */
@@ -185,10 +202,10 @@ class Talk extends EventTarget {
     this.conversation.changed(key, turn);
   }
 
-  /** At logout. */
-  forget() {
+  /** At logout. What was said stays with the server, and a copy of it here for when the same person comes again. */
+  leave() {
     this.link?.close();
-    this.conversation?.clear();
+    this.conversation?.save();
   }
 
   /** @param {string} type */

@@ -21,10 +21,10 @@ export const loadCards = () =>
 
 /** Keeps the elements in `container` equal to the items of a topic, touching only what changed. */
 export class Turns {
-  constructor(container, { onRetry, onContinue }) {
+  /** @param {HTMLElement} container @param {{onRetry: (turn: any) => void, onContinue: () => void, onEdit: (turn: any) => void, onDiscard: (turn: any) => void}} acts */
+  constructor(container, acts) {
     this.container = container;
-    this.onRetry = onRetry;
-    this.onContinue = onContinue;
+    this.acts = acts;
     this.shown = new Map();
   }
 
@@ -44,7 +44,7 @@ export class Turns {
     for (const item of items) {
       let view = this.shown.get(item.id);
       if (!view) {
-        view = item.kind === "turn" ? new TurnView(item, this.onRetry, this.onContinue) : new NoticeView(item);
+        view = item.kind === "turn" ? new TurnView(item, this.acts) : new NoticeView(item);
         this.shown.set(item.id, view);
       }
       const place = before ? before.nextSibling : this.container.firstChild;
@@ -99,9 +99,9 @@ class NoticeView {
 }
 
 class TurnView {
-  constructor(turn, onRetry, onContinue) {
-    this.onRetry = onRetry;
-    this.onContinue = onContinue;
+  /** @param {any} turn @param {Turns["acts"]} acts */
+  constructor(turn, acts) {
+    this.acts = acts;
     this.blocks = [];
     this.answer = make("div", { class: "answer" });
     this.foot = make("div", { class: "foot" });
@@ -120,8 +120,9 @@ class TurnView {
   update(turn) {
     this.element.dataset.status = turn.status;
     this.element.setAttribute("aria-busy", String(!hasEnded(turn)));
-    const marks = { sending: "Sending…", unconfirmed: "Not confirmed" };
-    this.mark?.replaceChildren(marks[turn.status] ?? moment(turn.at));
+    if (turn.status === "sending")
+      this.mark?.replaceChildren("Sending… ", this.link(turn, "Discard", this.acts.onDiscard));
+    else this.mark?.replaceChildren(turn.status === "unconfirmed" ? "Not confirmed" : moment(turn.at));
     this.updateBlocks(shownBlocks(turn));
     this.showDelegated(turn);
     this.foot.replaceChildren(...this.footOf(turn));
@@ -155,6 +156,11 @@ class TurnView {
     if (this.clock) this.clock.textContent = duration(Math.max(0, Date.now() - turn.at)).replace(/\d+ ms/, "0.1 s");
   }
 
+  /** @param {any} turn @param {string} word @param {(turn: any) => void} act */
+  link(turn, word, act) {
+    return make("button", { type: "button", class: "link", onclick: () => act(turn) }, word);
+  }
+
   footOf(turn) {
     this.clock = null;
     if (turn.status === "running" || turn.status === "queued") {
@@ -172,7 +178,8 @@ class TurnView {
       ];
     }
     if (turn.status === "sending") return [];
-    const again = (word) => make("button", { type: "button", class: "link", onclick: () => this.onRetry(turn) }, word);
+    const discard = this.link(turn, "Discard", this.acts.onDiscard);
+    const again = (/** @type {string} */ word) => this.link(turn, word, this.acts.onRetry);
     if (turn.status === "unconfirmed")
       return [
         make(
@@ -184,6 +191,8 @@ class TurnView {
             {},
             "The connection ended before this was confirmed, so it may or may not have run. ",
             again("Send again"),
+            " ",
+            discard,
           ),
         ),
       ];
@@ -197,7 +206,11 @@ class TurnView {
         {},
         make("code", {}, clean(turn.error.code)),
         " ",
-        turn.text ? again("Try again") : null,
+        ...(turn.text
+          ? turn.refused
+            ? [again("Try again"), " ", this.link(turn, "Edit", this.acts.onEdit), " ", discard]
+            : [again("Try again")]
+          : []),
       );
       parts.push(make("div", { class: "problem", role: "alert" }, icon("alert"), make("div", {}, words, below)));
     }
@@ -209,7 +222,7 @@ class TurnView {
           "span",
           { class: "cut" },
           "The answer was cut here. ",
-          make("button", { type: "button", class: "link", onclick: () => this.onContinue(turn) }, "Go on"),
+          make("button", { type: "button", class: "link", onclick: () => this.acts.onContinue() }, "Go on"),
         ),
       );
     const words = usageWords(turn);

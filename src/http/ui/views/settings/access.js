@@ -117,6 +117,7 @@ class TokensPart extends View {
                   },
                   { name: "Used", cell: (row) => (row.last_used_at ? since(row.last_used_at) : "never"), quiet: true },
                   { name: "Ends", cell: (row) => (row.expires_at ? when(row.expires_at) : "never"), quiet: true },
+                  { name: "Made by", cell: (row) => clean(row.minted_by?.name ?? ""), quiet: true },
                   {
                     name: "",
                     cell: (row) =>
@@ -125,7 +126,7 @@ class TokensPart extends View {
                         : make(
                             "div",
                             { class: "row-actions" },
-                            button("Revoke…", "trash", () => this.revoke(row), {
+                            button("Revoke…", "trash", () => this.revoke(row, rows), {
                               tone: "small quiet",
                               "aria-label": `Revoke ${row.name}`,
                             }),
@@ -142,16 +143,34 @@ class TokensPart extends View {
     ];
   }
 
-  /** @param {any} row */
-  async revoke(row) {
-    await confirm({
+  /**
+   * @param {any} row
+   * @param {any[]} rows
+   */
+  async revoke(row, rows) {
+    const made = minted(row.id, rows);
+    await ask({
       title: `Revoke ${row.name}?`,
-      lost: "Whoever uses it is out within a second, and cannot come back with it.",
+      about: "Whoever uses it is out within a second, and cannot come back with it.",
+      body: made.length
+        ? tick(`Also what it made: ${made.map(({ name }) => clean(name)).join(", ")}`, "minted", { checked: true })
+        : null,
       action: "Revoke",
-      submit: () => remove(`/tokens/${part(row.id)}`),
+      dangerous: true,
+      submit: (values) => remove(`/tokens/${part(row.id)}`, { minted: values.minted === "true" ? "true" : "false" }),
     });
     this.rows?.reload();
   }
+}
+
+/**
+ * The tokens that a token made, and those that they made.
+ * @param {string} id
+ * @param {any[]} rows
+ * @returns {any[]}
+ */
+function minted(id, rows) {
+  return rows.filter((row) => row.minted_by?.id === id).flatMap((row) => [row, ...minted(row.id, rows)]);
 }
 
 class LoginsPart extends View {

@@ -5,7 +5,7 @@ import { upTo } from "../../core/api.js";
 import { clean, make } from "../../core/dom.js";
 import { when, words } from "../../core/format.js";
 import { View } from "../../core/view.js";
-import { search } from "../../parts/fields.js";
+import { choice, search } from "../../parts/fields.js";
 import { pill } from "../../parts/marks.js";
 import { empty } from "../../parts/states.js";
 import { remainder, table } from "../../parts/table.js";
@@ -13,7 +13,8 @@ import { remainder, table } from "../../parts/table.js";
 class AuditPart extends View {
   begin() {
     this.q = "";
-    this.rows = this.source((signal, wanted) => upTo("/audit", { q: this.q }, wanted, signal));
+    this.action = "";
+    this.rows = this.source((signal, wanted) => upTo("/audit", { q: this.q, action: this.action }, wanted, signal));
   }
 
   render() {
@@ -22,6 +23,18 @@ class AuditPart extends View {
         "div",
         { class: "bar" },
         search("Find an act", this.q ?? "", (q) => ((this.q = q), this.rows?.reload())),
+        choice(
+          "Kind",
+          [
+            ["", "All acts"],
+            ["tool", "Tool calls"],
+            ["approval", "Decisions"],
+            ["tokens", "Tokens"],
+            ["session", "Logins"],
+          ],
+          this.action ?? "",
+          (action) => ((this.action = action), this.rows?.reload()),
+        ),
       ),
       this.rows?.show(({ rows }) => {
         if (!rows.length)
@@ -40,10 +53,26 @@ class AuditPart extends View {
               {
                 name: "On",
                 wide: true,
-                cell: (row) => (row.target ? make("code", { class: "id" }, clean(row.target)) : "–"),
+                cell: (row) => [
+                  row.target ? make("code", { class: "id" }, clean(row.target)) : "–",
+                  row.call ? make("div", { class: "muted clip" }, clean(row.call.arguments)) : null,
+                ],
               },
               { name: "From", cell: (row) => clean(row.from ?? ""), quiet: true },
-              { name: "Outcome", cell: (row) => pill(row.outcome) },
+              {
+                name: "Outcome",
+                cell: (row) => [
+                  pill(row.outcome),
+                  row.call
+                    ? make(
+                        "div",
+                        { class: "muted" },
+                        words(row.call.decision),
+                        row.call.rule ? ` (${clean(row.call.rule)})` : "",
+                      )
+                    : null,
+                ],
+              },
             ],
             rows,
             { key: (row) => row.id },

@@ -1,14 +1,14 @@
 // @ts-check
 // The service at a glance, its channels, its health, its backups.
 
-import { get, may, part, post } from "../../core/api.js";
+import { get, may, part, post, upTo } from "../../core/api.js";
 import { clean, icon, make } from "../../core/dom.js";
-import { count, duration, money, size, words } from "../../core/format.js";
+import { count, duration, money, size, when, words } from "../../core/format.js";
 import { View } from "../../core/view.js";
 import { live } from "../../live/live.js";
 import { button, facts, pill } from "../../parts/marks.js";
 import { empty } from "../../parts/states.js";
-import { table } from "../../parts/table.js";
+import { remainder, table } from "../../parts/table.js";
 import { act, toast } from "../../parts/toast.js";
 
 class ServicePart extends View {
@@ -120,6 +120,8 @@ const RANK = ["error", "warn", "ok"];
 class BackupsPart extends View {
   begin() {
     /** @type {string | null} */ this.job = null;
+    if (may("admin"))
+      this.kept = this.source((signal, wanted) => upTo("/backups", {}, wanted, signal), ["job.progress"]);
     live.addEventListener("job.progress", () => this.update(), { signal: this.lifetime.signal });
   }
 
@@ -148,7 +150,8 @@ class BackupsPart extends View {
   }
 
   render() {
-    const jobs = [...live.state.jobs.values()].filter((job) => job.kind === "backup").reverse();
+    // What is done is among those that are kept.
+    const jobs = [...live.state.jobs.values()].filter((job) => job.kind === "backup" && job.state !== "done").reverse();
     return [
       make(
         "div",
@@ -171,7 +174,7 @@ class BackupsPart extends View {
       ),
       jobs.length
         ? table(
-            "Backups",
+            "Under way",
             [
               { name: "State", cell: (job) => pill(job.state) },
               {
@@ -184,7 +187,26 @@ class BackupsPart extends View {
             jobs,
             { key: (job) => job.id },
           )
-        : make("p", { class: "muted section" }, icon("clock"), " No backup was made since the service started."),
+        : null,
+      this.kept?.show(({ rows }) =>
+        rows.length
+          ? make(
+              "section",
+              { class: "section" },
+              table(
+                "Backups",
+                [
+                  { name: "File", wide: true, cell: (row) => make("code", {}, clean(row.file)) },
+                  { name: "Size", number: true, cell: (row) => size(row.bytes) },
+                  { name: "Made", cell: (row) => when(row.created_at), quiet: true },
+                ],
+                rows,
+                { key: (row) => row.file },
+              ),
+              remainder(this.kept),
+            )
+          : make("p", { class: "muted section" }, icon("clock"), " No backup is kept where backups go."),
+      ),
     ];
   }
 }

@@ -14,6 +14,7 @@ import { createTeam, shutDown } from "../org/org.js";
 import { createTask, MAIN } from "../tasks/create.js";
 import { changes } from "./changes.js";
 import { file } from "./file.js";
+import { untrusted } from "./untrusted.js";
 
 /** A longer list is folded away. */
 const SHOWN = 8;
@@ -28,7 +29,8 @@ class TeamPage extends View {
     const name = this.place.rest[0] ?? "main";
     this.name = name;
     const path = `/teams/${part(name)}`;
-    for (const one of [this.team, this.config, this.ended, this.memories, this.triggers, this.changes]) one?.close();
+    const sources = [this.team, this.config, this.ended, this.memories, this.triggers, this.untrusted, this.changes];
+    for (const one of sources) one?.close();
     this.team = this.source((signal) => get(path, {}, signal), ["team.changed", "task.changed", "usage.changed"]);
     this.config = this.source((signal) => get(`${path}/config`, {}, signal), ["config.reloaded"]);
     this.ended = this.source(
@@ -39,6 +41,7 @@ class TeamPage extends View {
       (signal) => list("/memories", { team: name, active: true, limit: 1 }, signal),
       ["memory.changed"],
     );
+    this.untrusted = this.source((signal) => list(`${path}/untrusted-files`, { limit: 200 }, signal), ["task.changed"]);
     this.triggers = this.source((signal) => list("/triggers", { team: name, limit: 50 }, signal), ["trigger.changed"]);
     this.changes = this.source((signal) => list("/changes", { team: name, limit: 20 }, signal), ["approval.changed"]);
   }
@@ -133,6 +136,7 @@ class TeamPage extends View {
             ]),
           ),
           make("section", { class: "panel" }, make("h2", {}, "Budget"), this.budget(team)),
+          untrusted(team.name, this.untrusted),
           listed("Rules", team.rules, "None of its own; those of the service count."),
           listed("Skills", team.skills, "None. A skill is a folder with instructions in the files of the team."),
           listed("Subagents", team.subagents, "None. A subagent is a file that says what it does."),

@@ -1,0 +1,282 @@
+//! Quarantine of damaged records: one policy for all.
+//!
+//! A record that cannot be read is left out by its readers and stays where it is. A copy with what can still be
+//! read goes into the quarantine, and the operator gets a notice, once. Whoever waited for it is told that it is
+//! lost: a task ends as dead, a message that had no topic yet is answered with an error, an event of an inbox is
+//! shown as lost.
+
+use std::{collections::HashSet, ops::ControlFlow, sync::Arc};
+
+use actix::Addr;
+use serde::{Serialize, de::DeserializeOwned};
+use serde_json::{Map, Value};
+
+use crate::{
+    channel::{Channel, Deliver},
+    clock::{Clock, Timestamp},
+    event::{Body, ErrorBody, Frame},
+    ids::{Ids, MAIN, TaskId},
+    inbox::InboxEvent,
+    notice::{Notice, NoticeKind},
+    storage::{Damage, Order, Storage, StorageError},
+    store::{
+        StoreHandle,
+        damage::{Quarantined, row},
+        records::{self, MessageRow, Writes, after_prefix, printable},
+    },
+    task::{Audience, Cause, Label, Lane, Source, Task},
+};
+
+#[cfg(test)]
+mod tests;
+
+/// A copy holds at most this much of a record.
+const LARGEST_COPY: usize = 4 * 1024 * 1024;
+/// A notice shows at most this many characters of it.
+const EXCERPT: usize = 300;
+
+/// What the keeper of the quarantine talks to.
+#[derive(Clone)]
+pub(crate) struct Keeper {
+    pub(crate) store: StoreHandle,
+    pub(crate) channel: Addr<Channel>,
+    pub(crate) clock: Arc<dyn Clock>,
+    pub(crate) ids: Ids,
+}
+
+impl Keeper {
+    /// Puts what was reported so far into the quarantine, before anything else is written, and all that is
+    /// reported from now on.
+    pub(crate) fn start(self, storage: Arc<dyn Storage>) {
+        let Some(reports) = storage.damage_reports() else {
+            return;
+        };
+        let first = reports.take();
+        self.clone().put(&*storage, first);
+        actix::spawn(async move {
+            while let Some(reports) = storage.damage_reports() {
+                reports.wait().await;
+                self.clone().put(&*storage, reports.take());
+            }
+        });
+    }
+
+    fn put(self, storage: &dyn Storage, damages: Vec<Damage>) {
+        for damage in damages {
+            let key = records::quarantine_key(&damage.key);
+            // Of one that is known from a former start everybody has been told.
+            if matches!(storage.get(&key), Ok(Some(_))) {
+                continue;
+            }
+            let now = self.clock.now();
+            let writes = Writes::new()
+                .quarantined(&damage.key, &copy(&damage, now))
+                .notice(&self.notice(&damage, now))
+                .and(consequence(&damage, now));
+            let committed = self.store.commit(writes);
+            let channel = self.channel.clone();
+            actix::spawn(async move {
+                match committed.await {
+                    Ok(frames) => channel.do_send(Deliver { frames }),
+                    Err(error) => tracing::error!(%error, "a damaged record is not in quarantine"),
+                }
+            });
+        }
+    }
+
+    fn notice(&self, damage: &Damage, at: Timestamp) -> Notice {
+        let record = printable(&damage.key);
+        let held = excerpt(damage);
+        let text = format!(
+            "The record `{record}` is damaged ({}) and is left out. A copy is in quarantine, which `hivewright doctor` lists while the service is stopped. {held}",
+            damage.reason
+        );
+        Notice {
+            id: self.ids.notice(),
+            kind: NoticeKind::DamagedRecord,
+            team: None,
+            text: text.trim_end().to_owned(),
+            refs: vec![record],
+            at,
+            read: false,
+        }
+    }
+}
+
+/// What can still be read of a record, for a person. Sealed values and hashes say nothing.
+fn excerpt(damage: &Damage) -> String {
+    let is_credential = ["edge/vault", "edge/token", "edge/session", "edge/grant"]
+        .iter()
+        .any(|kind| printable(&damage.key).starts_with(kind));
+    let text = String::from_utf8_lossy(&damage.held);
+    if is_credential || text.trim().is_empty() {
+        return String::new();
+    }
+    let mut shown: String = text.chars().take(EXCERPT).collect();
+    let left = text.chars().count().saturating_sub(EXCERPT);
+    if left > 0 {
+        shown.push_str(&format!(" … ({left} characters more)"));
+    }
+    format!("It holds: {shown}")
+}
+
+fn copy(damage: &Damage, at: Timestamp) -> Quarantined {
+    let held = damage.held.get(..LARGEST_COPY).unwrap_or(&damage.held);
+    let is_text = std::str::from_utf8(held).is_ok();
+    Quarantined {
+        record: printable(&damage.key),
+        reason: damage.reason.clone(),
+        at,
+        text: String::from_utf8_lossy(held).into_owned(),
+        bytes: (!is_text).then(|| held.to_vec()),
+    }
+}
+
+/// What the loss means for whoever waited for what the record held.
+fn consequence(damage: &Damage, at: Timestamp) -> Writes {
+    if let Some((channel, message)) = records::undecided_message(&damage.key) {
+        let lost = ErrorBody {
+            message_id: Some(message.clone()),
+            ..ErrorBody::refusal(
+                "internal",
+                "this message was damaged in the store and is lost; please send it again"
+                    .to_owned(),
+            )
+        };
+        let frame = Frame {
+            topic: None,
+            ts: at,
+            body: Body::Error(lost),
+        };
+        return Writes::new()
+            .decided(&channel, &message)
+            .forget_message(&channel, &message)
+            .frame(&channel, frame);
+    }
+    if damage.key.starts_with(&records::inboxes_prefix()) {
+        let event = InboxEvent {
+            id: printable(&damage.key),
+            text: "[system] An event for you was damaged in the store and is lost; the operator was told."
+                .to_owned(),
+            label: Label::Trusted,
+            at,
+            audience: Some(Audience::new(Cause::System, None)),
+        };
+        return Writes::new().lost_event(&damage.key, &event);
+    }
+    Writes::new()
+}
+
+/// The open tasks, with what can still be read of those whose records are damaged, and which these are.
+pub(crate) fn open_tasks(
+    storage: &dyn Storage,
+) -> Result<(Vec<Task>, HashSet<TaskId>), StorageError> {
+    let prefix = records::task_prefix();
+    let (mut tasks, mut damaged) = (Vec::new(), Vec::new());
+    let end = after_prefix(&prefix);
+    storage.scan(&prefix, &end, Order::Rising, &mut |key, value| {
+        match row(storage, key, value) {
+            Some(task) => tasks.push(task),
+            None => damaged.push(key.to_vec()),
+        }
+        ControlFlow::Continue(())
+    })?;
+    let mut lost = HashSet::new();
+    for key in damaged {
+        let id = TaskId::from(String::from_utf8_lossy(&key[prefix.len()..]).into_owned());
+        tasks.push(lost_task(storage, &key, &id)?);
+        lost.insert(id);
+    }
+    Ok((tasks, lost))
+}
+
+/// A task whose record is damaged, with every field that can still be read.
+fn lost_task(storage: &dyn Storage, key: &[u8], id: &TaskId) -> Result<Task, StorageError> {
+    let lane = Lane {
+        team: MAIN.into(),
+        topic: None,
+    };
+    let blank = Task::new(
+        id.clone(),
+        lane,
+        String::new(),
+        String::new(),
+        Timestamp::default(),
+    );
+    let held = storage.salvage(key).unwrap_or_default();
+    let mut task = salvaged(&blank, &String::from_utf8_lossy(&held));
+    if task.source.is_none() {
+        task.source = source_of(storage, id)?;
+    }
+    Ok(Task {
+        id: id.clone(),
+        lease: None,
+        parked: None,
+        outcome: None,
+        ..task
+    })
+}
+
+/// Puts every field that can be read alone into a row. In JSON a name in quotes with a colon after it stands
+/// nowhere but before its value.
+fn salvaged<T: Serialize + DeserializeOwned + Clone>(blank: &T, text: &str) -> T {
+    let Ok(Value::Object(mut fields)) = serde_json::to_value(blank) else {
+        return blank.clone();
+    };
+    let mut row = blank.clone();
+    let mut rest = text;
+    while let Some((name, value, after)) = next_field(rest) {
+        rest = after;
+        let Some(value) = value else { continue };
+        let mut tried: Map<String, Value> = fields.clone();
+        tried.insert(name, value);
+        if let Ok(better) = serde_json::from_value(Value::Object(tried.clone())) {
+            row = better;
+            fields = tried;
+        }
+    }
+    row
+}
+
+/// The next `"name":` of a text with the value behind it, if that is whole, and where to go on.
+fn next_field(text: &str) -> Option<(String, Option<Value>, &str)> {
+    let colon = text.find("\":")?;
+    let start = text[..colon].rfind('"').map_or(0, |quote| quote + 1);
+    let (name, after) = (text[start..colon].to_owned(), &text[colon + 2..]);
+    let mut values = serde_json::Deserializer::from_str(after).into_iter::<Value>();
+    match values.next() {
+        Some(Ok(value)) => {
+            let read = values.byte_offset();
+            Some((name, Some(value), &after[read..]))
+        }
+        _ => Some((name, None, after)),
+    }
+}
+
+/// The message that became a task, found by its own row.
+fn source_of(storage: &dyn Storage, id: &TaskId) -> Result<Option<Source>, StorageError> {
+    let mut source = None;
+    let prefix = records::messages_prefix();
+    storage.scan(
+        &prefix,
+        &after_prefix(&prefix),
+        Order::Rising,
+        &mut |key, value| {
+            let of_task = |found: &MessageRow| found.task.as_ref() == Some(id);
+            match row(storage, key, value).filter(of_task) {
+                Some(_) => {
+                    source =
+                        records::named_message(&key[prefix.len()..]).map(|(channel, message)| {
+                            Source {
+                                message: Some(message),
+                                ..Source::channel(channel)
+                            }
+                        });
+                    ControlFlow::Break(())
+                }
+                None => ControlFlow::Continue(()),
+            }
+        },
+    )?;
+    Ok(source)
+}

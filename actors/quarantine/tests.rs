@@ -1,0 +1,274 @@
+//! Damaged records, met by a whole spine.
+#![allow(clippy::unwrap_used)]
+
+use std::time::Duration;
+
+use super::*;
+use crate::{
+    doubles::{client::Client, disk::Crash, engine::Play, world::World},
+    spine::Spine,
+    store::{damage::quarantined, reads, records::Undecided},
+    task::Ending,
+};
+
+fn world() -> World {
+    World::new(|_| vec![Play::Say("Fine."), Play::Answer])
+}
+
+async fn settle() {
+    tokio::time::sleep(Duration::from_secs(5)).await;
+}
+
+/// All frames that a client that returns finds, each once.
+async fn heard(world: &World, spine: &Spine, before: &Client) -> Vec<String> {
+    let client = world.connect(spine);
+    client.resume(&before.channel, before.last_seq.get());
+    settle().await;
+    let mut heard = Vec::new();
+    while let Ok(item) = tokio::time::timeout(Duration::from_millis(1), client.socket.next()).await
+    {
+        heard.push(client.note(item));
+    }
+    heard
+}
+
+fn kinds(world: &World) -> Vec<NoticeKind> {
+    let storage = world.disk.mount(None);
+    let mut kinds: Vec<_> = reads::notices(&*storage)
+        .unwrap()
+        .into_iter()
+        .map(|notice| notice.kind)
+        .collect();
+    kinds.sort_by_key(|kind| format!("{kind:?}"));
+    kinds
+}
+
+/// A process that died with an accepted message, and the client that sent it.
+async fn died_with_a_task(world: &World) -> Client {
+    let client = world.connect(&world.start_doomed(Crash::After(1)));
+    client.say("m1", "water the garden");
+    settle().await;
+    assert_eq!(world.disk.keys("task/").len(), 1);
+    client
+}
+
+fn only_task(world: &World) -> Task {
+    let id = world.disk.keys("done/").remove(0)["done/".len()..].to_owned();
+    let storage = world.disk.mount(None);
+    reads::task(&*storage, &id.as_str().into())
+        .unwrap()
+        .unwrap()
+}
+
+/// SC-112: accepted work never vanishes, whatever became of its record.
+#[actix::test]
+async fn a_task_whose_record_is_gone_ends_and_everyone_is_told() {
+    let world = world();
+    let client = died_with_a_task(&world).await;
+    world.disk.damage("task/");
+
+    let frames = heard(&world, &world.start(), &client).await;
+
+    assert!(
+        frames.contains(&"error m1: internal".to_owned()),
+        "{frames:?}"
+    );
+    assert_eq!(world.disk.keys("task/"), Vec::<String>::new());
+    let outcome = only_task(&world).outcome.unwrap();
+    assert_eq!(outcome.ending, Ending::Dead);
+    assert!(outcome.message.unwrap().contains("lost"));
+    assert_eq!(
+        kinds(&world),
+        [NoticeKind::DamagedRecord, NoticeKind::DeadTask]
+    );
+    let kept = quarantined(&*world.disk.mount(None)).unwrap();
+    assert_eq!(kept.len(), 1);
+    assert!(kept[0].record.starts_with("task/"), "{kept:?}");
+    assert_eq!(kept[0].text, "?");
+}
+
+/// SC-112: what can still be read of a task is kept with it and shown to the operator.
+#[actix::test]
+async fn what_can_be_read_of_a_damaged_task_is_kept() {
+    let world = world();
+    let client = died_with_a_task(&world).await;
+    world
+        .disk
+        .replace("task/", "\"attempts\":", "\"attempts\":#");
+
+    let frames = heard(&world, &world.start(), &client).await;
+
+    assert!(
+        frames.contains(&"error m1: internal".to_owned()),
+        "{frames:?}"
+    );
+    let task = only_task(&world);
+    assert_eq!(task.body, "water the garden");
+    assert!(task.lane.topic.is_some());
+    let notices = reads::notices(&*world.disk.mount(None)).unwrap();
+    let damaged = |notice: &&Notice| notice.kind == NoticeKind::DamagedRecord;
+    let told = &notices.iter().find(damaged).unwrap().text;
+    assert!(told.contains("water the garden"), "{told}");
+}
+
+/// SC-112: a second start tells nobody again.
+#[actix::test]
+async fn a_damaged_record_is_told_of_once() {
+    let world = world();
+    let client = world.connect(&world.start());
+    client.say("m1", "water the garden");
+    client.hear_end_of("m1").await;
+    settle().await;
+    world.disk.damage("chan/");
+
+    for _ in 0..2 {
+        let spine = world.start();
+        let read = spine.store.read(reads::channels).await.unwrap();
+        settle().await;
+        assert_eq!(read, []);
+        assert_eq!(kinds(&world), [NoticeKind::DamagedRecord]);
+    }
+    assert_eq!(world.disk.keys("chan/").len(), 1, "it stays where it is");
+}
+
+/// SC-112: a message that had no topic yet is told to be lost, and may be sent again.
+#[actix::test]
+async fn a_message_without_a_topic_is_told_to_be_lost() {
+    let world = world();
+    let client = world.connect(&world.start());
+    client.say("m1", "water the garden");
+    client.hear_end_of("m1").await;
+    settle().await;
+    let row = Undecided {
+        channel: client.channel.clone(),
+        id: "m2".into(),
+        sender: "ann".to_owned(),
+        content: "water the garden".to_owned(),
+        topic: None,
+        at: Timestamp(1),
+        acked: false,
+        told: false,
+        named: true,
+        admission: None,
+        label: Label::Trusted,
+        cause: None,
+        notify: None,
+    };
+    let stored = Writes::new().undecided(&row).batch().unwrap();
+    world.disk.mount(None).commit(&stored).unwrap();
+    world.disk.damage("und/");
+
+    let spine = world.start();
+    let frames = heard(&world, &spine, &client).await;
+
+    assert!(
+        frames.contains(&"error m2: internal".to_owned()),
+        "{frames:?}"
+    );
+    assert_eq!(world.disk.keys("und/"), Vec::<String>::new());
+}
+
+/// SC-112: an event is shown as lost.
+#[actix::test]
+async fn an_event_that_is_damaged_is_shown_as_lost() {
+    let world = world();
+    let lane = Lane {
+        team: "ops".into(),
+        topic: None,
+    };
+    let event = InboxEvent {
+        id: "e1".to_owned(),
+        text: "The well is dry.".to_owned(),
+        label: Label::Untrusted,
+        at: Timestamp(1),
+        audience: None,
+    };
+    let stored = Writes::new().inbox(&lane, 1, 7, &event).batch().unwrap();
+    world.disk.mount(None).commit(&stored).unwrap();
+    world.disk.damage("inbox/");
+
+    let spine = world.start();
+    let asked = lane.clone();
+    let read = move |storage: &dyn Storage| reads::inbox(storage, &asked, 1);
+    let first = spine.store.read(read.clone()).await.unwrap();
+    settle().await;
+    let then = spine.store.read(read).await.unwrap();
+
+    assert_eq!(first, []);
+    assert_eq!(then.len(), 1);
+    assert!(then[0].1.text.contains("is lost"), "{then:?}");
+}
+
+/// SC-112: no reader passes over a record in silence.
+#[actix::test]
+async fn every_reader_reports_what_it_cannot_read() {
+    let world = world();
+    let client = world.connect(&world.start());
+    client.say("m1", "water the garden");
+    client.hear_end_of("m1").await;
+    settle().await;
+    let channel = client.channel.clone();
+    type Read = Box<dyn Fn(&dyn Storage)>;
+    let readers: Vec<(&str, Read)> = vec![
+        ("chan/", Box::new(|storage| drop(reads::channels(storage)))),
+        (
+            "topic/",
+            Box::new(|storage| drop(reads::topics(storage, &mut |_, _| {}))),
+        ),
+        ("msg/", {
+            let channel = channel.clone();
+            Box::new(move |storage| drop(reads::channel(storage, &channel)))
+        }),
+        ("out/", {
+            let channel = channel.clone();
+            Box::new(move |storage| drop(reads::outbox(storage, &channel)))
+        }),
+        (
+            "done/",
+            Box::new(|storage| {
+                let every = |_: &_| true;
+                drop(reads::ended_tasks(
+                    storage,
+                    Timestamp::default(),
+                    9,
+                    every,
+                    |_| true,
+                ));
+            }),
+        ),
+        (
+            "hist/",
+            Box::new(|storage| {
+                let mut lanes = Vec::new();
+                let prefix = records::journals_prefix();
+                let _ = storage.scan(
+                    &prefix,
+                    &after_prefix(&prefix),
+                    Order::Rising,
+                    &mut |key, _| {
+                        lanes.push(key.to_vec());
+                        ControlFlow::Continue(())
+                    },
+                );
+                assert!(!lanes.is_empty());
+                for key in lanes {
+                    drop(
+                        crate::store::damage::one::<Vec<crate::history::HistoryEvent>>(
+                            storage, &key,
+                        ),
+                    );
+                }
+            }),
+        ),
+    ];
+    for (prefix, read) in readers {
+        assert!(!world.disk.keys(prefix).is_empty(), "{prefix}");
+        world.disk.damage(prefix);
+        let storage = world.disk.mount(None);
+
+        read(&*storage);
+
+        let reported = storage.damage_reports().unwrap().take();
+        assert!(!reported.is_empty(), "{prefix}");
+    }
+}

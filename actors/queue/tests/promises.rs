@@ -1,0 +1,112 @@
+//! What the queue says and does only once.
+
+use super::*;
+use crate::queue::submit::{Submission, Submit};
+
+/// OR-72: whoever submits a task is told that it is stored after its commit. A disk that loses the commit gives no
+/// such answer, whether the task could start at once or waits.
+#[actix::test]
+async fn a_task_whose_commit_is_lost_is_not_answered_as_stored() {
+    for waits in [false, true] {
+        let storage = Disk::default().mount(None);
+        let setting = set_up_on(storage.clone(), Limits::default());
+        if waits {
+            setting.enqueue("task-1", "t-1");
+            setting.settle().await;
+        }
+        let submit = |name| Submit {
+            task: task(name, "t-1"),
+            writes: Writes::new(),
+            overlap: None,
+            giver: None,
+        };
+        let stored = setting.queue.send(submit("task-2")).await.unwrap();
+
+        storage.lose_after(0);
+        let lost = setting.queue.send(submit("task-3"));
+        let lost = tokio::time::timeout(Duration::from_secs(60), lost).await;
+
+        assert!(
+            matches!(stored, Ok(Submission::Enqueued { .. })),
+            "{stored:?}"
+        );
+        // Refused, or never answered.
+        assert!(!matches!(&lost, Ok(Ok(Ok(_)))), "{waits}: {lost:?}");
+    }
+}
+
+/// OR-75, OR-84: the news of a team's death and of its last end cross each other: what the end led to
+/// runs once.
+#[actix::test]
+async fn the_result_of_a_delegation_is_taken_in_once_when_its_team_dies() {
+    let setting = set_up(Limits::default());
+    let lane = Lane {
+        team: "left".into(),
+        topic: None,
+    };
+    let given = Task {
+        lane,
+        kind: Kind::Delegate,
+        reply_to: Some(task("task-1", "t-1").lane),
+        on_result: crate::task::OnResult::Wake,
+        ..task("task-1", "t-1")
+    };
+    setting.queue.do_send(Enqueue {
+        task: given.clone(),
+        writes: Writes::new(),
+    });
+    setting.settle().await;
+    let (_, lease) = setting.leases()[0].clone();
+    let mut done = Task {
+        lease: Some(lease.clone()),
+        attempts: 1,
+        ..given
+    };
+    let outcome = Outcome {
+        ending: Ending::Done,
+        code: None,
+        message: None,
+        text: "Done.".to_owned(),
+        usage: Usage::default(),
+        report: None,
+        truncated: false,
+        finished_at: Timestamp(1_000),
+    };
+    let ids = Ids::new(Arc::new(Counted::default()));
+    let closed = closing::close(&mut done, outcome, "", None, &ids, &view());
+    let result = closed.follow_up.clone().unwrap();
+    let writes = Writes::new().under_lease(&done.id, &lease);
+    setting
+        .store
+        .commit(writes.and(closed.writes))
+        .await
+        .unwrap();
+
+    setting.queue.do_send(Orphaned {
+        team: "left".into(),
+        pause: Duration::ZERO,
+        uncounted: false,
+    });
+    setting.queue.do_send(Finished {
+        task: done.id.clone(),
+        ending: Ending::Done,
+        ran: Duration::ZERO,
+        follow_up: Some(Box::new(result.clone())),
+        told: Vec::new(),
+    });
+    setting.settle().await;
+    setting.queue.do_send(Finished {
+        task: result.id.clone(),
+        ending: Ending::Done,
+        ran: Duration::ZERO,
+        follow_up: None,
+        told: Vec::new(),
+    });
+    let counts = setting.settle().await;
+
+    let leases = setting.leases();
+    let of_result = leases.iter().filter(|(task, _)| *task == result.id);
+    assert_eq!(of_result.count(), 1, "{leases:?}");
+    let waiting: usize = counts.teams.iter().map(|(_, waiting, _)| waiting).sum();
+    assert_eq!(waiting, 0, "{counts:?}");
+}

@@ -1,0 +1,59 @@
+//! Disk space: whether there is room for new work.
+
+use std::sync::{
+    Arc,
+    atomic::{AtomicU8, Ordering},
+};
+
+/// What a person is told whose work is not taken in.
+pub const DISK_FULL: &str = "the disk is nearly full, so no new work is taken in; nothing is lost, \
+                             and it can be sent again as soon as there is room";
+
+/// How much room there is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Space {
+    /// Enough.
+    #[default]
+    Enough,
+    /// Still enough, but the operator should see to it.
+    Low,
+    /// Too little for anything new. What was accepted goes on.
+    Full,
+}
+
+impl Space {
+    /// As answers name it.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Enough => "ok",
+            Self::Low => "low",
+            Self::Full => "full",
+        }
+    }
+}
+
+/// The present space, known to whoever takes in work. Looking costs nothing; the edges measure it.
+#[derive(Clone, Debug, Default)]
+pub struct Room(Arc<AtomicU8>);
+
+impl Room {
+    /// How much there is.
+    pub fn space(&self) -> Space {
+        match self.0.load(Ordering::Relaxed) {
+            0 => Space::Enough,
+            1 => Space::Low,
+            _ => Space::Full,
+        }
+    }
+
+    /// No new work is taken in.
+    pub fn is_full(&self) -> bool {
+        self.space() == Space::Full
+    }
+
+    /// It was measured.
+    pub fn set(&self, space: Space) {
+        self.0.store(space as u8, Ordering::Relaxed);
+    }
+}

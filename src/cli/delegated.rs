@@ -1,0 +1,349 @@
+//! Delegated work: what a message led to beyond its answer, until all of it has ended.
+
+use std::{collections::BTreeSet, future::pending, time::Duration};
+
+use hivewright_actors::event::{Body, Notification, NotificationKind};
+use serde::Deserialize;
+use serde_json::Value;
+use tokio::time::{Instant, sleep_until};
+
+use super::{
+    Context,
+    events::{Follower, Step},
+    failure::{Exit, Failure},
+    line::Incoming,
+    link::{Event, Link, Patience},
+    screen::complain,
+    service::{Service, data},
+    table::moment,
+};
+
+const TASKS: &str = "/api/v1/tasks";
+/// The word of an end comes over the connection; after this long it is fetched instead.
+const OVERDUE: Duration = Duration::from_secs(5);
+
+/// Work, as the service lists it.
+#[derive(Debug, Deserialize)]
+struct Row {
+    id: String,
+    team: String,
+    #[serde(rename = "type")]
+    kind: String,
+    created_at: Option<String>,
+    outcome: Option<Outcome>,
+}
+
+impl Row {
+    /// It has an end that the person is told of. A team says by itself that it is ready.
+    fn is_told_of(&self) -> bool {
+        let outcome = self.outcome.as_ref();
+        outcome.is_some_and(|outcome| outcome.notified || self.kind == "bootstrap")
+    }
+}
+
+#[derive(Debug, Deserialize)]
+struct Outcome {
+    result: String,
+    error: Option<Fault>,
+    /// The person is told of it.
+    #[serde(default)]
+    notified: bool,
+}
+
+#[derive(Debug, Deserialize)]
+struct Fault {
+    code: String,
+    message: Option<String>,
+}
+
+/// What came of one message, beside its answer.
+#[derive(Debug)]
+pub(super) struct Delegated<'a> {
+    context: &'a Context,
+    /// The tasks that the message became.
+    roots: Vec<String>,
+    /// Work whose end was told.
+    told: BTreeSet<String>,
+    failure: Option<Failure>,
+}
+
+impl<'a> Delegated<'a> {
+    /// Nothing came of it yet.
+    pub(super) fn new(context: &'a Context) -> Self {
+        Self {
+            context,
+            roots: Vec::new(),
+            told: BTreeSet::new(),
+            failure: None,
+        }
+    }
+
+    /// The message became a task: what comes of that is waited for.
+    pub(super) fn below(&mut self, task: impl ToString) {
+        let task = task.to_string();
+        if !self.roots.contains(&task) {
+            self.roots.push(task);
+        }
+    }
+
+    /// Shows what a frame tells beside the answer: the end of work, or what waits for a person.
+    pub(super) async fn hear(&mut self, frame: &Incoming, raw: &str) {
+        let Body::Notification(notification) = &frame.body else {
+            return;
+        };
+        if self.context.screen.json {
+            self.context.screen.say(raw);
+        }
+        match notification.kind {
+            NotificationKind::Approval | NotificationKind::Question => {
+                wait_for_person(notification, self.context).await
+            }
+            _ => {
+                let is_news = notification
+                    .task_id
+                    .as_ref()
+                    .is_none_or(|task| self.told.insert(task.to_string()));
+                if is_news {
+                    let ended_well = !matches!(
+                        notification.status.as_str(),
+                        "failed" | "expired" | "dead" | "cancelled"
+                    );
+                    self.show(&notification.content, ended_well);
+                }
+            }
+        }
+    }
+
+    fn show(&mut self, words: &str, ended_well: bool) {
+        let screen = self.context.screen;
+        if !ended_well {
+            self.failure = Some(Failure::failed(words));
+        } else if !screen.json {
+            screen.say(&screen.harmless(words));
+        }
+    }
+
+    /// Waits until all that came of the message has ended and was shown.
+    pub(super) async fn finish(mut self, mut link: Option<&mut Link>) -> Result<(), Failure> {
+        let mut follower: Option<Follower> = None;
+        let mut overdue: Option<Instant> = None;
+        loop {
+            let rows = match self.look(&mut follower).await {
+                Ok(rows) => rows,
+                Err(failure) => {
+                    let screen = self.context.screen;
+                    screen.remark(&format!(
+                        "· what else comes of it is not waited for: {failure}"
+                    ));
+                    break;
+                }
+            };
+            let is_untold = |row: &&Row| row.is_told_of() && !self.told.contains(&row.id);
+            let untold: Vec<String> = rows
+                .iter()
+                .filter(is_untold)
+                .map(|row| row.id.clone())
+                .collect();
+            if rows.iter().all(|row| row.outcome.is_some()) {
+                if untold.is_empty() {
+                    break;
+                }
+                let end = *overdue.get_or_insert_with(|| Instant::now() + OVERDUE);
+                if link.is_none() || Instant::now() >= end {
+                    for task in untold {
+                        self.fetch(&task).await?;
+                    }
+                    break;
+                }
+            }
+            if follower.is_none() {
+                follower = Some(follow(self.context).await?);
+            }
+            self.wait(follower.as_mut(), link.as_deref_mut(), overdue)
+                .await?;
+        }
+        self.failure.map_or(Ok(()), Err)
+    }
+
+    /// Until there is something to look at.
+    async fn wait(
+        &mut self,
+        mut follower: Option<&mut Follower>,
+        mut link: Option<&mut Link>,
+        overdue: Option<Instant>,
+    ) -> Result<(), Failure> {
+        loop {
+            let step = async {
+                match &mut follower {
+                    Some(follower) => follower.next().await,
+                    None => pending().await,
+                }
+            };
+            let event = async {
+                match &mut link {
+                    Some(link) => link.next().await,
+                    None => pending().await,
+                }
+            };
+            let late = async {
+                match overdue {
+                    Some(end) => sleep_until(end).await,
+                    None => pending().await,
+                }
+            };
+            tokio::select! {
+                step = step => match step? {
+                    Step::Begin => return Ok(()),
+                    Step::Event { data, .. } if self.is_ours(&data) => return Ok(()),
+                    Step::Event { .. } => {}
+                },
+                event = event => if let Event::Frame(frame, raw) = event? {
+                    self.hear(&frame, &raw).await;
+                    if matches!(frame.body, Body::Notification(_)) {
+                        return Ok(());
+                    }
+                },
+                () = late => return Ok(()),
+            }
+        }
+    }
+
+    fn is_ours(&self, event: &Value) -> bool {
+        let root = event["root"].as_str().unwrap_or_default();
+        self.roots.iter().any(|task| task == root)
+    }
+
+    /// All that came of the message.
+    async fn look(&self, follower: &mut Option<Follower>) -> Result<Vec<Row>, Failure> {
+        let mut found = Vec::new();
+        for root in &self.roots {
+            let rows = match follower {
+                Some(follower) => {
+                    follower
+                        .read(async |service| below(root, service).await)
+                        .await?
+                }
+                None => self.look_below(root).await?,
+            };
+            found.extend(rows);
+        }
+        Ok(found)
+    }
+
+    /// The work below one task, also if the service is away at first.
+    async fn look_below(&self, root: &str) -> Result<Vec<Row>, Failure> {
+        let mut patience = Patience::new();
+        loop {
+            let found = async {
+                let service = Service::find(self.context)?;
+                below(root, &service).await
+            };
+            match found.await {
+                Ok(rows) => return Ok(rows),
+                Err(failure) => patience.bear(failure).await?,
+            }
+        }
+    }
+
+    /// Shows the end of work whose word did not come.
+    async fn fetch(&mut self, task: &str) -> Result<(), Failure> {
+        let service = Service::find(self.context)?;
+        let answer = service.get(&format!("{TASKS}/{task}")).await?;
+        let row: Row = data(&answer)?;
+        if self.context.screen.json {
+            self.context.screen.document(&answer)?;
+        }
+        let Some(outcome) = row.outcome else {
+            return Ok(());
+        };
+        let words = match &outcome.error {
+            Some(fault) => fault.message.as_deref().unwrap_or(&fault.code),
+            None => &outcome.result,
+        };
+        self.show(&format!("[{}] {words}", row.team), outcome.error.is_none());
+        Ok(())
+    }
+}
+
+/// The work below a task. One cause leads to 200 tasks at most, which is one page.
+async fn below(root: &str, service: &Service) -> Result<Vec<Row>, Failure> {
+    let row: Row = data(&service.get(&format!("{TASKS}/{root}")).await?)?;
+    let mut fields = vec![("root", root.to_owned()), ("limit", "200".to_owned())];
+    // So that the service does not look through all that it ever did.
+    fields.extend(row.created_at.map(|at| ("since", at)));
+    let rows: Vec<Row> = data(&service.search(TASKS, fields).await?)?;
+    Ok(rows.into_iter().filter(|row| row.id != root).collect())
+}
+
+/// Follows what becomes of tasks, also if the service is away at first.
+async fn follow(context: &Context) -> Result<Follower, Failure> {
+    let mut patience = Patience::new();
+    loop {
+        match Follower::open(context, [("types", "task.changed".to_owned())]).await {
+            Ok(follower) => return Ok(follower),
+            Err(failure) => patience.bear(failure).await?,
+        }
+    }
+}
+
+/// Says what waits for a person, how they decide on it, and until when; or what became of it.
+async fn wait_for_person(notification: &Notification, context: &Context) {
+    let is_open = matches!(notification.status.as_str(), "pending" | "open");
+    let (Some(id), true) = (&notification.ref_id, is_open) else {
+        return context
+            .screen
+            .remark(&format!("· {}", notification.content));
+    };
+    let is_approval = notification.kind == NotificationKind::Approval;
+    let path = match is_approval {
+        true => format!("/api/v1/approvals/{id}"),
+        false => format!("/api/v1/questions/{id}"),
+    };
+    let row = async {
+        let answer = Service::find(context)?.get(&path).await?;
+        Ok::<_, Failure>(answer["data"].clone())
+    };
+    let row = row.await.unwrap_or_default();
+    let text = |name: &str| row[name].as_str();
+    let what = match (is_approval, text("summary"), text("question")) {
+        (true, Some(summary), _) => {
+            let tool = text("tool").unwrap_or("something");
+            format!("[{}] wants to use {tool}. {summary}", notification.team)
+        }
+        (false, _, Some(question)) => format!("[{}] asks: {question}", notification.team),
+        _ => notification.content.clone(),
+    };
+    let name = text("short_id").unwrap_or(id);
+    let how = match is_approval {
+        true => format!(
+            "decide with {} or {}",
+            context.command(&format!("approvals approve {name}")),
+            context.command(&format!("approvals deny {name} WHY"))
+        ),
+        false => format!(
+            "answer with {}",
+            context.command(&format!("questions answer {name}"))
+        ),
+    };
+    let until = text("expires_at").map_or(String::new(), |date| {
+        format!("; it waits until {}", moment(date))
+    });
+    // Wanted or not: without a decision nothing goes on.
+    complain(&format!("· {what}\n· {how}{until}"));
+}
+
+/// What to say when somebody stops waiting for a task.
+pub(super) fn goes_on(task: Option<&str>, context: &Context) -> String {
+    let look = task.map_or(String::new(), |task| {
+        let show = context.command(&format!("tasks show {task}"));
+        let list = context.command(&format!("tasks list --root {task}"));
+        format!(": {show} and {list} tell what becomes of it")
+    });
+    format!("what was accepted goes on{look}")
+}
+
+/// The exit code of an interrupt, with where to look.
+pub(super) fn interrupted(task: Option<&str>, context: &Context) -> Failure {
+    let message = format!("stopped waiting; {}", goes_on(task, context));
+    Failure::new(Exit::Interrupted, message)
+}

@@ -1,0 +1,341 @@
+//! The quota of workspaces: how much a team may keep on the disk, and how much of the disk no team may take.
+
+use std::{
+    collections::{HashMap, HashSet},
+    io,
+    os::fd::{AsFd, BorrowedFd},
+    path::{Path, PathBuf},
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::{Duration, Instant},
+};
+
+use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags};
+
+use super::workspace::Workspace;
+use crate::settings::{config::Disk, units::show_size};
+
+/// What an entry counts for at least: a million empty files are not nothing.
+const ENTRY: u64 = 1024;
+/// Deeper folders are not looked into: each level holds a descriptor.
+const DEPTH: usize = 128;
+/// What a command may add that finds its workspace full, so that it can make room.
+const SLACK: u64 = 1 << 20;
+/// How long a command runs before its workspace is first measured …
+const FIRST_LOOK: Duration = Duration::from_millis(100);
+/// … and measuring takes at most this part of the time.
+const SHARE: u32 = 10;
+
+/// Why nothing more may be written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Excess {
+    /// The workspace holds as much as it may.
+    #[error(
+        "the workspace may hold {} (`limits.workspace`); remove what is not needed",
+        show_size(*.0)
+    )]
+    Quota(u64),
+    /// The disk has too little free space left.
+    #[error("the disk is nearly full; remove what is not needed, or tell the operator")]
+    Disk,
+}
+
+/// How much each workspace holds, and may hold.
+#[derive(Debug)]
+pub struct Quota {
+    workspace: AtomicU64,
+    free_space: AtomicU64,
+    known: Mutex<HashMap<PathBuf, Measured>>,
+}
+
+/// What is known of a workspace.
+#[derive(Clone, Copy, Debug)]
+struct Measured {
+    /// What it held, with what tools wrote to it since.
+    used: u64,
+    at: Instant,
+    /// How long it took to find out.
+    took: Duration,
+    /// A command has run since, and may have written anything.
+    outdated: bool,
+}
+
+impl Quota {
+    /// No workspace was measured yet.
+    pub fn new(allowed: Disk) -> Self {
+        Self {
+            workspace: AtomicU64::new(allowed.workspace),
+            free_space: AtomicU64::new(allowed.free_space),
+            known: Mutex::default(),
+        }
+    }
+
+    /// Counts from the next look on.
+    pub fn set(&self, allowed: Disk) {
+        self.workspace.store(allowed.workspace, Ordering::Relaxed);
+        self.free_space.store(allowed.free_space, Ordering::Relaxed);
+    }
+
+    fn allowed(&self) -> Disk {
+        Disk {
+            workspace: self.workspace.load(Ordering::Relaxed),
+            free_space: self.free_space.load(Ordering::Relaxed),
+        }
+    }
+
+    /// Lets a tool write so many bytes, or says why not. Blocks.
+    pub fn admit(&self, workspace: &Workspace, path: &str, bytes: u64) -> Result<(), Excess> {
+        let allowed = self.allowed();
+        if free(workspace.path()).is_ok_and(|free| free < allowed.free_space + bytes) {
+            return Err(Excess::Disk);
+        }
+        if !workspace.is_own(path) {
+            return Ok(());
+        }
+        let fits = |used: u64| used + bytes <= allowed.workspace;
+        // What was replaced or removed is not known, so a full one is measured again.
+        let fits = fits(self.used(workspace)) || fits(self.measure(workspace));
+        if !fits {
+            return Err(Excess::Quota(allowed.workspace));
+        }
+        if let Some(measured) = self.known().get_mut(workspace.path()) {
+            measured.used += bytes;
+        }
+        Ok(())
+    }
+
+    /// What a workspace holds, as far as that can be known without measuring it all the time. Blocks.
+    fn used(&self, workspace: &Workspace) -> u64 {
+        let known = self.known().get(workspace.path()).copied();
+        match known {
+            Some(known) if !known.outdated || known.at.elapsed() < known.took * SHARE => known.used,
+            _ => self.measure(workspace),
+        }
+    }
+
+    /// Measures a workspace. Blocks.
+    fn measure(&self, workspace: &Workspace) -> u64 {
+        let at = Instant::now();
+        let used = workspace
+            .roots()
+            .next()
+            .map_or(0, |(_, root, _)| used(root));
+        let measured = Measured {
+            used,
+            at,
+            took: at.elapsed(),
+            outdated: false,
+        };
+        self.known().insert(workspace.path().to_owned(), measured);
+        used
+    }
+
+    fn known(&self) -> MutexGuard<'_, HashMap<PathBuf, Measured>> {
+        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Watches what one command writes, from its start to its end.
+#[derive(Debug)]
+pub(super) struct Watch {
+    quota: Arc<Quota>,
+    workspace: Arc<Workspace>,
+    /// What the workspace held before.
+    before: u64,
+    /// The private files of the call.
+    scratch: PathBuf,
+}
+
+/// What a look at a workspace led to.
+pub(super) struct Look {
+    pub(super) excess: Option<Excess>,
+    /// When to look again.
+    pub(super) pause: Duration,
+}
+
+impl Watch {
+    pub(super) const FIRST: Duration = FIRST_LOOK;
+
+    /// Begins with what the workspace holds now. Blocks.
+    pub(super) fn new(quota: &Arc<Quota>, workspace: &Arc<Workspace>, scratch: &Path) -> Self {
+        Self {
+            before: quota.used(workspace),
+            quota: Arc::clone(quota),
+            workspace: Arc::clone(workspace),
+            scratch: scratch.to_owned(),
+        }
+    }
+
+    /// The largest file that the command may make.
+    pub(super) fn largest_file(&self) -> u64 {
+        let left = self.quota.allowed().workspace.saturating_sub(self.before);
+        left.max(SLACK)
+    }
+
+    /// Measures what the command has written so far. Blocks.
+    pub(super) fn look(&self) -> Look {
+        let began = Instant::now();
+        let allowed = self.quota.allowed();
+        let private = open(&self.scratch).map_or(0, |scratch| used(scratch.as_fd()));
+        let used = self.quota.measure(&self.workspace) + private;
+        let full = |free| free < allowed.free_space;
+        let excess = if used > allowed.workspace.max(self.before + SLACK) {
+            Some(Excess::Quota(allowed.workspace))
+        } else if used > self.before + SLACK && free(self.workspace.path()).is_ok_and(full) {
+            Some(Excess::Disk)
+        } else {
+            None
+        };
+        Look {
+            excess,
+            pause: FIRST_LOOK.max(began.elapsed() * SHARE),
+        }
+    }
+}
+
+impl Drop for Watch {
+    fn drop(&mut self) {
+        if let Some(measured) = self.quota.known().get_mut(self.workspace.path()) {
+            measured.outdated = true;
+        }
+    }
+}
+
+/// Bytes that are free where a path lies.
+pub fn free(path: &Path) -> io::Result<u64> {
+    let found = rustix::fs::statvfs(path)?;
+    Ok(found.f_bavail.saturating_mul(found.f_frsize))
+}
+
+fn open(path: &Path) -> Option<rustix::fd::OwnedFd> {
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    rustix::fs::open(path, flags, Mode::empty()).ok()
+}
+
+/// What a folder takes on the disk with all below it. A file with several names counts once.
+fn used(folder: BorrowedFd<'_>) -> u64 {
+    let mut seen = HashSet::new();
+    below(folder, DEPTH, &mut seen)
+}
+
+fn below(folder: BorrowedFd<'_>, depth: usize, seen: &mut HashSet<(u64, u64)>) -> u64 {
+    let Ok(entries) = Dir::read_from(folder) else {
+        return 0;
+    };
+    let mut bytes = 0;
+    for entry in entries.flatten() {
+        let name = entry.file_name();
+        if matches!(name.to_bytes(), b"." | b"..") {
+            continue;
+        }
+        let Ok(stat) = rustix::fs::statat(folder, name, AtFlags::SYMLINK_NOFOLLOW) else {
+            continue;
+        };
+        if stat.st_nlink > 1
+            && FileType::from_raw_mode(stat.st_mode) != FileType::Directory
+            && !seen.insert((stat.st_dev, stat.st_ino))
+        {
+            continue;
+        }
+        bytes += (u64::try_from(stat.st_blocks).unwrap_or_default() * 512).max(ENTRY);
+        if FileType::from_raw_mode(stat.st_mode) == FileType::Directory && depth > 0 {
+            let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+            if let Ok(entered) = rustix::fs::openat(folder, name, flags, Mode::empty()) {
+                bytes += below(entered.as_fd(), depth - 1, seen);
+            }
+        }
+    }
+    bytes
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use std::fs;
+
+    use super::*;
+
+    const MIB: u64 = 1 << 20;
+
+    fn workspace(folder: &Path) -> Workspace {
+        Workspace::open(folder, &[]).unwrap()
+    }
+
+    fn of(workspace: u64) -> Quota {
+        Quota::new(Disk {
+            workspace,
+            free_space: 0,
+        })
+    }
+
+    /// SC-115
+    #[test]
+    fn what_does_not_fit_is_refused_until_something_is_removed() {
+        let folder = tempfile::tempdir().unwrap();
+        let (workspace, quota) = (workspace(folder.path()), of(2 * MIB));
+        fs::write(folder.path().join("large"), vec![1; 3 << 19]).unwrap();
+
+        let small = quota.admit(&workspace, "a", MIB / 4);
+        let large = quota.admit(&workspace, "b", MIB);
+        fs::remove_file(folder.path().join("large")).unwrap();
+        let again = quota.admit(&workspace, "b", MIB);
+
+        assert_eq!(
+            [small, large, again],
+            [Ok(()), Err(Excess::Quota(2 * MIB)), Ok(())]
+        );
+    }
+
+    /// SC-115: also where the quota would allow it.
+    #[test]
+    fn no_tool_takes_the_last_of_the_disk() {
+        let folder = tempfile::tempdir().unwrap();
+        let quota = Quota::new(Disk {
+            workspace: u64::MAX / 2,
+            free_space: u64::MAX / 2,
+        });
+
+        let refused = quota.admit(&workspace(folder.path()), "a", 1);
+
+        assert_eq!(refused, Err(Excess::Disk));
+    }
+
+    /// SC-115: names of one file, holes, and what lies elsewhere are no reason to refuse.
+    #[test]
+    fn only_what_is_on_the_disk_counts_and_once() {
+        let (folder, elsewhere) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        let path = |name: &str| folder.path().join(name);
+        fs::write(path("one"), vec![1; MIB as usize]).unwrap();
+        fs::hard_link(path("one"), path("other")).unwrap();
+        fs::File::create(path("sparse"))
+            .unwrap()
+            .set_len(1 << 30)
+            .unwrap();
+        fs::write(elsewhere.path().join("far"), vec![1; 8 << 20]).unwrap();
+        std::os::unix::fs::symlink(elsewhere.path(), path("link")).unwrap();
+        fs::create_dir(path("folder")).unwrap();
+        fs::write(path("folder/two"), vec![1; MIB as usize]).unwrap();
+
+        let used = of(0).measure(&workspace(folder.path()));
+
+        assert!((2 * MIB..3 * MIB).contains(&used), "{used}");
+    }
+
+    /// SC-115: whoever is over the quota must be able to make room.
+    #[test]
+    fn a_command_in_a_full_workspace_is_ended_only_if_it_adds_to_it() {
+        let folder = tempfile::tempdir().unwrap();
+        let (workspace, quota) = (Arc::new(workspace(folder.path())), Arc::new(of(MIB)));
+        fs::write(folder.path().join("old"), vec![1; 2 << 20]).unwrap();
+        let watch = Watch::new(&quota, &workspace, &folder.path().join("none"));
+
+        let idle = watch.look().excess;
+        fs::write(folder.path().join("new"), vec![1; 2 << 20]).unwrap();
+        let adding = watch.look().excess;
+
+        assert_eq!((idle, adding), (None, Some(Excess::Quota(MIB))));
+    }
+}

@@ -1,0 +1,153 @@
+//! The listener of a service that is still starting: it says that it lives and what it does, nothing else.
+//!
+//! A store may take minutes to be upgraded or recovered. Whoever watches the process must not take it for dead
+//! meanwhile, and whoever wants something of it is told to come back.
+
+use std::{
+    net::{SocketAddr, TcpListener},
+    path::PathBuf,
+    sync::{Arc, Mutex, PoisonError},
+};
+
+use actix_web::{
+    App, HttpRequest, HttpResponse, HttpServer,
+    dev::ServerHandle,
+    http::{KeepAlive, header},
+    web,
+};
+use serde_json::json;
+
+use super::{
+    certificate::Certificate,
+    error::{ServiceError, machine},
+    write_address,
+};
+use crate::{
+    http,
+    settings::config::Server,
+    storage::{Progress, Unit},
+};
+
+/// How long somebody who was told to come back should wait.
+const RETRY_AFTER_S: &str = "1";
+/// How long requests under way have to end.
+const LAST_REQUESTS_S: u64 = 1;
+
+/// What a service that is starting does at the moment.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Phase(Arc<Mutex<String>>);
+
+impl Phase {
+    pub(super) fn set(&self, doing: impl Into<String>) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = doing.into();
+    }
+
+    /// An upgrade of the store has come this far: nothing else of opening it tells.
+    pub(super) fn upgrading(&self, Progress { done, total, unit }: Progress) {
+        let doing = match unit {
+            Unit::Records => "upgrading the store",
+            Unit::Files | Unit::Bytes => "backing up before the upgrade of the store",
+        };
+        self.set(format!("{doing}: {done} of {total} {}", unit.as_str()));
+    }
+
+    fn now(&self) -> String {
+        let doing = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        doing.clone()
+    }
+}
+
+/// What answers until the service does.
+pub(super) struct Starting {
+    /// Where it listens, and the service after it.
+    pub(super) address: SocketAddr,
+    pub(super) phase: Phase,
+    listener: TcpListener,
+    server: ServerHandle,
+}
+
+impl Starting {
+    /// Listens and answers from now on.
+    pub(super) fn open(
+        server: &Server,
+        certificate: Option<&Arc<Certificate>>,
+    ) -> Result<Self, ServiceError> {
+        let address = SocketAddr::new(server.bind, server.port);
+        let failed = |source| ServiceError::Listen { address, source };
+        let listener = TcpListener::bind(address).map_err(failed)?;
+        let address = listener.local_addr().map_err(failed)?;
+        let phase = Phase::default();
+        let told = web::Data::new(phase.clone());
+        let http = HttpServer::new(move || {
+            App::new()
+                .app_data(told.clone())
+                .default_service(web::to(answer))
+        })
+        .workers(1)
+        // Whoever comes again meets the service.
+        .keep_alive(KeepAlive::Disabled)
+        .client_request_timeout(http::SLOWEST_HEADER)
+        .shutdown_timeout(LAST_REQUESTS_S)
+        .disable_signals();
+        let ours = listener.try_clone().map_err(failed)?;
+        let http = match certificate {
+            Some(certificate) => http.listen_rustls_0_23(ours, certificate.clone().settings()?),
+            None => http.listen(ours),
+        };
+        let server = http.map_err(failed)?.run();
+        let handle = server.handle();
+        actix::spawn(server);
+        Ok(Self {
+            address,
+            phase,
+            listener,
+            server: handle,
+        })
+    }
+
+    /// The socket, for the service.
+    pub(super) fn listener(&self) -> Result<TcpListener, ServiceError> {
+        let cloned = self.listener.try_clone();
+        cloned.map_err(|error| machine("the listener cannot be handed over", error))
+    }
+
+    /// Answers no more. Whoever connects from now on waits for the service.
+    pub(super) async fn end(self) {
+        self.server.stop(true).await;
+    }
+}
+
+async fn answer(request: HttpRequest, phase: web::Data<Phase>) -> HttpResponse {
+    let doing = phase.now();
+    let mut unavailable = HttpResponse::ServiceUnavailable();
+    unavailable.insert_header((header::RETRY_AFTER, RETRY_AFTER_S));
+    match request.path() {
+        "/healthz" => HttpResponse::Ok()
+            .content_type("text/plain; charset=utf-8")
+            .body("starting"),
+        "/readyz" => unavailable.json(json!({ "ready": false, "starting": doing })),
+        _ => unavailable.json(json!({ "error": {
+            "code": "starting",
+            "message": format!("the service is starting ({doing}); try again in a moment"),
+        } })),
+    }
+}
+
+/// The file in which commands of this machine look up how to reach the service. It goes when this is dropped.
+#[derive(Debug)]
+pub(super) struct AddressFile(PathBuf);
+
+impl AddressFile {
+    pub(super) fn write(path: PathBuf, url: &str) -> Result<Self, ServiceError> {
+        write_address(&path, url)
+            .map_err(|error| machine("the address file cannot be written", error))?;
+        Ok(Self(path))
+    }
+}
+
+impl Drop for AddressFile {
+    fn drop(&mut self) {
+        // Whoever finds it next sees from the lock that nobody is there.
+        let _gone = std::fs::remove_file(&self.0);
+    }
+}

@@ -1,0 +1,111 @@
+//! What a rebuilt store lacks of the one that was set aside.
+//!
+//! The store that was set aside cannot be used, but part of it can mostly be read, from a copy: sled repairs what
+//! it opens. What it holds otherwise than the rebuilt one is what was stored after the backup.
+
+use std::{
+    collections::BTreeMap,
+    fs, io,
+    path::{Path, PathBuf},
+    time::SystemTime,
+};
+
+use hivewright_actors::store::records::printable;
+use time::{OffsetDateTime, format_description::well_known::Rfc3339};
+
+use super::{
+    build,
+    database::Database,
+    mark, open,
+    parts::RESERVED,
+    sled::{guarded, standing},
+    swap,
+};
+
+/// The file in the store that was set aside.
+const LIST: &str = "not-recovered.txt";
+
+/// What was not recovered.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Lost {
+    /// When the store that was set aside was last written.
+    pub until: Option<String>,
+    /// How many of its commits cannot be read there either.
+    pub commits: Option<u64>,
+    /// How many of the records there are of each kind that the rebuilt store lacks, or has as they were before.
+    pub records: BTreeMap<String, u64>,
+    /// The file that lists these records.
+    pub list: Option<PathBuf>,
+    /// Why nothing of it can be read.
+    pub unread: Option<String>,
+}
+
+/// Compares a store that was set aside with the rebuilt one. The former stays as it is.
+pub(super) fn between(aside: &Path, rebuilt: &Path) -> io::Result<Lost> {
+    let written = fs::metadata(aside.join("mark"))
+        .or_else(|_| fs::metadata(aside.join("db")))
+        .and_then(|about| about.modified());
+    let mut lost = Lost {
+        until: written.ok().and_then(as_text),
+        commits: None,
+        records: BTreeMap::new(),
+        list: None,
+        unread: None,
+    };
+    let copy = swap::beside(aside, "check");
+    open::copy_files(aside, &copy)?;
+    let compared = guarded(|| compare(&copy, rebuilt, mark::expected(aside))).flatten();
+    build::remove(&copy)?;
+    match compared {
+        Ok((commits, keys)) => {
+            lost.commits = commits;
+            for key in &keys {
+                *lost.records.entry(kind(key)).or_default() += 1;
+            }
+            if !keys.is_empty() {
+                let list = aside.join(LIST);
+                fs::write(&list, keys.join("\n") + "\n")?;
+                lost.list = Some(list);
+            }
+        }
+        Err(reason) => lost.unread = Some(reason),
+    }
+    Ok(lost)
+}
+
+/// How many commits are missing, and the records that differ.
+fn compare(
+    copy: &Path,
+    rebuilt: &Path,
+    expected: u64,
+) -> Result<(Option<u64>, Vec<String>), String> {
+    let text = |error: io::Error| error.to_string();
+    let old = Database::open(copy).map_err(text)?;
+    if !old.was_recovered() {
+        return Err("the database holds nothing that can be read".to_owned());
+    }
+    let new = Database::open(rebuilt).map_err(text)?;
+    let missing = standing(&old).ok();
+    let missing = missing.map(|(_, commits)| expected.saturating_sub(commits));
+    let mut keys = Vec::new();
+    for record in old.range(..RESERVED) {
+        let Ok((key, value)) = record else { continue };
+        let same = new.get(&key).map_err(|error| error.to_string())?;
+        if same.as_ref() != Some(&value) {
+            keys.push(printable(&key));
+        }
+    }
+    Ok((missing.filter(|missing| *missing > 0), keys))
+}
+
+fn kind(key: &str) -> String {
+    let mut parts = key.split('/');
+    match (parts.next(), parts.next()) {
+        (Some("edge"), Some(kind)) => kind.to_owned(),
+        (kind, _) => kind.unwrap_or_default().to_owned(),
+    }
+}
+
+fn as_text(moment: SystemTime) -> Option<String> {
+    OffsetDateTime::from(moment).format(&Rfc3339).ok()
+}

@@ -1,0 +1,144 @@
+//! The reserve: disk space that belongs to the store before it needs it.
+//!
+//! sled 0.34 gives up for good at its first failed write: from then on every flush of the process fails, and
+//! what its memory shows is not on the disk. So it must never meet a full disk. Blocks behind the end of its
+//! file are allocated ahead (which nobody else can take, and which sled does not see), and a commit that may
+//! need more than there are is refused before sled hears of it.
+
+use std::{fs::File, io, os::fd::AsFd, path::Path};
+
+use hivewright_actors::storage::Batch;
+use rustix::{fs::FallocateFlags, io::Errno};
+
+/// What is allocated ahead where there is room: running turns go on with it for a while on a full disk.
+const STANDING: u64 = 16 << 20;
+/// What sled may write by itself between two commits, tidying its segments.
+const TIDYING: u64 = 4 << 20;
+/// What a changed record may cost beside its own bytes: sled writes its page anew at times …
+const PAGE: u64 = 8 << 10;
+/// … but a group of many touches few pages more than once.
+const PAGES: u64 = 4 << 20;
+
+/// What is allocated behind the end of the file.
+#[derive(Debug, Default)]
+pub(super) struct Reserve {
+    /// Where it ends.
+    end: u64,
+    /// The length of the file when it was last looked at.
+    length: u64,
+}
+
+/// The most that a batch may add to the file.
+pub(super) fn need(batch: &Batch) -> u64 {
+    let sizes = batch.changes.iter().map(|(key, value)| {
+        let value = value.as_ref().map_or(0, Vec::len);
+        (key.len() + value) as u64
+    });
+    let pages = (batch.changes.len() as u64 * PAGE).min(PAGES);
+    2 * sizes.sum::<u64>() + pages + TIDYING
+}
+
+impl Reserve {
+    /// Whether the file can grow by so much, whatever others write meanwhile.
+    pub(super) fn holds(&mut self, file: &File, need: u64) -> io::Result<bool> {
+        let length = file.metadata()?.len();
+        if length < self.length {
+            // sled cut the file, and with it all behind its end.
+            self.end = 0;
+        }
+        self.length = length;
+        let left = self.end.saturating_sub(length);
+        if left >= need.max(STANDING / 2) {
+            return Ok(true);
+        }
+        for wanted in [need.max(STANDING), need] {
+            let keep = FallocateFlags::KEEP_SIZE;
+            match rustix::fs::fallocate(file, keep, length, wanted) {
+                Ok(()) => {
+                    self.end = length + wanted;
+                    return Ok(true);
+                }
+                Err(errno) if is_full(errno) => {}
+                // Such a file system can only be asked how much is free.
+                Err(Errno::OPNOTSUPP | Errno::NOSYS) => return Ok(free(file)? >= wanted),
+                Err(errno) => return Err(errno.into()),
+            }
+        }
+        Ok(left >= need)
+    }
+
+    /// Gives back what is allocated behind the end of a store's file, for a start without other room.
+    pub(super) fn release(file: &Path) -> io::Result<()> {
+        let file = File::options().write(true).open(file)?;
+        // Also cuts off what lies behind the end.
+        file.set_len(file.metadata()?.len())
+    }
+}
+
+/// Bytes that are free where a file lies.
+fn free(file: impl AsFd) -> io::Result<u64> {
+    let found = rustix::fs::fstatvfs(file)?;
+    Ok(found.f_bavail.saturating_mul(found.f_frsize))
+}
+
+/// The disk, or what its user may have of it, is used up.
+fn is_full(errno: Errno) -> bool {
+    matches!(errno, Errno::NOSPC | Errno::DQUOT)
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use std::os::unix::fs::MetadataExt;
+
+    use super::*;
+
+    fn batch(records: usize, size: usize) -> Batch {
+        let change = |number: usize| (number.to_be_bytes().to_vec(), Some(vec![0; size]));
+        Batch {
+            changes: (0..records).map(change).collect(),
+        }
+    }
+
+    /// SC-115
+    #[test]
+    fn room_is_allocated_ahead_and_the_file_keeps_its_length() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = File::create(folder.path().join("db")).unwrap();
+        file.set_len(1000).unwrap();
+        let mut reserve = Reserve::default();
+
+        let held = reserve.holds(&file, need(&batch(1, 100))).unwrap();
+
+        let found = file.metadata().unwrap();
+        assert!(held);
+        assert_eq!(found.len(), 1000);
+        assert!(found.blocks() * 512 >= STANDING, "{}", found.blocks());
+        assert_eq!(reserve.end, 1000 + STANDING);
+    }
+
+    /// SC-115: sled cuts its file when its last segments are empty.
+    #[test]
+    fn what_a_cut_took_is_allocated_again() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = File::create(folder.path().join("db")).unwrap();
+        file.set_len(4 << 20).unwrap();
+        let mut reserve = Reserve::default();
+        reserve.holds(&file, 1).unwrap();
+
+        file.set_len(1 << 20).unwrap();
+        reserve.holds(&file, 1).unwrap();
+
+        assert_eq!(reserve.end, (1 << 20) + STANDING);
+    }
+
+    #[test]
+    fn a_batch_needs_more_than_its_bytes() {
+        let needs = [batch(1, 0), batch(10, 1 << 20), batch(100_000, 0)];
+
+        let needs = needs.map(|batch| need(&batch) >> 20);
+
+        assert_eq!(needs, [4, 24, 9]);
+    }
+}

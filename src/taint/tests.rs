@@ -1,0 +1,140 @@
+//! Labels over restarts, and what is made of very many changes.
+
+#![allow(clippy::unwrap_used)]
+
+use std::fs;
+
+use super::*;
+use crate::http::doubles::Memory;
+
+fn worker() -> Worker {
+    Worker {
+        team: "team".into(),
+        task: "task-1".into(),
+        tool: "bash".to_owned(),
+    }
+}
+
+fn row(root: &Path) -> WindowRow {
+    WindowRow {
+        id: "w1".to_owned(),
+        worker: worker(),
+        roots: vec![root.to_owned()],
+        since: seen::now(),
+        sure: true,
+    }
+}
+
+fn holds(taint: &Taint, path: &Path) -> bool {
+    taint.holds(path, &Seen::path(path).unwrap())
+}
+
+fn folder() -> (tempfile::TempDir, PathBuf) {
+    let dir = tempfile::tempdir().unwrap();
+    let real = dir.path().canonicalize().unwrap();
+    (dir, real)
+}
+
+/// SC-20: a kill during a command of an untrusted turn forgets nothing: what has changed since counts.
+#[test]
+fn a_window_that_a_kill_left_open_still_stands_for_what_changed() {
+    let (_dir, root) = folder();
+    let old = root.join("old.md");
+    fs::write(&old, "ours").unwrap();
+    let before = Seen::path(&old).unwrap().changed;
+    while seen::now() <= before {
+        std::thread::yield_now();
+    }
+    let storage = Memory::default();
+    let window = row(&root);
+    storage
+        .commit(
+            &Writes::new()
+                .edge(&key(WINDOW, &window.id), &window)
+                .batch()
+                .unwrap(),
+        )
+        .unwrap();
+    fs::write(root.join("new.md"), "planted").unwrap();
+
+    let taint = Taint::open(&storage).unwrap();
+    let while_open = (holds(&taint, &root.join("new.md")), holds(&taint, &old));
+    let writes = taint.look_through(&window);
+    storage.commit(&writes.batch().unwrap()).unwrap();
+    let later = Taint::open(&storage).unwrap();
+
+    assert_eq!(while_open, (true, false));
+    assert!(later.labels_at(&root.join("new.md")));
+    assert_eq!(later.list(&"team".into()).len(), 1);
+}
+
+/// The number of labels is bounded: very many changes become labels of their folders.
+#[test]
+fn very_many_changes_become_labels_of_their_folders() {
+    let (_dir, root) = folder();
+    let window = row(&root);
+    fs::create_dir_all(root.join("modules/deep")).unwrap();
+    fs::create_dir(root.join("team-rules")).unwrap();
+    for number in 0..=MOST_CHANGED {
+        fs::write(root.join(format!("modules/deep/{number}")), "x").unwrap();
+    }
+    for name in ["top.md", "team-rules/planted.md"] {
+        fs::write(root.join(name), "x").unwrap();
+    }
+    let taint = Taint::default();
+
+    taint.look_through(&window);
+
+    let labels = taint.list(&"team".into()).into_iter();
+    let labels: Vec<_> = labels
+        .map(|label| {
+            let inside = Path::new(&label.path).strip_prefix(&root).unwrap();
+            (inside.display().to_string(), label.extent)
+        })
+        .collect();
+    assert_eq!(
+        labels,
+        [
+            ("modules".to_owned(), Extent::Folder),
+            ("team-rules/planted.md".to_owned(), Extent::File),
+            ("top.md".to_owned(), Extent::File),
+        ]
+    );
+    assert!(holds(&taint, &root.join("modules/deep/7")));
+}
+
+/// Whoever accepts a file accepts what they saw: one that was changed again is refused.
+#[tokio::test]
+async fn a_file_is_accepted_as_it_was_seen_or_not_at_all() {
+    let (_dir, root) = folder();
+    let path = root.join("plan.md");
+    let taint = Taint::default();
+    let (team, by) = (TeamName::from("team"), PrincipalId::from("ann"));
+    let plant = async |text: &str| {
+        let window = taint.begin(worker(), vec![path.clone()]).await.unwrap();
+        fs::write(&path, text).unwrap();
+        window.label_changes().await.unwrap();
+        taint.list(&team)[0].id()
+    };
+
+    let first = plant("one").await;
+    let seen = Seen::path(&path).unwrap().changed;
+    while seen::now() <= seen {
+        std::thread::yield_now();
+    }
+    let second = plant("two").await;
+    let stale = taint.accept(&team, &[first], &by).await;
+    let still = holds(&taint, &path);
+    let fresh = taint.accept(&team, &[second], &by).await;
+
+    assert!(matches!(stale, Err(TaintError::Unknown(_))));
+    assert!(still);
+    assert_eq!(fresh.unwrap().len(), 1);
+    assert!(!holds(&taint, &path));
+}
+
+impl Taint {
+    fn labels_at(&self, path: &Path) -> bool {
+        self.state().labels.contains_key(&*path.to_string_lossy())
+    }
+}

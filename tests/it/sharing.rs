@@ -1,0 +1,123 @@
+//! Several connections of one channel, and how each of them ends.
+
+use std::time::{Duration, Instant};
+
+use serde_json::json;
+
+use crate::{
+    raw_socket::{Heard, RawSocket},
+    service::{Client, PATIENCE, Service},
+};
+
+/// Nothing but pings for 60 s, looked at every 20 s.
+const SILENCE: Duration = Duration::from_secs(60);
+
+async fn join(service: &Service, client: &Client) -> Client {
+    let mut next = service.connect().await;
+    let channel = client.channel.clone().unwrap();
+    next.resume(&channel, client.last_seq).await;
+    next.send(json!({"type": "topic_list_request"})).await;
+    next.until(|frame| frame["type"] == "topic_list" && frame["channel_id"] == channel.as_str())
+        .await;
+    next
+}
+
+/// CH-91: both hear everything with the same numbers, and what the other said.
+#[actix::test]
+async fn two_connections_share_a_channel() {
+    let service = Service::start().await;
+    let mut one = service.connect().await;
+    one.ask("#reply Hello.").await;
+    let mut other = join(&service, &one).await;
+
+    other.say("m-2", "#reply Here too.").await;
+    let told = one.until(|frame| frame["kind"] == "user_message").await;
+    let ends = (one.end_of("m-2").await, other.end_of("m-2").await);
+    one.say("m-3", "#reply And here.").await;
+    let own = one.exchange().await;
+    let back = other
+        .until(|frame| frame["kind"] == "user_message" && frame["message_id"] == "m-3")
+        .await;
+    other.end_of("m-3").await;
+
+    assert_eq!(
+        [&told["message_id"], &told["content"]],
+        ["m-2", "#reply Here too."]
+    );
+    assert_eq!(ends.0, ends.1);
+    assert_eq!(ends.0["content"], "Here too.");
+    assert!(own.iter().all(|frame| frame["kind"] != "user_message"));
+    assert_eq!(back["content"], "#reply And here.");
+}
+
+/// CH-37, CH-91: one more than may be is told to come later; the others stay.
+#[actix::test]
+async fn the_seventeenth_connection_is_closed() {
+    let service = Service::start().await;
+    let mut first = service.connect().await;
+    first.ask("#reply Hello.").await;
+    let channel = first.channel.clone().unwrap();
+    let mut others = Vec::new();
+    for _ in 1..16 {
+        others.push(join(&service, &first).await);
+    }
+
+    let mut late = RawSocket::open(&service).await;
+    let resume = json!({"type": "resume", "channel_id": channel, "last_seq": 0});
+    late.text(&resume.to_string()).await;
+    let closed = late.heard().await;
+    late.close(1013).await;
+    let end = late.heard().await;
+    first.say("m", "#reply Still here.").await;
+
+    assert_eq!((closed, end), (Heard::Close(1013), Heard::End));
+    for client in &mut others {
+        assert_eq!(client.end_of("m").await["content"], "Still here.");
+    }
+}
+
+/// CH-34, CH-37: whoever closes, the other side answers once, and that is the end. A browser takes a
+/// second close frame for a broken connection.
+#[actix::test]
+async fn a_close_is_answered_once() {
+    let service = Service::start().await;
+    let wish = json!({"name": "guest", "scopes": ["chat"]});
+    let (_, made) = service.api("POST", "/api/v1/tokens", Some(wish)).await;
+    let token = made["data"]["token"].as_str().unwrap();
+    let id = made["data"]["id"].as_str().unwrap();
+
+    let mut by_client = RawSocket::open(&service).await;
+    by_client.close(1000).await;
+    let answered = (by_client.heard().await, by_client.heard().await);
+    let mut revoked = RawSocket::open_as(&service, token).await;
+    service
+        .api("DELETE", &format!("/api/v1/tokens/{id}"), None)
+        .await;
+    let code = revoked.heard().await;
+    revoked.close(4401).await;
+    let end = revoked.heard().await;
+    let mut large = RawSocket::open(&service).await;
+    large.declare(10 * 1024 * 1024).await;
+    let refusal = large.heard().await;
+    let too_big = large.heard().await;
+    large.close(1009).await;
+    let over = large.heard().await;
+
+    assert_eq!(answered, (Heard::Close(1000), Heard::End));
+    assert_eq!((code, end), (Heard::Close(4401), Heard::End));
+    assert!(matches!(refusal, Heard::Frame(_)), "{refusal:?}");
+    assert_eq!((too_big, over), (Heard::Close(1009), Heard::End));
+}
+
+/// CH-36, CH-37: a client that answers no ping is given up, with the code for it.
+#[actix::test]
+async fn a_silent_client_is_closed() {
+    let service = Service::start().await;
+    let began = Instant::now();
+
+    let mut silent = RawSocket::open(&service).await;
+    let closed = tokio::time::timeout(SILENCE + PATIENCE, silent.heard_late()).await;
+
+    assert_eq!(closed.expect("it is closed in time"), Heard::Close(4408));
+    assert!(began.elapsed() >= SILENCE);
+}
