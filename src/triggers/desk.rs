@@ -433,7 +433,7 @@ impl Parts {
             Ok(Some(_)) => Ok(()),
             Ok(None) => {
                 let reason = format!(
-                    "there is no channel `{}`; `GET /api/v1/channels` names those there are",
+                    "there is no channel `{}`; one is there once something was said in it",
                     excerpt::line(channel.as_str(), 128)
                 );
                 Err(Problem::new("notify_channel", reason).into())
