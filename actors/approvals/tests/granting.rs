@@ -258,8 +258,8 @@ async fn a_request_waits_as_long_as_the_settings_say_when_it_is_made() {
 }
 
 /// PL-78: the turn has a minute to tell what became of it, before its task runs out.
-#[test]
-fn a_request_runs_out_before_its_task_does() {
+#[actix::test]
+async fn a_request_runs_out_before_its_task_does() {
     let bench = Bench::new();
     let desk = Desk::new(bench.ids.clone(), digester, TTL);
     let now = Timestamp(10_000);
@@ -357,8 +357,8 @@ fn somebody_in_one_chat_is_not_their_namesake_in_another() {
 }
 
 /// PL-88
-#[test]
-fn a_question_is_open_until_it_runs_out_or_is_answered() {
+#[actix::test]
+async fn a_question_is_open_until_it_runs_out_or_is_answered() {
     let bench = Bench::new();
     let asked = question(&bench, AnswerKind::Text);
 
@@ -374,8 +374,8 @@ fn a_question_is_open_until_it_runs_out_or_is_answered() {
 }
 
 /// PL-78, PL-88: time is over when it is reached; what was answered runs out no more.
-#[test]
-fn what_has_run_out_is_over_at_that_very_moment() {
+#[actix::test]
+async fn what_has_run_out_is_over_at_that_very_moment() {
     let bench = Bench::new();
     let asked = question(&bench, AnswerKind::Text);
     let mut book = Book::default();
