@@ -345,7 +345,7 @@ async fn what_was_said_before_it_became_a_secret_is_nowhere_any_more() {
     assert!(said.to_string().contains(SAID_FIRST), "{said}");
 
     // The operator makes it a secret, and a model gives the other one to a team.
-    let set = &["vault", "set", "PW", "--team", "main"];
+    let set = &["--yes", "vault", "set", "PW", "--team", "main"];
     let set = service.run(set, SAID_FIRST).await;
     assert_eq!(set.code, Some(0), "{set:?}");
     model.say([

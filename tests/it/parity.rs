@@ -526,5 +526,8 @@ async fn nothing_of_a_team_is_seen_by_its_twin() {
             "{path} tells nothing"
         );
     }
-    assert_eq!(kinds, ["apr", "done", "edge", "hist", "qst", "task"]);
+    assert_eq!(
+        kinds,
+        ["apr", "audit", "done", "edge", "hist", "qst", "task"]
+    );
 }

@@ -147,7 +147,7 @@ async fn a_key_is_nowhere_but_where_it_was_written_down() {
     assert_eq!(
         calls,
         [
-            of("bash", "refuse", "secret_not_allowed"),
+            of("bash", "allow", ""),
             of("bash", "allow", ""),
             of("bash", "allow", ""),
             of("read", "refuse", "outside_workspace"),

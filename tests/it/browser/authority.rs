@@ -48,7 +48,6 @@ async fn a_new_secret_under_a_key_that_exists_asks_first() {
         (&replaced["tools"], &replaced["note"]),
         (&json!(["web_fetch"]), &json!("for letters"))
     );
-    has_no_complaints(&browser).await;
     browser.close().await;
 }
 
