@@ -7,7 +7,7 @@
 //! begins, so that a kill in between forgets nothing.
 
 use std::{
-    collections::{BTreeMap, HashMap, VecDeque},
+    collections::{BTreeMap, HashMap, HashSet, VecDeque},
     fmt,
     ops::ControlFlow,
     path::{Path, PathBuf},
@@ -604,10 +604,10 @@ impl Taint {
 
     /// Labels what changed in a window. Blocks.
     fn look_through(&self, row: &WindowRow) -> Writes {
-        let wanted: HashMap<FileId, ()> = {
+        let wanted: HashSet<FileId> = {
             let state = self.state();
             let labelled = state.below(&row.roots).filter_map(|label| label.seen);
-            labelled.map(|seen| (seen.id, ())).collect()
+            labelled.map(|seen| seen.id).collect()
         };
         let mut met = HashMap::new();
         let mut labels = Vec::new();
@@ -615,7 +615,7 @@ impl Taint {
             let mut changed = Vec::new();
             let whole = seen::walk(root, &mut |found| match found {
                 Met::File(path, seen) => {
-                    if wanted.contains_key(&seen.id) {
+                    if wanted.contains(&seen.id) {
                         met.insert(seen.id, path.clone());
                     }
                     if seen.changed >= row.since {

@@ -116,17 +116,38 @@ impl Sight {
             Decision::Deny(by) => Err(denied(&self.key, &by)),
             Decision::Ask(by, caution) => {
                 // Whoever decides sees the path: it must be that of the place.
-                for reach in &self.reaches {
-                    if let (Some(path), Some(real)) =
-                        (reach.path(), reach.elsewhere(&grant.workspace))
-                    {
-                        return Err(elsewhere(path, &real, grant).into());
-                    }
+                if let Some(error) = self.led_elsewhere(args, subject, grant) {
+                    return Err(error.into());
                 }
                 let asking = self.asking(args, by, caution, caller, grant);
                 let rule = asking.rule.clone();
                 Ok((Verdict::Ask(asking), Some(rule)))
             }
+        }
+    }
+
+    /// Why nobody is asked about a call: a link leads to another place than they would be shown.
+    fn led_elsewhere(
+        &self,
+        args: &Value,
+        subject: &Subject,
+        grant: &Grant,
+    ) -> Option<WorkspaceError> {
+        for reach in &self.reaches {
+            if let (Some(path), Some(real)) = (reach.path(), reach.elsewhere(&grant.workspace)) {
+                return Some(elsewhere(path, &real, grant));
+            }
+        }
+        let path = self.reaches.iter().find_map(Reach::path)?;
+        // The link may be gone again by now: whatever asks must ask by its name alone.
+        let reaches = self.reaches.iter();
+        let touches: Vec<Touch> = reaches
+            .flat_map(|reach| reach.touches(&grant.workspace, false))
+            .collect();
+        let by_name = self.judge_touches(&touches, args, subject, grant).decision;
+        match by_name {
+            Decision::Ask(..) => None,
+            _ => Some(WorkspaceError::Unsettled(path.to_owned())),
         }
     }
 
