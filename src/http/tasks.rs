@@ -462,13 +462,12 @@ struct Whole {
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     more_children: bool,
     /// What all work of the same cause has come to.
-    tree: Tree,
+    tree: TaskTree,
 }
 
 /// The work that one cause led to.
 #[derive(Serialize, ToSchema)]
-#[schema(as = TaskTree)]
-struct Tree {
+struct TaskTree {
     /// How many of its tasks have ended.
     ended: usize,
     /// What these have cost.
@@ -495,7 +494,7 @@ struct Below {
     /// The tasks that it made, newest first; of those that ended the last.
     children: Vec<Child>,
     more_children: bool,
-    tree: Tree,
+    tree: TaskTree,
 }
 
 async fn below(state: &State, task: &Task, caller: &Caller<Read>) -> Result<Below, ApiError> {
@@ -523,7 +522,7 @@ async fn below(state: &State, task: &Task, caller: &Caller<Read>) -> Result<Belo
     for outcome in ended.iter().filter_map(|task| task.outcome.as_ref()) {
         usage += outcome.usage;
     }
-    let tree = Tree {
+    let tree = TaskTree {
         ended: ended.len(),
         usage,
     };
