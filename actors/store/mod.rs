@@ -53,7 +53,7 @@ const ROOM_PAUSE: Duration = Duration::from_millis(250);
 #[rtype(result = "()")]
 struct Commit {
     writes: Writes,
-    reply: oneshot::Sender<Result<Vec<Numbered>, StoreError>>,
+    reply: oneshot::Sender<Answer>,
 }
 
 /// From now on whoever watches is told of what became durable.
@@ -71,13 +71,13 @@ struct Flush;
 #[rtype(result = "()")]
 struct TryAgain;
 
+/// What a request comes to: its frames with their places, or why nothing was written.
+type Answer = Result<Vec<Numbered>, StoreError>;
+
 /// A group of requests as it goes to the disk.
 struct Group {
     batch: Batch,
-    answers: Vec<(
-        oneshot::Sender<Result<Vec<Numbered>, StoreError>>,
-        Result<Vec<Numbered>, StoreError>,
-    )>,
+    answers: Vec<(oneshot::Sender<Answer>, Answer)>,
     told: Vec<Event>,
     began: Instant,
 }

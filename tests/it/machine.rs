@@ -2,7 +2,8 @@
 
 use std::{
     fs,
-    process::{Command, Stdio},
+    os::unix::process::CommandExt,
+    process::{Child, Command, Stdio},
     time::{Duration, Instant},
 };
 
@@ -48,6 +49,18 @@ async fn served(service: &Service) {
     }
 }
 
+/// A program with its tracer; neither outlives the test.
+struct Traced(Child);
+
+impl Drop for Traced {
+    fn drop(&mut self) {
+        let group = rustix::process::Pid::from_child(&self.0);
+        // It has ended by itself if the test went well.
+        let _ = rustix::process::kill_process_group(group, rustix::process::Signal::KILL);
+        let _ = self.0.wait();
+    }
+}
+
 /// SC-81: nothing leaves the machine but what a turn sends: a service that only its demo answers connects to
 /// nobody, not even to ask for a name.
 #[actix::test]
@@ -59,7 +72,7 @@ async fn the_service_connects_to_nobody_by_itself() {
     }
     let service = Service::prepare();
     let trace = service.path("trace");
-    let mut tracer = Command::new("strace")
+    let tracer = Command::new("strace")
         .args(["-f", "-qq", "-o"])
         .arg(&trace)
         .args(["-e", "trace=connect,sendto,sendmsg,sendmmsg"])
@@ -71,8 +84,10 @@ async fn the_service_connects_to_nobody_by_itself() {
         .env_remove("OPENAI_API_KEY")
         .stdout(Stdio::null())
         .stderr(fs::File::create(service.path("log")).unwrap())
+        .process_group(0)
         .spawn()
         .unwrap();
+    let mut tracer = Traced(tracer);
     served(&service).await;
     let mut client = service.connect().await;
     client.ask("hello").await;
@@ -86,7 +101,7 @@ async fn the_service_connects_to_nobody_by_itself() {
         .args(["-9", &told["pid"].to_string()])
         .status();
     assert!(ended.unwrap().success());
-    tracer.wait().unwrap();
+    tracer.0.wait().unwrap();
 
     let text = fs::read_to_string(&trace).unwrap();
     assert!(text.contains("killed by SIGKILL"), "{text}");
