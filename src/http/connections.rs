@@ -23,9 +23,12 @@ struct Counted {
     connections: Connections,
 }
 
-/// A connection through the Unix socket by a user who is neither ours nor root.
+/// A connection through the Unix socket.
 #[derive(Debug)]
-struct OtherUser;
+struct Local {
+    /// By a user who is neither ours nor root.
+    is_foreign: bool,
+}
 
 /// The socket is for commands of the user whose service it is; root may read everything anyway.
 fn is_user(peer: Option<u32>, own: u32) -> bool {
@@ -33,13 +36,13 @@ fn is_user(peer: Option<u32>, own: u32) -> bool {
 }
 
 impl Connections {
-    /// For the server's `on_connect`: notes that a connection of the Unix socket is somebody else's, as
-    /// the kernel knows them.
+    /// For the server's `on_connect`: notes that a connection came through the Unix socket, and whether it
+    /// is somebody else's, as the kernel knows them.
     pub fn check_user(&self, stream: &UnixStream, data: &mut Extensions) {
         let peer = stream.peer_cred().ok().map(|peer| peer.uid());
-        if !is_user(peer, rustix::process::geteuid().as_raw()) {
-            data.insert(OtherUser);
-        }
+        data.insert(Local {
+            is_foreign: !is_user(peer, rustix::process::geteuid().as_raw()),
+        });
     }
 
     /// For the server's `on_connect`: counts a connection as long as the data lives that belongs
@@ -76,9 +79,17 @@ impl Counted {
     }
 }
 
+/// The request came through the Unix socket, so from this machine; it has no address.
+pub fn is_local(request: &HttpRequest) -> bool {
+    request.conn_data::<Local>().is_some()
+}
+
 /// Refuses a request on a connection that is one too many. Proxies speak for many.
 pub(super) fn check(request: &HttpRequest, gate: &Gate) -> Result<(), ApiError> {
-    if request.conn_data::<OtherUser>().is_some() {
+    if request
+        .conn_data::<Local>()
+        .is_some_and(|local| local.is_foreign)
+    {
         return Err(ApiError::new(
             StatusCode::FORBIDDEN,
             "forbidden",

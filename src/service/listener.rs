@@ -3,7 +3,7 @@
 use std::{
     any::Any,
     fs, io,
-    net::TcpListener,
+    net::{IpAddr, Ipv4Addr, TcpListener},
     os::unix::{fs::PermissionsExt, net::UnixListener},
     path::Path,
     sync::Arc,
@@ -24,7 +24,12 @@ use super::{
 };
 use crate::{
     channels::websocket::{self, Door, Guest},
-    http::{self, connections::Connections, error::ApiError, tasks::giving},
+    http::{
+        self,
+        connections::{self, Connections},
+        error::ApiError,
+        tasks::giving,
+    },
     settings::channels::WebSocket,
 };
 
@@ -110,7 +115,11 @@ async fn connect(
     let upgrade = state.access.upgrade(&request);
     let is_cli = matches!(&upgrade, Ok(upgrade) if upgrade.channel_type == ChannelType::Cli);
     let websocket = state.service.websocket();
-    if !is_cli && !websocket.admits(state.access.gate.client(&request)) {
+    let client = match connections::is_local(&request) {
+        true => Some(IpAddr::V4(Ipv4Addr::LOCALHOST)),
+        false => state.access.gate.client(&request),
+    };
+    if !is_cli && !websocket.admits(client) {
         let reason = match websocket {
             WebSocket::Loopback => {
                 "without `config/channels.yaml` the WebSocket channel is open to this machine alone: set `ws.enabled` there"

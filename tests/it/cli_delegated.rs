@@ -168,10 +168,7 @@ async fn send_waits_for_delegated_work_over_a_crash() {
     let mut service = with_research().await;
     let mut command = Command::start(
         &service,
-        &[
-            "send",
-            &delegate("#say Begun.\n#wait 2000\n#reply Found it."),
-        ],
+        &["send", &delegate("#wait 2000\n#reply Found it.")],
     );
     let first = command.says().await;
 

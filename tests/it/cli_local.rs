@@ -81,6 +81,35 @@ async fn commands_reach_a_service_behind_a_proxy() {
     assert_eq!(stopped.code, Some(7), "{stopped:?}");
 }
 
+/// CH-30, OP-77: who comes through the socket is on this machine, whatever their token.
+#[actix::test]
+async fn a_token_with_fewer_rights_chats_through_the_socket() {
+    let service = Service::start().await;
+    let made = service
+        .run(&["token", "create", "guest", "--scope", "chat"], "")
+        .await;
+    service.write("guest-token", &made.stdout);
+    let file = service.path("guest-token");
+
+    let sent = service
+        .run(
+            &[
+                "send",
+                "#reply Hello.",
+                "--token-file",
+                file.to_str().unwrap(),
+            ],
+            "",
+        )
+        .await;
+
+    assert_eq!(
+        (sent.code, sent.stdout.as_str()),
+        (Some(0), "Hello.\n"),
+        "{sent:?}"
+    );
+}
+
 /// OP-17, OP-77
 #[actix::test]
 async fn commands_reach_a_service_with_a_certificate_of_its_own() {

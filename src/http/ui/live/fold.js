@@ -166,8 +166,14 @@ function stream(turn, value, at) {
       if (call)
         Object.assign(call, {
           status: value.isError ? "failed" : "done",
-          preview: [...value.content].slice(0, PREVIEW).join(""),
+          preview: beginning(value.content),
         });
       break;
   }
+}
+
+/** As the service cuts it. @param {string} text */
+function beginning(text) {
+  const letters = [...text];
+  return letters.length > PREVIEW ? `${letters.slice(0, PREVIEW - 1).join("")}…` : text;
 }
