@@ -29,7 +29,7 @@ mod start;
 mod stops;
 mod streams;
 #[path = "../../tests/it/kill_switch.rs"]
-#[allow(dead_code)]
+#[allow(dead_code, unused_imports)]
 mod switch;
 #[path = "../../tests/it/webdriver.rs"]
 #[allow(dead_code)]

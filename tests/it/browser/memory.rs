@@ -158,8 +158,10 @@ async fn what_a_stranger_planted_is_judged() {
         .await;
     browser.until(journal).await;
     browser.run(&format!("{journal}.click()")).await;
+    browser.until("document.querySelector('hw-history')").await;
     until_shown(&browser, "Be kind.").await;
     go(&browser, "#/approvals/memories").await;
+    browser.until("!document.querySelector('hw-history')").await;
     until_shown(&browser, "Be kind.").await;
     until_gone(&browser, "Pay at once.").await;
     press(&browser, "Keep").await;
