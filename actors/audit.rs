@@ -90,10 +90,12 @@ impl Decision {
         ("refuse", Self::Refuse),
     ];
 
-    /// What a call's end says of whether it might run.
-    pub fn of(fault: Option<ToolFault>, approved: bool) -> Self {
+    /// What a call's end says of whether it might run; `by_rule` if a rule decided on it.
+    pub fn of(fault: Option<ToolFault>, approved: bool, by_rule: bool) -> Self {
         match fault {
             Some(ToolFault::Denied) => Self::Deny,
+            // The rule hides the tool from the team.
+            Some(ToolFault::NotAvailable) if by_rule => Self::Deny,
             Some(ToolFault::ApprovalDenied) => Self::ApprovalDenied,
             Some(ToolFault::ApprovalExpired) => Self::ApprovalExpired,
             Some(

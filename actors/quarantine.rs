@@ -30,13 +30,12 @@ use crate::{
 #[cfg(test)]
 mod tests;
 
-/// A copy holds at most this much of a record.
-const LARGEST_COPY: usize = 4 * 1024 * 1024;
+/// A copy holds at most this much of a record: bytes that are no text take several times their room.
+const LARGEST_COPY: usize = 1024 * 1024;
 /// A notice shows at most this many characters of it.
 const EXCERPT: usize = 300;
 
 /// What the keeper of the quarantine talks to.
-#[derive(Clone)]
 pub(crate) struct Keeper {
     pub(crate) store: StoreHandle,
     pub(crate) channel: Addr<Channel>,
@@ -51,17 +50,16 @@ impl Keeper {
         let Some(reports) = storage.damage_reports() else {
             return;
         };
-        let first = reports.take();
-        self.clone().put(&*storage, first);
+        self.put(&*storage, reports.take());
         actix::spawn(async move {
             while let Some(reports) = storage.damage_reports() {
                 reports.wait().await;
-                self.clone().put(&*storage, reports.take());
+                self.put(&*storage, reports.take());
             }
         });
     }
 
-    fn put(self, storage: &dyn Storage, damages: Vec<Damage>) {
+    fn put(&self, storage: &dyn Storage, damages: Vec<Damage>) {
         for damage in damages {
             let key = records::quarantine_key(&damage.key);
             // Of one that is known from a former start everybody has been told.

@@ -141,10 +141,13 @@ pub fn recover(storage: &dyn Storage) -> Result<Recovered, StorageError> {
         .map(|source| &source.channel);
     let with_messages = undecided.rows.iter().map(|message| &message.channel);
     for id in with_tasks.chain(with_messages) {
-        if !channels.contains_key(id)
-            && let Some(history) = reads::channel(storage, id)?
-        {
-            channels.insert(id.clone(), history);
+        if channels.contains_key(id) {
+            continue;
+        }
+        match reads::channel(storage, id) {
+            Ok(Some(history)) => drop(channels.insert(id.clone(), history)),
+            Ok(None) | Err(StorageError::Damaged { .. }) => {}
+            Err(error) => return Err(error),
         }
     }
     let approvals = approvals::recover::Recovered::read(storage, &tasks)?;

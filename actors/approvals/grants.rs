@@ -33,8 +33,6 @@ const MOST: usize = 1_000;
 const LIFE: Duration = Duration::from_secs(24 * 60 * 60);
 
 const KIND: &str = "grant";
-/// What ids of grants begin with. Tokens are kept under the same kind, with ids of another form.
-pub const ID: &str = "grant-";
 const USE: &str = "grant_use";
 
 /// A standing decision: calls that are exactly like this one need no other.
@@ -210,11 +208,7 @@ impl Grants {
     pub fn read(storage: &dyn Storage) -> Result<Self, StorageError> {
         let grants = Self::default();
         let mut standing = grants.lock();
-        let own = key(ID).bytes();
         each(storage, KIND, &mut |key, value| {
-            if !key.starts_with(&own) {
-                return;
-            }
             // What cannot be read grants nothing.
             if let Some(grant) = row::<Grant>(storage, key, value) {
                 let used = HashSet::new();
@@ -278,7 +272,7 @@ impl Grants {
     ) -> Option<(Grant, Writes)> {
         let uses = approval.resolution?.further().ok()??;
         let grant = Grant {
-            id: format!("{ID}{:016x}", ids.bits()),
+            id: format!("grant-{:016x}", ids.bits()),
             covers: Covers::of(approval).ok()?,
             approval: approval.id.clone(),
             granted_by: approval.resolved_by.clone()?,

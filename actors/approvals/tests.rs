@@ -6,4 +6,5 @@ mod bench;
 mod cards;
 mod deciding;
 mod ends;
+mod granting;
 mod questions;

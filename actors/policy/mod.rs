@@ -229,6 +229,18 @@ impl Policy {
             .collect()
     }
 
+    /// The rule that forbids a tool of this class to a team, whatever it is called with.
+    pub fn forbidding(&self, team: &str, tool: &str, class: &str, now: Timestamp) -> Option<&str> {
+        let forbids = |rule: &&Rule| {
+            rule.effect == Effect::Deny
+                && rule.is_unconditional()
+                && rule.concerns(team, now)
+                && rule.resource.names_tool(tool, &[class])
+        };
+        let rule = self.rules.iter().find(forbids)?;
+        Some(rule.id.as_str())
+    }
+
     /// What there is to say of a tool whatever it is called with. `classes` are all that it can have.
     pub fn standing(
         &self,

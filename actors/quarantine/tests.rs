@@ -272,3 +272,63 @@ async fn every_reader_reports_what_it_cannot_read() {
         assert!(!reported.is_empty(), "{prefix}");
     }
 }
+
+/// SC-112: no single record keeps the service from starting.
+#[actix::test]
+async fn a_start_gets_past_a_damaged_record_of_any_kind() {
+    let world = world();
+    let client = died_with_a_task(&world).await;
+    let kinds: HashSet<String> = world
+        .disk
+        .keys("")
+        .into_iter()
+        .map(|key| format!("{}/", key.split('/').next().unwrap_or_default()))
+        .collect();
+    assert!(
+        kinds.contains("chan/") && kinds.contains("msg/"),
+        "{kinds:?}"
+    );
+
+    for kind in kinds {
+        let disk = world.disk.copied();
+        disk.damage(&kind);
+        let recovered = crate::spine::recover(&*disk.mount(None));
+        assert!(recovered.is_ok(), "{kind}");
+        crate::live::boot::next(&*disk.mount(None)).unwrap();
+    }
+    drop(client);
+}
+
+/// SC-112: one damaged end hides no other.
+#[actix::test]
+async fn a_list_of_ended_tasks_goes_on_past_a_damaged_one() {
+    let world = world();
+    let client = world.connect(&world.start());
+    for message in ["m1", "m2"] {
+        client.say(message, "water the garden");
+        client.hear_end_of(message).await;
+    }
+    settle().await;
+    let first = world.disk.keys("done/").remove(0);
+    world.disk.damage(&first);
+
+    let storage = world.disk.mount(None);
+    let every = |_: &_| true;
+    let found = reads::ended_tasks(&*storage, Timestamp::default(), 9, every, |_| true).unwrap();
+
+    assert_eq!(found.len(), 1);
+}
+
+/// SC-112: the copy of a record with the longest key has a key that the storage takes.
+#[test]
+fn the_copy_of_a_record_with_a_long_key_has_a_key_of_its_own() {
+    let long = |end: u8| [vec![b'k'; 1_023], vec![end]].concat();
+
+    let (one, other) = (
+        records::quarantine_key(&long(b'a')),
+        records::quarantine_key(&long(b'b')),
+    );
+
+    assert_ne!(one, other);
+    assert!(one.len() <= 1_024, "{}", one.len());
+}

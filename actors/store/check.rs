@@ -39,8 +39,8 @@ fn journals(storage: &dyn Storage, faults: &mut Vec<String>) -> Result<(), Stora
         };
         let session = key[..key.len().saturating_sub(8)].to_vec();
         let first = records::number_at_end(key);
-        let numbered = events.iter().zip(first.unwrap_or_default()..);
-        if first.is_none() || numbered.into_iter().any(|(event, seq)| event.seq != seq) {
+        let mut numbered = events.iter().zip(first.unwrap_or_default()..);
+        if first.is_none() || numbered.any(|(event, seq)| event.seq != seq) {
             let name = printable(key);
             faults.push(format!(
                 "the events of `{name}` are not numbered one by one"
@@ -81,9 +81,7 @@ fn ends(storage: &dyn Storage, faults: &mut Vec<String>) -> Result<(), StorageEr
         let found = records::ended_task(&key, &[]).map(|ended| ended.id);
         // One whose record is damaged is reported as that.
         let is_there = match &found {
-            Some(id) => storage
-                .get(&records::finished_key(id))
-                .map_or(true, |row| row.is_some()),
+            Some(id) => !matches!(storage.get(&records::finished_key(id)), Ok(None)),
             None => false,
         };
         if !is_there {

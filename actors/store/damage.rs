@@ -55,6 +55,17 @@ pub fn one<T: DeserializeOwned>(
         .inspect_err(|error| report(storage, key, error))
 }
 
+/// The row under a key, if it can be read. One that cannot is reported, and counts as none.
+pub fn readable<T: DeserializeOwned>(
+    storage: &dyn Storage,
+    key: &[u8],
+) -> Result<Option<T>, StorageError> {
+    match one(storage, key) {
+        Err(StorageError::Damaged { .. }) => Ok(None),
+        found => found,
+    }
+}
+
 /// Reports a record that its reader could not read.
 pub fn report(storage: &dyn Storage, key: &[u8], error: &StorageError) {
     let StorageError::Damaged { reason, .. } = error else {

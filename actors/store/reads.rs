@@ -9,7 +9,7 @@ use serde::{Deserialize, de::DeserializeOwned};
 
 use super::{
     acked,
-    damage::{one, report, row},
+    damage::{one, readable, report, row},
     records::{
         self, ChannelRow, ERRORS, EndedTask, Interaction, MessageRow, Said, TeamError, Undecided,
         channel_key, finished_key, interaction_prefix, message_prefix, number_at_end,
@@ -515,11 +515,7 @@ fn marked<Id: DeserializeOwned, T: DeserializeOwned>(
     let ids: Found<Id> = collect(storage, marks)?;
     let mut found = Found { rows: Vec::new() };
     for id in &ids.rows {
-        match one(storage, &key(id)) {
-            Ok(row) => found.rows.extend(row),
-            Err(StorageError::Damaged { .. }) => {}
-            Err(error) => return Err(error),
-        }
+        found.rows.extend(readable::<T>(storage, &key(id))?);
     }
     Ok(found)
 }
@@ -551,6 +547,8 @@ pub fn ended_tasks(
         let found = records::ended_task(key, value.unwrap_or_default());
         match found.filter(&mut of).map(|ended| task(storage, &ended.id)) {
             Some(Ok(Some(task))) if wanted(&task) => tasks.push(task),
+            // It is reported, and takes no other with it.
+            Some(Err(StorageError::Damaged { .. })) => {}
             Some(Err(error)) => {
                 failed = Some(error);
                 return ControlFlow::Break(());
@@ -582,7 +580,7 @@ pub fn each_ended_task(
         };
         match task(storage, &ended.id) {
             Ok(Some(task)) => visit(ended.at, task),
-            Ok(None) => ControlFlow::Continue(()),
+            Ok(None) | Err(StorageError::Damaged { .. }) => ControlFlow::Continue(()),
             Err(error) => {
                 failed = Some(error);
                 ControlFlow::Break(())

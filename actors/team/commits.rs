@@ -679,7 +679,7 @@ fn call_audit(running: &Running, event: &HistoryEvent) -> Option<Audit> {
         return None;
     };
     let (turn, task) = (&event.turn, &running.charge.task);
-    let decision = Decision::of(*fault, *approved);
+    let decision = Decision::of(*fault, *approved, rule.is_some());
     let check = |fault: ToolFault| fault.as_str().to_owned();
     let refused_by = fault.filter(|_| decision == Decision::Refuse).map(check);
     Some(Audit {

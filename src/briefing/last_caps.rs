@@ -14,7 +14,8 @@ use hivewright_actors::{
     storage::{Order, Storage, StorageError},
     store::{
         StoreHandle,
-        records::{EdgeKey, Writes, after_prefix, decode},
+        damage::row,
+        records::{EdgeKey, Writes, after_prefix},
     },
 };
 use serde::{Deserialize, Serialize};
@@ -52,12 +53,9 @@ impl LastCaps {
             &after_prefix(&start),
             Order::Rising,
             &mut |key, value| {
-                match value.and_then(|value| decode::<Row>(key, value)) {
-                    Ok(row) => drop(known.insert(row.team, row.caps)),
-                    // Nothing is allowed below a file that is wrong, then.
-                    Err(error) => {
-                        tracing::error!(%error, "the last good budget of a team is left out")
-                    }
+                // Without one, nothing is allowed below a file that is wrong.
+                if let Some(row) = row::<Row>(storage, key, value) {
+                    known.insert(row.team, row.caps);
                 }
                 ControlFlow::Continue(())
             },

@@ -26,15 +26,22 @@ pub(super) async fn run(
     let mut follower = Follower::open(context, fields).await?;
     let wish = json!({"content": content, "team": team});
     let said = follower.service().post(PATH, &wish).await?;
-    let id = said["data"]["message_id"].as_str().unwrap_or_default();
-    let path = format!("{PATH}/{id}");
+    let made = &said["data"];
+    let id = made["task_id"].as_str().unwrap_or_default();
+    let channel = made["channel_id"].as_str().unwrap_or_default();
+    let message = made["message_id"].as_str().unwrap_or_default();
+    let path = format!("{PATH}/{message}");
     *task.borrow_mut() = Some(id.to_owned());
     loop {
         match follower.next().await? {
             Step::Event { data, .. } if data["task_id"] != id => continue,
             Step::Event { .. } | Step::Begin => {}
         }
-        let answer = follower.read(async |service| service.get(&path).await);
+        // It is known in the channel where it was said.
+        let answer = follower.read(async |service| {
+            let said_in = [("channel", channel.to_owned())];
+            service.search(&path, said_in).await
+        });
         let answer = answer.await?;
         if answer["data"]["reply"].is_object() {
             let told = tell(&answer, context);

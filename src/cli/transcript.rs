@@ -154,9 +154,10 @@ fn closing(response: &Response) -> Option<Print> {
 
 fn first_line(text: &str) -> String {
     let line = text.lines().next().unwrap_or_default();
-    match line.len() < text.trim_end().len() {
-        true => format!("{}…", excerpt::split(line, PREVIEW).0),
-        false => excerpt::line(line, PREVIEW),
+    let (shown, missing) = excerpt::split(line, PREVIEW);
+    match missing > 0 || line.len() < text.trim_end().len() {
+        true => format!("{shown}…"),
+        false => shown.to_owned(),
     }
 }
 

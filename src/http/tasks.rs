@@ -41,6 +41,8 @@ use crate::{tools::org::office::Parts, vocabulary};
 const PATIENCE: Duration = Duration::from_secs(25);
 /// Tasks that have ended and that another one made, of which so many are shown.
 const CHILDREN: usize = 200;
+/// One cause leads to no more tasks than this.
+const TREE: usize = 1_000;
 /// So much of what was asked is shown in a list, in characters.
 const BEGINNING: usize = 200;
 /// So much of a result is shown in a list, in characters.
@@ -430,12 +432,17 @@ async fn show(
 ) -> Result<Clean<Data<Whole>>, ApiError> {
     let parts = parts(&state)?;
     let task = find(&caller, parts, &id).await?;
-    let (mut children, more_children) = below(&state, &task).await?;
+    let Below {
+        mut children,
+        more_children,
+        tree,
+    } = below(&state, &task, &caller).await?;
     children.retain(|child| caller.reaches(child.team.as_str()));
     let shown = Whole {
         session_id: task.lane.session_id(task.generation),
         children,
         more_children,
+        tree,
         row: Row::of(task, true, &parts.view.now()),
     };
     Ok(Clean::new(&state.secrets, Data(shown)))
@@ -454,6 +461,18 @@ struct Whole {
     /// It made more than these: `root` finds all that came of the same cause.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     more_children: bool,
+    /// What all work of the same cause has come to.
+    tree: TaskTree,
+}
+
+/// The work that one cause led to.
+#[derive(Serialize, ToSchema)]
+struct TaskTree {
+    /// How many of its tasks have ended.
+    ended: usize,
+    /// What these have cost.
+    #[schema(schema_with = vocabulary::of::<Usage>)]
+    usage: Usage,
 }
 
 /// A task that another one made.
@@ -470,40 +489,62 @@ struct Child {
     state: &'static str,
 }
 
-/// The tasks that a task made, newest first; of those that ended the last.
-async fn below(state: &State, task: &Task) -> Result<(Vec<Child>, bool), ApiError> {
-    let (id, since) = (task.id.clone(), task.created_at);
+/// What a task led to.
+struct Below {
+    /// The tasks that it made, newest first; of those that ended the last.
+    children: Vec<Child>,
+    more_children: bool,
+    tree: TaskTree,
+}
+
+async fn below(state: &State, task: &Task, caller: &Caller<Read>) -> Result<Below, ApiError> {
+    let (id, root, created) = (task.id.clone(), task.root().clone(), task.created_at);
     let found = state.spine.store.read(move |storage| {
-        let is_child = |task: &Task| {
-            let line = task.lineage.as_ref();
-            line.and_then(|line| line.parent()) == Some(&id)
-        };
-        let mut tasks = Vec::new();
+        let first = reads::task(storage, &root)?;
+        let since = first.as_ref().map_or(created, |first| first.created_at);
+        let of_root = |task: &Task| *task.root() == root;
+        let mut open = Vec::new();
         reads::each_open_task(storage, &mut |task| {
-            if is_child(&task) {
-                tasks.push(task);
+            if of_root(&task) {
+                open.push(task);
             }
         })?;
-        tasks.extend(reads::ended_tasks(
-            storage,
-            since,
-            CHILDREN + 1,
-            // A message of a person comes of no task.
-            |ended| !ended.is_chat,
-            is_child,
-        )?);
-        Ok(tasks)
+        // A message of a person comes of no task: it can only be the first.
+        let no_chat = |ended: &EndedTask| !ended.is_chat;
+        let mut ended = reads::ended_tasks(storage, since, TREE, no_chat, of_root)?;
+        let first = first.filter(|first| first.outcome.is_some() && first.kind == Kind::Chat);
+        ended.extend(first);
+        Ok((open, ended))
     });
-    let mut tasks = found.await.map_err(ApiError::internal)?;
-    let more = tasks.len() > CHILDREN;
-    tasks.truncate(CHILDREN);
+    let (open, mut ended) = found.await.map_err(ApiError::internal)?;
+    ended.retain(|task| caller.reaches(task.lane.team.as_str()));
+    let mut usage = Usage::default();
+    for outcome in ended.iter().filter_map(|task| task.outcome.as_ref()) {
+        usage += outcome.usage;
+    }
+    let tree = TaskTree {
+        ended: ended.len(),
+        usage,
+    };
+    let is_child = |task: &Task| {
+        let line = task.lineage.as_ref();
+        line.and_then(|line| line.parent()) == Some(&id)
+    };
     let child = |task: Task| Child {
         state: task.state(),
         team: task.lane.team,
         kind: task.kind,
         id: task.id,
     };
-    Ok((tasks.into_iter().map(child).collect(), more))
+    let made = open.into_iter().chain(ended).filter(is_child);
+    let mut children: Vec<Child> = made.map(child).collect();
+    let more_children = children.len() > CHILDREN;
+    children.truncate(CHILDREN);
+    Ok(Below {
+        children,
+        more_children,
+        tree,
+    })
 }
 
 fn is_final(task: &Task, what: &str) -> ApiError {

@@ -44,6 +44,8 @@ const CHECKED_RECORDS: usize = 1000;
 const CHECK_TIME: Duration = Duration::from_millis(5);
 /// What is written to see whether the disk can be: sled's snapshot is about as large.
 const TRIED: usize = 64 * 1024;
+/// What sled may write when it opens a store: its snapshot, and the segment that it goes on with.
+const OPENING: usize = 2 * build::SEGMENT;
 
 /// Why a store cannot be used.
 #[derive(Debug, thiserror::Error)]
@@ -182,12 +184,12 @@ pub fn check_disk(store: &Path) -> Result<(), OpenError> {
     let Some(beside) = store.parent().filter(|beside| beside.exists()) else {
         return Ok(());
     };
-    let tried = match try_to_write(beside) {
+    let tried = match try_to_write(beside, TRIED) {
         // What the store has allocated ahead is for such a start.
         Err(error) if error.kind() == io::ErrorKind::StorageFull => {
             // Without a store there is nothing to give back.
             let _ = Reserve::release(&store.join("db"));
-            try_to_write(beside)
+            try_to_write(beside, TRIED)
         }
         tried => tried,
     };
@@ -195,12 +197,12 @@ pub fn check_disk(store: &Path) -> Result<(), OpenError> {
 }
 
 /// Writes to a file without a name, which is gone when it is closed.
-fn try_to_write(folder: &Path) -> io::Result<()> {
+fn try_to_write(folder: &Path, bytes: usize) -> io::Result<()> {
     let flags = OFlags::TMPFILE | OFlags::WRONLY | OFlags::CLOEXEC;
     match rustix::fs::open(folder, flags, Mode::RUSR | Mode::WUSR) {
         Ok(handle) => {
             let mut file = fs::File::from(handle);
-            io::Write::write_all(&mut file, &vec![0; TRIED])
+            io::Write::write_all(&mut file, &vec![0; bytes])
         }
         // Some file systems have none; they are not tried.
         Err(Errno::OPNOTSUPP | Errno::ISDIR) => Ok(()),
@@ -255,8 +257,13 @@ pub(super) fn examine(store: &Path) -> Result<Examined, OpenError> {
             .flatten()
             .map_err(unusable)
     });
+    // A copy without room for what sled writes when it opens it looks damaged.
+    let room = try_to_write(&copy, OPENING).map_err(disk);
     build::remove(&copy).map_err(disk)?;
-    examined
+    match (examined, room) {
+        (Err(OpenError::Unusable { .. }), Err(full @ OpenError::Full { .. })) => Err(full),
+        (examined, _) => examined,
+    }
 }
 
 /// sled would take a missing or cut parameter file for a new database.

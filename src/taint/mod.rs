@@ -27,7 +27,8 @@ use hivewright_actors::{
     storage::{Order, Storage, StorageError},
     store::{
         StoreHandle,
-        records::{EdgeKey, Writes, after_prefix, decode},
+        damage::row,
+        records::{EdgeKey, Writes, after_prefix},
     },
 };
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
@@ -229,12 +230,7 @@ fn rows<T: DeserializeOwned>(storage: &dyn Storage, kind: &str) -> Result<Vec<T>
     let end = after_prefix(&start);
     let mut rows = Vec::new();
     storage.scan(&start, &end, Order::Rising, &mut |key, value| {
-        match value.and_then(|value| decode(key, value)) {
-            Ok(row) => rows.push(row),
-            Err(error) => {
-                tracing::error!(%error, "the label of a file cannot be read; the row is kept")
-            }
-        }
+        rows.extend(row::<T>(storage, key, value));
         ControlFlow::Continue(())
     })?;
     Ok(rows)
@@ -356,6 +352,20 @@ impl Taint {
         let seen = path.canonicalize().ok();
         let seen = seen.and_then(|real| Seen::path(&real).ok());
         self.state().remember(seen);
+    }
+
+    /// The same, unless it is in doubt already. Blocks.
+    pub fn trust_if_undoubted(&self, path: &Path) {
+        let Ok(real) = path.canonicalize() else {
+            return;
+        };
+        let Ok(seen) = Seen::path(&real) else {
+            return;
+        };
+        let mut state = self.state();
+        if !state.holds(&real, &seen) {
+            state.remember(Some(seen));
+        }
     }
 
     /// The operator wrote a governed file anew, whatever runs.

@@ -68,6 +68,23 @@ fn a_window_that_a_kill_left_open_still_stands_for_what_changed() {
     assert_eq!(later.list(&"team".into()).len(), 1);
 }
 
+/// SC-42: a file that one command reached is not cleared by another one that begins.
+#[tokio::test]
+async fn a_file_in_doubt_is_not_cleared_by_the_next_command() {
+    let (_dir, root) = folder();
+    let config = root.join("config.yaml");
+    let taint = Taint::default();
+    let first = taint.begin(worker(), vec![root.clone()]).await.unwrap();
+    fs::write(&config, "planted").unwrap();
+
+    taint.trust_if_undoubted(&config);
+    let second = taint.begin(worker(), vec![root.clone()]).await.unwrap();
+    second.label_changes().await.unwrap();
+    first.label_changes().await.unwrap();
+
+    assert!(taint.labels_at(&config));
+}
+
 /// The number of labels is bounded: very many changes become labels of their folders.
 #[test]
 fn very_many_changes_become_labels_of_their_folders() {

@@ -548,6 +548,22 @@ impl Assembled {
             .or_else(|| own.find(|made| named(made)).cloned())
     }
 
+    /// The team has no such tool. If a rule hides it, that is written down.
+    fn unavailable(&self, name: &str) -> ToolError {
+        let rules = &self.grant.rules;
+        let hidden = self.find_hidden(name);
+        let hidden = hidden.filter(|made| self.grant.allowed.allows(&made.key));
+        let rule = hidden.and_then(|made| {
+            let (policy, team) = (rules.now(), self.grant.team.as_str());
+            let rule = policy.forbidding(team, &made.key, made.tool.class(), rules.time());
+            rule.map(str::to_owned)
+        });
+        ToolError {
+            rule,
+            ..not_available()
+        }
+    }
+
     /// Why the team cannot see a tool: that holds whatever it is called with.
     fn explain_hidden(
         &self,
@@ -581,7 +597,7 @@ impl Assembled {
 
     /// The tool, its arguments and what is known of the call. A refusal is the call's result.
     fn admit(&self, tool: Option<&Made>, call: &ToolCall) -> Result<Admitted, ToolError> {
-        let Made { tool, .. } = tool.ok_or_else(not_available)?;
+        let Made { tool, .. } = tool.ok_or_else(|| self.unavailable(&call.name))?;
         let args = match &call.args {
             Args::Json(args) => args.clone(),
             Args::Unreadable { reason, .. } => {

@@ -96,7 +96,10 @@ impl ToolContext {
         let inside = written.path.strip_prefix(self.workspace.real_path());
         let governed = inside.ok().filter(|inside| governance::is_governed(inside));
         if let Some(inside) = governed {
-            self.taint.trust(&written.path);
+            // What a part was changed of may hold more than anyone looked at.
+            if scope == Scope::Whole {
+                self.taint.trust(&written.path);
+            }
             let worker = self.worker(tool);
             self.taint
                 .audit_governed(&worker, inside, written.class)
@@ -124,7 +127,7 @@ impl ToolContext {
                 self.blocking(move |_| {
                     process::protect_self(&workspace)?;
                     for name in [SELF_FILE, governance::GOVERNED_FILE] {
-                        taint.trust(&workspace.real_path().join(name));
+                        taint.trust_if_undoubted(&workspace.real_path().join(name));
                     }
                     Ok(())
                 })

@@ -239,7 +239,7 @@ impl Parts {
     ) -> Result<Trigger, DeskError> {
         let definition = self.writer(author).definition(form)?;
         self.check(&team, &definition, enable).await?;
-        self.check_channel(&definition).await?;
+        self.check_channel(author, &definition).await?;
         let which = Which::Named {
             team: team.clone(),
             name: definition.name.clone(),
@@ -273,7 +273,7 @@ impl Parts {
             .await?;
         // One that went away since is no reason to refuse another change.
         if definition.notify_channel != present.definition.notify_channel {
-            self.check_channel(&definition).await?;
+            self.check_channel(author, &definition).await?;
         }
         // Worked out again where nothing can come between.
         let (parts, source) = (self.clone(), author.source().cloned());
@@ -410,11 +410,21 @@ impl Parts {
         Ok(())
     }
 
-    /// What is told where nobody can be is lost.
-    async fn check_channel(&self, definition: &Definition) -> Result<(), DeskError> {
+    /// What is told where nobody can be is lost. Where the author's own turn comes from, somebody is.
+    async fn check_channel(
+        &self,
+        author: &Author<'_>,
+        definition: &Definition,
+    ) -> Result<(), DeskError> {
         let Some(channel) = definition.notify_channel.clone() else {
             return Ok(());
         };
+        if author
+            .source()
+            .is_some_and(|source| source.channel == channel)
+        {
+            return Ok(());
+        }
         let id = channel.clone();
         let known = self
             .store
@@ -423,7 +433,7 @@ impl Parts {
             Ok(Some(_)) => Ok(()),
             Ok(None) => {
                 let reason = format!(
-                    "there is no channel `{}`; `GET /api/v1/channels` names those there are",
+                    "there is no channel `{}`; one is there once something was said in it",
                     excerpt::line(channel.as_str(), 128)
                 );
                 Err(Problem::new("notify_channel", reason).into())

@@ -7,7 +7,7 @@ use hivewright_actors::{
     live::event::{Event, Kind},
     storage::{Batch, Order, Storage, StorageError},
     store::{
-        damage::{one, row},
+        damage::{one, readable, row},
         records::{EdgeKey, Writes, after_prefix},
     },
 };
@@ -267,11 +267,8 @@ pub(super) fn last_used(
     key: &str,
 ) -> Result<Option<Timestamp>, StorageError> {
     let name = entry_key(USED, scope, key).bytes();
-    match one::<UsedRow>(storage, &name) {
-        Ok(used) => Ok(used.map(|used| used.at)),
-        Err(StorageError::Damaged { .. }) => Ok(None),
-        Err(error) => Err(error),
-    }
+    let used: Option<UsedRow> = readable(storage, &name)?;
+    Ok(used.map(|used| used.at))
 }
 
 /// What a record says of its entry; of one that cannot be read, that it is there.

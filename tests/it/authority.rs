@@ -317,7 +317,7 @@ async fn the_audit_tells_of_calls_and_refusals() {
     let service = Service::prepare()
         .with_file(
             "data/config/config.yaml",
-            "policy: [{id: no-notes, resource: \"tool:write\", effect: deny, when: [{pointer: /file_path, glob: \"secret*\"}]}]\n",
+            "policy:\n  - {id: no-notes, resource: \"tool:write\", effect: deny, when: [{pointer: /file_path, glob: \"secret*\"}]}\n  - {id: no-edits, resource: \"tool:edit\", effect: deny}\n",
         )
         .with_file("run/teams/main/config.yaml", "allowed_tools: [\"@files\"]\n")
         .started()
@@ -329,6 +329,7 @@ async fn the_audit_tells_of_calls_and_refusals() {
         "#call read {\"file_path\":\"/etc/shadow\"}\n",
         "#call write {\"file_pth\":\"b.md\"}\n",
         "#call bash {\"command\":\"ls\"}\n",
+        "#call edit {\"file_path\":\"a.md\"}\n",
         "#reply Tried."
     );
     let end = client.ask(say).await;
@@ -377,14 +378,16 @@ async fn the_audit_tells_of_calls_and_refusals() {
         told,
         [
             of("bash", "refuse", "not_available", false),
+            of("edit", "deny", "no-edits", false),
             of("read", "refuse", "outside_workspace", false),
             of("write", "allow", "", true),
             of("write", "deny", "no-notes", false),
             of("write", "refuse", "invalid_arguments", false),
         ]
     );
-    assert_eq!(denied["total"], 1, "{denied}");
-    let call = &denied["data"][0]["call"];
-    assert!(call["arguments"].as_str().unwrap().contains("secret.md"));
+    assert_eq!(denied["total"], 2, "{denied}");
+    let rows = denied["data"].as_array().unwrap();
+    let mut shown_arguments = rows.iter().map(|row| row["call"]["arguments"].to_string());
+    assert!(shown_arguments.any(|arguments| arguments.contains("secret.md")));
     assert!(shown.stdout.contains("deny by no-notes"), "{shown:?}");
 }

@@ -118,7 +118,7 @@ async fn a_task_is_followed_to_its_end() {
 
     assert_eq!((cancelled.code, resumed.code), (Some(0), Some(0)));
     assert!(
-        first.contains(&good) && first.contains("  accepted  "),
+        first.contains(&good) && first.contains("  accepted (paused)  "),
         "{first}"
     );
     assert!(
@@ -128,8 +128,8 @@ async fn a_task_is_followed_to_its_end() {
     assert_eq!(rest.last().map(String::as_str), Some("all found"));
     assert_eq!(code, Some(0));
     assert_eq!(
-        (&waiting["id"], &waiting["state"]),
-        (&json!(bad), &json!("accepted"))
+        (&waiting["id"], &waiting["state"], &waiting["wait_reason"]),
+        (&json!(bad), &json!("accepted"), &json!("paused"))
     );
     let last = json_of(last.last().expect("an end"));
     assert_eq!((&last["state"], bad_code), (&json!("cancelled"), Some(1)));

@@ -210,7 +210,7 @@ async fn a_call_that_cannot_be_made_goes_back_to_the_model() {
             (Reply::invalid_tool_json("read", "{\"file_path\": "), "JSON"),
             (
                 Reply::call("launch_rocket", json!({"to": "moon"})),
-                "launch_rocket",
+                "tool not available to this team",
             ),
             (Reply::call("read", json!({"wrong": true})), "file_path"),
         ];

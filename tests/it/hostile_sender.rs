@@ -202,7 +202,11 @@ async fn a_hostile_sender_gets_nothing_and_keeps_nothing() {
     let late = call("write", &json!({ "file_path": "late.md", "content": "x" }));
     // It is cut off at once, or told no and cut off then.
     last.try_send(json!({ "content": late })).await;
-    while last.try_frame().await.is_ok() {}
+    while last
+        .try_frame()
+        .await
+        .is_ok_and(|frame| frame["type"] != "error")
+    {}
 
     println!(
         "{seconds} s: {attempts} calls of file tools, {} commands that swapped",
@@ -236,7 +240,7 @@ async fn a_hostile_sender_gets_nothing_and_keeps_nothing() {
         &json!({ "file_path": "team-rules/new.md", "content": "planted" }),
     );
     operator
-        .send(json!({ "content": format!("{read}{rule}#reply Done.") }))
+        .send(json!({ "content": format!("{read}#say Now.\n{rule}#reply Done.") }))
         .await;
     let deadline = Instant::now() + PATIENCE;
     loop {

@@ -2,7 +2,7 @@
 
 use std::{fs, time::Duration};
 
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use crate::service::{PATIENCE, Service};
 
@@ -52,7 +52,11 @@ async fn the_kill_switch_ends_what_runs_and_loses_nothing() {
     until_there_are(1, &seconds).await;
 
     let (status, answer) = service
-        .api("POST", "/api/v1/pause", Some(json!({ "now": true })))
+        .api(
+            "POST",
+            "/api/v1/pause",
+            Some(serde_json::json!({ "now": true })),
+        )
         .await;
     until_there_are(0, &seconds).await;
     client.say("m-2", &script("The second.")).await;
@@ -69,12 +73,17 @@ async fn the_kill_switch_ends_what_runs_and_loses_nothing() {
     }
     assert_eq!(begun, 0);
 
-    let (status, answer) = service.api("POST", "/api/v1/resume", Some(json!({}))).await;
+    let (status, answer) = service
+        .api("POST", "/api/v1/resume", Some(serde_json::json!({})))
+        .await;
     assert!(status < 300, "{answer}");
     let end = client.end_of("m-1").await;
     assert_eq!(
         (&end["type"], &end["content"]),
-        (&json!("response"), &json!("It went on."))
+        (
+            &serde_json::json!("response"),
+            &serde_json::json!("It went on.")
+        )
     );
     // The call that was cut off is not made again; the one that had not begun is made now.
     until_there_are(1, &seconds).await;

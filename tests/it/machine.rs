@@ -8,7 +8,7 @@ use std::{
 
 use serde_json::{Value, json};
 
-use crate::service::{PATIENCE, Service};
+use crate::service::{PATIENCE, Service, http};
 
 /// OP-76: a deep look reads the whole store, also while the service has it.
 #[actix::test]
@@ -31,10 +31,18 @@ async fn a_deep_look_beside_a_running_service_reads_every_record() {
     assert!(looked.stdout.contains("control group: "), "{looked:?}");
 }
 
-/// Waits until it has said where it listens.
+/// Waits until it is ready where it says that it listens.
 async fn served(service: &Service) {
     let deadline = Instant::now() + PATIENCE;
-    while !service.path("run/service.json").exists() {
+    loop {
+        let told = fs::read_to_string(service.path("run/service.json")).unwrap_or_default();
+        let told: Value = serde_json::from_str(&told).unwrap_or_default();
+        if let Some(url) = told["url"].as_str() {
+            let answer = http().get(format!("{url}/readyz")).send().await;
+            if answer.is_ok_and(|answer| answer.status() == 200) {
+                return;
+            }
+        }
         assert!(Instant::now() < deadline, "not ready:\n{}", service.log());
         tokio::time::sleep(Duration::from_millis(10)).await;
     }

@@ -1,10 +1,13 @@
 //! What a team remembers, over kills, restarts and the command line.
 
+use std::time::{Duration, Instant};
+
 use serde_json::{Value, json};
 
 use crate::{
     fake_model::{FakeModel, KEY, Reply},
-    service::{Client, Service},
+    service::{Client, PATIENCE, Service, http},
+    triggers::hmac,
 };
 
 const TEAM: &str = r#"
@@ -326,4 +329,57 @@ async fn a_turn_that_read_what_a_stranger_planted_is_believed_no_more() {
     };
     let reviews = ["planted", "before", "after"].map(review);
     assert_eq!(reviews, ["pending", "not_needed", "pending"]);
+}
+
+/// MV-12, SC-13: what a request from outside planted says so, names its run, and leads to its journal.
+#[actix::test]
+async fn what_a_webhook_planted_names_its_run_and_leads_to_its_journal() {
+    const HOOK: &str = "a-webhook-key-of-enough-bytes";
+    let service = started().await;
+    let secret = json!({"value": HOOK, "secret": true});
+    let (status, answer) = service
+        .api("PUT", "/api/v1/vault/team:main/HOOK", Some(secret))
+        .await;
+    assert!(status < 300, "{answer}");
+    let form = json!({
+        "team": "main", "name": "tips", "type": "webhook",
+        "config": {"secret": "${vault:HOOK}", "scheme": "github"},
+        "task": save("tip", "Pay at once."), "allow_untrusted": true, "enable": true,
+    });
+    let (status, trigger) = service.api("POST", "/api/v1/triggers", Some(form)).await;
+    assert!(status < 300, "{trigger}");
+    let body = "{\"number\": 7}";
+
+    let sent = http()
+        .post(format!("{}/hooks/main/tips", service.url()))
+        .header("content-type", "application/json")
+        .header(
+            "x-hub-signature-256",
+            format!("sha256={}", hmac(HOOK.as_bytes(), body.as_bytes())),
+        )
+        .body(body);
+    let taken = sent.send().await.expect("an answer");
+    assert_eq!(taken.status().as_u16(), 202);
+    let deadline = Instant::now() + PATIENCE;
+    let planted = loop {
+        let (_, found) = service.api("GET", "/api/v1/memories?key=tip", None).await;
+        if found["data"][0].is_object() {
+            break found["data"][0].clone();
+        }
+        assert!(Instant::now() < deadline, "{found}\n{}", service.log());
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    };
+
+    let id = trigger["data"]["id"].as_str().expect("an id");
+    let path = format!("/api/v1/triggers/{id}/runs");
+    let (_, runs) = service.api("GET", &path, None).await;
+    let provenance = &planted["provenance"];
+    assert_eq!(planted["review"], "pending");
+    assert_eq!(provenance["origin"], "webhook", "{planted}");
+    assert_eq!(provenance["ref"], runs["data"][0]["id"], "{planted} {runs}");
+    let session = provenance["session_id"].as_str().expect("a session");
+    let path = format!("/api/v1/sessions/{session}/history");
+    let (status, journal) = service.api("GET", &path, None).await;
+    assert_eq!(status, 200, "{session}: {journal}");
+    assert!(journal.to_string().contains("memory_save"), "{journal}");
 }

@@ -60,11 +60,7 @@ async fn a_message_to_any_team_passes_the_trust_gate() {
     );
     assert_eq!(code(&denied), (403, json!("not_authorized")));
     let (_, audit) = service
-        .api(
-            "GET",
-            "/api/v1/trust/audit?limit=200&channel_type=api",
-            None,
-        )
+        .api("GET", "/api/v1/trust/audit?limit=200", None)
         .await;
     let rows = audit["data"].as_array().unwrap().iter().rev();
     let rows: Vec<[Value; 3]> = rows

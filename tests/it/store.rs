@@ -108,21 +108,25 @@ async fn a_start_that_fails_says_no_more_where_it_listens() {
     assert!(!service.path("run/service.json").exists());
 }
 
+/// The home of a service of an earlier version, as it was when that was killed.
+fn home_of(version: u16) -> Service {
+    let service = Service::prepare();
+    let file = format!(
+        "{}/tests/fixtures/stores/version-{version}-home.tar.zst",
+        env!("CARGO_MANIFEST_DIR")
+    );
+    let plain = zstd::Decoder::new(fs::File::open(file).unwrap()).unwrap();
+    let mut archive = tar::Archive::new(plain);
+    archive.set_preserve_permissions(true);
+    archive.unpack(service.home()).unwrap();
+    service
+}
+
 /// OP-91: the home of a service of every earlier version is served, with all that was in it.
 #[actix::test]
 async fn a_home_of_every_earlier_version_is_served() {
     for version in 1..Schema::CURRENT.version {
-        let service = Service::prepare();
-        let file = format!(
-            "{}/tests/fixtures/stores/version-{version}-home.tar.zst",
-            env!("CARGO_MANIFEST_DIR")
-        );
-        let plain = zstd::Decoder::new(fs::File::open(file).unwrap()).unwrap();
-        let mut archive = tar::Archive::new(plain);
-        archive.set_preserve_permissions(true);
-        archive.unpack(service.home()).unwrap();
-
-        let service = service.started().await;
+        let service = home_of(version).started().await;
 
         for (command, words) in [
             (&["teams", "list"][..], &["main", "research"][..]),
@@ -160,6 +164,73 @@ async fn a_home_of_every_earlier_version_is_served() {
         });
         assert_eq!(kept.count(), 1);
     }
+}
+
+/// Flips a bit in the first record of each of some kinds, as a failing disk would.
+async fn scratch(service: &Service, kinds: &[&str]) {
+    let store = service.path("run/store");
+    let database = sled::Config::new()
+        .path(&store)
+        .segment_size(2 * 1024 * 1024)
+        .mode(sled::Mode::HighThroughput)
+        .open()
+        .unwrap();
+    for kind in kinds {
+        let prefix = [kind.replace('/', "\0").as_bytes(), b"\0"].concat();
+        let (key, value) = database.scan_prefix(prefix).next().unwrap().unwrap();
+        let mut value = value.to_vec();
+        *value.last_mut().unwrap() ^= 1;
+        database.insert(key, value).unwrap();
+    }
+    database.flush().unwrap();
+    drop(database);
+    let file = fs::File::open(store.join("db")).unwrap();
+    until("the database is closed", || file.try_lock().is_ok()).await;
+}
+
+/// SC-112: a damaged record of any kind stops nothing, and the operator is told of each.
+#[actix::test]
+async fn the_operator_is_told_of_every_damaged_record() {
+    let kinds = [
+        "task",
+        "done",
+        "chan",
+        "topic",
+        "edge/memory",
+        "edge/trigger",
+        "edge/identity",
+        "edge/policy",
+        "edge/vault",
+    ];
+    let service = home_of(1);
+    scratch(&service, &kinds).await;
+    let service = service.started().await;
+
+    let deadline = Instant::now() + PATIENCE;
+    let mut silent: Vec<_> = kinds.to_vec();
+    while !silent.is_empty() {
+        assert!(Instant::now() < deadline, "nobody was told of {silent:?}");
+        for command in [
+            &["memory", "list"][..],
+            &["memory", "list", "--team", "research"],
+            &["tasks", "list"],
+            &["trigger", "list"],
+            &["identity", "list"],
+            &["vault", "list", "--team", "research"],
+        ] {
+            service.run(command, "").await;
+        }
+        for path in ["/api/v1/channels", "/api/v1/topics"] {
+            service.api("GET", path, None).await;
+        }
+        let (_, inbox) = service.api("GET", "/api/v1/inbox?limit=200", None).await;
+        let inbox = inbox.to_string();
+        silent.retain(|kind| !inbox.contains(&format!("The record `{kind}/")));
+    }
+    let (_, inbox) = service.api("GET", "/api/v1/inbox?limit=200", None).await;
+    assert!(inbox.to_string().contains("dead_task"), "{inbox}");
+    let done = service.run(&["send", "Good morning"], "").await;
+    assert_eq!(done.code, Some(0), "{done:?}");
 }
 
 /// OR-64: nothing of a team that is gone stays, but for what an audit needs.

@@ -53,6 +53,11 @@ async fn a_schedule_goes_on_over_a_kill_and_serves_no_time_twice() {
     let mut service = home().started().await;
     let mut client = service.connect().await;
     let channel = client.channel.clone().expect("a channel");
+    // A channel is there once something was said in it.
+    client.say("m1", "#reply Hello.").await;
+    client
+        .until(|frame| frame["type"] == "response" && frame["message_id"] == "m1")
+        .await;
     let form = json!({
         "team": "main", "name": "tick", "type": "schedule", "config": {"cron": "*/10 * * * * *"},
         "task": report(true, "ok", "two new articles"), "notify_channel": channel, "enable": true,

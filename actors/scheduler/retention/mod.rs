@@ -11,7 +11,7 @@ use crate::{
     storage::{Storage, StorageError},
     store::{
         StoreError, StoreHandle,
-        damage::one,
+        damage::readable,
         records::{EdgeKey, Writes},
     },
 };
@@ -54,7 +54,7 @@ fn done_key() -> EdgeKey {
 
 /// When it was last done, if ever.
 pub fn last(storage: &dyn Storage) -> Result<Option<Done>, StorageError> {
-    one(storage, &done_key().bytes())
+    readable(storage, &done_key().bytes())
 }
 
 /// Why it was broken off. What was removed so far stays removed, and the rest waits for the next time.

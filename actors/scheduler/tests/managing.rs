@@ -284,3 +284,26 @@ async fn a_new_trigger_waits_to_be_enabled() {
     assert_eq!(stage.runs(&trigger.id).len(), 0);
     assert!(stage.run_by_hand(&trigger.id, "k1").await.is_ok());
 }
+
+/// TR-72: a heartbeat belongs to no topic and no channel, so it keeps none in use.
+#[actix::test]
+async fn a_heartbeat_is_no_activity_of_a_topic() {
+    let stage = Stage::calm();
+    let kept = Maintain {
+        team: team(),
+        wanted: Wanted {
+            heartbeat: Some(10 * MINUTE),
+            learning: None,
+        },
+    };
+    stage.spine.scheduler.send(kept).await.unwrap().unwrap();
+    let listed = stage.spine.scheduler.send(List { team: None });
+    let id = listed.await.unwrap()[0].trigger.id.clone();
+
+    stage.pass(11 * MINUTE).await;
+
+    let tasks = stage.tasks(&id);
+    assert_eq!(tasks.len(), 1);
+    let task = &tasks[0];
+    assert_eq!((&task.source, &task.lane.topic), (&None, &None));
+}

@@ -1,6 +1,6 @@
 //! Keys: under what records are stored, in an order that they are read in.
 
-use super::rows::Interaction;
+use super::rows::{Interaction, digest};
 use crate::{
     audit::Audit,
     budget::{Day, Tally},
@@ -196,10 +196,21 @@ pub(crate) fn undecided_message(key: &[u8]) -> Option<(ChannelId, MessageId)> {
     named_message(key.strip_prefix(undecided_prefix().as_slice())?)
 }
 
-/// The copy of a damaged record.
+/// The copy of a damaged record. Keys have a limit, so that of a long one its end is told by its digest.
 pub(crate) fn quarantine_key(record: &[u8]) -> Vec<u8> {
-    [quarantine_prefix().as_slice(), record].concat()
+    let mut key = quarantine_prefix();
+    match record.get(..LONGEST_NAMED) {
+        Some(start) => {
+            key.extend(start);
+            key.extend(format!("{:016x}", digest(&printable(record))).bytes());
+        }
+        None => key.extend(record),
+    }
+    key
 }
+
+/// The longest key that its copy in the quarantine is named by in full.
+const LONGEST_NAMED: usize = 900;
 
 pub(in crate::store) fn quarantine_prefix() -> Vec<u8> {
     prefix(&["quarantine"])

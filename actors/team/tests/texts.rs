@@ -106,9 +106,9 @@ async fn an_answer_that_the_output_limit_cut_says_so() {
 #[actix::test]
 async fn an_answer_and_an_error_longer_than_a_frame_are_marked() {
     let world = World::new(|request| match (last_words(request), request.step) {
-        ("fail", 1) => vec![Play::Say(LONG), Play::Call(vec![("c1", "look")])],
+        ("fail", 1) => vec![Play::Say(kept()), Play::Call(vec![("c1", "look")])],
         ("fail", _) => vec![Play::Fail(crate::task::Code::ProviderRefused)],
-        _ => vec![Play::Say(LONG), Play::Answer],
+        _ => vec![Play::Say(kept()), Play::Answer],
     });
     let client = world.connect(&world.start());
 
@@ -126,11 +126,42 @@ async fn an_answer_and_an_error_longer_than_a_frame_are_marked() {
         assert!(end.to_string().len() < 1024 * 1024, "{words}");
         let mark = format!(
             " … [{} more characters: `hivewright tasks show {}`]",
-            LONG.len() - FRAME_TEXT,
+            kept().len() - FRAME_TEXT,
             end["task_id"].as_str().unwrap()
         );
         assert!(content.ends_with(&mark), "{words}");
     }
+}
+
+/// More than a frame takes, and no more than a turn keeps.
+fn kept() -> &'static str {
+    LONG.split_at(1_040_000).0
+}
+
+/// EN-43: a text that a model never ends is kept as far as 1 MiB, and says so.
+#[actix::test]
+async fn a_text_without_end_is_cut_and_marked() {
+    let world = World::new(|_| vec![Play::Say(LONG), Play::Answer]);
+    let spine = world.start();
+    let client = world.connect(&spine);
+
+    client.say("m1", "tell");
+    let end = loop {
+        let frame = client.frame().await;
+        if frame["type"] == "response" {
+            break frame;
+        }
+    };
+
+    let id = end["task_id"].as_str().unwrap().into();
+    let task = spine.store.read(move |storage| reads::task(storage, &id));
+    let outcome = task.await.unwrap().unwrap().outcome.unwrap();
+    let mark = format!(
+        " … [{} more characters: a text holds no more]",
+        LONG.len() - (1 << 20)
+    );
+    assert!(outcome.text.ends_with(&mark));
+    assert!(outcome.truncated && end["truncated"] == true);
 }
 
 const LONG: &str = {
@@ -145,7 +176,7 @@ const LONG: &str = {
 /// where the rest is; the same after a restart.
 #[actix::test]
 async fn an_earlier_answer_that_was_cut_says_how_to_read_it() {
-    let world = World::new(|_| vec![Play::Say(&LONG.split_at(3_000).0), Play::Answer]);
+    let world = World::new(|_| vec![Play::Say(LONG.split_at(3_000).0), Play::Answer]);
     let client = world.connect(&world.start());
     client.say("m1", "hello");
     let topic = client.topic_of("m1").await;

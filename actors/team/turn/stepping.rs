@@ -9,11 +9,28 @@ use super::{
 use crate::{
     approvals::record::Execution,
     engine::{Block, Message, StepReply},
+    excerpt,
     history::{Fact, Meta},
     ids::CallId,
     task::Label,
     tool::{Args, Checked, Effect, Stow, ToolCall, ToolReply, Verdict},
 };
+
+/// A text block holds at most this many bytes.
+const LONGEST_BLOCK: usize = 1 << 20;
+
+/// The reply, with its texts no longer than they may be.
+fn bounded(mut reply: StepReply) -> StepReply {
+    for block in &mut reply.blocks {
+        if let Block::Text { text } = block
+            && text.len() > LONGEST_BLOCK
+        {
+            *text = excerpt::framed(text, LONGEST_BLOCK, "a text holds no more").0;
+            reply.truncated = true;
+        }
+    }
+    reply
+}
 
 impl Turn {
     pub(super) fn replied(
@@ -21,6 +38,7 @@ impl Turn {
         reply: StepReply,
         mut checks: Vec<Result<Checked, ToolReply>>,
     ) -> Vec<Want> {
+        let reply = bounded(reply);
         self.usage += reply.usage;
         self.waited = None;
         let checked = checks.iter_mut().filter_map(|check| check.as_mut().ok());

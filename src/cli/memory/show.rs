@@ -259,7 +259,7 @@ mod tests {
 
         let text = table(&json!({"data": [found, deleted], "total": 2})).unwrap();
 
-        let shown = "x".repeat(51);
+        let shown = "x".repeat(50);
         let expected = format!(
             "\
 ID     TEAM  KEY          TYPE    STATE     UPDATED               CONTENT

@@ -3,7 +3,6 @@
 use std::{fmt, ops::ControlFlow, time::Duration};
 
 use hivewright_actors::{
-    approvals::grants,
     clock::Timestamp,
     storage::{Batch, Order, Storage, StorageError},
     store::{
@@ -204,17 +203,13 @@ pub(super) fn read(storage: &dyn Storage) -> Result<(Vec<Grant>, Vec<Session>), 
 /// A damaged row lets nobody in; it stays where it is.
 fn collect<T: DeserializeOwned>(storage: &dyn Storage, kind: &str) -> Result<Vec<T>, StorageError> {
     let prefix = EdgeKey::prefix(kind);
-    // Decisions that were made in advance are kept under the same kind as tokens.
-    let others = EdgeKey::new(GRANT, grants::ID).bytes();
     let mut rows = Vec::new();
     storage.scan(
         &prefix,
         &after_prefix(&prefix),
         Order::Rising,
         &mut |key, value| {
-            if !key.starts_with(&others) {
-                rows.extend(row::<T>(storage, key, value));
-            }
+            rows.extend(row::<T>(storage, key, value));
             ControlFlow::Continue(())
         },
     )?;

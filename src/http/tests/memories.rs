@@ -179,7 +179,7 @@ async fn a_list_is_filtered_and_paged() {
         (keys(&all), &all["total"]),
         (vec!["d", "c", "b", "a"], &json!(4))
     );
-    assert_eq!(all["data"][0]["snippet"], "ä".repeat(200));
+    assert_eq!(all["data"][0]["snippet"], "ä".repeat(199) + "…");
     assert!(all["data"][0].get("content").is_none());
     assert_eq!(keys(&found), ["b", "a"]);
     assert_eq!(found["data"][0]["score"], 1.0);

@@ -340,3 +340,39 @@ async fn what_a_task_does_not_show_is_marked() {
     // SE-12
     assert_eq!(row["outcome"]["truncated"], true);
 }
+
+/// SE-139: what one cause led to is summed up, whoever did it.
+#[actix_web::test]
+async fn a_task_says_what_all_work_of_its_cause_has_come_to() {
+    let bench = Bench::new().await;
+    let first = bench.task("task-1", "main", Kind::Chat, "Dig.");
+    let other = bench.task("task-9", "main", Kind::Chat, "Fill.");
+    let mut writes = Writes::new();
+    let below = Some(first.lineage_below());
+    let second = Task {
+        lineage: below,
+        ..bench.task("task-2", "ops", Kind::Delegate, "Dig.")
+    };
+    for mut task in [first, second, other] {
+        task.outcome = Some(Outcome {
+            usage: Usage {
+                input: 10,
+                cost_usd: Some(0.5),
+                ..Usage::default()
+            },
+            ..outcome(&task, Ending::Done, "Done.")
+        });
+        writes = writes.finished(&task);
+    }
+    bench.state.spine.store.commit(writes).await.unwrap();
+
+    for id in ["task-1", "task-2"] {
+        let path = format!("/api/v1/tasks/{id}");
+        let tree = bench.get(&path, &bench.operator()).await.json()["data"]["tree"].clone();
+        assert_eq!(tree["ended"], 2, "{id}");
+        assert_eq!(
+            (&tree["usage"]["input"], &tree["usage"]["cost_usd"]),
+            (&json!(20), &json!(1.0))
+        );
+    }
+}

@@ -160,6 +160,7 @@ files![
     "views/tasks/create.js",
     "views/tasks/task.js",
     "views/tasks/tasks.js",
+    "views/team/changes.js",
     "views/team/file.js",
     "views/team/team.js",
     "views/team/untrusted.js",

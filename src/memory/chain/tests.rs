@@ -110,7 +110,7 @@ fn an_active_key_is_replaced_only_with_a_reason() {
     let refused = bench.try_save(without).unwrap_err();
     let second = bench.save(draft("new"));
 
-    let begins = "ä".repeat(200);
+    let begins = "ä".repeat(199) + "…";
     assert_eq!(refused.code(), "conflict");
     assert!(refused.to_string().contains(&format!("begins: {begins}\n")));
     assert_eq!(second.supersedes_id, Some(first.id.clone()));

@@ -46,8 +46,7 @@ pub(super) fn until_end(
         let [child_event, control_event] = events.map(|event| event.revents());
         if !child_event.is_empty() {
             let status = rustix::process::waitpid(Some(child), WaitOptions::empty())?;
-            kill_group(plan);
-            kill_rest()?;
+            kill_tree(plan)?;
             let group = plan.group.as_deref();
             if group.is_some_and(cgroup::ran_out_of_memory) {
                 return Ok(Some(Ended::OverMemory));
@@ -60,7 +59,7 @@ pub(super) fn until_end(
                 Ok(1) if order[0] == TERMINATE => signal(&descendants()?, Signal::TERM),
                 // The daemon let go of us, or is gone.
                 _ => {
-                    kill_all(child, plan)?;
+                    kill_tree(plan)?;
                     return Ok(None);
                 }
             }
@@ -70,31 +69,32 @@ pub(super) fn until_end(
             let tree = descendants()?;
             reap(&tree, child);
             if let Some(excess) = excess(&tree, plan) {
-                kill_all(child, plan)?;
+                kill_tree(plan)?;
                 return Ok(Some(excess));
             }
         }
     }
 }
 
-/// Kills the child and all below it: the child first, so that no one lives to tell of another's death.
-fn kill_all(child: Pid, plan: &Plan) -> io::Result<()> {
-    signal(&HashSet::from([child]), Signal::KILL);
-    kill_group(plan);
-    kill_rest()
-}
-
-/// Kills all at once, also what is being started, where the kernel knows what belongs together.
-fn kill_group(plan: &Plan) {
-    if let Some(group) = &plan.group {
-        cgroup::end(group);
-    }
-}
-
 /// Kills what we started until nothing is left.
-fn kill_rest() -> io::Result<()> {
+///
+/// All are stopped first: whoever is stopped starts nobody, and does not live to tell of another's death in the
+/// output of the command, as shells do.
+fn kill_tree(plan: &Plan) -> io::Result<()> {
     let deadline = Instant::now() + KILLING;
+    let mut stopped = HashSet::new();
     loop {
+        let running: HashSet<Pid> = descendants()?.difference(&stopped).copied().collect();
+        if running.is_empty() || Instant::now() > deadline {
+            break;
+        }
+        signal(&running, Signal::STOP);
+        stopped.extend(running);
+    }
+    loop {
+        if let Some(group) = &plan.group {
+            cgroup::end(group);
+        }
         let tree = descendants()?;
         if tree.is_empty() {
             return Ok(());

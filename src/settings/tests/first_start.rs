@@ -303,6 +303,8 @@ fn the_shipped_comments_say_what_needs_a_restart() {
         ("runtime.max_running_turns", "9"),
         ("limits.max_children", "9"),
         ("limits.max_teams", "9"),
+        ("limits.workspace", "3GiB"),
+        ("limits.free_space", "1GiB"),
         ("defaults.allowed_tools", "[read]"),
         ("defaults.grantable_tools", "[read]"),
         ("tasks.turn_timeout", "1h"),

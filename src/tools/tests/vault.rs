@@ -96,8 +96,9 @@ async fn a_team_keeps_values_and_gets_references_to_secrets() {
             "hosts": [],
         })
     );
+    let cut = "x".repeat(200) + r#" … [100 more characters: vault_get {"key":"PLACE"}]"#;
     let rows = json!([
-        { "key": "PLACE", "secret": false, "note": "", "value": "x".repeat(200) },
+        { "key": "PLACE", "secret": false, "note": "", "value": cut },
         { "key": "TOKEN", "secret": true, "note": "the forge" },
     ]);
     assert_eq!(listed, rows);

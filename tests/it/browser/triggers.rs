@@ -165,7 +165,7 @@ async fn a_trigger_is_found_among_many() {
 async fn a_webhook_is_made_and_enabled_by_the_form() {
     let service = Service::start().await;
     let secret = json!({"value": "a-secret-of-more-than-24-bytes"});
-    order(&service, "PUT", "/api/v1/vault/main/HOOK", secret).await;
+    order(&service, "PUT", "/api/v1/vault/team:main/HOOK", secret).await;
     let Some(browser) = chat(&service).await else {
         return;
     };

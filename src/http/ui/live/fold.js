@@ -11,6 +11,12 @@
 /** So many characters of a result are kept with its call. */
 const PREVIEW = 500;
 
+/** As much of a result as is kept with its call; what is missing has its mark. @param {string} text */
+function beginning(text) {
+  const letters = [...text];
+  return letters.length > PREVIEW ? `${letters.slice(0, PREVIEW - 1).join("")}…` : text;
+}
+
 export class State {
   constructor() {
     this.boot = -1;

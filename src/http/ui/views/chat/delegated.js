@@ -61,7 +61,7 @@ class Delegated extends View {
           typeof outcome?.usage?.cost_usd === "number" ? ` · ${money(outcome.usage.cost_usd)}` : "",
         ),
       ),
-      make("p", { class: "given-body" }, clean(task.body).slice(0, 200)),
+      make("p", { class: "given-body" }, clean(task.body)),
       said ? fold("Result", markdown(said.slice(0, SHOWN) + (said.length > SHOWN ? "…" : ""))) : null,
     );
   }

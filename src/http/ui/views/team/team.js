@@ -12,6 +12,7 @@ import { button, cell, crumb, facts, figure, fold, pill, teamLink } from "../../
 import { act } from "../../parts/toast.js";
 import { createTeam, shutDown } from "../org/org.js";
 import { createTask, MAIN } from "../tasks/create.js";
+import { changes } from "./changes.js";
 import { file } from "./file.js";
 import { untrusted } from "./untrusted.js";
 
@@ -28,7 +29,8 @@ class TeamPage extends View {
     const name = this.place.rest[0] ?? "main";
     this.name = name;
     const path = `/teams/${part(name)}`;
-    for (const one of [this.team, this.config, this.ended, this.memories, this.triggers, this.untrusted]) one?.close();
+    const sources = [this.team, this.config, this.ended, this.memories, this.triggers, this.untrusted, this.changes];
+    for (const one of sources) one?.close();
     this.team = this.source((signal) => get(path, {}, signal), ["team.changed", "task.changed", "usage.changed"]);
     this.config = this.source((signal) => get(`${path}/config`, {}, signal), ["config.reloaded"]);
     this.ended = this.source(
@@ -41,6 +43,7 @@ class TeamPage extends View {
     );
     this.untrusted = this.source((signal) => list(`${path}/untrusted-files`, { limit: 200 }, signal), ["task.changed"]);
     this.triggers = this.source((signal) => list("/triggers", { team: name, limit: 50 }, signal), ["trigger.changed"]);
+    this.changes = this.source((signal) => list("/changes", { team: name, limit: 20 }, signal), ["approval.changed"]);
   }
 
   /** @param {import("../../core/place.js").Place} place */
@@ -200,6 +203,20 @@ class TeamPage extends View {
                     ),
                   )
                 : make("p", { class: "muted" }, "None. A trigger starts work at times or on events."),
+            ),
+          ),
+          make(
+            "section",
+            { class: "panel" },
+            make("h2", {}, "Changed by itself"),
+            this.changes?.show(({ rows }) =>
+              rows.length
+                ? changes(rows, () => this.changes?.reload())
+                : make(
+                    "p",
+                    { class: "muted" },
+                    "Nothing. A team that learns may propose changes to its skills and rules.",
+                  ),
             ),
           ),
         ),
