@@ -177,9 +177,3 @@ function stream(turn, value, at) {
       break;
   }
 }
-
-/** As the service cuts it. @param {string} text */
-function beginning(text) {
-  const letters = [...text];
-  return letters.length > PREVIEW ? `${letters.slice(0, PREVIEW - 1).join("")}…` : text;
-}

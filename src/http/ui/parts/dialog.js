@@ -81,7 +81,7 @@ export function ask({ title, about, body, action, leave = "Cancel", dangerous, w
       event.preventDefault();
       if (!typed) return dialog.close();
       question.hidden = false;
-      /** @type {HTMLElement | null} */ (question.querySelector("button"))?.focus();
+      /** @type {HTMLElement | null} */ (question.querySelector("button:last-child"))?.focus();
     };
     dialog.oncancel = leaving;
     // Wherever the focus is, which a button that goes away leaves to the page.
