@@ -188,10 +188,6 @@ pub struct Place {
     pub topic: Option<TopicRef>,
 }
 
-#[expect(
-    clippy::trivially_copy_pass_by_ref,
-    reason = "serde asks for a reference"
-)]
 fn is_none(number: &u64) -> bool {
     *number == 0
 }

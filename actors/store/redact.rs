@@ -157,7 +157,7 @@ const SPINE: &[Texts] = &[
     Texts {
         kind: "edge\0trigger",
         owner: Owner::At("/team/name"),
-        fields: &["task", "disabled_reason"],
+        fields: &["task", "disabled_reason", "held", "quieted/*/text"],
         names: &[],
     },
     Texts {

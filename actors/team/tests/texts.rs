@@ -135,13 +135,13 @@ async fn an_answer_and_an_error_longer_than_a_frame_are_marked() {
 
 /// More than a frame takes, and no more than a turn keeps.
 fn kept() -> &'static str {
-    LONG.split_at(1_040_000).0
+    long().split_at(1_040_000).0
 }
 
 /// EN-43: a text that a model never ends is kept as far as 1 MiB, and says so.
 #[actix::test]
 async fn a_text_without_end_is_cut_and_marked() {
-    let world = World::new(|_| vec![Play::Say(LONG), Play::Answer]);
+    let world = World::new(|_| vec![Play::Say(long()), Play::Answer]);
     let spine = world.start();
     let client = world.connect(&spine);
 
@@ -158,25 +158,24 @@ async fn a_text_without_end_is_cut_and_marked() {
     let outcome = task.await.unwrap().unwrap().outcome.unwrap();
     let mark = format!(
         " … [{} more characters: a text holds no more]",
-        LONG.len() - (1 << 20)
+        long().len() - (1 << 20)
     );
     assert!(outcome.text.ends_with(&mark));
     assert!(outcome.truncated && end["truncated"] == true);
 }
 
-const LONG: &str = {
-    const BYTES: [u8; 1_200_000] = [b'x'; 1_200_000];
-    match std::str::from_utf8(&BYTES) {
-        Ok(text) => text,
-        Err(_) => "",
-    }
-};
+static LETTERS: [u8; 1_200_000] = [b'x'; 1_200_000];
+
+/// More than a turn keeps of a text.
+fn long() -> &'static str {
+    std::str::from_utf8(&LETTERS).unwrap()
+}
 
 /// CH-148, CH-151: an earlier answer stands in the next prompt as far as the log keeps it, and says
 /// where the rest is; the same after a restart.
 #[actix::test]
 async fn an_earlier_answer_that_was_cut_says_how_to_read_it() {
-    let world = World::new(|_| vec![Play::Say(LONG.split_at(3_000).0), Play::Answer]);
+    let world = World::new(|_| vec![Play::Say(long().split_at(3_000).0), Play::Answer]);
     let client = world.connect(&world.start());
     client.say("m1", "hello");
     let topic = client.topic_of("m1").await;
