@@ -208,7 +208,7 @@ impl Grants {
     pub fn read(storage: &dyn Storage) -> Result<Self, StorageError> {
         let grants = Self::default();
         let mut standing = grants.lock();
-        each(storage, KIND, &mut |key, value| {
+        each(storage, KIND, |key, value| {
             // What cannot be read grants nothing.
             if let Some(grant) = row::<Grant>(storage, key, value) {
                 let used = HashSet::new();
@@ -216,7 +216,7 @@ impl Grants {
             }
         })?;
         let prefix = EdgeKey::prefix(USE).len();
-        each(storage, USE, &mut |key, _| {
+        each(storage, USE, |key, _| {
             let name = String::from_utf8_lossy(key.get(prefix..).unwrap_or_default());
             if let Some((id, name)) = name.split_once('/')
                 && let Some(found) = standing.get_mut(id)
@@ -338,7 +338,7 @@ fn use_key(id: &str, name: &str) -> EdgeKey {
 fn each(
     storage: &dyn Storage,
     kind: &str,
-    visit: &mut dyn FnMut(&[u8], Result<&[u8], StorageError>),
+    mut visit: impl FnMut(&[u8], Result<&[u8], StorageError>),
 ) -> Result<(), StorageError> {
     let prefix = EdgeKey::prefix(kind);
     let end = after_prefix(&prefix);

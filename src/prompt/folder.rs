@@ -417,7 +417,7 @@ impl<'a> Folder<'a> {
 
 fn stamp(seen: &Stat) -> Stamp {
     let modified = (seen.st_mtime, seen.st_mtime_nsec as i64);
-    Stamp::new(modified, size(seen), seen.st_ino, seen.st_nlink as u64)
+    Stamp::new(modified, size(seen), seen.st_ino, seen.st_nlink)
 }
 
 fn size(seen: &Stat) -> u64 {
