@@ -220,14 +220,17 @@ async fn the_log_is_followed_by_team_and_by_words() {
     let mut text = Following::start(&service, &["logs", "-f", "--level", "info"]);
     text.line().await;
 
-    let backup = |name: &str| service.path(name).to_str().expect("UTF-8").to_owned();
-    let (one, two) = (backup("one.tar.zst"), backup("two.tar.zst"));
-    assert_eq!(service.run(&["backup", &one], "").await.code, Some(0));
+    let backup = async |service: &Service, name: &str| {
+        let wish = Some(json!({ "name": name }));
+        let (status, job) = service.api("POST", "/api/v1/backups", wish).await;
+        assert_eq!(status, 202, "{job}");
+    };
+    backup(&service, "one").await;
     let first = json_of(&lines.line().await);
     text.until(|line| line.contains("one.tar.zst")).await;
     service.kill();
     service.launch().await;
-    assert_eq!(service.run(&["backup", &two], "").await.code, Some(0));
+    backup(&service, "two").await;
     let second = json_of(&lines.line().await);
 
     assert_eq!(first["level"], "info");

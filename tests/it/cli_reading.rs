@@ -125,7 +125,7 @@ async fn the_log_is_shown_oldest_first() {
     service.run(&["backup", file], "").await;
     // A line is kept a moment after it was written.
     let deadline = Instant::now() + PATIENCE;
-    let find = ["logs", "--query", "copy.tar.zst", "--json"];
+    let find = ["logs", "--query", "job done", "--json"];
     while json_of(&service.run(&find, "").await.stdout)["total"] == 0 {
         assert!(Instant::now() < deadline, "the line is not kept");
     }

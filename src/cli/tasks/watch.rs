@@ -51,8 +51,11 @@ impl Seen {
     }
 
     fn same(&self, other: &Self) -> bool {
-        let standing = |seen: &Self| (seen.state.clone(), seen.wait_reason.clone(), seen.attempts);
-        standing(self) == standing(other)
+        let reason = self.wait_reason.as_ref().zip(other.wait_reason.as_ref());
+        self.state == other.state
+            && self.attempts == other.attempts
+            // A row tells that its team is paused; an event about the task does not know.
+            && reason.is_none_or(|(one, another)| one == another)
     }
 
     fn line(&self) -> String {
