@@ -252,7 +252,7 @@ fn the_table_of_bounds_names_tests_and_tools_that_there_are() {
         let args = args.split("\n}").next().unwrap();
         let takes = |name: &&str| args.contains(&format!("    {name}: "));
         let name = text.split("const NAME: &'static str = \"").nth(1);
-        let (true, Some(name)) = (naming.iter().any(|name| takes(name)), name) else {
+        let (true, Some(name)) = (naming.iter().any(takes), name) else {
             continue;
         };
         let name = format!("`{}`", name.split('"').next().unwrap());
