@@ -144,7 +144,7 @@ pub fn move_to(made: &Path, file: &Path) -> Result<(), BackupError> {
     Ok(())
 }
 
-/// Says early that the place is taken; whether it is in the end, [`give_name`] finds out.
+/// Says early that the place is taken; whether it is in the end, `give_name` finds out.
 pub fn refuse_existing(file: &Path) -> Result<(), BackupError> {
     match file.symlink_metadata() {
         Ok(_) => Err(BackupError::Exists(file.to_owned())),
