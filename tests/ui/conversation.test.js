@@ -128,6 +128,29 @@ test("what may have been accepted is not sent again unasked", () => {
   assert.deepEqual([sent.status, waiting.status], ["unconfirmed", "sending"]);
 });
 
+// OP-51
+test("what is discarded right after a reload does not come back from what the browser kept", () => {
+  const place = storage();
+  const before = new Conversation(place, "someone");
+  before.beginChannel("ws:1");
+  const other = new Conversation(place, "someone");
+  other.beginChannel("ws:1");
+  before.compose("not wanted", "");
+  before.save();
+  const after = new Conversation(place, "someone");
+  other.compose("of another tab", "");
+  other.save();
+
+  after.remove(after.unacknowledged()[0]);
+  after.save();
+
+  const kept = new Conversation(place, "someone").unacknowledged();
+  assert.deepEqual(
+    kept.map((turn) => turn.text),
+    ["of another tab"],
+  );
+});
+
 // OP-67, CH-159
 test("after a break the whole text of the step takes the place of its pieces", () => {
   const conversation = new Conversation(storage(), "someone");

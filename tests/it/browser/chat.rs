@@ -407,9 +407,7 @@ async fn two_topics_answer_at_the_same_time() {
 #[tokio::test]
 async fn delegated_work_is_nested_below_its_turn() {
     let service = Service::start().await;
-    let team = json!({"name": "research", "description": "finds things out", "scope_accepts": ["research"]});
-    let (status, made) = service.api("POST", "/api/v1/teams", Some(team)).await;
-    assert_eq!(status, 201, "{made}");
+    service.make_team("research", "finds things out").await;
     let Some(browser) = chat(&service).await else {
         return;
     };

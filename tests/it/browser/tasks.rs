@@ -10,10 +10,10 @@ use crate::{service::Service, webdriver::Browser};
 /// Longer than any test.
 const LONG: &str = "#wait 60000\n#reply late";
 
+/// Work given to a team at work is asked about first, and its setup is work: so this waits for it.
 async fn started() -> Service {
     let service = asking().await;
-    let team = json!({"name": "research", "description": "finds things out", "scope_accepts": ["research"]});
-    order(&service, "POST", "/api/v1/teams", team).await;
+    service.make_team("research", "finds things out").await;
     service
 }
 

@@ -25,8 +25,8 @@ export class Conversation {
   onMoved = () => {};
   /** The topic on the page. @type {string | null} */
   viewed = null;
-  /** This page, among the tabs of the browser. */
-  tab = makeId();
+  /** The messages that this tab sends: what was written in it, and what it found unsent. @type {Set<string>} */
+  mine = new Set();
   /** Drafts that were changed in this tab; empty means that one was sent. @type {Map<string, string>} */
   typed = new Map();
   /** @type {string | null} */ channel = null;
@@ -57,7 +57,7 @@ export class Conversation {
     this.drafts = kept?.drafts ?? {};
     this.heard = kept?.heard ?? {};
     this.expectLoss = false;
-    for (const turn of this.unacknowledged()) turn.tab = this.tab;
+    for (const turn of this.unacknowledged()) this.mine.add(turn.id);
   }
 
   saveSoon() {
@@ -70,7 +70,7 @@ export class Conversation {
     const { principal, channel, lastSeq, topics, logs, drafts, heard } = this;
     const own = { principal, channel, lastSeq, topics, logs, drafts, heard };
     const kept = shelf.read(this.storage, principal);
-    shelf.write(this.storage, shelf.merge(own, kept, this.tab, this.typed));
+    shelf.write(this.storage, shelf.merge(own, kept, this.mine, this.typed));
   }
 
   /** Keeps what is typed for a topic. @param {string} key @param {string} text */
@@ -118,7 +118,6 @@ export class Conversation {
     const turn = {
       kind: "turn",
       id: makeId(),
-      tab: this.tab,
       task: null,
       text: content,
       at: Date.now(),
@@ -138,6 +137,7 @@ export class Conversation {
       truncated: false,
       revision: 0,
     };
+    this.mine.add(turn.id);
     const log = this.log(topic);
     log.items.push(turn);
     log.touched = turn.at;

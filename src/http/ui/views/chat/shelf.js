@@ -48,10 +48,10 @@ export function write(storage, kept) {
 /**
  * What to keep when another tab has kept something since: the logs of whoever knows more, the other's messages that
  * are still on their way, and each draft as it was typed last.
- * @param {Kept} own @param {Kept | null} kept @param {string} tab this one @param {Map<string, string>} typed drafts of this tab
+ * @param {Kept} own @param {Kept | null} kept @param {Set<string>} mine messages of this tab @param {Map<string, string>} typed drafts of this tab
  * @returns {Kept}
  */
-export function merge(own, kept, tab, typed) {
+export function merge(own, kept, mine, typed) {
   if (!kept || kept.channel !== own.channel) return own;
   const drafts = { ...kept.drafts };
   for (const [key, text] of typed) {
@@ -67,7 +67,7 @@ export function merge(own, kept, tab, typed) {
   );
   for (const [key, log] of Object.entries(other.logs)) {
     const underway = log.items.filter(
-      (/** @type {any} */ item) => item.status === "sending" && !known.has(item.id) && (behind || item.tab !== tab),
+      (/** @type {any} */ item) => item.status === "sending" && !known.has(item.id) && (behind || !mine.has(item.id)),
     );
     if (underway.length) logs[key] = { ...(logs[key] ?? log), items: [...(logs[key]?.items ?? []), ...underway] };
   }
