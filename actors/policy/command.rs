@@ -131,6 +131,11 @@ mod tests {
                     .to_vec()
             )
         );
+        // To the shell these are plain between single quotes.
+        assert_eq!(
+            words(r"printf 'a\n!'"),
+            Some(vec!["printf".to_owned(), r"a\n!".to_owned()])
+        );
     }
 
     /// What is hidden in a command must not pass for what stands at its beginning.
@@ -147,6 +152,8 @@ mod tests {
             "git `rm x`",
             "git \"$(rm x)\"",
             "git \"`rm x`\"",
+            "git \"a\\b\"",
+            "git \"a!b\"",
             "git > x",
             "git < x",
             "A=1 git log",

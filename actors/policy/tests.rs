@@ -15,6 +15,9 @@ use super::{
 };
 use crate::{clock::Timestamp, tool};
 
+mod matching;
+mod writing;
+
 const NOW: Timestamp = Timestamp(1_000);
 
 fn draft(id: &str, resource: &str, effect: &str) -> Draft {
