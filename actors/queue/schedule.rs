@@ -449,25 +449,15 @@ impl Schedule {
     /// A task that was taken waits again, first in its lane of those that are as urgent. The lane rests
     /// until then.
     pub fn put_back(&mut self, lane: &Lane, ticket: Ticket, not_before: Option<Timestamp>) {
-        self.arrivals += 1;
-        let arrival = self.arrivals;
         let since = self.waits_since(&lane.team);
         self.change(lane, |work| {
-            let priority = ticket.priority;
-            let more_urgent = |other: &Waiting| other.place.priority < priority;
-            let behind = work.waiting.partition_point(more_urgent);
-            let next = work.waiting.get(behind).map(|next| next.place);
-            let place = match next {
-                Some(first) if first.priority == priority => Place {
-                    arrival: first.arrival.saturating_sub(1),
-                    ..first
-                },
-                _ => Place {
-                    priority,
-                    round: work.rounds(priority).present,
-                    arrival,
-                },
+            let place = Place {
+                priority: ticket.priority,
+                round: work.rounds(ticket.priority).present,
+                // Before all that ever arrived.
+                arrival: 0,
             };
+            let behind = work.waiting.partition_point(|other| other.place < place);
             let waiting = Waiting {
                 place,
                 ticket,

@@ -8,6 +8,7 @@ use crate::{
         Decide,
         record::{Approval, Choice},
     },
+    policy::class::Kind,
     store::reads,
     tool::Asking,
 };
@@ -98,4 +99,44 @@ async fn a_decision_elsewhere_is_told_where_the_card_was() {
         .unwrap();
 
     assert_eq!((after_here, frames()), (1, 3));
+}
+
+/// PL-81: an approval is about what the call is about.
+#[actix::test]
+async fn a_request_has_the_kind_that_the_call_asks_for() {
+    let bench = Bench::new();
+    let process = bench.start();
+    let kind = |name: &str| {
+        let asking = Asking {
+            kind: name.to_owned(),
+            ..Asking::default()
+        };
+        process.request(bench.clock.now(), &asking).kind
+    };
+
+    for (name, wanted) in Kind::ALL {
+        assert_eq!((name, kind(name)), (name, wanted));
+    }
+    assert_eq!(kind("unheard of"), Kind::Tool);
+}
+
+/// PL-85, CH-60: what is too long for a card is cut, and the card says where all of it is.
+#[actix::test]
+async fn a_card_that_is_cut_says_where_the_rest_is() {
+    let bench = Bench::new();
+    let process = bench.start();
+    let asking = Asking {
+        diff: Some("- a line\n".repeat(10_000)),
+        ..Asking::default()
+    };
+    let approval = process.open_with(&bench, asking).await;
+
+    let frames = reads::outbox(&*process.storage, &"ws:1".into()).unwrap();
+    let card = serde_json::to_value(&frames[0].frame).unwrap();
+
+    let content = card["body"]["content"].as_str().unwrap();
+    let rest = format!("`hivewright approvals show {}`", approval.short_id);
+    assert!(content.contains(&rest), "{content}");
+    let name = &approval.short_id;
+    assert!(content.contains(&format!("/approve {name}")), "{content}");
 }

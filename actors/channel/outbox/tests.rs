@@ -280,3 +280,87 @@ fn a_client_that_had_more_passing_frames_gets_higher_numbers() {
         [Some(seq(1) + 8), Some(seq(1) + 9)]
     );
 }
+
+/// CH-85: a frame that was stored before its turn waits for those before it, and is sent once.
+#[test]
+fn an_early_frame_waits_for_its_turn() {
+    let mut outbox = Outbox::default();
+    outbox.stored(1, 1, plain(1));
+    outbox.take_ready();
+    let before = (outbox.next(), outbox.early(), outbox.is_waiting());
+
+    outbox.stored(4, 1, plain(4));
+    outbox.stored(3, 1, plain(3));
+
+    assert_eq!(before, (2, 0, false));
+    assert_eq!(outbox.take_ready(), []);
+    assert_eq!(
+        (outbox.next(), outbox.early(), outbox.is_waiting()),
+        (2, 2, true)
+    );
+    outbox.stored(2, 1, plain(2));
+    let sent: Vec<u64> = outbox
+        .take_ready()
+        .into_iter()
+        .map(|(place, _)| place)
+        .collect();
+    assert_eq!(sent, [2, 3, 4]);
+    assert!(!outbox.is_waiting());
+}
+
+/// CH-85, CH-89: a client that comes back gets what waited for its turn when its turn comes, and not twice.
+#[test]
+fn what_waits_for_its_turn_outlives_a_reload() {
+    let mut outbox = Outbox::default();
+    for early in [3, 6] {
+        outbox.stored(early, 1, plain(early));
+    }
+    let stored = (1..=4).map(|place| (place, 1, plain(place))).collect();
+
+    let replay = outbox.reload(stored, seq(1));
+
+    let frames: Vec<_> = (2..=4)
+        .map(|place| Replay::Frame(place, plain(place)))
+        .collect();
+    assert_eq!(replay, frames);
+    outbox.stored(5, 1, plain(5));
+    assert_eq!(outbox.take_ready(), [(5, plain(5)), (6, plain(6))]);
+}
+
+/// CH-89: whoever asks for all that is kept is told of no hole before it.
+#[test]
+fn there_is_no_hole_before_the_beginning() {
+    let stored = || [(5, plain(5))];
+
+    assert_eq!(missed(stored(), 0), [Replay::Frame(5, plain(5))]);
+    assert_eq!(missed(stored(), 1).len(), 2);
+}
+
+/// CH-87: bytes are bounded, and each frame counts once, in whatever order it is stored.
+#[test]
+fn a_frame_counts_once() {
+    let half = MOST_BYTES / 2;
+    let mut outbox = Outbox::default();
+    for ordinal in [2, 2, 1, 1] {
+        outbox.keep(ordinal, half, &plain(ordinal));
+    }
+
+    assert!(
+        outbox.excess(Timestamp(0)).is_empty(),
+        "just as much as is kept"
+    );
+    outbox.keep(3, 1, &plain(3));
+    assert_eq!(outbox.excess(Timestamp(0)), [1]);
+}
+
+/// CH-87: what is too old goes by age, and takes no newer progress with it.
+#[test]
+fn an_old_frame_goes_alone() {
+    let mut outbox = Outbox::default();
+    let now = Timestamp(0) + MOST_AGE + Duration::from_millis(1);
+    outbox.stored(1, 1, plain(1));
+    outbox.stored(2, 1, frame(2, true, now));
+    outbox.stored(3, 1, frame(3, false, now));
+
+    assert_eq!(outbox.excess(now), [1]);
+}

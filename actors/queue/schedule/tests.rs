@@ -520,3 +520,133 @@ fn a_returned_task_keeps_its_class() {
     let order = [5, 7, 2, 4, 1, 3, 6].map(task);
     assert_eq!(schedule.waiting_in(&lane), order);
 }
+
+/// OR-77, OR-78: who comes while a task is tried again stands behind it, however much else its person has given.
+#[test]
+fn a_returned_task_is_not_overtaken_by_newcomers() {
+    let mut schedule = Schedule::new(limits(1));
+    let lane = Lane {
+        team: "team".into(),
+        topic: None,
+    };
+    schedule.push(&lane, of("ann", task(1), Priority::Normal));
+    schedule.push(&lane, of("ann", task(2), Priority::Normal));
+    schedule.next(Timestamp(0)).unwrap();
+
+    schedule.put_back(&lane, of("ann", task(1), Priority::Normal), None);
+    schedule.push(&lane, of("bob", task(3), Priority::Normal));
+
+    assert_eq!(schedule.waiting_in(&lane), [1, 3, 2].map(task));
+}
+
+/// SE-130, OR-79: a turn that waits for other work holds no slot, and takes one again before it goes on.
+#[test]
+fn a_turn_that_waits_for_other_work_lends_its_slot() {
+    let mut schedule = Schedule::new(limits(1));
+    schedule.push(&lane(1, 0), ticket(task(1), Priority::Normal));
+    schedule.push(&lane(2, 0), ticket(task(2), Priority::Normal));
+    schedule.lend(&lane(2, 0));
+    assert_eq!(schedule.running(), 0, "what does not run lends nothing");
+    schedule.next(Timestamp(0)).unwrap();
+    assert_eq!(schedule.next(Timestamp(0)), None);
+
+    // Two of its calls wait: the slot is lent once.
+    schedule.lend(&lane(1, 0));
+    schedule.lend(&lane(1, 0));
+    assert_eq!(schedule.running(), 0);
+    assert_eq!(schedule.next(Timestamp(0)).unwrap().0, lane(2, 0));
+
+    assert!(schedule.reclaim(&lane(1, 0)), "the other call still waits");
+    assert_eq!(schedule.running(), 1);
+    assert!(!schedule.reclaim(&lane(1, 0)), "the slot is taken");
+    schedule.finished(&lane(2, 0), Duration::ZERO);
+    assert!(schedule.reclaim(&lane(1, 0)));
+    assert_eq!(schedule.running(), 1);
+    assert!(schedule.reclaim(&lane(1, 0)), "nothing is lent any more");
+    assert_eq!(schedule.running(), 1);
+    schedule.finished(&lane(1, 0), Duration::ZERO);
+    assert_eq!(schedule.running(), 0);
+}
+
+/// OR-79: a turn that ends while its slot is lent gives back no second one.
+#[test]
+fn a_turn_that_ends_while_it_lends_frees_nothing_twice() {
+    let mut schedule = Schedule::new(limits(2));
+    for team in [1, 2] {
+        schedule.push(&lane(team, 0), ticket(task(team.into()), Priority::Normal));
+        schedule.next(Timestamp(0)).unwrap();
+    }
+
+    schedule.lend(&lane(1, 0));
+    schedule.finished(&lane(1, 0), Duration::ZERO);
+
+    assert_eq!(schedule.running(), 1);
+}
+
+/// OR-79: the limit of turns at a time can be changed.
+#[test]
+fn more_slots_are_used_at_once() {
+    let mut schedule = Schedule::new(limits(1));
+    for team in [1, 2] {
+        schedule.push(&lane(team, 0), ticket(task(team.into()), Priority::Normal));
+    }
+    schedule.next(Timestamp(0)).unwrap();
+    assert_eq!(schedule.next(Timestamp(0)), None);
+
+    schedule.allow(2);
+
+    assert_eq!(schedule.next(Timestamp(0)).unwrap().0, lane(2, 0));
+}
+
+/// SE-20: a lane is held up to the moment and not beyond; one that is let go starts at once.
+#[test]
+fn a_held_lane_goes_on_at_its_moment_or_when_it_is_let_go() {
+    let mut schedule = Schedule::new(limits(2));
+    for topic in [1, 2] {
+        schedule.push(
+            &lane(topic, 0),
+            ticket(task(topic.into()), Priority::Normal),
+        );
+        schedule.hold(&lane(topic, 0), Timestamp(10));
+    }
+    assert_eq!(schedule.next(Timestamp(9)), None);
+
+    schedule.unhold(&lane(2, 0));
+
+    assert_eq!(schedule.next(Timestamp(9)).unwrap().0, lane(2, 0));
+    assert_eq!(schedule.wakes_at(), Some(Timestamp(10)));
+    assert_eq!(schedule.next(Timestamp(10)).unwrap().0, lane(1, 0));
+    assert_eq!(schedule.wakes_at(), None);
+}
+
+/// OR-80: who is refused is told how many wait.
+#[test]
+fn a_refusal_says_how_many_wait() {
+    assert_eq!([Full::Topic(7), Full::Queue(9)].map(Full::waiting), [7, 9]);
+}
+
+/// SC-117: what is remembered of people and topics is bounded; whoever waits is not forgotten.
+#[test]
+fn people_and_topics_of_long_ago_are_forgotten() {
+    let mut schedule = Schedule::new(limits(1));
+    let team = TeamName::from("team");
+    let topic = |number: u64| Lane {
+        team: team.clone(),
+        topic: Some(format!("t-{number}").into()),
+    };
+    let waits = topic(0);
+    schedule.push(&waits, of("person-0", task(0), Priority::Low));
+    for number in 1..=3 * REMEMBERED_STARTS {
+        let person = format!("person-{number}");
+        schedule.push(&topic(number), of(&person, task(1), Priority::Normal));
+        let (lane, _) = schedule.next(Timestamp(0)).unwrap();
+        schedule.finished(&lane, Duration::ZERO);
+    }
+
+    let work = &schedule.teams[&team];
+    let most = usize::try_from(REMEMBERED_STARTS).unwrap() + 1;
+    assert_eq!(work.people.len(), most);
+    assert_eq!(work.lane_starts.len(), most - 1);
+    assert_eq!(work.lanes.len(), 1, "a lane without work is no lane");
+    assert_eq!(schedule.next(Timestamp(0)), Some((waits, task(0))));
+}
