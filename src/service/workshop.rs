@@ -92,7 +92,7 @@ impl Workshop {
         let changes = Changes::new(ground.home.clone(), Arc::new(WallClock), ids.clone());
         let rules = Rulebook::open(ground.live.clone(), &*ground.storage).map_err(unreadable)?;
         let last_caps = LastCaps::open(&*ground.storage).map_err(unreadable)?;
-        let taint = Taint::open(&*ground.storage).map_err(unreadable)?;
+        let taint = Taint::open(&*ground.storage, &ground.home.teams()).map_err(unreadable)?;
         let (gate, line) = (Gate::default(), Line::default());
         let (office, desk) = (Office::default(), Desk::default());
         let toolbox = tools::memory::add(gate.equip(options.toolbox), &memory);

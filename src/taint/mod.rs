@@ -9,7 +9,6 @@
 use std::{
     collections::{BTreeMap, HashMap, HashSet, VecDeque},
     fmt,
-    ops::ControlFlow,
     path::{Path, PathBuf},
     sync::{
         Arc, Mutex, MutexGuard, OnceLock, PoisonError,
@@ -24,18 +23,21 @@ use hivewright_actors::{
     ids::{Ids, PrincipalId, TaskId, TeamKey, TeamName},
     notice::{Notice, NoticeKind},
     org::belongings::Belongings,
-    storage::{Order, Storage, StorageError},
+    storage::{Storage, StorageError},
     store::{
         StoreHandle,
-        damage::row,
-        records::{EdgeKey, Writes, after_prefix},
+        records::{EdgeKey, Writes},
     },
 };
-use serde::{Deserialize, Serialize, de::DeserializeOwned};
+use serde::{Deserialize, Serialize};
 
-use self::seen::{FileId, Met, Moment, Seen};
+use self::{
+    damage::Damaged,
+    seen::{FileId, Met, Moment, Seen},
+};
 use crate::{machine::sha256, sandbox::workspace::governance};
 
+mod damage;
 pub mod seen;
 #[cfg(test)]
 mod tests;
@@ -157,10 +159,12 @@ struct State {
     /// Governed files as the operator or a trusted turn left them. Only those: what a command can write, it can
     /// also write within the same tick of the clock.
     trusted: VecDeque<(FileId, Moment)>,
+    damaged: Damaged,
 }
 
 impl State {
     fn insert(&mut self, label: UntrustedFile) {
+        self.damaged.forget(&label.path);
         if let Some(seen) = label.seen {
             self.inodes.insert(seen.id, label.path.clone());
         }
@@ -189,6 +193,7 @@ impl State {
         self.labels.contains_key(&*path)
             || by_inode().is_some()
             || self.is_in_labelled_folder(place)
+            || self.damaged.holds(place)
             || self.windows.values().any(in_window)
                 && !self.trusted.contains(&(seen.id, seen.changed))
     }
@@ -225,29 +230,22 @@ fn key(kind: &'static str, name: &str) -> EdgeKey {
     EdgeKey::new(kind, sha256(name.as_bytes()))
 }
 
-fn rows<T: DeserializeOwned>(storage: &dyn Storage, kind: &str) -> Result<Vec<T>, StorageError> {
-    let start = EdgeKey::prefix(kind);
-    let end = after_prefix(&start);
-    let mut rows = Vec::new();
-    storage.scan(&start, &end, Order::Rising, &mut |key, value| {
-        rows.extend(row::<T>(storage, key, value));
-        ControlFlow::Continue(())
-    })?;
-    Ok(rows)
-}
-
 impl Taint {
-    /// The labels in this store, and windows that a kill left open. Blocks.
-    pub fn open(storage: &dyn Storage) -> Result<Self, StorageError> {
+    /// The labels in this store, and windows that a kill left open. What is damaged among them counts as untrusted, and
+    /// is looked for below the folder of teams. Blocks.
+    pub fn open(storage: &dyn Storage, teams: &Path) -> Result<Self, StorageError> {
         let mut state = State::default();
-        for label in rows::<UntrustedFile>(storage, FILE)? {
+        let (labels, damaged_labels) = damage::rows::<UntrustedFile>(storage, FILE)?;
+        for label in labels {
             state.insert(label);
         }
-        for mut window in rows::<WindowRow>(storage, WINDOW)? {
+        let (windows, damaged_windows) = damage::rows::<WindowRow>(storage, WINDOW)?;
+        for mut window in windows {
             // Nobody can tell any more what its command has read.
             window.sure = true;
             state.windows.insert(window.id.clone(), window);
         }
+        state.distrust(damaged_labels, damaged_windows, teams);
         Ok(Self(Arc::new(Inner {
             state: Mutex::new(state),
             ..Inner::default()
@@ -256,7 +254,16 @@ impl Taint {
 
     /// From now on labels are stored. What a kill left open is looked through.
     pub fn connect(&self, store: StoreHandle, clock: Arc<dyn Clock>, ids: Ids) {
+        let repairs = self.state().repairs(clock.now(), &ids);
         let _already = self.0.store.set((store, clock, ids));
+        if let Some(repairs) = repairs {
+            let this = self.clone();
+            actix::spawn(async move {
+                if let Err(error) = this.commit(repairs).await {
+                    tracing::error!(%error, "damaged labels of files stay as they are");
+                }
+            });
+        }
         let left: Vec<_> = self.state().windows.values().cloned().collect();
         for row in left {
             let window = Window {
@@ -298,7 +305,7 @@ impl Taint {
     /// Nothing is labelled and nothing untrusted is under way.
     pub fn is_quiet(&self) -> bool {
         let state = self.state();
-        state.labels.is_empty() && state.windows.is_empty()
+        state.labels.is_empty() && state.windows.is_empty() && state.damaged.is_empty()
     }
 
     /// Whether a file that lies at this real path is labelled. Ask after it was read: what changed meanwhile
@@ -384,9 +391,14 @@ impl Taint {
 
     /// A trusted turn wrote a file anew.
     pub async fn written_anew(&self, place: &Path) -> Result<(), TaintError> {
-        let label = self.state().remove(&place.to_string_lossy());
+        let path = place.to_string_lossy();
+        let (label, was_damaged) = {
+            let mut state = self.state();
+            (state.remove(&path), state.damaged.forget(&path))
+        };
         match label {
             Some(label) => self.commit(Writes::new().drop_edge(&label.key())).await,
+            None if was_damaged => self.commit(damage::dropped(&path)).await,
             None => Ok(()),
         }
     }

@@ -4,6 +4,8 @@
 
 use std::fs;
 
+use hivewright_actors::storage::Batch;
+
 use super::*;
 use crate::http::doubles::Memory;
 
@@ -57,15 +59,97 @@ fn a_window_that_a_kill_left_open_still_stands_for_what_changed() {
         .unwrap();
     fs::write(root.join("new.md"), "planted").unwrap();
 
-    let taint = Taint::open(&storage).unwrap();
+    let taint = Taint::open(&storage, &root).unwrap();
     let while_open = (holds(&taint, &root.join("new.md")), holds(&taint, &old));
     let writes = taint.look_through(&window);
     storage.commit(&writes.batch().unwrap()).unwrap();
-    let later = Taint::open(&storage).unwrap();
+    let later = Taint::open(&storage, &root).unwrap();
 
     assert_eq!(while_open, (true, false));
     assert!(later.labels_at(&root.join("new.md")));
     assert_eq!(later.list(&"team".into()).len(), 1);
+}
+
+/// A store with the label of one file and a window, of which these rows cannot be read.
+fn damaged_store(label_of: &Path, kinds: &[&'static str]) -> Memory {
+    let storage = Memory::default();
+    for (kind, name) in [
+        (FILE, label_of.to_string_lossy().into_owned()),
+        (WINDOW, "w1".to_owned()),
+    ] {
+        if kinds.contains(&kind) {
+            let change = (key(kind, &name).bytes(), Some(b"{\"team\": \"te".to_vec()));
+            let changes = vec![change];
+            storage.commit(&Batch { changes }).unwrap();
+        }
+    }
+    storage
+}
+
+/// SC-20, SC-112: a label that cannot be read counts, for its file alone, until a trusted turn writes the file anew.
+#[tokio::test]
+async fn a_file_with_a_damaged_label_is_untrusted() {
+    let (_dir, root) = folder();
+    let (planted, ours) = (
+        root.join("team/notes/planted.md"),
+        root.join("team/ours.md"),
+    );
+    fs::create_dir_all(root.join("team/notes")).unwrap();
+    for path in [&planted, &ours] {
+        fs::write(path, "x").unwrap();
+    }
+    let storage = damaged_store(&planted, &[FILE]);
+
+    let taint = Taint::open(&storage, &root).unwrap();
+    let found = (holds(&taint, &planted), holds(&taint, &ours));
+    let listed = taint.list(&"team".into());
+    let unsearched = Taint::open(&storage, &root.join("none")).unwrap();
+    let unfound = (holds(&unsearched, &planted), holds(&unsearched, &ours));
+    let watch = unsearched.watch(worker(), vec![root.join("team")]).await;
+    let may_have_read = watch.unwrap().end().await.unwrap();
+    unsearched.written_anew(&planted).await.unwrap();
+
+    assert_eq!(found, (true, false));
+    assert_eq!(listed.len(), 1);
+    assert_eq!(
+        (Path::new(&listed[0].path), listed[0].extent),
+        (&*planted, Extent::File)
+    );
+    assert_eq!(unfound, (true, false));
+    assert!(may_have_read);
+    assert!(!holds(&unsearched, &planted));
+    assert!(unsearched.state().damaged.is_empty());
+}
+
+/// SC-20, SC-112: the label of a folder reaches as far when it is damaged.
+#[test]
+fn a_folder_with_a_damaged_label_is_untrusted() {
+    let (_dir, root) = folder();
+    let file = root.join("team/modules/deep/x.js");
+    fs::create_dir_all(root.join("team/modules/deep")).unwrap();
+    fs::write(&file, "x").unwrap();
+    let storage = damaged_store(&root.join("team/modules"), &[FILE]);
+
+    let opened = [&root, &root.join("none")].map(|teams| Taint::open(&storage, teams).unwrap());
+
+    assert_eq!(opened.map(|taint| holds(&taint, &file)), [true, true]);
+}
+
+/// SC-20, SC-112: of a damaged window nobody knows what it was about: all teams' files count.
+#[test]
+fn a_damaged_window_makes_all_teams_files_untrusted() {
+    let (_dir, root) = folder();
+    let files = ["one/a.md", "two/b.md"].map(|name| root.join(name));
+    for file in &files {
+        fs::create_dir(file.parent().unwrap()).unwrap();
+        fs::write(file, "x").unwrap();
+    }
+    let storage = damaged_store(&root, &[WINDOW]);
+
+    let taint = Taint::open(&storage, &root).unwrap();
+
+    assert_eq!(files.map(|file| holds(&taint, &file)), [true, true]);
+    assert_eq!(taint.list(&"one".into())[0].extent, Extent::Workspace);
 }
 
 /// SC-42: a file that one command reached is not cleared by another one that begins.

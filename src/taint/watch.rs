@@ -73,7 +73,7 @@ impl Watch {
                 let mut roots = self.roots.iter();
                 window.sure && roots.any(|root| meets(&window.roots, root))
             };
-            self.blind = state.windows.values().any(is_open);
+            self.blind = state.windows.values().any(is_open) || state.damaged.is_below(&self.roots);
             state.below(&self.roots).cloned().collect()
         };
         if labels.is_empty() || self.blind {

@@ -103,10 +103,21 @@ enum Edited {
 fn replace(text: &str, args: &Args, rerun: bool) -> Result<Edited, ToolError> {
     let old = endings_of(text, &args.old_string);
     let new = endings_of(text, &args.new_string);
-    if rerun && done_before(text, &old, &new) {
-        return Ok(Edited::Already);
-    }
     let path = &args.file_path;
+    if rerun && is_replaced(text, &old, &new) {
+        let count = text.matches(&*new).count();
+        if count == 1 || args.replace_all || new.is_empty() {
+            return Ok(Edited::Already);
+        }
+        // Some of them stood there before, so that nothing tells whether one is ours.
+        return Err(ToolError::new(
+            ToolFault::Conflict,
+            format!(
+                "an earlier try of this edit was cut off, and {path} does not show whether it took effect: `old_string` is \
+                 not there and `new_string` occurs {count} times; read the file, and edit again what is still to be replaced"
+            ),
+        ));
+    }
     match text.matches(&*old).count() {
         0 => Err(ToolError::new(
             ToolFault::NotFound,
@@ -134,8 +145,8 @@ fn endings_of<'a>(text: &str, passage: &'a str) -> Cow<'a, str> {
     }
 }
 
-/// Whether the file looks as this call would leave it: nothing old is left but what the new holds.
-fn done_before(text: &str, old: &str, new: &str) -> bool {
+/// Whether the file looks as this call may leave it: nothing old is left but what the new holds.
+fn is_replaced(text: &str, old: &str, new: &str) -> bool {
     if new.is_empty() {
         return !text.contains(old);
     }
@@ -194,5 +205,22 @@ mod tests {
             replace("a", &args("a", "ab"), true).unwrap(),
             replaced("ab", 1)
         );
+    }
+
+    /// TO-59: a new text that stands elsewhere, too, proves nothing.
+    #[test]
+    fn a_rerun_that_cannot_tell_whether_it_took_effect_says_so() {
+        let unclear = replace("let b;\nlet b;\n", &args("let a;", "let b;"), true).unwrap_err();
+        let all = Args {
+            replace_all: true,
+            ..args("let a;", "let b;")
+        };
+        let all = replace("let b;\nlet b;\n", &all, true).unwrap();
+        let open = replace("let a;\nlet b;\n", &args("let a;", "let b;"), true).unwrap();
+
+        assert_eq!(unclear.fault, ToolFault::Conflict);
+        assert!(unclear.message.contains("read the file"), "{unclear}");
+        assert_eq!(all, Edited::Already);
+        assert_eq!(open, replaced("let b;\nlet b;\n", 1));
     }
 }

@@ -35,6 +35,7 @@ use super::{
     filter::ToolFilter,
     judge::{Judgement, Opening, Sight},
     pools::Pools,
+    schema::{self, Misfit},
     secrets::{self, SecretUse},
     wire::wire_name,
 };
@@ -355,32 +356,12 @@ fn parse<T: Tool>(args: &Value) -> Result<T::Args, ToolError> {
         return Err(ToolError::invalid("arguments are larger than 2 MiB"));
     }
     let parsed = serde_path_to_error::deserialize(args).map_err(|error| {
-        let path = error.path().to_string();
-        let reason = with_hint(error.into_inner().to_string());
-        T::misfit(match path.as_str() {
-            "." => reason,
-            path => format!("`{path}`: {reason}"),
-        })
+        let first = Misfit::of(error);
+        let schema = schemars::schema_for!(T::Args).to_value();
+        T::misfit(schema::misfits(&schema, args, first))
     })?;
     T::accept(&parsed).map_err(T::misfit)?;
     Ok(parsed)
-}
-
-/// The complaint about an unknown field, with the one that may be meant.
-fn with_hint(reason: String) -> String {
-    let Some(words) = reason.strip_prefix("unknown field `") else {
-        return reason;
-    };
-    let mut words = words.split('`').step_by(2);
-    let unknown = words.next().unwrap_or_default();
-    let near = words
-        .map(|known| (strsim::levenshtein(known, unknown), known))
-        .filter(|(distance, known)| *distance <= 2 && !known.is_empty())
-        .min_by_key(|(distance, _)| *distance);
-    match near {
-        Some((_, known)) => format!("unknown field `{unknown}` (did you mean `{known}`?)"),
-        None => reason,
-    }
 }
 
 struct Counter(usize);

@@ -22,6 +22,7 @@ pub mod propose_change;
 mod provenance;
 pub mod reach;
 mod read;
+mod schema;
 mod secrets;
 #[cfg(test)]
 mod tests;

@@ -379,6 +379,60 @@ async fn arguments_that_do_not_fit_are_refused_with_place_and_reason() {
     }
 }
 
+/// TO-12: a model corrects all at once.
+#[tokio::test]
+async fn every_argument_that_does_not_fit_is_told() {
+    let bench = Bench::new();
+
+    let replies = [
+        bench
+            .call("read", json!({ "offset": "two", "limit": -1, "mode": 1 }))
+            .await,
+        bench
+            .call(
+                "edit",
+                json!({ "file_path": 7, "old_string": null, "new_strin": "b" }),
+            )
+            .await,
+        bench
+            .call("bash", json!({ "env": { "A": 1, "B": "x", "C": [] } }))
+            .await,
+    ];
+
+    let told = replies.map(|reply| {
+        let text = reply.content.strip_prefix("invalid arguments: ");
+        let mut told: Vec<_> = text.unwrap().split("; ").map(str::to_owned).collect();
+        told.sort();
+        told
+    });
+    assert_eq!(
+        told[0],
+        [
+            "`limit`: invalid value: integer `-1`, expected usize",
+            "`mode`: unknown field `mode`, expected one of `file_path`, `limit`, `offset`",
+            "`offset`: expected integer, found string",
+            "missing field `file_path`",
+        ]
+    );
+    assert_eq!(
+        told[1],
+        [
+            "`file_path`: invalid type: integer `7`, expected a string",
+            "`new_strin`: unknown field `new_strin` (did you mean `new_string`?)",
+            "`old_string`: expected string, found null",
+            "missing field `new_string`",
+        ]
+    );
+    assert_eq!(
+        told[2],
+        [
+            "`env.A`: invalid type: integer `1`, expected a string",
+            "`env.C`: expected string, found array",
+            "missing field `command`",
+        ]
+    );
+}
+
 /// TO-12
 #[tokio::test]
 async fn unreadable_and_oversized_arguments_are_refused() {

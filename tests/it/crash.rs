@@ -21,27 +21,51 @@ const CLIENTS: usize = 8;
 /// Messages that each of them keeps under way.
 const UNDER_WAY: usize = 3;
 
-const TEAM: &str = r#"
+pub(crate) const TEAM: &str = r#"
 max_steps: 20
 allowed_tools: ["@files", "@shell"]
 "#;
 
-const CHANNELS: &str = r#"
+pub(crate) const CHANNELS: &str = r#"
 ws: {enabled: true}
 limits: {rate: {ws: {per_minute: 0, burst: 1}}}
 topics: {model: never}
 "#;
 
 /// The messages that were said and have no end yet.
-type Open = Arc<Mutex<BTreeSet<String>>>;
+pub(crate) type Open = Arc<Mutex<BTreeSet<String>>>;
 
 /// What one client knows of its messages.
 #[derive(Default)]
-struct Ledger {
+pub(crate) struct Ledger {
     /// What was said, by message id.
     said: BTreeMap<String, String>,
     acks: HashMap<String, usize>,
     ends: HashMap<String, Vec<Value>>,
+}
+
+impl Ledger {
+    /// Each message was acknowledged and answered, once. Tells how many there were.
+    pub(crate) fn check(&self) -> usize {
+        for (id, content) in &self.said {
+            let ends = self.ends.get(id).map_or(&[][..], Vec::as_slice);
+            assert_eq!(ends.len(), 1, "ends of {id} ({content}): {ends:?}");
+            assert_eq!(self.acks.get(id), Some(&1), "acks of {id}");
+            assert_eq!(ends[0]["type"], "response", "{id}: {}", ends[0]);
+        }
+        self.said.len()
+    }
+}
+
+/// Nothing that messages asked for happened more than once.
+pub(crate) fn no_effect_is_repeated(service: &Service) {
+    let effects = std::fs::read_to_string(service.path("run/teams/main/effects/log")).unwrap();
+    let mut times: HashMap<&str, usize> = HashMap::new();
+    for line in effects.lines() {
+        *times.entry(line).or_default() += 1;
+    }
+    let repeated: Vec<_> = times.iter().filter(|(_, times)| **times > 1).collect();
+    assert_eq!(repeated, [], "effects that happened more than once");
 }
 
 /// A message of one of four kinds: talk, one effect, two effects in a row, a file.
@@ -64,7 +88,7 @@ fn message(name: &str, kind: usize) -> String {
 }
 
 /// Talks until told to stop, then until everything it said has its end.
-async fn talk(
+pub(crate) async fn talk(
     number: usize,
     address: watch::Receiver<(String, String)>,
     stop: Arc<AtomicBool>,
@@ -191,18 +215,7 @@ async fn nothing_acknowledged_is_lost_or_done_twice_when_the_process_is_killed()
             .await
             .expect("every message ends")
             .unwrap();
-        for (id, content) in &ledger.said {
-            let ends = ledger.ends.get(id).map_or(&[][..], Vec::as_slice);
-            assert_eq!(ends.len(), 1, "ends of {id} ({content}): {ends:?}");
-            assert_eq!(ledger.acks.get(id), Some(&1), "acks of {id}");
-            assert_eq!(ends[0]["type"], "response", "{id}: {}", ends[0]);
-        }
+        ledger.check();
     }
-    let effects = std::fs::read_to_string(service.path("run/teams/main/effects/log")).unwrap();
-    let mut times: HashMap<&str, usize> = HashMap::new();
-    for line in effects.lines() {
-        *times.entry(line).or_default() += 1;
-    }
-    let repeated: Vec<_> = times.iter().filter(|(_, times)| **times > 1).collect();
-    assert_eq!(repeated, [], "effects that happened more than once");
+    no_effect_is_repeated(&service);
 }

@@ -52,6 +52,8 @@ pub(crate) enum Reply {
     Pause(String),
     /// The window is full in the middle of a text.
     WindowFull(String),
+    /// As much is said as the request allows, in the middle of a text.
+    OutputFull(String),
 }
 
 /// A block of an answer.
@@ -366,6 +368,18 @@ async fn play(vendor: Vendor, reply: Reply, read: u64) -> HttpResponse {
             Some("pause_turn"),
             read,
         )),
+        Reply::OutputFull(text) => {
+            let reason = match vendor {
+                Vendor::Anthropic => "max_tokens",
+                Vendor::OpenAi => "length",
+            };
+            whole(wire::answer(
+                vendor,
+                &[Part::Text(text)],
+                Some(reason),
+                read,
+            ))
+        }
         Reply::WindowFull(text) => {
             let reason = match vendor {
                 Vendor::Anthropic => "model_context_window_exceeded",

@@ -6,10 +6,11 @@ use serde_json::{Value, json};
 
 use crate::service::{PATIENCE, Service};
 
-const RULE: &str = "run/teams/scouts/team-rules/work.md";
+/// The rule that the team of [`reflecting`] wants to change.
+pub(crate) const RULE: &str = "run/teams/scouts/team-rules/work.md";
 
 /// Waits until an answer of the service is as wanted.
-async fn until(service: &Service, path: &str, wanted: impl Fn(&Value) -> bool) -> Value {
+pub(crate) async fn until(service: &Service, path: &str, wanted: impl Fn(&Value) -> bool) -> Value {
     let deadline = Instant::now() + PATIENCE;
     loop {
         let (_, answer) = service.api("GET", path, None).await;
@@ -22,7 +23,7 @@ async fn until(service: &Service, path: &str, wanted: impl Fn(&Value) -> bool) -
 }
 
 /// A team that is set up, learns, and whose reflection proposes always the same.
-async fn reflecting() -> (Service, String) {
+pub(crate) async fn reflecting() -> (Service, String) {
     let service = Service::start().await;
     let wish = json!({"name": "scouts", "scope_accepts": ["maps"], "init_context": "Draw maps."});
     let (status, made) = service.api("POST", "/api/v1/teams", Some(wish)).await;
@@ -55,7 +56,8 @@ async fn reflecting() -> (Service, String) {
     (service, id)
 }
 
-async fn reflect(service: &Service, id: &str) {
+/// Fires its reflection.
+pub(crate) async fn reflect(service: &Service, id: &str) {
     let run = format!("/api/v1/triggers/{id}/run");
     let (_, fired) = service.api("POST", &run, Some(json!({}))).await;
     assert_eq!(fired["data"]["decision"], "enqueued", "{fired}");

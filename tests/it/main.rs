@@ -43,6 +43,7 @@ mod messages_to_teams;
 mod model_faults;
 mod organisation;
 mod parity;
+mod power;
 mod protocol;
 mod queue_modes;
 mod racer;

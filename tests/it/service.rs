@@ -70,6 +70,11 @@ impl Service {
         self
     }
 
+    /// From the next start on the program has this environment variable no more.
+    pub(crate) fn forget_variable(&mut self, name: &str) {
+        self.environment.retain(|(known, _)| known != name);
+    }
+
     /// Writes a file below the home, also while the program runs.
     pub(crate) fn write(&self, path: &str, content: &str) {
         let path = self.path(path);

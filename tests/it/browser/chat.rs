@@ -4,8 +4,9 @@ use std::time::{Duration, Instant};
 
 use serde_json::json;
 
-use super::{ONLINE, TURNS, answers, chat, has_no_complaints, send, until_last_turn_is};
+use super::{ONLINE, TURNS, answers, chat, has_no_complaints, press, send, until_last_turn_is};
 use crate::{
+    fake_model::{FakeModel, KEY, Reply},
     service::Service,
     webdriver::{Browser, key},
 };
@@ -452,5 +453,57 @@ async fn colours_follow_the_system_until_a_person_chooses() {
 
     assert_ne!(light, dark);
     assert_eq!(chosen, light);
+    browser.close().await;
+}
+
+/// SE-12, OP-51: an answer that the output limit cut says so, and one click asks for the rest.
+#[tokio::test]
+async fn an_answer_that_was_cut_goes_on_with_a_click() {
+    let model = FakeModel::start();
+    model.say([
+        Reply::OutputFull("Once upon a".to_owned()),
+        Reply::text("time, and that is the end."),
+    ]);
+    let providers = format!(
+        "profiles:\n  default:\n    provider: anthropic\n    api_url: {}\n    api_key: {KEY}\n    model: m\n",
+        model.url()
+    );
+    let service = Service::prepare()
+        .with_file("data/config/providers.yaml", &providers)
+        .with_file(
+            "data/config/channels.yaml",
+            "ws: {enabled: true}\ntopics: {model: never}\n",
+        )
+        .started()
+        .await;
+    let Some(browser) = chat(&service).await else {
+        return;
+    };
+
+    send(&browser, "Tell me a story").await;
+    browser.until("document.querySelector('.turn .cut')").await;
+    let cut = browser.text(".turn .cut").await;
+    press(&browser, "Go on").await;
+    browser
+        .until(&format!(
+            "{TURNS}.length === 2 && {TURNS}[1].dataset.status === 'done'"
+        ))
+        .await;
+
+    assert_eq!(cut.trim(), "The answer was cut here. Go on");
+    assert_eq!(
+        answers(&browser).await,
+        json!([
+            ["Tell me a story", ["Once upon a"]],
+            ["Go on where you stopped.", ["time, and that is the end."]],
+        ])
+    );
+    let is_cut = format!("{TURNS}.map(turn => Boolean(turn.querySelector('.cut')))");
+    assert_eq!(browser.value(&is_cut).await, json!([true, false]));
+    let requests = model.requests();
+    assert_eq!(requests.len(), 2);
+    let asked = requests[1].body["messages"].to_string();
+    assert!(asked.contains("Once upon a"), "{asked}");
+    has_no_complaints(&browser).await;
     browser.close().await;
 }

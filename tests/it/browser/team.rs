@@ -6,7 +6,11 @@ use super::{
     ASKING, TEAM, asking, chat, data, go, has_no_complaints, order, press, submit, until_gone,
     until_shown, until_told,
 };
-use crate::{service::Service, webdriver::Browser};
+use crate::{
+    learning::{self, RULE},
+    service::{Client, Service, WORKS_ITSELF},
+    webdriver::Browser,
+};
 
 /// A service with a team whose first work was cancelled, so that it is not set up.
 async fn half_made() -> Service {
@@ -132,6 +136,88 @@ async fn the_file_of_a_team_is_edited() {
     until_told(&browser, "Saved").await;
     assert_eq!(file(&service).await, "max_steps: 7\n");
     until_shown(&browser, "max_steps: 7").await;
+    has_no_complaints(&browser).await;
+    browser.close().await;
+}
+
+/// TR-67, OP-53: what a team changed about itself is shown with the difference, and is taken back with a click.
+#[tokio::test]
+async fn what_a_team_changed_by_itself_is_rolled_back() {
+    let (service, cycle) = learning::reflecting().await;
+    learning::reflect(&service, &cycle).await;
+    let waiting = learning::until(&service, "/api/v1/approvals?status=pending", |rows| {
+        rows.as_array().is_some_and(|rows| rows.len() == 1)
+    })
+    .await;
+    let path = format!("/api/v1/approvals/{}", waiting[0]["id"].as_str().unwrap());
+    let word = json!({"decision": "approve", "digest": waiting[0]["digest"]});
+    order(&service, "POST", &path, word).await;
+    learning::until(&service, "/api/v1/changes?team=scouts", |rows| {
+        rows.as_array().is_some_and(|rows| rows.len() == 1)
+    })
+    .await;
+    let rule = || std::fs::read_to_string(service.path(RULE)).unwrap();
+    assert_eq!(rule(), "Work fast.\nCheck what you did.\n");
+    let Some(browser) = chat(&service).await else {
+        return;
+    };
+    go(&browser, "#/team/scouts").await;
+
+    until_shown(&browser, "maps were not checked in two tasks").await;
+    press(&browser, "Roll back…").await;
+    browser
+        .until("document.querySelector('dialog .diff .taken')")
+        .await;
+    let difference = browser.text("dialog .diff .taken").await;
+    submit(&browser).await;
+    until_shown(&browser, "Rolled back").await;
+    until_gone(&browser, "Roll back…").await;
+
+    assert!(difference.contains("Check what you did."), "{difference}");
+    assert_eq!(rule(), "Work fast.\n");
+    has_no_complaints(&browser).await;
+    browser.close().await;
+}
+
+/// SC-20, OP-53: files that a stranger's turn wrote are listed at the team, and each is accepted with a click.
+#[tokio::test]
+async fn an_untrusted_file_is_accepted() {
+    let channels = "ws: {enabled: true}\ntrust: {channels: {ws: {policy: allow}}}\n";
+    let service = Service::prepare()
+        .with_file("run/teams/main/config.yaml", WORKS_ITSELF)
+        .with_file("data/config/channels.yaml", channels)
+        .started()
+        .await;
+    let wish = json!({"name": "mallory", "scopes": ["chat"]});
+    let made = order(&service, "POST", "/api/v1/tokens", wish).await;
+    let mut mallory = Client::connect(&service.url(), made["token"].as_str().unwrap()).await;
+    for path in ["notes/one.md", "notes/two.md"] {
+        let end = mallory.ask(&super::write(path)).await;
+        assert_eq!(end["type"], "response", "{end}");
+    }
+    let Some(browser) = chat(&service).await else {
+        return;
+    };
+    go(&browser, "#/team/main").await;
+
+    until_shown(&browser, "Untrusted files").await;
+    until_shown(&browser, "notes/two.md").await;
+    press(&browser, "Accept").await;
+    until_told(&browser, "Accepted: 1 file.").await;
+    until_gone(&browser, "notes/one.md").await;
+    let left = data(&service, "/api/v1/teams/main/untrusted-files").await;
+    press(&browser, "Accept").await;
+    until_gone(&browser, "Untrusted files").await;
+
+    let paths: Vec<_> = left
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|row| &row["path"])
+        .collect();
+    assert_eq!(paths, ["notes/two.md"]);
+    let left = data(&service, "/api/v1/teams/main/untrusted-files").await;
+    assert_eq!(left, json!([]));
     has_no_complaints(&browser).await;
     browser.close().await;
 }

@@ -1,0 +1,204 @@
+//! Damaged labels: they count as untrusted.
+//!
+//! The key of a label is the hash of its path, so that the file is found again where the row says nothing. Found below
+//! the folders of teams, it is labelled anew, and the operator can accept it. Until then, and elsewhere, whatever lies
+//! at that path or below it counts. Of a window nothing is known but that it was open: all teams' folders count.
+
+use std::{
+    collections::HashSet,
+    fs,
+    ops::ControlFlow,
+    path::{Path, PathBuf},
+};
+
+use hivewright_actors::{
+    clock::Timestamp,
+    ids::Ids,
+    notice::{Notice, NoticeKind},
+    storage::{Order, Storage, StorageError},
+    store::{
+        damage::row,
+        records::{EdgeKey, Writes, after_prefix},
+    },
+};
+use serde::de::DeserializeOwned;
+
+use super::{
+    Extent, FILE, State, UntrustedFile, WINDOW,
+    seen::{self, Met, Seen},
+};
+use crate::machine::sha256;
+
+/// What stands for the task and the tool that a damaged label named.
+const UNKNOWN: &str = "unknown";
+
+/// What cannot be read of the labels.
+#[derive(Debug, Default)]
+pub(super) struct Damaged {
+    /// Hashes of paths whose files were not found.
+    paths: HashSet<String>,
+    /// Where they are not, if all of it was looked through.
+    searched: Option<PathBuf>,
+    /// Labels that take the place of damaged rows, until they are stored.
+    anew: Vec<UntrustedFile>,
+    /// Names of the rows of windows.
+    windows: Vec<String>,
+}
+
+impl Damaged {
+    pub(super) fn is_empty(&self) -> bool {
+        self.paths.is_empty()
+    }
+
+    /// Whether the label of this place, or of a folder above it, cannot be read.
+    pub(super) fn holds(&self, place: &Path) -> bool {
+        !self.paths.is_empty()
+            && place
+                .ancestors()
+                .any(|path| self.paths.contains(&hash(path)))
+    }
+
+    /// Whether a command that sees these paths may read such a file.
+    pub(super) fn is_below(&self, roots: &[PathBuf]) -> bool {
+        let is_searched = |root: &PathBuf| {
+            let searched = self.searched.as_ref();
+            searched.is_some_and(|searched| root.starts_with(searched))
+        };
+        !self.paths.is_empty() && !roots.iter().all(is_searched)
+    }
+
+    /// The place has another label now, or is written anew. Returns whether its label could not be read.
+    pub(super) fn forget(&mut self, path: &str) -> bool {
+        !self.paths.is_empty() && self.paths.remove(&sha256(path.as_bytes()))
+    }
+}
+
+fn hash(path: &Path) -> String {
+    sha256(path.to_string_lossy().as_bytes())
+}
+
+/// The rows of a kind, and the names of those that cannot be read, which are reported.
+pub(super) fn rows<T: DeserializeOwned>(
+    storage: &dyn Storage,
+    kind: &str,
+) -> Result<(Vec<T>, Vec<String>), StorageError> {
+    let start = EdgeKey::prefix(kind);
+    let (mut rows, mut damaged) = (Vec::new(), Vec::new());
+    let mut sort = |key: &[u8], value: Result<&[u8], StorageError>| {
+        match row::<T>(storage, key, value) {
+            Some(row) => rows.push(row),
+            None => damaged.push(String::from_utf8_lossy(&key[start.len()..]).into_owned()),
+        }
+        ControlFlow::Continue(())
+    };
+    storage.scan(&start, &after_prefix(&start), Order::Rising, &mut sort)?;
+    Ok((rows, damaged))
+}
+
+impl State {
+    /// Labels anew what the damaged rows were about, as far as it is found below the folder of teams. Blocks.
+    pub(super) fn distrust(&mut self, labels: Vec<String>, windows: Vec<String>, teams: &Path) {
+        self.damaged.paths = labels.into_iter().collect();
+        let teams = teams.canonicalize().unwrap_or_else(|_| teams.to_owned());
+        if !windows.is_empty() {
+            for folder in folders(&teams) {
+                self.label_anew(&teams, &folder);
+            }
+        }
+        self.damaged.windows = windows;
+        if self.damaged.is_empty() {
+            return;
+        }
+        let mut found = HashSet::new();
+        let mut is_open = true;
+        let is_whole = seen::walk(&teams, &mut |met| {
+            let path = match met {
+                Met::File(path, _) => path,
+                Met::Closed(path) => {
+                    is_open = false;
+                    path
+                }
+            };
+            let above = path.ancestors().take_while(|path| *path != teams);
+            let damaged = above.filter(|path| self.damaged.paths.contains(&hash(path)));
+            found.extend(damaged.map(Path::to_owned));
+        });
+        for path in found {
+            self.label_anew(&teams, &path);
+        }
+        self.damaged.searched = (is_whole && is_open).then_some(teams);
+    }
+
+    fn label_anew(&mut self, teams: &Path, path: &Path) {
+        let inside = path.strip_prefix(teams).unwrap_or(path);
+        let Some(team) = inside.components().next() else {
+            return;
+        };
+        let team = team.as_os_str().to_string_lossy();
+        let extent = match (path.is_dir(), inside == Path::new(&*team)) {
+            (true, true) => Extent::Workspace,
+            (true, false) => Extent::Folder,
+            (false, _) => Extent::File,
+        };
+        let label = UntrustedFile {
+            team: (&*team).into(),
+            path: path.to_string_lossy().into_owned(),
+            extent,
+            seen: (extent == Extent::File)
+                .then(|| Seen::path(path).ok())
+                .flatten(),
+            task: UNKNOWN.into(),
+            tool: UNKNOWN.to_owned(),
+            at: Timestamp::default(),
+        };
+        self.insert(label.clone());
+        self.damaged.anew.push(label);
+    }
+
+    /// What is to be stored in place of the damaged rows, with a word to the operator.
+    pub(super) fn repairs(&mut self, at: Timestamp, ids: &Ids) -> Option<Writes> {
+        let (anew, windows) = (
+            std::mem::take(&mut self.damaged.anew),
+            std::mem::take(&mut self.damaged.windows),
+        );
+        if anew.is_empty() && windows.is_empty() {
+            return None;
+        }
+        let mut writes = Writes::new();
+        for label in anew {
+            let (team, path) = (&label.team, &label.path);
+            let text = format!(
+                "It cannot be read any more who wrote `{path}`: it counts as untrusted. Look at it, and accept it on the page of team `{team}`."
+            );
+            let notice = Notice {
+                id: ids.notice(),
+                kind: NoticeKind::DamagedRecord,
+                team: Some(team.clone()),
+                text,
+                refs: Vec::new(),
+                at,
+                read: false,
+            };
+            let label = UntrustedFile { at, ..label };
+            writes = writes.edge(&label.key(), &label).notice(&notice);
+            self.insert(label);
+        }
+        for window in windows {
+            writes = writes.drop_edge(&EdgeKey::new(WINDOW, window));
+        }
+        Some(writes)
+    }
+}
+
+/// Drops the row of a damaged label.
+pub(super) fn dropped(path: &str) -> Writes {
+    Writes::new().drop_edge(&super::key(FILE, path))
+}
+
+fn folders(teams: &Path) -> Vec<PathBuf> {
+    let entries = fs::read_dir(teams).into_iter().flatten().flatten();
+    entries
+        .map(|entry| entry.path())
+        .filter(|path| path.is_dir())
+        .collect()
+}
