@@ -137,6 +137,7 @@ impl Work<'_> {
                     channel: decision.channel.as_str().into(),
                     sender: decision.sender.clone(),
                     asserted_by: None,
+                    listener: None,
                     decision: Verdict {
                         allowed: decision.allowed,
                         reason: reason(decision),
