@@ -141,9 +141,11 @@ impl Router {
         let said = Said::new(row.at, person, content, Label::Untrusted);
         let interaction = Interaction {
             channel: channel.clone(),
+            channel_type: Some(sender.channel_type.clone()),
             topic: None,
             task: None,
             at: row.at,
+            duration_ms: None,
             said: vec![said],
             trust_decision: Some(decision),
         };

@@ -81,9 +81,11 @@ impl Work<'_> {
                 };
                 let row = Interaction {
                     channel: saying.channel.as_str().into(),
+                    channel_type: None,
                     topic: saying.topic.as_deref().map(TopicId::from),
                     task: None,
                     at: saying.at,
+                    duration_ms: None,
                     said: vec![Said {
                         line: Line {
                             at: saying.at,
