@@ -353,7 +353,14 @@ test("SC-110: after a gap, a turn whose topic the service no longer knows is of 
   const turn = talk.compose("hello", "t-1");
   const [ack] = frames(turn.id);
   talk.apply(ack);
-  talk.apply({ channel_id: "ws:1", seq: 2 ** 50, type: "progress", kind: "note", content: "Restored.", gap: { dropped: 0 } });
+  talk.apply({
+    channel_id: "ws:1",
+    seq: 2 ** 50,
+    type: "progress",
+    kind: "note",
+    content: "Restored.",
+    gap: { dropped: 0 },
+  });
 
   talk.apply({ channel_id: "ws:1", seq: 2 ** 50 + 1, type: "topic_list", topics: [] });
 

@@ -160,7 +160,9 @@ class Talk extends EventTarget {
     if (frame.type === "progress" && frame.gap) {
       const { dropped } = frame.gap;
       // What a restored backup does not have, nobody can count.
-      toast(dropped ? `The connection was away for long: ${dropped} older update(s) are no longer kept.` : frame.content);
+      toast(
+        dropped ? `The connection was away for long: ${dropped} older update(s) are no longer kept.` : frame.content,
+      );
     }
     if (frame.type === "error" && !frame.message_id && !frame.task_id) {
       this.stopping.clear();
