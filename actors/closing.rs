@@ -2,6 +2,7 @@
 
 use crate::{
     briefing::Speaker,
+    clock::millis,
     event::{
         Ack, Body, ErrorBody, FRAME_TEXT, Frame, FrameUsage, Notification, NotificationKind,
         Response,
@@ -239,11 +240,14 @@ fn interaction(task: &Task, asked: Label, source: &Source, outcome: &Outcome) ->
         let at = outcome.finished_at;
         said.push(Said::new(at, team, &outcome.text, task.label));
     }
+    let admission = task.admission.as_ref();
     Interaction {
         channel: source.channel.clone(),
+        channel_type: admission.map(|admission| admission.channel_type.clone()),
         topic: source.topic.as_ref().map(|topic| topic.id.clone()),
         task: Some(task.id.clone()),
         at: outcome.finished_at,
+        duration_ms: Some(millis(outcome.finished_at.since(task.created_at))),
         said,
         trust_decision: None,
     }

@@ -25,6 +25,7 @@ use crate::{
 };
 
 pub mod outbox;
+pub mod renumber;
 pub mod socket;
 mod spoken;
 #[cfg(test)]

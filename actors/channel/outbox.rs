@@ -227,7 +227,7 @@ pub fn missed(stored: impl IntoIterator<Item = (u64, Arc<Frame>)>, last_seq: u64
             continue;
         }
         let next = expected.unwrap_or(place);
-        if place > next {
+        if place > next && !tells_of_gap(&frame) {
             replay.push(Replay::Hole(Gap {
                 from_seq: seq(next),
                 to_seq: seq(place - 1),
@@ -238,6 +238,11 @@ pub fn missed(stored: impl IntoIterator<Item = (u64, Arc<Frame>)>, last_seq: u64
         expected = Some(place + 1);
     }
     replay
+}
+
+/// A frame that itself says that those before it are gone.
+fn tells_of_gap(frame: &Frame) -> bool {
+    matches!(&frame.body, Body::Progress(progress) if progress.gap.is_some())
 }
 
 /// A part of what a client misses.

@@ -1,19 +1,21 @@
 //! The way out: resume, several connections, frames that nobody announced.
 #![allow(clippy::unwrap_used, clippy::panic)]
 
-use std::time::Duration;
+use std::{ops::ControlFlow, time::Duration};
 
-use super::*;
+use super::{renumber::Renumbering, *};
 use crate::{
     channel_type::ChannelType,
     doubles::{
         client::Client,
+        disk::Disk,
         engine::{Play, seconds},
         world::World,
     },
     event::{ErrorBody, Notification},
     notice::{Notice, NoticeKind},
     router::{Inbound, gate::Sender},
+    storage::{Batch, Order, Storage, StorageError},
 };
 
 fn world() -> World {
@@ -300,6 +302,73 @@ async fn a_channel_that_is_not_ones_own_cannot_be_resumed() {
     assert_eq!(unknown, refused("cannot_resume"));
     assert_eq!(ahead, refused("bad_resume"));
     assert_eq!(usable.last().unwrap(), "done m1: Done.");
+}
+
+/// A disk as a restore makes it from a backup.
+fn restored(backup: &Disk, at: Timestamp) -> Disk {
+    let disk = backup.copied();
+    let storage = disk.mount(None);
+    let mut numbers = Renumbering::default();
+    let mut visit = |key: &[u8], _: Result<&[u8], StorageError>| {
+        numbers.saw(key);
+        ControlFlow::Continue(())
+    };
+    storage
+        .scan(b"", b"\xff", Order::Rising, &mut visit)
+        .unwrap();
+    let records = numbers.records(at).map(Result::unwrap);
+    let changes = records.map(|(key, value)| (key, Some(value))).collect();
+    storage.commit(&Batch { changes }).unwrap();
+    disk
+}
+
+/// SC-110, CH-85: numbers that clients have seen since the backup are not given again, so that nobody
+/// takes a new frame for one that they have.
+#[actix::test]
+async fn after_a_restore_no_frame_has_a_number_that_was_seen() {
+    let world = world();
+    let spine = world.start();
+    let client = world.connect(&spine);
+    client.say("m1", "water the garden");
+    client.hear_end_of("m1").await;
+    let backup = world.disk.copied();
+    client.say("m2", "water the garden again");
+    client.hear_end_of("m2").await;
+    let seen = client.last_seq.get();
+
+    let disk = restored(&backup, world.clock.now());
+    let spine = world.start_on(disk.mount(None));
+    let elsewhere = world.connect(&spine);
+    elsewhere.resume(&client.channel, outbox::seq(1));
+    adopted(&elsewhere, &client.channel).await;
+    for message in ["m3", "m4"] {
+        let elsewhere = Client {
+            channel: client.channel.clone(),
+            socket: elsewhere.socket.clone(),
+            spine: spine.clone(),
+            last_seq: std::cell::Cell::new(elsewhere.last_seq.get()),
+        };
+        elsewhere.say(message, "water the garden once more");
+        elsewhere.hear_end_of(message).await;
+    }
+    let next = world.connect(&spine);
+    next.resume(&client.channel, seen);
+    adopted(&next, &client.channel).await;
+    next.last_seq.set(seen);
+    let note = next.frame().await;
+    let mut heard = next.hear_end_of("m3").await;
+    heard.extend(next.hear_end_of("m4").await);
+
+    assert_eq!(
+        (&note["kind"], &note["gap"]["dropped"]),
+        (&"note".into(), &0.into())
+    );
+    assert_eq!(note["gap"]["to_seq"], note["seq"]);
+    let ends: Vec<_> = heard
+        .iter()
+        .filter(|line| line.starts_with("done"))
+        .collect();
+    assert_eq!(ends, ["done m3: Done.", "done m4: Done."]);
 }
 
 /// CH-86: what is stored arrives, also if whoever stored it died before it could say so.

@@ -26,6 +26,9 @@ pub struct Admission {
     /// Who claims that the sender wrote it, without proof.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub asserted_by: Option<PrincipalId>,
+    /// The listener that its connection came in on.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub listener: Option<String>,
 }
 
 /// Rows of WebSockets, by far the most, do not name their type.
@@ -49,6 +52,9 @@ pub struct AuditRow {
     /// Who claims that, without proof.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub asserted_by: Option<PrincipalId>,
+    /// The listener that the connection came in on.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub listener: Option<String>,
     /// What was decided.
     #[serde(flatten)]
     pub decision: Decision,
@@ -90,6 +96,7 @@ impl Trace {
             channel: self.source?.channel,
             sender: self.from,
             asserted_by: admission.asserted_by,
+            listener: admission.listener,
             decision: Decision {
                 allowed: true,
                 reason: admission.reason,

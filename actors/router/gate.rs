@@ -37,6 +37,8 @@ pub struct Sender {
     pub id: String,
     /// Who claims that it is them, without proof.
     pub asserted_by: Option<PrincipalId>,
+    /// The listener that their connection came in on: its address, or `unix`. None for a chat network.
+    pub listener: Option<String>,
     /// It is an operator, and nobody's claim.
     pub is_operator: bool,
     /// Their credential lets them decide for others, and nobody claims it for them.
@@ -50,6 +52,7 @@ impl Sender {
             channel_type,
             id: principal.to_string(),
             asserted_by: None,
+            listener: None,
             is_operator: false,
             may_approve: false,
         }
@@ -127,6 +130,7 @@ impl Router {
                     channel_type: sender.channel_type.clone(),
                     reason: decision.reason,
                     asserted_by: sender.asserted_by.clone(),
+                    listener: sender.listener.clone(),
                 },
                 label,
                 cause: sender.cause(label, linked),
@@ -137,9 +141,11 @@ impl Router {
         let said = Said::new(row.at, person, content, Label::Untrusted);
         let interaction = Interaction {
             channel: channel.clone(),
+            channel_type: Some(sender.channel_type.clone()),
             topic: None,
             task: None,
             at: row.at,
+            duration_ms: None,
             said: vec![said],
             trust_decision: Some(decision),
         };
@@ -196,6 +202,7 @@ impl Router {
                 channel: message.channel.clone(),
                 sender: message.sender.clone(),
                 asserted_by: admission.asserted_by.clone(),
+                listener: admission.listener.clone(),
                 decision: Decision {
                     allowed: true,
                     reason: admission.reason,
@@ -213,6 +220,7 @@ impl Router {
             channel: channel.clone(),
             sender: sender.id.clone(),
             asserted_by: sender.asserted_by.clone(),
+            listener: sender.listener.clone(),
             decision,
         }
     }

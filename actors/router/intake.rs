@@ -8,6 +8,7 @@ use super::{
     choice::{self, Candidate, Choice},
     commands, full_error, main_lane,
     rate::Bucket,
+    refusal::Refusal,
     resolve::{Resolution, Resolve},
     saying::Accepted,
 };
@@ -184,7 +185,8 @@ impl Router {
     ) {
         match resolution {
             Resolution::Refused(refusal) => {
-                self.commit(self.audited(&arrival.message), ctx);
+                let writes = self.let_triggers_hear(&arrival.message, &refusal);
+                self.commit(writes.and(self.audited(&arrival.message)), ctx);
                 let error = ErrorBody {
                     message_id: Some(arrival.message.id),
                     ..ErrorBody::from(&refusal)
@@ -343,7 +345,9 @@ impl Router {
         let writes = Writes::new().decided(channel, &id);
         match resolution {
             Resolution::Refused(refusal) => {
-                let writes = writes.and(self.audited(&arrival.message));
+                let writes = writes
+                    .and(self.let_triggers_hear(&arrival.message, &refusal))
+                    .and(self.audited(&arrival.message));
                 let error = ErrorBody {
                     message_id: Some(id.clone()),
                     ..ErrorBody::from(&refusal)
@@ -450,7 +454,9 @@ impl Router {
             conversation.count(&topic.id, 1, 0);
         }
         let mut writes = writes.and(self.accept(channel, &message, Some(&task)));
-        let overheard = self.overheard(&task).filter(|_| kind == Kind::Chat);
+        let overheard = self
+            .overheard(&message, topic.as_ref())
+            .filter(|_| kind == Kind::Chat);
         if let Some(heard) = &overheard {
             writes = writes.heard(heard);
         }
@@ -471,22 +477,36 @@ impl Router {
         }
     }
 
-    /// The message of a task, if it concerns a trigger.
-    fn overheard(&self, task: &Task) -> Option<Heard> {
+    /// A message as triggers hear it, if it concerns one.
+    fn overheard(&self, message: &Undecided, topic: Option<&TopicRef>) -> Option<Heard> {
         if !self.to.ears.is_open() {
             return None;
         }
-        let source = task.source.as_ref()?;
         let heard = Heard {
-            channel: source.channel.clone(),
-            message: source.message.clone()?,
-            sender: task.from.clone(),
-            content: task.body.clone(),
-            label: task.label,
-            topic: source.topic.clone(),
-            at: task.created_at,
+            channel: message.channel.clone(),
+            message: message.id.clone(),
+            sender: message.sender.clone(),
+            content: message.content.clone(),
+            label: message.label,
+            topic: topic.cloned(),
+            at: message.at,
         };
         self.to.ears.concerns(&heard).then_some(heard)
+    }
+
+    /// Triggers hear every message that was let in and is well formed, also one that no topic has room
+    /// for. Sent again under its id, it does not fire them a second time.
+    fn let_triggers_hear(&self, message: &Undecided, refusal: &Refusal) -> Writes {
+        let has_no_room = matches!(refusal, Refusal::TooManyTopics { .. });
+        let heard = self.overheard(message, None).filter(|_| has_no_room);
+        match heard {
+            Some(heard) => {
+                let writes = Writes::new().heard(&heard);
+                self.to.triggers.do_send(heard);
+                writes
+            }
+            None => Writes::new(),
+        }
     }
 
     /// What makes a message known, and its channel if this is its first.

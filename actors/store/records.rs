@@ -414,9 +414,11 @@ impl Writes {
         let speaker = Speaker::Team(told.team.to_string());
         let row = Interaction {
             channel: channel.clone(),
+            channel_type: None,
             topic: topic.as_ref().map(|topic| topic.id.clone()),
             task: told.task_id.clone(),
             at: now,
+            duration_ms: None,
             said: vec![Said::new(now, speaker, &told.content, label)],
             trust_decision: None,
         };

@@ -12,6 +12,7 @@ use hivewright_actors::{
 
 use super::{
     auth::{authenticator::Authenticator, principal::Principal, scope::Scope},
+    connections::is_local,
     error::ApiError,
     origin::{Gate, is_change},
 };
@@ -43,6 +44,8 @@ pub struct Upgrade {
     pub asserted_by: Option<PrincipalId>,
     /// By which door they come in.
     pub channel_type: ChannelType,
+    /// On which listener.
+    pub listener: String,
 }
 
 impl Upgrade {
@@ -52,12 +55,21 @@ impl Upgrade {
             channel_type: self.channel_type.clone(),
             id: self.sender.clone(),
             asserted_by: self.asserted_by.clone(),
+            listener: Some(self.listener.clone()),
             is_operator: self.principal.is_operator() && self.asserted_by.is_none(),
             // Whoever decides in a chat may be asked about any team.
             may_approve: self.principal.may(Scope::Approve)
                 && self.principal.teams().is_none()
                 && self.asserted_by.is_none(),
         }
+    }
+}
+
+/// The listener that a request came in on, for the audit.
+fn listener(request: &HttpRequest) -> String {
+    match is_local(request) {
+        true => "unix".to_owned(),
+        false => request.app_config().local_addr().to_string(),
     }
 }
 
@@ -133,6 +145,7 @@ impl Access {
                 channel_type: channel_type(&principal, request.headers()),
                 principal,
                 asserted_by: None,
+                listener: listener(request),
             });
         };
         if !principal.may(Scope::AssertSender) {
@@ -143,6 +156,7 @@ impl Access {
             asserted_by: Some(principal.id().clone()),
             channel_type: ChannelType::Ws,
             principal,
+            listener: listener(request),
         })
     }
 

@@ -121,6 +121,9 @@ struct Decided {
     sender: String,
     #[serde(skip_serializing_if = "Option::is_none")]
     asserted_by: Option<String>,
+    /// The address that the connection came in on, or `unix` for the socket of the command line.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    listener: Option<String>,
     decision: &'static str,
     reason: &'static str,
 }
@@ -134,6 +137,7 @@ impl From<AuditRow> for Decided {
             channel_id: row.channel.to_string(),
             sender: row.sender,
             asserted_by: row.asserted_by.map(|principal| principal.to_string()),
+            listener: row.listener,
             decision: row.decision.as_str(),
             reason: row.decision.reason.as_str(),
         }

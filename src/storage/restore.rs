@@ -9,6 +9,8 @@ use std::{
     time::{Duration, SystemTime},
 };
 
+use hivewright_actors::{channel::renumber::Renumbering, clock::Clock};
+
 use super::{
     Home, IsStopped, OnProgress,
     archive::{self, ArchiveError, Manifest, Member, RECORDS},
@@ -20,6 +22,8 @@ use super::{
     sled::{Durability, SledStorage},
     swap,
 };
+
+use crate::machine::WallClock;
 
 /// Why nothing was restored.
 #[derive(Debug, thiserror::Error)]
@@ -243,9 +247,15 @@ fn import(store: &Path, mut content: &mut dyn Read) -> io::Result<PathBuf> {
         return Err(io::Error::new(io::ErrorKind::InvalidData, reason));
     }
     let mut builder = Builder::new(beside(store), schema)?;
+    let mut numbers = Renumbering::default();
     export::records(&mut content, &mut |key, sealed| {
+        numbers.saw(&key);
         builder.put_sealed(key, sealed)
     })?;
+    for record in numbers.records(WallClock.now()) {
+        let (key, frame) = record?;
+        builder.put(&key, &frame)?;
+    }
     builder.finish()
 }
 

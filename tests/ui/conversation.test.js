@@ -347,3 +347,22 @@ test("CH-44: a message is counted as it is sent", () => {
   assert.equal(bytesOf("ä\n"), 6);
   assert.ok(bytesOf("x".repeat(MOST_BYTES)) > MOST_BYTES);
 });
+
+test("SC-110: after a gap, a turn whose topic the service no longer knows is of unknown end", () => {
+  const talk = new Conversation(storage());
+  const turn = talk.compose("hello", "t-1");
+  const [ack] = frames(turn.id);
+  talk.apply(ack);
+  talk.apply({
+    channel_id: "ws:1",
+    seq: 2 ** 50,
+    type: "progress",
+    kind: "note",
+    content: "Restored.",
+    gap: { dropped: 0 },
+  });
+
+  talk.apply({ channel_id: "ws:1", seq: 2 ** 50 + 1, type: "topic_list", topics: [] });
+
+  assert.equal(turn.status, "unknown");
+});

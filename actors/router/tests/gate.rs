@@ -130,6 +130,34 @@ async fn a_denied_message_is_answered_and_nothing_else_sees_it() {
     assert_eq!(world.asked.lock().unwrap().len(), 0);
 }
 
+/// CH-13: also of what became no task, and of what was kept out.
+#[actix::test]
+async fn the_audit_names_the_listener_that_a_message_came_in_on() {
+    let world = world(only("ann"));
+    let spine = world.start();
+    let on = |name: &str| Sender {
+        listener: Some("127.0.0.1:7777".to_owned()),
+        ..Sender::of(&name.into(), ChannelType::Ws)
+    };
+    let ann = world.connect_by(on("ann"), &spine);
+    let bob = world.connect_by(on("bob"), &spine);
+
+    ann.say("m1", "water the garden");
+    let task = task_of(&ann, "m1").await;
+    ann.hear_end_of("m1").await;
+    ann.say("m2", "/help");
+    ann.hear_end_of("m2").await;
+    bob.say("m1", "water the garden");
+    bob.hear_end_of("m1").await;
+
+    let everything = AuditFilter::default();
+    let rows = spine.store.read(move |storage| audit(storage, &everything));
+    let listeners = rows.await.unwrap().into_iter().map(|row| row.listener);
+    let listener = Some("127.0.0.1:7777".to_owned());
+    assert_eq!(listeners.collect::<Vec<_>>(), vec![listener.clone(); 3]);
+    assert_eq!(task.admission.unwrap().listener, listener);
+}
+
 /// CH-109, CH-117
 #[actix::test]
 async fn a_sender_on_the_deny_list_is_cut_off_without_a_word() {

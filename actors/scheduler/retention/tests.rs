@@ -307,6 +307,7 @@ fn a_task_that_goes_leaves_the_decision_of_the_trust_gate() {
         task.admission = Some(Admission {
             channel_type: ChannelType::Ws,
             asserted_by: None,
+            listener: None,
             reason: Reason::CliBypass,
         });
         write(&disk, Writes::new().finished(&task));

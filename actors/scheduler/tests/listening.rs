@@ -1,5 +1,7 @@
 //! Triggers that listen to what people say.
 
+use std::num::NonZeroUsize;
+
 use super::stage::{MINUTE, Stage, cron, keyword};
 use crate::{
     scheduler::{
@@ -61,6 +63,38 @@ async fn what_a_listening_trigger_has_to_say_goes_to_the_messages_channel() {
     let notification = notification.unwrap();
     assert_eq!(notification["content"], "[news] done");
     assert!(notification["topic_id"].is_string());
+}
+
+/// CH-21, TR-14, TR-28: a message that was let in is heard also where no topic has room for it, and once,
+/// however often it is sent.
+#[actix::test]
+async fn a_message_that_no_topic_has_room_for_is_heard() {
+    let mut stage = Stage::calm();
+    stage.world.settings.topics.max_active = NonZeroUsize::MIN;
+    stage.restart_after(MINUTE).await;
+    let trigger = stage.create(keyword("alarm", "fire")).await;
+    let client = stage.world.connect_as("ann", &stage.spine);
+    client.say("m1", "water the garden");
+    client.hear_end_of("m1").await;
+
+    let mut refused = Vec::new();
+    for _ in 0..2 {
+        client.say("m2", "/new there is a fire in the hall");
+        refused.extend(client.hear_end_of("m2").await.pop());
+        stage.pass(MINUTE).await;
+    }
+    client.say_in("t-unknown", "m3", "fire");
+    client.hear_end_of("m3").await;
+    stage.pass(MINUTE).await;
+
+    assert_eq!(refused, ["error m2: too_many_topics"; 2]);
+    assert_eq!(
+        stage.story(&trigger.id),
+        ["keyword enqueued ok", "keyword duplicate"]
+    );
+    let source = stage.tasks(&trigger.id)[0].source.clone().unwrap();
+    assert_eq!((source.channel, source.topic), (client.channel, None));
+    assert_eq!(stage.world.disk.keys("edge/heard/"), [] as [String; 0]);
 }
 
 /// TR-17

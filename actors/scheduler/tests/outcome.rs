@@ -2,9 +2,9 @@
 
 use serde_json::json;
 
-use super::stage::{HOUR, MINUTE, Stage, cron};
+use super::stage::{HOUR, MINUTE, Stage, cron, keyword};
 use crate::{
-    doubles::{client::Client, engine::Play},
+    doubles::{client::Client, engine::Play, log::Errors},
     engine::Message,
     ids::ChannelId,
     notice::NoticeKind,
@@ -96,6 +96,37 @@ async fn without_a_channel_it_goes_to_the_inbox() {
     stage.create(cron("scan", "5")).await;
     stage.until_minute(5).await;
     assert_eq!(stage.notices(), []);
+}
+
+/// CH-153, TR-47: a trigger that listens always has a channel. Run by hand it has none: that is an error in
+/// the log, with trigger and task, and in the inbox. A schedule without one is as it should be.
+#[actix::test]
+async fn a_listening_trigger_without_a_channel_is_an_error_in_the_log() {
+    let loud = json!({"notify": true, "outcome": "ok", "reason": "news"});
+    let (stage, _client) = told(Some(loud)).await;
+    let (errors, _guard) = Errors::listen();
+    let scan = stage.create(cron("scan", "5")).await;
+    let alarm = stage.create(keyword("alarm", "fire")).await;
+
+    stage.run_by_hand(&scan.id, "k1").await.unwrap();
+    stage.pass(MINUTE).await;
+    let before = errors.heard();
+    let run = stage.run_by_hand(&alarm.id, "k2").await.unwrap();
+    stage.pass(MINUTE).await;
+
+    assert_eq!(before, [] as [String; 0]);
+    let heard = errors.heard();
+    let [line] = &heard[..] else {
+        panic!("{heard:?}")
+    };
+    assert!(line.contains(&format!("trigger={} ", alarm.id)), "{line}");
+    let task = run.task_id.unwrap();
+    assert!(
+        line.contains(&format!("task={:?} ", task.as_str())),
+        "{line}"
+    );
+    assert_eq!(stage.notices().len(), 2);
+    assert_eq!(stage.runs(&alarm.id)[0].notified, Notified::Inbox);
 }
 
 /// TR-42, TR-43, TR-78

@@ -232,6 +232,12 @@ pub(in crate::store) fn channels_prefix() -> Vec<u8> {
     prefix(&["chan"])
 }
 
+/// The channel whose row stands under a key, if it is such a key.
+pub(crate) fn channel_of(key: &[u8]) -> Option<ChannelId> {
+    let name = key.strip_prefix(channels_prefix().as_slice())?;
+    std::str::from_utf8(name).ok().map(ChannelId::from)
+}
+
 pub(in crate::store) fn topic_key(channel: &ChannelId, id: &TopicId) -> Vec<u8> {
     join(&["topic", channel.as_str(), id.as_str()])
 }
@@ -248,10 +254,18 @@ pub(in crate::store) fn outbox_prefix(channel: &ChannelId) -> Vec<u8> {
     prefix(&["out", channel.as_str()])
 }
 
-pub(in crate::store) fn outbox_key(channel: &ChannelId, ordinal: u64) -> Vec<u8> {
+pub(crate) fn outbox_key(channel: &ChannelId, ordinal: u64) -> Vec<u8> {
     let mut key = outbox_prefix(channel);
     key.extend(ordinal.to_be_bytes());
     key
+}
+
+/// The channel and the ordinal of the frame that stands under a key, if it is such a key.
+pub(crate) fn outbox_place(key: &[u8]) -> Option<(ChannelId, u64)> {
+    let place = key.strip_prefix(prefix(&["out"]).as_slice())?;
+    let (name, ordinal) = place.split_last_chunk()?;
+    let name = std::str::from_utf8(name.strip_suffix(b"\0")?).ok()?;
+    Some((name.into(), u64::from_be_bytes(*ordinal)))
 }
 
 pub(in crate::store) fn notice_key(id: &NoticeId) -> Vec<u8> {

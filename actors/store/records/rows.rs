@@ -141,13 +141,19 @@ impl ChannelRow {
 pub struct Interaction {
     /// The channel.
     pub channel: ChannelId,
+    /// Its type, where the trust gate was told it. Former versions did not note it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub channel_type: Option<ChannelType>,
     /// In which topic.
     pub topic: Option<TopicId>,
     /// The work it belongs to, if it became any.
     pub task: Option<TaskId>,
     /// When it was over.
     pub at: Timestamp,
-    /// What was said, in order.
+    /// How long the work took, from being asked for to its end. Former versions did not note it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub duration_ms: Option<u64>,
+    /// What was said, in order. The speaker is the direction: a person's words came in, a team's went out.
     pub said: Vec<Said>,
     /// What the trust gate decided, if it kept the words out: no model sees them.
     #[serde(default, skip_serializing_if = "Option::is_none")]

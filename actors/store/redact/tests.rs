@@ -222,9 +222,11 @@ fn everything(team: &str, words: &str) -> Writes {
         )
         .interaction(&Interaction {
             channel: channel.clone(),
+            channel_type: None,
             topic: None,
             task: None,
             at: Timestamp(0),
+            duration_ms: None,
             said: vec![Said::new(
                 Timestamp(0),
                 Speaker::Person("ann".to_owned()),

@@ -1,19 +1,27 @@
 //! Long texts: what is cut says so, and the rest can be read.
 
-use std::sync::atomic::Ordering;
+use std::{ops::ControlFlow, sync::atomic::Ordering};
+
+use serde_json::Value;
 
 use super::crash::settle;
 use crate::{
+    briefing::Speaker,
+    channel_type::ChannelType,
     clock::Timestamp,
     doubles::{
-        engine::{Play, last_words},
+        engine::{Play, last_words, seconds},
         world::World,
     },
     engine::Message,
     event::FRAME_TEXT,
     inbox::InboxEvent,
     queue::Told,
-    store::{reads, records::Writes},
+    storage::{Order, Storage as _, StorageError},
+    store::{
+        reads,
+        records::{Interaction, Writes},
+    },
     task::{Label, Lane},
 };
 
@@ -200,6 +208,40 @@ async fn an_earlier_answer_that_was_cut_says_how_to_read_it() {
         assert!(answer.starts_with(&start), "{answer}");
         assert!(answer.ends_with("\"offset\":2000}]"), "{answer}");
     }
+}
+
+/// CH-148: a row of the log says by which kind of channel it came and how long the work took. Rows of
+/// former versions say neither, and are read.
+#[actix::test]
+async fn a_row_of_the_log_tells_its_channel_and_how_long_the_work_took() {
+    let world = World::new(|_| vec![seconds(10), Play::Say("Done."), Play::Answer]);
+    let client = world.connect(&world.start());
+
+    client.say("m1", "hello");
+    client.hear_end_of("m1").await;
+
+    let mut rows = Vec::new();
+    let mut visit = |_: &[u8], value: Result<&[u8], StorageError>| {
+        rows.push(serde_json::from_slice::<Value>(value.unwrap()).unwrap());
+        ControlFlow::Continue(())
+    };
+    let disk = world.disk.mount(None);
+    disk.scan(b"log\0", b"log\x01", Order::Rising, &mut visit)
+        .unwrap();
+    let [stored] = &mut rows[..] else {
+        panic!("{rows:?}")
+    };
+    let row: Interaction = serde_json::from_value(stored.clone()).unwrap();
+    assert_eq!(row.channel_type, Some(ChannelType::Ws));
+    let took = row.duration_ms.unwrap();
+    assert!((10_000..10_100).contains(&took), "{took}");
+    let speakers: Vec<_> = row.said.iter().map(|said| &said.line.speaker).collect();
+    let person = Speaker::Person("someone".to_owned());
+    assert_eq!(speakers, [&person, &Speaker::Team("main".to_owned())]);
+    let fields = stored.as_object_mut().unwrap();
+    fields.retain(|name, _| !["channel_type", "duration_ms"].contains(&name.as_str()));
+    let former: Interaction = serde_json::from_value(stored.clone()).unwrap();
+    assert_eq!((former.channel_type, former.duration_ms), (None, None));
 }
 
 /// SE-16: what was said before the store refused a step is kept and sent.

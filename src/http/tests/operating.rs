@@ -602,7 +602,8 @@ async fn callers_can_say_nothing_but_their_own_words() {
     assert_eq!(bench.look("/api/v1/tasks").await.json()["total"], 0);
 }
 
-/// OP-19, CH-40: only who may speaks for another sender, and it is written down who did.
+/// OP-19, CH-13, CH-40: only who may speaks for another sender, and it is written down who did, and on
+/// which listener.
 #[actix::test]
 async fn a_sender_is_asserted_by_who_may() {
     let bench = Bench::new().await;
@@ -627,8 +628,8 @@ async fn a_sender_is_asserted_by_who_may() {
     let audit = bench.look("/api/v1/trust/audit").await.json();
     let row = &audit["data"][0];
     assert_eq!(
-        (&row["sender"], &row["asserted_by"]),
-        (&json!("ann"), &json!("bridge")),
+        [&row["sender"], &row["asserted_by"], &row["listener"]],
+        ["ann", "bridge", "127.0.0.1:8080"],
         "{audit}"
     );
 }

@@ -10,13 +10,23 @@ use std::{
     thread,
 };
 
+use hivewright_actors::{
+    channel::outbox,
+    clock::Clock,
+    event::{Body, Gap},
+    store::reads,
+};
+
 use super::*;
-use crate::storage::{
-    Progress, Unit,
-    archive::{self, ArchiveError, Manifest},
-    backup, build,
-    database::Database,
-    restore::{self, RestoreError, restore, restore_newest},
+use crate::{
+    machine::WallClock,
+    storage::{
+        Progress, Unit,
+        archive::{self, ArchiveError, Manifest},
+        backup, build,
+        database::Database,
+        restore::{self, RestoreError, restore, restore_newest},
+    },
 };
 
 /// A home with records, files of every kind, and secrets that must stay out.
@@ -422,6 +432,41 @@ fn a_bad_store_is_set_aside_and_rebuilt_from_the_newest_good_backup() {
         b"newer",
         "files are newer than any backup"
     );
+}
+
+/// SC-110: a restored channel goes on above all numbers that were given since the backup, also if the
+/// backup is restored twice.
+#[test]
+fn a_restored_channel_begins_at_numbers_that_nobody_has_seen() {
+    let place = lived_in();
+    let frame = r#"{"topic":null,"ts":1,"body":{"type":"progress","content":"x","kind":"note"}}"#;
+    let records = [
+        put("chan\0ws:1", "{}"),
+        put("chan\0ws:2", "{}"),
+        put("out\0ws:2\0\0\0\0\0\0\0\0\u{7}", frame),
+    ];
+    commit(&place.open(), records);
+    let file = back_up(&place);
+    let before = WallClock.now().0 / 1_000;
+
+    restore(&file, &place.home, true, &quiet).unwrap();
+
+    let storage = place.open();
+    for (channel, begins) in [("ws:1", 1), ("ws:2", 8)] {
+        let frames = reads::outbox(&storage, &channel.into()).unwrap();
+        let last = frames.last().unwrap();
+        let Body::Progress(note) = &last.frame.body else {
+            panic!("{last:?}");
+        };
+        let gap = Gap {
+            from_seq: outbox::seq(begins),
+            to_seq: outbox::seq(last.ordinal),
+            dropped: 0,
+        };
+        assert!(last.ordinal >= before);
+        assert!(outbox::seq(last.ordinal) < 1 << 53);
+        assert_eq!(note.gap, Some(gap));
+    }
 }
 
 /// SC-112, OP-81: what the backup does not hold is listed, as far as it can still be seen.

@@ -81,9 +81,11 @@ impl Work<'_> {
                 };
                 let row = Interaction {
                     channel: saying.channel.as_str().into(),
+                    channel_type: None,
                     topic: saying.topic.as_deref().map(TopicId::from),
                     task: None,
                     at: saying.at,
+                    duration_ms: None,
                     said: vec![Said {
                         line: Line {
                             at: saying.at,
@@ -137,6 +139,7 @@ impl Work<'_> {
                     channel: decision.channel.as_str().into(),
                     sender: decision.sender.clone(),
                     asserted_by: None,
+                    listener: None,
                     decision: Verdict {
                         allowed: decision.allowed,
                         reason: reason(decision),

@@ -143,9 +143,13 @@ function takeTopics(talk, frame) {
     if (!log) continue;
     log.name = row.name;
     log.past = false;
-    // Only after frames were dropped can an end be missing.
-    if (talk.expectLoss && !row.running && row.queued === 0) {
-      for (const turn of talk.turns(row.id)) {
+  }
+  // Only after frames were dropped can an end be missing, or a topic be gone.
+  if (talk.expectLoss) {
+    const busy = new Set(talk.topics.filter((row) => row.running || row.queued > 0).map((row) => row.id));
+    for (const key of Object.keys(talk.logs)) {
+      if (key === UNDECIDED || busy.has(key)) continue;
+      for (const turn of talk.turns(key)) {
         if (hasEnded(turn) || turn.status === "sending") continue;
         turn.status = "unknown";
         turn.revision += 1;

@@ -157,8 +157,13 @@ class Talk extends EventTarget {
         this.link.askTopics();
       }, 250);
     }
-    if (frame.type === "progress" && frame.gap)
-      toast(`The connection was away for long: ${frame.gap.dropped} older update(s) are no longer kept.`);
+    if (frame.type === "progress" && frame.gap) {
+      const { dropped } = frame.gap;
+      // What a restored backup does not have, nobody can count.
+      toast(
+        dropped ? `The connection was away for long: ${dropped} older update(s) are no longer kept.` : frame.content,
+      );
+    }
     if (frame.type === "error" && !frame.message_id && !frame.task_id) {
       this.stopping.clear();
       toast(frame.error, { code: frame.code, bad: true });

@@ -1,0 +1,61 @@
+//! Renumbering: after a restore, the frames of a channel get numbers that no client has seen.
+//!
+//! Since the backup was made, numbers behind its newest may have been given and seen. They are not given
+//! again: each channel gets a frame that says so, with a number far above, and goes on from there.
+
+use std::collections::BTreeMap;
+
+use super::outbox;
+use crate::{
+    clock::Timestamp,
+    event::{Body, Frame, Gap, Progress, ProgressKind},
+    ids::ChannelId,
+    store::records::{channel_of, outbox_key, outbox_place},
+};
+
+const RESTORED: &str = "The service was restored from a backup. What was said here since that backup was made is gone.";
+
+/// The channels of a store that is being restored, with their newest numbers.
+#[derive(Debug, Default)]
+pub struct Renumbering {
+    newest: BTreeMap<ChannelId, u64>,
+}
+
+impl Renumbering {
+    /// Takes note of a record by its key.
+    pub fn saw(&mut self, key: &[u8]) {
+        let (channel, ordinal) = match (channel_of(key), outbox_place(key)) {
+            (Some(channel), _) => (channel, 0),
+            (None, Some(place)) => place,
+            (None, None) => return,
+        };
+        let newest = self.newest.entry(channel).or_default();
+        *newest = ordinal.max(*newest);
+    }
+
+    /// The records to add, each with its key.
+    ///
+    /// The ordinal is the second of the restore. No channel has had as many frames as seconds have passed
+    /// since 1970, so it is above all that were given, also if the same backup is restored again; and the
+    /// number on the wire stays one that JavaScript knows exactly.
+    pub fn records(
+        self,
+        at: Timestamp,
+    ) -> impl Iterator<Item = serde_json::Result<(Vec<u8>, Vec<u8>)>> {
+        self.newest.into_iter().map(move |(channel, newest)| {
+            let ordinal = (at.0 / 1_000).max(newest + 1);
+            let mut note = Progress::new(ProgressKind::Note, RESTORED);
+            note.gap = Some(Gap {
+                from_seq: outbox::seq(newest + 1),
+                to_seq: outbox::seq(ordinal),
+                dropped: 0,
+            });
+            let frame = Frame {
+                topic: None,
+                ts: at,
+                body: Body::Progress(note),
+            };
+            Ok((outbox_key(&channel, ordinal), serde_json::to_vec(&frame)?))
+        })
+    }
+}
