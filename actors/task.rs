@@ -631,6 +631,13 @@ impl Task {
         }
     }
 
+    /// The task whose turn waits for the answer to this question.
+    pub fn awaited_by(&self) -> Option<&TaskId> {
+        let line = self.lineage.as_ref();
+        let is_awaited = self.kind == Kind::Query && self.outcome.is_none();
+        line.and_then(Lineage::parent).filter(|_| is_awaited)
+    }
+
     /// Who is behind it. Messages of former versions don't say by which kind of channel they came.
     pub fn caused_by(&self) -> Cause {
         let channel = self.source.as_ref().map(|source| &source.channel);

@@ -1,6 +1,6 @@
 //! `/api/v1/tasks`: work, open and done.
 
-use std::{ops::ControlFlow, time::Duration};
+use std::{collections::HashSet, ops::ControlFlow, time::Duration};
 
 use actix_web::{Either, http::StatusCode, web};
 use hivewright_actors::{
@@ -223,18 +223,27 @@ struct Retried {
     state: &'static str,
 }
 
-/// What an open task waits for, if it is not simply its turn.
-fn waits_for(task: &Task, tree: &Tree) -> Option<WaitReason> {
-    if let Some(parked) = &task.parked {
-        return Some(parked.reason);
+/// What an open task waits for, if it is not simply its turn. It `asks` while a question of its turn to
+/// another team is open.
+fn waits_for(task: &Task, tree: &Tree, asks: bool) -> Option<WaitReason> {
+    match task {
+        Task {
+            outcome: Some(_), ..
+        } => None,
+        Task {
+            parked: Some(parked),
+            ..
+        } => Some(parked.reason),
+        Task { lease: Some(_), .. } => asks.then_some(WaitReason::Query),
+        Task { lane, .. } => {
+            let team = tree.get(lane.team.as_str())?;
+            (team.state == TeamState::Paused).then_some(WaitReason::Paused)
+        }
     }
-    let is_waiting = task.outcome.is_none() && task.lease.is_none();
-    let team = tree.get(task.lane.team.as_str()).filter(|_| is_waiting)?;
-    (team.state == TeamState::Paused).then_some(WaitReason::Paused)
 }
 
 impl Row {
-    fn of(task: Task, whole: bool, tree: &Tree) -> Self {
+    fn of(task: Task, whole: bool, tree: &Tree, asks: bool) -> Self {
         let rest = format!("GET /api/v1/tasks/{}", task.id);
         let cut = |text: &str, most: usize| match whole {
             true => text.to_owned(),
@@ -263,7 +272,7 @@ impl Row {
         Self {
             body: cut(&task.body, BEGINNING),
             state,
-            wait_reason: waits_for(&task, tree).map(WaitReason::as_str),
+            wait_reason: waits_for(&task, tree, asks).map(WaitReason::as_str),
             created_at: json::date(task.created_at),
             not_before: task.not_before.and_then(json::date),
             deadline_at: json::date(task.deadline_at),
@@ -389,7 +398,9 @@ async fn list(state: web::Data<State>, caller: Caller<Read>) -> Result<Rows<Row>
     let tree = parts.view.now();
     let rows = parts.store.read(move |storage| {
         let mut gathering = Gathering::new(&page);
+        let mut asking = HashSet::new();
         reads::each_open_task(storage, &mut |task| {
+            asking.extend(task.awaited_by().cloned());
             if wanted.holds(&task) {
                 gathering.see(task.created_at, task.id.as_str());
             }
@@ -409,7 +420,10 @@ async fn list(state: web::Data<State>, caller: Caller<Read>) -> Result<Rows<Row>
         }
         gathering.rows(&page, |id| {
             let task = reads::task(storage, &TaskId::from(id))?;
-            Ok(task.map(|task| Row::of(task, false, &tree)))
+            Ok(task.map(|task| {
+                let asks = asking.contains(&task.id);
+                Row::of(task, false, &tree, asks)
+            }))
         })
     });
     rows.await.map_err(ApiError::internal)
@@ -435,6 +449,7 @@ async fn show(
     let Below {
         mut children,
         more_children,
+        asks,
         tree,
     } = below(&state, &task, &caller).await?;
     children.retain(|child| caller.reaches(child.team.as_str()));
@@ -443,7 +458,7 @@ async fn show(
         children,
         more_children,
         tree,
-        row: Row::of(task, true, &parts.view.now()),
+        row: Row::of(task, true, &parts.view.now(), asks),
     };
     Ok(Clean::new(&state.secrets, Data(shown)))
 }
@@ -494,6 +509,8 @@ struct Below {
     /// The tasks that it made, newest first; of those that ended the last.
     children: Vec<Child>,
     more_children: bool,
+    /// Its turn waits for the answer of one.
+    asks: bool,
     tree: TaskTree,
 }
 
@@ -526,6 +543,7 @@ async fn below(state: &State, task: &Task, caller: &Caller<Read>) -> Result<Belo
         ended: ended.len(),
         usage,
     };
+    let asks = open.iter().any(|task| task.awaited_by() == Some(&id));
     let is_child = |task: &Task| {
         let line = task.lineage.as_ref();
         line.and_then(|line| line.parent()) == Some(&id)
@@ -543,6 +561,7 @@ async fn below(state: &State, task: &Task, caller: &Caller<Read>) -> Result<Belo
     Ok(Below {
         children,
         more_children,
+        asks,
         tree,
     })
 }

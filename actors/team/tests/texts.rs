@@ -228,9 +228,8 @@ async fn a_row_of_the_log_tells_its_channel_and_how_long_the_work_took() {
     let disk = world.disk.mount(None);
     disk.scan(b"log\0", b"log\x01", Order::Rising, &mut visit)
         .unwrap();
-    let [stored] = &mut rows[..] else {
-        panic!("{rows:?}")
-    };
+    assert_eq!(rows.len(), 1, "{rows:?}");
+    let stored = &mut rows[0];
     let row: Interaction = serde_json::from_value(stored.clone()).unwrap();
     assert_eq!(row.channel_type, Some(ChannelType::Ws));
     let took = row.duration_ms.unwrap();

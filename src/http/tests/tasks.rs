@@ -169,6 +169,54 @@ async fn tasks_are_found_by_what_is_known_of_them() {
     assert_eq!(missing.refusal(), (404, "not_found".to_owned()));
 }
 
+/// OR-71: a running task whose question to another team is open says so, until the answer is there.
+#[actix_web::test]
+async fn a_task_that_waits_for_an_answer_says_so() {
+    let bench = Bench::new().await;
+    let asker = Task {
+        lease: Some("lease-1".into()),
+        ..bench.task("task-1", "main", Kind::Chat, "How deep?")
+    };
+    let question = |id: &str, kind| {
+        let asked = bench.task(id, "scouts", kind, "How deep?");
+        Task {
+            lineage: Some(asker.lineage_below()),
+            ..asked
+        }
+    };
+    let store = async |task: Task| {
+        let writes = Writes::new().task(&task);
+        bench.state.spine.store.commit(writes).await.unwrap();
+    };
+    store(asker.clone()).await;
+    store(question("task-2", Kind::Delegate)).await;
+    let reasons = async || {
+        let row = bench
+            .get("/api/v1/tasks/task-1", &bench.operator())
+            .await
+            .json()["data"]
+            .clone();
+        let rows = bench
+            .get("/api/v1/tasks?team=main", &bench.operator())
+            .await
+            .json();
+        [row, rows["data"][0].clone()].map(|row| (row["state"].clone(), row["wait_reason"].clone()))
+    };
+
+    let delegated = reasons().await;
+    store(question("task-3", Kind::Query)).await;
+    let asked = reasons().await;
+    let answer = question("task-3", Kind::Query);
+    bench.ended(answer, Ending::Done, "Six feet.").await;
+    let answered = reasons().await;
+
+    let running = (json!("running"), json!(null));
+    assert_eq!(delegated, [running.clone(), running.clone()]);
+    let asking = (json!("running"), json!("query"));
+    assert_eq!(asked, [asking.clone(), asking]);
+    assert_eq!(answered, [running.clone(), running]);
+}
+
 /// OP-34
 #[actix_web::test]
 async fn an_open_task_is_cancelled_and_a_final_one_is_not() {
