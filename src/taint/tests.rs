@@ -7,7 +7,7 @@ use std::fs;
 use hivewright_actors::storage::Batch;
 
 use super::*;
-use crate::http::doubles::Memory;
+use crate::{http::doubles::Memory, machine::Randomness};
 
 fn worker() -> Worker {
     Worker {
@@ -119,6 +119,34 @@ async fn a_file_with_a_damaged_label_is_untrusted() {
     assert!(may_have_read);
     assert!(!holds(&unsearched, &planted));
     assert!(unsearched.state().damaged.is_empty());
+}
+
+/// SC-20, SC-112: the damaged row is replaced by one that can be read, and the operator is told of the file.
+#[test]
+fn the_operator_is_told_of_a_damaged_label() {
+    let (_dir, root) = folder();
+    let planted = root.join("team/planted.md");
+    fs::create_dir(root.join("team")).unwrap();
+    fs::write(&planted, "x").unwrap();
+    let storage = damaged_store(&planted, &[FILE, WINDOW]);
+    let taint = Taint::open(&storage, &root).unwrap();
+
+    let repairs = taint
+        .state()
+        .repairs(Timestamp(7), &Ids::new(Arc::new(Randomness)));
+    storage.commit(&repairs.unwrap().batch().unwrap()).unwrap();
+    let later = Taint::open(&storage, &root.join("none")).unwrap();
+
+    let told = format!("who wrote `{}`: it counts as untrusted", planted.display());
+    assert!(storage.text().contains(&told), "{}", storage.text());
+    assert!(later.state().damaged.is_empty());
+    let labels = later.list(&"team".into());
+    let labels = labels
+        .iter()
+        .map(|label| (Path::new(&label.path), label.at));
+    let expected = [root.join("team"), planted];
+    let expected = expected.iter().map(|path| (path.as_path(), Timestamp(7)));
+    assert!(labels.eq(expected));
 }
 
 /// SC-20, SC-112: the label of a folder reaches as far when it is damaged.

@@ -25,7 +25,7 @@ use crate::{
 };
 
 /// How often the power is cut.
-const ROUNDS: u64 = 4;
+const ROUNDS: u64 = 3;
 /// Who talks to the service meanwhile.
 const CLIENTS: usize = 4;
 

@@ -502,7 +502,7 @@ async fn an_answer_that_was_cut_goes_on_with_a_click() {
     assert_eq!(browser.value(&is_cut).await, json!([true, false]));
     let requests = model.requests();
     assert_eq!(requests.len(), 2);
-    let asked = requests[1].body["messages"].to_string();
+    let asked = requests[1].body.to_string();
     assert!(asked.contains("Once upon a"), "{asked}");
     has_no_complaints(&browser).await;
     browser.close().await;

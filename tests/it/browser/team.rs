@@ -204,7 +204,13 @@ async fn an_untrusted_file_is_accepted() {
     until_shown(&browser, "notes/two.md").await;
     press(&browser, "Accept").await;
     until_told(&browser, "Accepted: 1 file.").await;
-    until_gone(&browser, "notes/one.md").await;
+    browser
+        .until(
+            "[...document.querySelectorAll('#view .panel')] \
+             .find(one => one.querySelector('h2')?.textContent === 'Untrusted files') \
+             ?.querySelectorAll('li').length === 1",
+        )
+        .await;
     let left = data(&service, "/api/v1/teams/main/untrusted-files").await;
     press(&browser, "Accept").await;
     until_gone(&browser, "Untrusted files").await;
