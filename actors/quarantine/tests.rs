@@ -5,8 +5,16 @@ use std::time::Duration;
 
 use super::*;
 use crate::{
-    doubles::{client::Client, disk::Crash, engine::Play, world::World},
+    doubles::{
+        client::Client,
+        disk::{Crash, Disk},
+        engine::Play,
+        world::World,
+    },
+    ids::{TeamKey, TriggerId},
+    scheduler::records::{runs, runs_range},
     spine::Spine,
+    storage::Batch,
     store::{damage::quarantined, reads, records::Undecided},
     task::Ending,
 };
@@ -331,4 +339,20 @@ fn the_copy_of_a_record_with_a_long_key_has_a_key_of_its_own() {
 
     assert_ne!(one, other);
     assert!(one.len() <= 1_024, "{}", one.len());
+}
+
+/// SC-112: a list of runs goes on past a damaged one, which is reported.
+#[test]
+fn a_damaged_run_of_a_trigger_is_reported() {
+    let (team, trigger) = (TeamKey::first("news"), TriggerId::from("trg-1"));
+    let (mut key, _) = runs_range(&team, &trigger, None);
+    key.push(b'1');
+    let storage = Disk::default().mount(None);
+    let changes = vec![(key, Some(b"{".to_vec()))];
+    storage.commit(&Batch { changes }).unwrap();
+
+    let runs = runs(&*storage, &team, &trigger, None, 9).unwrap();
+
+    assert!(runs.is_empty());
+    assert_eq!(storage.damage_reports().unwrap().take().len(), 1);
 }

@@ -310,6 +310,24 @@ async fn the_value_of_a_secret_is_refused_and_stored_nowhere() {
     assert_eq!(bench.listed().await, ["fine"]);
 }
 
+/// MV-07: nor is it in the words of a person who corrects an entry.
+#[actix::test]
+async fn a_secret_is_not_put_into_the_words_of_a_review() {
+    let bench = Bench::new();
+    let pending = bench.memory.save(untrusted("k", "it is a word")).await;
+    let pending = pending.unwrap().entry;
+
+    let content = "it is hunter2".to_owned();
+    let corrected = bench
+        .memory
+        .correct(&pending.id, content, None, operator())
+        .await;
+
+    let secret = MemoryError::Secret("PASSWORD".to_owned());
+    assert_eq!(corrected.unwrap_err(), secret);
+    assert!(!bench.disk.rows.text().contains("hunter2"));
+}
+
 #[actix::test]
 async fn the_same_call_again_saves_and_deletes_once() {
     let bench = Bench::new();

@@ -423,3 +423,18 @@ fn write_address(file: &std::path::Path, url: &str) -> io::Result<()> {
     options.write(true).create(true).truncate(true).mode(0o600);
     io::Write::write_all(&mut options.open(file)?, text.as_bytes())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// CH-122: channels and their topics stay as long as their history does.
+    #[test]
+    fn channels_are_kept_as_long_as_finished_tasks() {
+        let kept = Terms::default();
+
+        let settings = router_settings(&Channels::default(), kept);
+
+        assert_eq!(settings.channels_kept, kept.tasks);
+    }
+}

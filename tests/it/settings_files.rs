@@ -521,6 +521,23 @@ async fn a_refused_file_is_shown_by_status_until_it_is_cured() {
     }
 }
 
+/// OR-22: also one that was wrong when the service started.
+#[actix::test]
+async fn a_providers_file_that_is_wrong_at_the_start_is_shown_by_status() {
+    let wrong = "profiles: {default: {provider: nobody}}\n";
+    let service = Service::prepare()
+        .with_file("data/config/providers.yaml", wrong)
+        .started()
+        .await;
+
+    let status = service.run(&["status"], "").await;
+
+    let mut lines = status.stdout.lines();
+    let line = lines.find(|line| line.starts_with("settings "));
+    let line = line.unwrap_or_else(|| panic!("{status:?}"));
+    assert!(line.contains("profiles.default.provider"), "{line}");
+}
+
 /// OR-12 `server.public_url`, `server.allowed_origins`, `log.level`, OP-16: names and levels count without a restart.
 #[actix::test]
 async fn other_names_and_another_log_level_count_while_the_service_runs() {

@@ -1,6 +1,10 @@
 //! How teams go.
 
 use super::*;
+use crate::{
+    task::{Ending, Task},
+    usage::Usage,
+};
 
 fn names(names: &[&str]) -> Vec<TeamName> {
     names.iter().map(|name| TeamName::from(*name)).collect()
@@ -222,4 +226,52 @@ async fn a_team_waits_for_the_shutdown_of_one_below_it() {
             .read(move |storage| reads::answer::<Removed>(storage, call));
         assert!(answer.await.unwrap().is_some(), "{call}");
     }
+}
+
+/// OR-64: what went wrong last in a team goes with it.
+#[actix::test]
+async fn the_last_error_of_a_team_goes_with_it() {
+    let world = World::default();
+    let process = populate(&world).await;
+    for name in ["aa", "cc"] {
+        let lane = Lane {
+            team: name.into(),
+            topic: None,
+        };
+        let failed = Outcome {
+            ending: Ending::Failed,
+            code: None,
+            message: None,
+            text: String::new(),
+            truncated: false,
+            usage: Usage::default(),
+            report: None,
+            finished_at: Timestamp(1),
+        };
+        let task = Task::new(
+            format!("task-{name}").into(),
+            lane,
+            "work".to_owned(),
+            "main".to_owned(),
+            Timestamp(0),
+        );
+        let task = Task {
+            outcome: Some(failed),
+            ..task
+        };
+        let finished = Writes::new().finished(&task);
+        process.store.commit(finished).await.unwrap();
+    }
+
+    process.shutdown("aa", true).await.unwrap();
+    process.settle().await;
+
+    let left = process.store.read(|storage| reads::team_errors(storage));
+    let tasks: Vec<_> = left
+        .await
+        .unwrap()
+        .into_values()
+        .map(|error| error.task_id)
+        .collect();
+    assert_eq!(tasks, ["task-cc".into()]);
 }

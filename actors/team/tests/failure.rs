@@ -2,10 +2,15 @@
 
 use std::{
     sync::{
-        Arc,
+        Arc, Mutex,
         atomic::{AtomicBool, AtomicUsize, Ordering},
     },
     time::Duration,
+};
+
+use tracing::{
+    field::{Field, Visit},
+    span,
 };
 
 use super::crash::settle;
@@ -304,4 +309,76 @@ async fn a_paused_team_stays_paused_when_it_would_have_rested() {
     tokio::time::sleep(Duration::from_secs(700)).await;
 
     assert_eq!(standing(&spine).0, TeamState::Paused);
+}
+
+/// The spans that were entered, with their fields.
+#[derive(Default)]
+struct Spans {
+    opened: Mutex<Vec<String>>,
+    entered: Mutex<Vec<String>>,
+}
+
+struct Fields<'a>(&'a mut String);
+
+impl Visit for Fields<'_> {
+    fn record_debug(&mut self, field: &Field, value: &dyn std::fmt::Debug) {
+        self.0.push_str(&format!(" {field}={value:?}"));
+    }
+}
+
+impl tracing::Subscriber for Spans {
+    fn enabled(&self, metadata: &tracing::Metadata<'_>) -> bool {
+        metadata.is_span()
+    }
+
+    fn new_span(&self, span: &span::Attributes<'_>) -> span::Id {
+        let mut text = span.metadata().name().to_owned();
+        span.record(&mut Fields(&mut text));
+        let mut opened = self.opened.lock().unwrap();
+        opened.push(text);
+        span::Id::from_u64(opened.len() as u64)
+    }
+
+    fn enter(&self, id: &span::Id) {
+        let opened = self.opened.lock().unwrap();
+        let place = usize::try_from(id.into_u64()).unwrap() - 1;
+        self.entered.lock().unwrap().push(opened[place].clone());
+    }
+
+    fn record(&self, _: &span::Id, _: &span::Record<'_>) {}
+    fn record_follows_from(&self, _: &span::Id, _: &span::Id) {}
+    fn event(&self, _: &tracing::Event<'_>) {}
+    fn exit(&self, _: &span::Id) {}
+}
+
+/// OR-96, MV-50: a model call and a tool run where the log names their team and task: a panic in them has nothing
+/// else to go by.
+#[actix::test]
+async fn what_a_turn_calls_runs_in_a_span_of_its_team_and_task() {
+    let spans = Arc::new(Spans::default());
+    let _told = tracing::subscriber::set_default(Arc::clone(&spans));
+    let world = World::new(|request| match request.step {
+        1 => vec![Play::Call(vec![("c1", "look")])],
+        _ => vec![Play::Say("Fine."), Play::Answer],
+    });
+    let client = world.connect(&world.start());
+
+    client.say("m1", "water the garden");
+    client.hear_end_of("m1").await;
+    // Tests beside this one listen to no spans: whoever opened one first has decided for all.
+    tracing::callsite::rebuild_interest_cache();
+    let before = spans.opened.lock().unwrap().len();
+    client.say("m2", "pay the invoice");
+    client.hear_end_of("m2").await;
+
+    // Two model calls and a tool.
+    let opened = spans.opened.lock().unwrap()[before..].to_vec();
+    let turns = opened.iter().filter(|span| span.starts_with("turn "));
+    let turns: Vec<_> = turns.collect();
+    assert_eq!(turns.len(), 3, "{opened:?}");
+    let entered = spans.entered.lock().unwrap();
+    for turn in turns {
+        assert!(turn.starts_with("turn team=main task=task-"), "{turn}");
+        assert!(entered.contains(turn), "{entered:?}");
+    }
 }

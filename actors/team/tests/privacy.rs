@@ -222,3 +222,26 @@ async fn the_session_of_a_team_without_topics_is_not_summarised() {
     let said = format!("{} {:?}", outcome.text, outcome.message);
     assert!(said.contains("nothing to compact"), "{said}");
 }
+
+/// CH-151: a message joins the turn that a team without topics works on only in the same channel: it is answered
+/// there.
+#[test]
+fn a_message_from_another_channel_joins_no_turn_of_a_team_without_topics() {
+    let said = |channel: &str| Task {
+        kind: Kind::Chat,
+        source: Some(Source::channel(channel.into())),
+        cause: Some(Cause::sender("ws", "ann")),
+        ..Task::new(
+            "task-1".into(),
+            lane("research"),
+            "and quickly".to_owned(),
+            "ann".to_owned(),
+            crate::clock::Timestamp(1_000_000_000),
+        )
+    };
+
+    let behind = said("ws:1").audience();
+
+    assert!(said("ws:1").may_steer(&behind));
+    assert!(!said("ws:2").may_steer(&behind));
+}

@@ -16,13 +16,13 @@ use crate::{
     engine::Message,
     event::FRAME_TEXT,
     inbox::InboxEvent,
-    queue::Told,
+    queue::{Enqueue, Told},
     storage::{Order, Storage as _, StorageError},
     store::{
         reads,
         records::{Interaction, Writes},
     },
-    task::{Label, Lane},
+    task::{Kind, Label, Lane, OnResult, Source, Task},
 };
 
 fn lane(topic: &str) -> Lane {
@@ -108,6 +108,83 @@ async fn an_answer_that_the_output_limit_cut_says_so() {
     let task = spine.store.read(move |storage| reads::task(storage, &id));
     let outcome = task.await.unwrap().unwrap().outcome.unwrap();
     assert!(outcome.truncated);
+}
+
+/// What is told of work that no message waits for.
+async fn told(world: &World) -> serde_json::Value {
+    let spine = world.start();
+    let client = world.connect(&spine);
+    let task = Task {
+        kind: Kind::Delegate,
+        source: Some(Source::channel(client.channel.clone())),
+        on_result: OnResult::Notify,
+        ..Task::new(
+            "task-9".into(),
+            lane("t-9"),
+            "tell me a story".to_owned(),
+            "main".to_owned(),
+            Timestamp(1_000_000_000),
+        )
+    };
+    spine.queue.do_send(Enqueue {
+        task,
+        writes: Writes::new(),
+    });
+    loop {
+        let frame = client.frame().await;
+        if frame["type"] == "notification" {
+            break frame;
+        }
+    }
+}
+
+/// SE-12: the same of work that no message waits for.
+#[actix::test]
+async fn a_notification_of_an_answer_that_the_output_limit_cut_says_so() {
+    let world = World::new(|_| vec![Play::Say("Once upon a"), Play::Cut]);
+
+    let told = told(&world).await;
+
+    assert_eq!(
+        (&told["content"], &told["truncated"]),
+        (&"[main] Once upon a".into(), &true.into())
+    );
+}
+
+/// CH-60
+#[actix::test]
+async fn a_notification_longer_than_a_frame_is_marked() {
+    let world = World::new(|_| vec![Play::Say(kept()), Play::Answer]);
+
+    let told = told(&world).await;
+
+    let mark = format!(
+        " … [{} more characters: `hivewright tasks show task-9`]",
+        "[main] ".len() + kept().len() - FRAME_TEXT
+    );
+    assert!(told["content"].as_str().unwrap().ends_with(&mark));
+    assert_eq!(told["truncated"], true);
+}
+
+/// CH-60: the reason of a failure stands beside the text so far, and is cut with a mark too.
+#[actix::test]
+async fn a_long_reason_of_a_failure_is_marked() {
+    let world = World::new(|_| vec![Play::Answer]);
+    let wrong: &str = "x".repeat(4_003).leak();
+    world.brief_errors.lock().unwrap().insert("main", wrong);
+    let client = world.connect(&world.start());
+
+    client.say("m1", "water the garden");
+    let end = loop {
+        let frame = client.frame().await;
+        if frame["type"] == "error" {
+            break frame;
+        }
+    };
+
+    let task = end["task_id"].as_str().unwrap();
+    let mark = format!("x … [3 more characters: `hivewright tasks show {task}`]");
+    assert!(end["error"].as_str().unwrap().ends_with(&mark), "{end}");
 }
 
 /// CH-60: a frame takes 1 MiB, and says what it left out.

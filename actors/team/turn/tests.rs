@@ -564,6 +564,47 @@ fn an_answer_without_its_end_is_the_end() {
     assert_eq!(wants, [Want::End(vec![start()], end)]);
 }
 
+/// SE-12, SE-150: an answer that the output limit cut is no whole one after a restart either.
+#[test]
+fn a_cut_answer_without_its_end_is_a_cut_end() {
+    let facts = [
+        Fact::AssistantText {
+            text: "Once upon a".to_owned(),
+            step: 1,
+        },
+        Fact::Meta(Meta::Usage {
+            step: 1,
+            profile: String::new(),
+            model: String::new(),
+            usage: Usage::default(),
+            stop_reason: "max_tokens".to_owned(),
+        }),
+    ];
+    let journal: Vec<HistoryEvent> = (1..)
+        .zip(facts)
+        .map(|(seq, fact)| HistoryEvent {
+            seq,
+            turn: "turn".into(),
+            timestamp: Timestamp(0),
+            fact,
+            redacted: false,
+        })
+        .collect();
+    let mut turn = Turn::new("turn".into(), task(0, 2), MAX_STEPS);
+
+    let wants = turn.resume(
+        start(),
+        &journal,
+        |call, _, _| checked(&call.name),
+        |_, _, _| Decision::Wait,
+    );
+
+    let [Want::End(_, end)] = &wants[..] else {
+        panic!("{wants:?}");
+    };
+    assert_eq!((end.text.as_str(), end.truncated), ("Once upon a", true));
+}
+
 /// SE-84
 #[test]
 fn too_many_steps_fail_with_what_was_said() {

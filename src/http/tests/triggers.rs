@@ -1,5 +1,9 @@
 //! Triggers over REST.
 
+use hivewright_actors::{
+    ids::ChannelId,
+    store::{reads, records::ChannelRow},
+};
 use serde_json::json;
 
 use super::*;
@@ -293,4 +297,61 @@ async fn a_channel_that_does_not_exist_is_refused_with_its_field() {
 
     assert_eq!(refused.status, 400);
     assert_eq!(refused.json()["error"]["field"], "notify_channel");
+}
+
+/// TR-59, SC-14: the runs that a deleted trigger left are no more for others than it was.
+#[actix::test]
+async fn the_runs_of_a_deleted_trigger_are_not_for_a_token_of_another_team() {
+    let bench = Bench::new().await;
+    let (operator, foreign) = (
+        bench.operator(),
+        bench.token_for("foreign", "elsewhere").await,
+    );
+    let made = bench.post("/api/v1/triggers", &operator, morning()).await;
+    let path = format!(
+        "/api/v1/triggers/{}",
+        made.json()["data"]["id"].as_str().unwrap()
+    );
+    bench
+        .post(&format!("{path}/run"), &operator, json!({}))
+        .await;
+    assert_eq!(bench.delete(&path, &operator).await.status, 204);
+
+    let own = bench.get(&format!("{path}/runs"), &operator).await;
+    let runs = bench.get(&format!("{path}/runs"), &foreign).await;
+
+    assert_eq!(own.status, 200);
+    assert_eq!(runs.status, 404);
+}
+
+/// TR-02, TR-59
+#[actix::test]
+async fn a_channel_that_went_away_hinders_no_other_change() {
+    let bench = Bench::new().await;
+    let (operator, channel) = (bench.operator(), ChannelId::from("ws:1"));
+    let store = &bench.state.spine.store;
+    let row = ChannelRow {
+        principal: "operator".into(),
+        grant: None,
+        last_seen: bench.auth().now(),
+        channel_type: Default::default(),
+        begins_anew: false,
+    };
+    let writes = Writes::new().channel(&channel, &row);
+    store.commit(writes).await.unwrap();
+    let mut form = morning();
+    form["notify_channel"] = json!(channel);
+    let made = bench.post("/api/v1/triggers", &operator, form).await;
+    assert_eq!(made.status, 201, "{}", made.body);
+    let keys = store.read(move |storage| reads::channel_keys(storage, &channel));
+    let keys = keys.await.unwrap();
+    store.commit(Writes::new().drop_keys(keys)).await.unwrap();
+
+    let path = format!(
+        "/api/v1/triggers/{}",
+        made.json()["data"]["id"].as_str().unwrap()
+    );
+    let changed = patch(&bench, &path, &operator, json!({"max_steps": 7})).await;
+
+    assert_eq!(changed.status, 200, "{}", changed.body);
 }
