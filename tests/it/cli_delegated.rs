@@ -271,3 +271,15 @@ async fn an_interrupt_explains_itself_before_it_stops_anything() {
     assert!(first.contains("pproved"), "{first}");
     assert_eq!(code, Some(0));
 }
+
+/// CH-01: a channel of the command line is shown as one.
+#[actix::test]
+async fn a_message_by_command_is_in_a_channel_of_the_command_line() {
+    let service = Service::start().await;
+
+    let sent = service.run(&["send", "Good morning"], "").await;
+
+    assert_eq!(sent.code, Some(0), "{sent:?}");
+    let (_, topics) = service.api("GET", "/api/v1/topics", None).await;
+    assert_eq!(topics["data"][0]["channel_type"], "cli", "{topics}");
+}

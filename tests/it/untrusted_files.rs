@@ -240,3 +240,30 @@ async fn a_config_that_an_untrusted_command_reached_is_not_read_until_it_is_acce
         "{audit}"
     );
 }
+
+/// SC-42: a rule with a second name is not read, and the operator is told.
+#[actix::test]
+async fn the_operator_is_told_of_a_rule_with_a_second_name() {
+    let rule = "run/teams/main/team-rules/house.md";
+    let service = Service::prepare()
+        .with_file(rule, "Be kind.\n")
+        .started()
+        .await;
+    fs::hard_link(service.path(rule), service.path("run/second.md")).unwrap();
+
+    service.connect().await.ask("Good morning").await;
+
+    let told = async {
+        loop {
+            let (_, inbox) = service.api("GET", "/api/v1/inbox", None).await;
+            if inbox
+                .to_string()
+                .contains("house.md: has more than one hard link")
+            {
+                return;
+            }
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+    };
+    tokio::time::timeout(DEADLINE, told).await.expect("told");
+}

@@ -136,3 +136,41 @@ fn work_that_ends_with_both_teams_is_not_told() {
         (None, None, Vec::new())
     );
 }
+
+/// OR-67, OR-84: a result that is too long for a turn says where the rest is.
+#[test]
+fn a_long_result_is_cut_with_the_way_to_its_rest() {
+    let lane = |team: &str| Lane {
+        team: team.into(),
+        topic: None,
+    };
+    let mut task = Task {
+        reply_to: Some(lane("child")),
+        on_result: OnResult::Wake,
+        ..Task::new(
+            "task-1".into(),
+            lane("main"),
+            "help".to_owned(),
+            "child".to_owned(),
+            Timestamp(1_000),
+        )
+    };
+    let outcome = Outcome {
+        ending: Ending::Done,
+        code: None,
+        message: None,
+        text: "x".repeat(10_003),
+        truncated: false,
+        usage: Usage::default(),
+        report: None,
+        finished_at: Timestamp(6_000),
+    };
+    let there = view([team("child", 1, TeamState::Active)]);
+
+    let ids = Ids::new(Arc::new(Zero));
+    let closed = close(&mut task, outcome, "", None, &ids, &there);
+
+    let body = closed.follow_up.unwrap().body;
+    let mark = r#"x … [3 more characters: list_completed_tasks {"id":"task-1","offset":10000}]"#;
+    assert!(body.contains(mark), "{body}");
+}

@@ -6,6 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use proptest::prelude::*;
 
 use super::*;
+use crate::task::Cause;
 
 fn lane(team: u8, topic: u8) -> Lane {
     Lane {
@@ -649,4 +650,22 @@ fn people_and_topics_of_long_ago_are_forgotten() {
     assert_eq!(work.lane_starts.len(), most - 1);
     assert_eq!(work.lanes.len(), 1, "a lane without work is no lane");
     assert_eq!(schedule.next(Timestamp(0)), Some((waits, task(0))));
+}
+
+/// OR-77: a task counts for the person who is behind it, whichever team does it.
+#[test]
+fn a_task_waits_with_those_of_the_person_behind_it() {
+    let person = |cause: Cause, number: usize| {
+        let (id, lane) = (task(number), lane(1, 1));
+        let words = ("work".to_owned(), "main".to_owned());
+        let waiting = Task::new(id, lane, words.0, words.1, Timestamp(0));
+        let cause = Some(cause);
+        Ticket::from(&Task { cause, ..waiting }).person
+    };
+
+    let ann = person(Cause::sender("ws", "ann"), 1);
+
+    assert_eq!(ann, person(Cause::sender("ws", "ann"), 2));
+    assert_ne!(ann, person(Cause::sender("ws", "bob"), 3));
+    assert_ne!(ann, person(Cause::System, 4));
 }

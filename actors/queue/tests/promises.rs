@@ -110,3 +110,87 @@ async fn the_result_of_a_delegation_is_taken_in_once_when_its_team_dies() {
     let waiting: usize = counts.teams.iter().map(|(_, waiting, _)| waiting).sum();
     assert_eq!(waiting, 0, "{counts:?}");
 }
+
+/// OR-72: the same of a task whose turn could start at once, which is stored with its lease.
+#[actix::test]
+async fn a_task_that_starts_at_once_is_not_answered_as_stored_if_its_commit_is_lost() {
+    let storage = Disk::default().mount(None);
+    let setting = set_up_on(storage.clone(), Limits::default());
+
+    storage.lose_after(0);
+    let lost = setting.queue.send(Submit {
+        task: task("task-1", "t-1"),
+        writes: Writes::new(),
+        overlap: None,
+        giver: None,
+    });
+    let lost = tokio::time::timeout(Duration::from_secs(60), lost).await;
+
+    assert!(!matches!(&lost, Ok(Ok(Ok(_)))), "{lost:?}");
+}
+
+/// OR-75, OR-84: a result that has ended before the rows of the dead team are read does not run again.
+#[actix::test]
+async fn a_result_that_has_ended_is_not_taken_in_again_when_its_team_dies() {
+    let setting = set_up(Limits::default());
+    let given = Task {
+        lane: Lane {
+            team: "left".into(),
+            topic: None,
+        },
+        kind: Kind::Delegate,
+        reply_to: Some(task("task-1", "t-1").lane),
+        on_result: crate::task::OnResult::Wake,
+        ..task("task-1", "t-1")
+    };
+    setting.queue.do_send(Enqueue {
+        task: given.clone(),
+        writes: Writes::new(),
+    });
+    setting.settle().await;
+    let (_, lease) = setting.leases()[0].clone();
+    let mut done = Task {
+        lease: Some(lease.clone()),
+        attempts: 1,
+        ..given
+    };
+    let outcome = Outcome {
+        ending: Ending::Done,
+        code: None,
+        message: None,
+        text: "Done.".to_owned(),
+        usage: Usage::default(),
+        report: None,
+        truncated: false,
+        finished_at: Timestamp(1_000),
+    };
+    let ids = Ids::new(Arc::new(Counted::default()));
+    let closed = closing::close(&mut done, outcome, "", None, &ids, &view());
+    let result = closed.follow_up.clone().unwrap();
+    let writes = Writes::new().under_lease(&done.id, &lease);
+    let writes = writes.and(closed.writes);
+    setting.store.commit(writes).await.unwrap();
+    let finished = |task: &TaskId, follow_up| Finished {
+        task: task.clone(),
+        ending: Ending::Done,
+        ran: Duration::ZERO,
+        follow_up,
+        told: Vec::new(),
+    };
+
+    setting.queue.do_send(Orphaned {
+        team: "left".into(),
+        pause: Duration::ZERO,
+        uncounted: false,
+    });
+    let follow_up = Some(Box::new(result.clone()));
+    setting.queue.do_send(finished(&done.id, follow_up));
+    setting.queue.do_send(finished(&result.id, None));
+    setting.settle().await;
+
+    let leases = setting.leases();
+    assert!(
+        leases.iter().all(|(task, _)| *task != result.id),
+        "{leases:?}"
+    );
+}

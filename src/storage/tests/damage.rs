@@ -3,10 +3,21 @@
 use std::{
     fs::Permissions,
     os::unix::fs::{FileExt, PermissionsExt},
+    sync::Arc,
+};
+
+use actix::Arbiter;
+use hivewright_actors::{
+    ids::Ids,
+    store::{Store, records::EdgeKey},
 };
 
 use super::*;
-use crate::storage::{build, database::Database, swap};
+use crate::{
+    changes::Changes,
+    machine::{Randomness, WallClock},
+    storage::{build, database::Database, swap},
+};
 
 const RECORDS: u64 = 60;
 
@@ -224,4 +235,28 @@ fn an_unreadable_folder_is_left_alone() {
 
     assert!(matches!(error, OpenError::Disk { .. }), "{error}");
     assert_eq!(fs::read(&place.home.store).unwrap(), b"in the way");
+}
+
+/// SC-112: a change of a team's own files that cannot be read is reported.
+#[actix::test]
+async fn a_damaged_change_is_reported() {
+    let place = Place::new();
+    let storage = Arc::new(place.open());
+    let key = EdgeKey::new("self-change", "c1").bytes();
+    commit(&storage, [(key, Some(b"{".to_vec()))]);
+    let store = Store::start(
+        &Arbiter::current(),
+        storage.clone(),
+        Box::new(|error| unreachable!("{error}")),
+        Box::new(|_, _| ()),
+    );
+    let home = crate::settings::tests::place();
+    let ids = Ids::new(Arc::new(Randomness));
+    let changes = Changes::new(home.home.clone(), Arc::new(WallClock), ids);
+    changes.connect(store);
+
+    let listed = changes.list().await.unwrap();
+
+    assert!(listed.is_empty());
+    assert_eq!(storage.damage_reports().unwrap().take().len(), 1);
 }
