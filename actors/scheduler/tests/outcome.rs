@@ -9,9 +9,10 @@ use crate::{
     ids::ChannelId,
     notice::NoticeKind,
     scheduler::{
+        config::{Config, Scheme, Webhook},
         manage::{Enable, SetCursors, Which},
         run::{Notified, Report},
-        trigger::{Definition, NotifyPolicy, Quiet, State},
+        trigger::{Definition, NotifyPolicy, OverlapPolicy, Quiet, State},
     },
     task::{Code, Label, Task},
 };
@@ -458,4 +459,24 @@ async fn messages_that_come_close_together_are_both_served() {
     stage.pass(HOUR).await;
 
     assert_eq!(stage.story(&trigger.id), ["keyword enqueued ok"; 2]);
+}
+
+/// TR-39: each call of a webhook is somebody's message.
+#[test]
+fn calls_of_a_webhook_wait_for_each_other() {
+    let webhook = Webhook {
+        scheme: Scheme::Standard,
+        secret: "HOOK".to_owned(),
+        secret_previous: None,
+        previous_until: None,
+        tolerance: MINUTE,
+        max_body: 1 << 20,
+        content_types: Vec::new(),
+        filter: Vec::new(),
+        pass_headers: Vec::new(),
+        rate: 60,
+    };
+    let push = Definition::new("push", Config::Webhook(webhook), "look at it");
+
+    assert_eq!(push.overlap_policy, OverlapPolicy::Allow);
 }
