@@ -88,7 +88,7 @@ impl<'a> Walk<'a> {
             return self.complain(path, reason);
         }
         if let Some(words) = expected_words(schema)
-            && !words.iter().any(|word| *word == value)
+            && !words.contains(&value)
         {
             let words: Vec<_> = words.iter().map(ToString::to_string).collect();
             return self.complain(path, format!("expected one of {}", words.join(", ")));
