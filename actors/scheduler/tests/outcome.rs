@@ -9,6 +9,7 @@ use crate::{
     ids::ChannelId,
     notice::NoticeKind,
     scheduler::{
+        call::Call,
         config::{Config, Scheme, Webhook},
         manage::{Enable, SetCursors, Which},
         run::{Notified, Report},
@@ -461,9 +462,7 @@ async fn messages_that_come_close_together_are_both_served() {
     assert_eq!(stage.story(&trigger.id), ["keyword enqueued ok"; 2]);
 }
 
-/// TR-39: each call of a webhook is somebody's message.
-#[test]
-fn calls_of_a_webhook_wait_for_each_other() {
+fn webhook(name: &str) -> Definition {
     let webhook = Webhook {
         scheme: Scheme::Standard,
         secret: "HOOK".to_owned(),
@@ -471,12 +470,43 @@ fn calls_of_a_webhook_wait_for_each_other() {
         previous_until: None,
         tolerance: MINUTE,
         max_body: 1 << 20,
-        content_types: Vec::new(),
+        content_types: vec!["application/json".to_owned()],
         filter: Vec::new(),
         pass_headers: Vec::new(),
         rate: 60,
     };
-    let push = Definition::new("push", Config::Webhook(webhook), "look at it");
+    Definition {
+        allow_untrusted: true,
+        ..Definition::new(name, Config::Webhook(webhook), "look at it")
+    }
+}
 
-    assert_eq!(push.overlap_policy, OverlapPolicy::Allow);
+/// TR-39: each call of a webhook is somebody's message.
+#[test]
+fn calls_of_a_webhook_wait_for_each_other() {
+    assert_eq!(webhook("push").overlap_policy, OverlapPolicy::Allow);
+}
+
+/// TR-85: what the prompt does not show of a body is counted, and it says where it is.
+#[actix::test]
+async fn a_body_that_is_longer_than_the_prompt_shows_says_so() {
+    let stage = Stage::new(|_| vec![Play::Say("seen"), Play::Answer]);
+    let trigger = stage.create(webhook("push")).await;
+    let call = Call {
+        trigger: trigger.id.clone(),
+        key: "d1".to_owned(),
+        headers: Vec::new(),
+        payload: "x".repeat(64 * 1024 + 7),
+        filtered: None,
+    };
+
+    stage.spine.scheduler.send(call).await.unwrap().unwrap();
+    stage.pass(MINUTE).await;
+
+    let asked = format!("{:?}", stage.world.asked.lock().unwrap().last().unwrap());
+    let mark = format!(
+        "[7 more bytes: an operator finds them in the run of trigger {}]",
+        trigger.id
+    );
+    assert!(asked.contains(&mark), "{}", &asked[asked.len() - 300..]);
 }

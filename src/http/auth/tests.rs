@@ -238,6 +238,30 @@ async fn a_token_that_runs_out_wakes_whoever_holds_it() {
     assert!(has_ended(soon).await);
 }
 
+/// OP-14, CH-34: an open connection of a browser ends with the token it was logged in by, however busy it is.
+#[actix::test]
+async fn a_token_that_runs_out_wakes_whoever_holds_a_session_of_it() {
+    let place = Place::new();
+    let auth = place.start().await;
+    let operator = auth.token(&place.operator_token()).unwrap();
+    let minted = auth
+        .mint(wish("ci", &[Scope::Chat]), &operator)
+        .await
+        .unwrap();
+    let browser = auth.log_in(minted.text.expose()).await.unwrap();
+    for _ in 0..2 {
+        place.clock.turn(11 * HOUR);
+        browser.principal.used();
+    }
+
+    place.clock.turn(2 * HOUR - Duration::from_millis(20));
+    assert!(!has_ended_at_once(browser.principal.ended()));
+    let soon = browser.principal.ended();
+    place.clock.turn(Duration::from_millis(20));
+
+    assert!(has_ended(soon).await);
+}
+
 /// OP-10, CH-34
 #[actix::test]
 async fn rotation_ends_the_operator_token_and_its_sessions() {
