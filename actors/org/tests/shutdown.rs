@@ -266,7 +266,7 @@ async fn the_last_error_of_a_team_goes_with_it() {
     process.shutdown("aa", true).await.unwrap();
     process.settle().await;
 
-    let left = process.store.read(|storage| reads::team_errors(storage));
+    let left = process.store.read(reads::team_errors);
     let tasks: Vec<_> = left
         .await
         .unwrap()
