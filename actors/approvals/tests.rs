@@ -7,4 +7,5 @@ mod cards;
 mod deciding;
 mod ends;
 mod granting;
+mod money;
 mod questions;

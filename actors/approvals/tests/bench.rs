@@ -25,6 +25,7 @@ use crate::{
         refusal::{NotAnswered, NotDecided},
         secret::{SecretSink, SecretText},
     },
+    budget::Ledger,
     channel::Channel,
     clock::{Clock, Timestamp},
     doubles::{
@@ -154,6 +155,7 @@ pub(super) struct Process {
     pub(super) store: StoreHandle,
     pub(super) desk: Desk,
     pub(super) storage: Arc<Mounted>,
+    pub(super) ledger: Ledger,
 }
 
 impl Bench {
@@ -192,6 +194,7 @@ impl Bench {
         }
         .start();
         let desk = Desk::new(self.ids.clone(), digester, TTL);
+        let ledger = Ledger::default();
         let neighbours = Neighbours {
             store: store.clone(),
             channel: Channel::new(store.clone(), self.clock.clone(), self.ids.clone()).start(),
@@ -203,7 +206,7 @@ impl Bench {
             desk: desk.clone(),
             grants: Grants::read(&*storage).unwrap(),
             deciders: self.deciders.clone(),
-            ledger: crate::budget::Ledger::default(),
+            ledger: ledger.clone(),
             days: Arc::new(crate::doubles::world::OneDay),
         };
         Process {
@@ -211,6 +214,7 @@ impl Bench {
             store,
             desk,
             storage,
+            ledger,
         }
     }
 

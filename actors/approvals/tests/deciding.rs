@@ -459,3 +459,26 @@ impl Entropy for Stuck {
         self.0.fetch_add(1, Ordering::Relaxed) / 20
     }
 }
+
+/// PL-81: what the model reads of a no names who said it, and why, if they told.
+#[actix::test]
+async fn a_denial_says_who_and_why() {
+    let bench = Bench::new();
+    let process = bench.start();
+    let denied = |who: Option<&str>, note: Option<&str>| {
+        let approval = Approval {
+            status: Status::Denied,
+            resolved_by: who.map(str::to_owned),
+            note: note.map(str::to_owned),
+            ..process.request(bench.clock.now(), &Asking::default())
+        };
+        approval.denial()
+    };
+
+    assert_eq!(
+        denied(Some("bob"), Some("not now")),
+        "denied by bob: not now"
+    );
+    assert_eq!(denied(Some("bob"), Some("")), "denied by bob");
+    assert_eq!(denied(None, None), "denied by the operator");
+}
