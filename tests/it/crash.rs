@@ -138,11 +138,9 @@ pub(crate) async fn talk(
                 break;
             };
             if frame["code"] == "cannot_resume" {
-                // The channel was never stored: none of its messages had been acknowledged.
+                // The channel was never stored: none of its messages had been acknowledged. What was
+                // said again behind the question is heard in the channel of this connection.
                 assert!(ledger.acks.is_empty(), "an acknowledged channel is gone");
-                channel = None;
-                last_seq = 0;
-                break;
             }
             let id = frame["message_id"].as_str().unwrap_or_default().to_owned();
             match frame["type"].as_str() {
