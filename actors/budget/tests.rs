@@ -625,3 +625,91 @@ fn what_nobody_decided_may_be_asked_for_again() {
 
     assert!(ledger.asks(&"main".into(), None, DAY));
 }
+
+/// SE-140: a warning comes when four fifths are spent, of what the operator allows today.
+#[test]
+fn a_budget_is_nearly_spent_at_four_fifths() {
+    let warned = |caps: Caps, raised: u32, spent: Spent| {
+        let ledger = Ledger::default();
+        ledger.recover_raise(&"main".into(), raised, DAY);
+        let line = line(&[("main", caps)]);
+        let call = ledger.reserve(&line, &[], spent, DAY).unwrap();
+        let settled = ledger.settle(call, spent);
+        settled.near.into_iter().next().map(|near| near.what)
+    };
+    let money = Caps {
+        usd_per_day: Some(1.0),
+        ..Caps::default()
+    };
+    let usd = |usd| Spent { usd, tokens: 0 };
+
+    assert_eq!(warned(money, 0, usd(0.79)), None);
+    assert_eq!(
+        warned(money, 0, usd(0.8)).as_deref(),
+        Some("0.80 of 1.00 USD today")
+    );
+    assert_eq!(warned(money, 1, usd(1.5)), None);
+    assert_eq!(
+        warned(money, 1, usd(1.75)).as_deref(),
+        Some("1.75 of 2.00 USD today")
+    );
+    assert_eq!(warned(tokens(100), 0, cost(79)), None);
+    assert_eq!(
+        warned(tokens(100), 1, cost(160)).as_deref(),
+        Some("160 of 200 tokens today")
+    );
+}
+
+/// SE-140: the same for a task, by the cap of the team whose task it is.
+#[test]
+fn the_cap_of_a_task_is_nearly_spent_at_four_fifths() {
+    let warned = |raised: bool, tasks: &[Ancestor], usd: f64| {
+        let ledger = Ledger::default();
+        if raised {
+            ledger.raise(&request(Some("task-1")), DAY);
+        }
+        let spent = Spent { usd, tokens: 0 };
+        let line = line(&[("main", per_task(1.0))]);
+        let call = ledger.reserve(&line, tasks, spent, DAY).unwrap();
+        let settled = ledger.settle(call, spent);
+        settled.near.into_iter().next().map(|near| near.what)
+    };
+    let own = [above("main", "task-1")];
+
+    assert_eq!(warned(false, &own, 0.79), None);
+    assert_eq!(
+        warned(false, &own, 0.8).as_deref(),
+        Some("0.80 of 1.00 USD for one task")
+    );
+    assert_eq!(warned(true, &own, 1.5), None);
+    assert_eq!(
+        warned(true, &own, 1.75).as_deref(),
+        Some("1.75 of 2.00 USD for one task")
+    );
+    assert_eq!(warned(false, &[above("other", "task-1")], 0.9), None);
+}
+
+/// SE-140: all of a cap can be spent.
+#[test]
+fn a_call_may_take_all_that_is_left() {
+    let ledger = Ledger::default();
+    let caps = Caps {
+        usd_per_day: Some(1.0),
+        ..Caps::default()
+    };
+    let line = line(&[("main", caps)]);
+
+    assert!(
+        ledger
+            .reserve(
+                &line,
+                &[],
+                Spent {
+                    usd: 1.0,
+                    tokens: 0
+                },
+                DAY
+            )
+            .is_ok()
+    );
+}

@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::bench::{Bench, TTL, permits, task, word};
 use crate::{
     approvals::{
-        Ended, List, Opened,
+        Ended, List, Opened, SetTtl,
         desk::Desk,
         record::{Choice, NotPermitted, Status},
         recover::Recovered,
@@ -35,6 +35,23 @@ async fn what_nobody_decides_on_expires() {
     assert_eq!(late, Err(NotDecided::Expired(Box::new(row.clone()))));
     assert_eq!(permits(&row), Err(NotPermitted::NotApproved));
     assert_eq!(bench.resolved(), [(Status::Expired, None)]);
+}
+
+/// PL-78: one that waits for less long is not kept waiting by the alarm of another.
+#[actix::test]
+async fn what_runs_out_sooner_expires_sooner() {
+    let bench = Bench::new();
+    let process = bench.start();
+    let long = process.open(&bench).await;
+    process.approvals.send(SetTtl(TTL / 6)).await.unwrap();
+    let short = process.open(&bench).await;
+
+    tokio::time::sleep(TTL / 6 + Duration::from_secs(1)).await;
+
+    assert_eq!(bench.row(&process, &short).status, Status::Expired);
+    assert_eq!(bench.row(&process, &long).status, Status::Pending);
+    tokio::time::sleep(TTL).await;
+    assert_eq!(bench.row(&process, &long).status, Status::Expired);
 }
 
 /// PL-78: also when the time ran out while nobody was there.

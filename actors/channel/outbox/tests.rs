@@ -312,19 +312,20 @@ fn an_early_frame_waits_for_its_turn() {
 #[test]
 fn what_waits_for_its_turn_outlives_a_reload() {
     let mut outbox = Outbox::default();
-    for early in [3, 6] {
+    for early in [3, 5, 7] {
         outbox.stored(early, 1, plain(early));
     }
     let stored = (1..=4).map(|place| (place, 1, plain(place))).collect();
 
     let replay = outbox.reload(stored, seq(1));
 
-    let frames: Vec<_> = (2..=4)
+    // The next one is there already.
+    let frames: Vec<_> = (2..=5)
         .map(|place| Replay::Frame(place, plain(place)))
         .collect();
     assert_eq!(replay, frames);
-    outbox.stored(5, 1, plain(5));
-    assert_eq!(outbox.take_ready(), [(5, plain(5)), (6, plain(6))]);
+    outbox.stored(6, 1, plain(6));
+    assert_eq!(outbox.take_ready(), [(6, plain(6)), (7, plain(7))]);
 }
 
 /// CH-89: whoever asks for all that is kept is told of no hole before it.
@@ -363,4 +364,32 @@ fn an_old_frame_goes_alone() {
     outbox.stored(3, 1, frame(3, false, now));
 
     assert_eq!(outbox.excess(now), [1]);
+}
+
+/// SC-110: a frame that says itself what is gone before it needs no word more.
+#[test]
+fn a_frame_that_tells_of_a_gap_has_no_hole_before_it() {
+    let mut note = Progress::new(ProgressKind::Note, "restored");
+    note.gap = Some(Gap {
+        from_seq: seq(2),
+        to_seq: seq(9),
+        dropped: 0,
+    });
+    let note = Arc::new(Frame {
+        topic: None,
+        ts: Timestamp(0),
+        body: Body::Progress(note),
+    });
+
+    let replay = missed([(9, note.clone()), (11, plain(11))], seq(1));
+
+    let hole = Replay::Hole(Gap {
+        from_seq: seq(10),
+        to_seq: seq(10),
+        dropped: 1,
+    });
+    assert_eq!(
+        replay,
+        [Replay::Frame(9, note), hole, Replay::Frame(11, plain(11))]
+    );
 }

@@ -260,3 +260,17 @@ fn a_reason_is_stored_under_its_name() {
         assert_eq!(serde_json::to_value(reason).unwrap(), reason.as_str());
     }
 }
+
+/// CH-13: a decision is one of two words.
+#[test]
+fn a_decision_is_allowed_or_denied() {
+    let decided = |allowed| Decision {
+        allowed,
+        reason: Reason::SenderAllowlist,
+    };
+
+    assert_eq!(
+        [true, false].map(|allowed| decided(allowed).as_str()),
+        ["allowed", "denied"]
+    );
+}
