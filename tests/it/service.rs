@@ -441,6 +441,10 @@ impl Client {
                 Some(Ok(Message::Text(text))) => {
                     let frame: Value = serde_json::from_str(&text).expect("JSON");
                     let seq = frame["seq"].as_u64().expect("a number");
+                    if frame["code"] == "cannot_resume" {
+                        // The channel is the new one after all, with numbers of its own.
+                        self.last_seq = 0;
+                    }
                     assert!(
                         seq > self.last_seq,
                         "seq {seq} after {}: {frame}",
