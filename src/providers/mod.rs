@@ -17,6 +17,7 @@ mod http;
 pub(crate) mod offline;
 mod openai;
 pub(crate) mod sse;
+mod tokens;
 
 use fault::Fault;
 

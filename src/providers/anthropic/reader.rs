@@ -10,6 +10,7 @@ use serde_json::{Value, json};
 
 use crate::providers::{
     Answer, LONGEST_CALL, Listener, Reader, arguments, fault::Fault, http::error_text, sse,
+    tokens::Tokens,
 };
 
 #[derive(Deserialize)]
@@ -71,10 +72,10 @@ struct End {
 /// The last figure told counts.
 #[derive(Default, Deserialize)]
 struct Reported {
-    input_tokens: Option<u64>,
-    output_tokens: Option<u64>,
-    cache_read_input_tokens: Option<u64>,
-    cache_creation_input_tokens: Option<u64>,
+    input_tokens: Option<Tokens>,
+    output_tokens: Option<Tokens>,
+    cache_read_input_tokens: Option<Tokens>,
+    cache_creation_input_tokens: Option<Tokens>,
 }
 
 /// A block under way.
@@ -115,7 +116,7 @@ impl Reading {
             ),
         ];
         for (known, told) in figures {
-            *known = told.unwrap_or(*known);
+            *known = told.map_or(*known, |told| told.0);
         }
     }
 

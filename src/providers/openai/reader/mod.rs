@@ -12,7 +12,7 @@ use serde_json::Value;
 
 use crate::providers::{
     Answer, Ask, LONGEST_CALL, Listener, Reader, arguments, call_ids, fault::Fault,
-    http::error_text, sent_arguments, sse,
+    http::error_text, sent_arguments, sse, tokens::Tokens,
 };
 
 /// A chunk of a stream, or a whole answer. Proxies leave out or null whatever they like.
@@ -54,14 +54,14 @@ struct FunctionDelta {
 
 #[derive(Deserialize)]
 struct Reported {
-    prompt_tokens: Option<u64>,
-    completion_tokens: Option<u64>,
+    prompt_tokens: Option<Tokens>,
+    completion_tokens: Option<Tokens>,
     prompt_tokens_details: Option<PromptDetails>,
 }
 
 #[derive(Deserialize)]
 struct PromptDetails {
-    cached_tokens: Option<u64>,
+    cached_tokens: Option<Tokens>,
 }
 
 #[derive(Default)]
@@ -297,16 +297,13 @@ fn words(content: Value) -> String {
 }
 
 fn figures(reported: &Reported) -> Usage {
-    let prompt = reported.prompt_tokens.unwrap_or(0);
-    let cached = reported
-        .prompt_tokens_details
-        .as_ref()
-        .and_then(|details| details.cached_tokens)
-        .unwrap_or(0)
-        .min(prompt);
+    let told = |figure: Option<Tokens>| figure.map_or(0, |tokens| tokens.0);
+    let prompt = told(reported.prompt_tokens);
+    let details = reported.prompt_tokens_details.as_ref();
+    let cached = told(details.and_then(|details| details.cached_tokens)).min(prompt);
     Usage {
         input: prompt - cached,
-        output: reported.completion_tokens.unwrap_or(0),
+        output: told(reported.completion_tokens),
         cache_read: cached,
         ..Usage::default()
     }
