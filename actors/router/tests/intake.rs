@@ -367,13 +367,10 @@ async fn an_overdue_task_expires_without_a_model_call() {
     let next = world.connect(&world.start());
     next.resume(&client.channel, 0);
     next.item().await;
-    let heard = next.hear_end_of("m1").await;
+    let mut heard = next.hear_end_of("m1").await;
 
-    let expected = [
-        "user_message m1: water the garden",
-        "ack m1: Working on it.",
-        "error m1: deadline",
-    ];
-    assert_eq!(heard, expected);
+    // The words themselves are a day old, and by then may have left the outbox (CH-87).
+    heard.retain(|line| !line.starts_with("user_message"));
+    assert_eq!(heard, ["ack m1: Working on it.", "error m1: deadline"]);
     assert_eq!(world.asked.lock().unwrap().len(), 0);
 }
