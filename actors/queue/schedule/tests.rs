@@ -669,3 +669,17 @@ fn a_task_waits_with_those_of_the_person_behind_it() {
     assert_ne!(ann, person(Cause::sender("ws", "bob"), 3));
     assert_ne!(ann, person(Cause::System, 4));
 }
+
+/// OR-78: a turn gives back what had joined it, the first last: so it stands first again.
+#[test]
+fn what_a_turn_gives_back_keeps_its_order() {
+    let mut schedule = Schedule::new(limits(1));
+    let lane = lane(1, 0);
+    schedule.push(&lane, ticket(task(9), Priority::Normal));
+
+    for number in [3, 2, 1] {
+        schedule.put_back(&lane, ticket(task(number), Priority::Normal), None);
+    }
+
+    assert_eq!(schedule.waiting_in(&lane), [1, 2, 3, 9].map(task));
+}
