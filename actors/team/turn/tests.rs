@@ -753,3 +753,94 @@ fn the_secrets_of_a_call_are_kept_before_it_is_journalled() {
             .all(|slot| slot.checked.as_ref().unwrap().stow.is_none())
     );
 }
+
+/// SE-83, SE-89: what the service asks a turn for while it runs: size, requests, limits, words and arguments.
+#[test]
+fn a_turn_tells_what_it_has_done_and_what_it_waits_for() {
+    let mut shell = Shell::new(vec![(true, vec![]), (true, vec!["report_run", "pay"])]);
+    while shell.perform() {}
+    let before = shell.turn.size();
+    assert_eq!(
+        (shell.turn.first_words(), shell.turn.longest_call()),
+        ("", None)
+    );
+    shell.answer();
+    while shell.perform() {}
+
+    assert_eq!(shell.turn.longest_call(), Some(Duration::from_secs(120)));
+    assert_eq!(shell.turn.first_words(), "said 1");
+    assert_eq!(
+        shell.turn.arguments_of(&"1-1-pay".into()).as_deref(),
+        Some("{}")
+    );
+    assert_eq!(shell.turn.arguments_of(&"2-0-pay".into()), None);
+    assert_eq!(shell.turn.report(), None);
+    shell.finish_call(0);
+    while shell.perform() {}
+    assert_eq!(shell.turn.report(), Some(&serde_json::json!({})));
+    shell.crash();
+    assert_eq!(
+        shell.turn.report(),
+        Some(&serde_json::json!({})),
+        "read from the journal"
+    );
+    shell.run_to_the_end();
+
+    assert!(
+        shell.turn.size() > before + 1,
+        "{} after {before}",
+        shell.turn.size()
+    );
+    assert_eq!(shell.turn.requests(), 2);
+    assert_eq!(shell.turn.first_words(), "said 1");
+}
+
+/// A call that waits for a person is shown with the arguments it was made with, those that are no JSON as they came.
+#[test]
+fn the_arguments_of_a_call_are_those_it_was_made_with() {
+    let mut turn = Turn::new("turn".into(), task(0, 1), MAX_STEPS);
+    turn.begin(start(), &Shown::default());
+    let mut step = reply("", &[("c1", "look"), ("c2", "save"), ("c3", "pay")]);
+    let args = [
+        Args::Json(serde_json::json!({"at": 1})),
+        Args::Unreadable {
+            unreadable: "{\"at\": ".to_owned(),
+            reason: String::new(),
+        },
+        Args::Json(serde_json::json!({"at": 3})),
+    ];
+    for (block, given) in step.blocks.iter_mut().zip(args) {
+        if let Block::Call(call) = block {
+            call.args = given;
+        }
+    }
+    let checks = ["look", "save", "pay"].map(checked).into();
+
+    turn.on(Input::Replied(step, checks));
+
+    let shown = ["c1", "c2", "c3"].map(|id| turn.arguments_of(&id.into()));
+    let expected = ["{\"at\":1}", "{\"at\": ", "{\"at\":3}"];
+    assert_eq!(shown, expected.map(|text| Some(text.to_owned())));
+}
+
+/// SE-93: a summary is asked for with the task, is counted as a request, and stands in for what it summarises.
+#[test]
+fn a_summary_is_asked_for_with_the_task_and_counted() {
+    let mut shell = Shell::within(vec![(true, vec!["look", "save"])], Some(4_000));
+    let request = loop {
+        if !shell.perform() {
+            match shell.summary.clone() {
+                Some(request) => break request,
+                None if shell.asks => shell.answer(),
+                None => shell.finish_call(0),
+            }
+        }
+    };
+    let asked = u64::from(shell.turn.step());
+    assert_eq!(shell.turn.requests(), asked);
+
+    shell.summarise();
+
+    assert!(request.contains("words 0"), "{request}");
+    assert_eq!(shell.turn.requests(), asked + 1);
+}
